@@ -1,0 +1,21 @@
+//! How a transport tells the turn machine that it failed.
+
+use std::time::Duration;
+
+use crate::codec::connect::ConnectError;
+
+/// Why there is no stream, or no longer one. The variants differ in what may be
+/// done about them, not in wording.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkError {
+    /// No connection came about (DNS, TCP, TLS, proxy): nothing was sent.
+    Connect(String),
+    /// The connection did not come about in time: nothing was sent.
+    ConnectTimeout,
+    /// The server answered with a status instead of a stream.
+    Status { status: u16, error: Option<ConnectError>, retry_after: Option<Duration> },
+    /// The peer refused the stream before it looked at it (GOAWAY, REFUSED_STREAM).
+    Refused(String),
+    /// The stream was reset or the connection died after it was open.
+    Reset(String),
+}

@@ -1,0 +1,120 @@
+use super::*;
+use proptest::prelude::*;
+
+fn read(chunks: &[&[u8]]) -> Vec<Result<Envelope, FrameError>> {
+    let mut decoder = Decoder::new();
+    let mut out = Vec::new();
+    for chunk in chunks {
+        decoder.push(Bytes::copy_from_slice(chunk));
+        loop {
+            match decoder.next() {
+                Ok(Some(envelope)) => out.push(Ok(envelope)),
+                Ok(None) => break,
+                Err(error) => {
+                    out.push(Err(error));
+                    return out;
+                }
+            }
+        }
+    }
+    out
+}
+
+fn quota_error() -> ConnectError {
+    ConnectError {
+        code: Code::ResourceExhausted,
+        message: "slow down".into(),
+        detail: Some(CursorError {
+            kind: ErrorKind::ErrorRateLimited,
+            title: "Limit".into(),
+            detail: "Wait a while".into(),
+            retryable: Some(true),
+        }),
+    }
+}
+
+#[test]
+fn end_frame_is_the_documented_bytes() {
+    assert_eq!(&end_frame(None)[..], b"\x02\x00\x00\x00\x02{}");
+    assert_eq!(read(&[b"\x02\x00\x00\x00\x02{}"]), [Ok(Envelope::End(None))]);
+}
+
+#[test]
+fn error_details_survive_the_wire_both_ways() {
+    let error = quota_error();
+    assert_eq!(read(&[&end_frame(Some(&error))]), [Ok(Envelope::End(Some(error.clone())))]);
+    let body = error.to_json().to_string();
+    assert!(!body.contains('='), "base64 without padding: {body}");
+    assert_eq!(ConnectError::from_json(body.as_bytes()), Some(error));
+}
+
+#[test]
+fn readable_details_are_used_when_the_encoded_ones_are_missing() {
+    let body = br#"{"code":"resource_exhausted","details":[{"type":"aiserver.v1.ErrorDetails",
+        "debug":{"error":"ERROR_OUTDATED_CLIENT","details":{"title":"Update Required"}}}]}"#;
+    let detail = ConnectError::from_json(body).unwrap().detail.unwrap();
+    assert_eq!(detail.kind, ErrorKind::ErrorOutdatedClient);
+    assert_eq!(detail.title, "Update Required");
+}
+
+#[test]
+fn grpc_web_trailers_end_the_stream() {
+    let ok = frame(0x80, b"grpc-status: 0\r\n");
+    assert_eq!(read(&[&ok]), [Ok(Envelope::End(None))]);
+    let failed = frame(0x80, b"grpc-status: 16\r\ngrpc-message: not%20signed%20in\r\n");
+    let want = ConnectError::new(Code::Unauthenticated, "not signed in");
+    assert_eq!(read(&[&failed]), [Ok(Envelope::End(Some(want)))]);
+}
+
+#[test]
+fn gzip_messages_inflate_and_garbage_does_not() {
+    use std::io::Write as _;
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(b"hello").unwrap();
+    let packed = frame(0x01, &gz.finish().unwrap());
+    assert_eq!(read(&[&packed]), [Ok(Envelope::Message(Bytes::from_static(b"hello")))]);
+    assert_eq!(read(&[&frame(0x01, b"no gzip")]), [Err(FrameError::Gzip)]);
+}
+
+#[test]
+fn oversize_and_unknown_flags_are_refused_from_the_header_alone() {
+    assert_eq!(read(&[b"\x00\xff\xff\xff\xff"]), [Err(FrameError::TooLarge(0xffff_ffff))]);
+    assert_eq!(read(&[b"\x40\x00\x00\x00\x00"]), [Err(FrameError::Flags(0x40))]);
+}
+
+#[test]
+fn mid_frame_tells_a_cut_stream() {
+    let mut decoder = Decoder::new();
+    decoder.push(Bytes::from_static(b"\x00\x00\x00"));
+    assert_eq!(decoder.next(), Ok(None));
+    assert!(decoder.mid_frame());
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same_envelopes(
+        payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..8),
+        cuts in prop::collection::vec(1_usize..40, 1..60),
+    ) {
+        let mut bytes = Vec::new();
+        for payload in &payloads {
+            bytes.extend_from_slice(&frame(0, payload));
+        }
+        bytes.extend_from_slice(&end_frame(Some(&quota_error())));
+        let mut chunks = Vec::new();
+        let mut rest = &bytes[..];
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() { break; }
+            let (head, tail) = rest.split_at((*cut).min(rest.len()));
+            chunks.push(head);
+            rest = tail;
+        }
+        prop_assert_eq!(read(&chunks), read(&[&bytes]));
+        prop_assert_eq!(read(&[&bytes]).len(), payloads.len() + 1);
+    }
+
+    #[test]
+    fn no_bytes_panic(data in prop::collection::vec(any::<u8>(), 0..400)) {
+        fuzz(&data);
+    }
+}

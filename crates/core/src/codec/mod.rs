@@ -1,0 +1,5 @@
+//! Byte codecs. Each is fed with whatever the transport delivers and gives whole
+//! units back; how the bytes were split never matters.
+
+pub mod connect;
+pub mod pbwalk;

@@ -1,0 +1,234 @@
+//! Every way a request can fail, in one closed table. Code branches on
+//! [`ErrorCode`], people read [`TurnError::message`], logs get
+//! [`TurnError::cause`].
+
+use std::{borrow::Cow, time::Duration};
+
+/// What happened. A new variant does not compile until [`ErrorCode::row`] says
+/// what each dialect shows for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    InvalidJson,
+    MissingMessages,
+    /// A field has a wrong type or value; `param` names it.
+    InvalidValue,
+    /// A parameter we understand and cannot honour.
+    UnsupportedParameter,
+    ModelNotFound,
+    ContextTooLong,
+    RequestTooLarge,
+    RouteNotFound,
+    MethodNotAllowed,
+    /// The request's `Host` or `Origin` is not ours.
+    ForbiddenOrigin,
+    InvalidApiKey,
+    NotAuthenticated,
+    PlanRequired,
+    RegionUnsupported,
+    PolicyDenied,
+    InsufficientQuota,
+    RateLimited,
+    /// Our own limit of concurrent turns.
+    Overloaded,
+    ClientOutdated,
+    UpstreamError,
+    /// The backend's stream was cut.
+    UpstreamClosed,
+    Unavailable,
+    Timeout,
+    /// The client is gone; nobody sees this one.
+    Cancelled,
+    Internal,
+}
+
+/// How loud a failure is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub status: u16,
+    pub openai_type: &'static str,
+    pub code: &'static str,
+    pub anthropic_type: &'static str,
+    pub anthropic_status: u16,
+    /// Whether the same request may work a little later.
+    pub retryable: bool,
+    pub level: LogLevel,
+}
+
+const INVALID: &str = "invalid_request_error";
+
+impl ErrorCode {
+    pub const ALL: [Self; 25] = [
+        Self::InvalidJson,
+        Self::MissingMessages,
+        Self::InvalidValue,
+        Self::UnsupportedParameter,
+        Self::ModelNotFound,
+        Self::ContextTooLong,
+        Self::RequestTooLarge,
+        Self::RouteNotFound,
+        Self::MethodNotAllowed,
+        Self::ForbiddenOrigin,
+        Self::InvalidApiKey,
+        Self::NotAuthenticated,
+        Self::PlanRequired,
+        Self::RegionUnsupported,
+        Self::PolicyDenied,
+        Self::InsufficientQuota,
+        Self::RateLimited,
+        Self::Overloaded,
+        Self::ClientOutdated,
+        Self::UpstreamError,
+        Self::UpstreamClosed,
+        Self::Unavailable,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::Internal,
+    ];
+
+    #[must_use]
+    pub fn row(self) -> Row {
+        use LogLevel::{Debug, Error, Info, Warn};
+        let row = |status, openai_type, code, anthropic_type, retryable, level| Row {
+            status,
+            openai_type,
+            code,
+            anthropic_type,
+            anthropic_status: status,
+            retryable,
+            level,
+        };
+        match self {
+            Self::InvalidJson => row(400, INVALID, "invalid_json", INVALID, false, Info),
+            Self::MissingMessages => row(400, INVALID, "missing_messages", INVALID, false, Info),
+            Self::InvalidValue => row(400, INVALID, "invalid_value", INVALID, false, Info),
+            Self::UnsupportedParameter => {
+                row(400, INVALID, "unsupported_parameter", INVALID, false, Info)
+            }
+            Self::ModelNotFound => Row {
+                anthropic_status: 404,
+                ..row(400, INVALID, "model_not_found", "not_found_error", false, Info)
+            },
+            Self::ContextTooLong => {
+                row(400, INVALID, "context_length_exceeded", INVALID, false, Info)
+            }
+            Self::RequestTooLarge => {
+                row(413, INVALID, "request_too_large", "request_too_large", false, Info)
+            }
+            Self::RouteNotFound => row(404, INVALID, "not_found", "not_found_error", false, Info),
+            Self::MethodNotAllowed => row(405, INVALID, "method_not_allowed", INVALID, false, Info),
+            Self::ForbiddenOrigin => {
+                row(403, "permission_error", "forbidden_origin", "permission_error", false, Warn)
+            }
+            Self::InvalidApiKey => {
+                let kind = "authentication_error";
+                row(401, kind, "invalid_api_key", kind, false, Warn)
+            }
+            Self::NotAuthenticated => {
+                let kind = "authentication_error";
+                row(401, kind, "not_authenticated", kind, false, Warn)
+            }
+            Self::PlanRequired => {
+                row(403, "permission_error", "plan_required", "permission_error", false, Warn)
+            }
+            Self::RegionUnsupported => {
+                row(403, "permission_error", "region_unsupported", "permission_error", false, Warn)
+            }
+            Self::PolicyDenied => {
+                row(403, "permission_error", "policy_denied", "permission_error", false, Warn)
+            }
+            Self::InsufficientQuota => {
+                row(429, "rate_limit_error", "insufficient_quota", "rate_limit_error", false, Warn)
+            }
+            Self::RateLimited | Self::Overloaded => {
+                row(429, "rate_limit_error", "quota_exceeded", "rate_limit_error", true, Warn)
+            }
+            Self::ClientOutdated => {
+                row(502, "server_error", "client_outdated", "api_error", false, Error)
+            }
+            Self::UpstreamError => {
+                row(502, "server_error", "upstream_error", "api_error", true, Warn)
+            }
+            Self::UpstreamClosed => {
+                row(502, "server_error", "upstream_closed", "api_error", true, Warn)
+            }
+            Self::Unavailable => {
+                row(503, "server_error", "unavailable", "overloaded_error", true, Warn)
+            }
+            Self::Timeout => row(504, "server_error", "timeout", "timeout_error", true, Warn),
+            Self::Cancelled => row(499, "server_error", "cancelled", "api_error", false, Debug),
+            Self::Internal => {
+                row(500, "internal_error", "server_error", "api_error", false, Error)
+            }
+        }
+    }
+}
+
+/// One failure of one request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TurnError {
+    pub code: ErrorCode,
+    /// For the caller: what happened, why, and what helps. Never a secret.
+    pub message: Cow<'static, str>,
+    /// Which request field is wrong.
+    pub param: Option<Cow<'static, str>>,
+    /// When it is worth trying again, if the backend said so.
+    pub retry_after: Option<Duration>,
+    /// For the log only.
+    pub cause: Option<String>,
+}
+
+/// What to tell a caller to wait when nobody said how long.
+pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
+
+impl TurnError {
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), param: None, retry_after: None, cause: None }
+    }
+
+    #[must_use]
+    pub fn param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    #[must_use]
+    pub fn cause(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// The value of `Retry-After`: always there for rate limits and 503.
+    #[must_use]
+    pub fn retry_after_header(&self) -> Option<Duration> {
+        match self.code {
+            ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::Unavailable => {
+                Some(self.retry_after.unwrap_or(DEFAULT_RETRY_AFTER))
+            }
+            _ => self.retry_after,
+        }
+    }
+
+    /// SDKs obey `x-should-retry: false` where their own rule would say retry.
+    #[must_use]
+    pub fn forbids_retry(&self) -> bool {
+        let row = self.code.row();
+        !row.retryable && (row.status == 429 || row.status >= 500)
+    }
+}

@@ -1,0 +1,1 @@
+//! Guards over what a model says.

@@ -1,0 +1,17 @@
+//! The sans-IO heart of ibeam. Everything here is a plain function or a state
+//! machine fed with bytes, messages and `now`: no socket, no clock, no randomness,
+//! no task. The gateway gives the machines their inputs and carries out what they
+//! ask for.
+//!
+//! *Invariant:* this crate does not depend on tokio.
+
+pub mod agent;
+pub mod codec;
+pub mod error;
+pub mod guard;
+pub mod model;
+pub mod models;
+pub mod redact;
+pub mod retry;
+pub mod tokens;
+pub mod wire;

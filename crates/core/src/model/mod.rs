@@ -1,0 +1,18 @@
+//! The neutral vocabulary: what every API decodes into, what every backend
+//! answers with. Nothing in here belongs to one vendor's wire.
+
+mod event;
+pub mod ids;
+mod request;
+mod time;
+mod tool;
+mod usage;
+
+pub use event::{FinishReason, TerminalGuard, TurnEvent};
+pub use request::{
+    Dialect, Effort, Hints, Image, ImageSource, Item, Message, Part, Reasoning, Role, Sampling,
+    TurnRequest,
+};
+pub use time::Millis;
+pub use tool::{Tool, ToolCall, ToolChoice, ToolContent, ToolResult};
+pub use usage::{Usage, UsageSource};

@@ -1,0 +1,143 @@
+//! One request of a client, whatever API it came through.
+
+use bytes::Bytes;
+
+use super::tool::{Tool, ToolCall, ToolChoice, ToolResult};
+
+/// What a client asks for: the whole conversation, and how to answer it.
+#[derive(Clone, Debug)]
+pub struct TurnRequest {
+    /// The model name exactly as the client wrote it; replies echo it.
+    pub model: String,
+    /// System and developer texts, in order.
+    pub system: Vec<String>,
+    /// The conversation without its system texts, oldest first.
+    pub items: Vec<Item>,
+    pub tools: Vec<Tool>,
+    pub tool_choice: ToolChoice,
+    pub parallel_tool_calls: bool,
+    pub sampling: Sampling,
+    pub dialect: Dialect,
+    pub hints: Hints,
+}
+
+/// One element of the conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    Message(Message),
+    ToolCall(ToolCall),
+    ToolResult(ToolResult),
+    Reasoning(Reasoning),
+}
+
+/// Who speaks. System texts are not items, they are in [`TurnRequest::system`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub role: Role,
+    pub parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Text(String),
+    Image(Image),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub source: ImageSource,
+}
+
+/// Where the bytes of an image are. Only inline bytes reach a backend: the gateway
+/// fetches nothing that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageSource {
+    Inline { mime: String, data: Bytes },
+}
+
+/// Reasoning of an earlier answer, as the client sends it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasoning {
+    pub text: String,
+}
+
+/// How hard the model should think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl Effort {
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::Xhigh,
+        Self::Max,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Xhigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// Reads the words clients and model slugs use, `extra-high` included.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        if word == "extra-high" {
+            return Some(Self::Xhigh);
+        }
+        Self::ALL.into_iter().find(|effort| effort.as_str() == word)
+    }
+}
+
+/// The controls a client may set on the answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sampling {
+    pub effort: Option<Effort>,
+    pub max_tokens: Option<u64>,
+    pub stop: Vec<String>,
+    /// Names of parameters the client set and no backend honours; a response
+    /// header lists them.
+    pub ignored: Vec<&'static str>,
+}
+
+/// Which API the answer goes out through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Chat,
+}
+
+/// Things beside the conversation that a client or its headers tell us.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    pub stream: bool,
+    /// Chat: send the usage chunk.
+    pub include_usage: bool,
+    /// A name for the conversation that the client keeps, from a header.
+    pub session: Option<String>,
+    /// The client's own name for its user; never sent upstream.
+    pub user: Option<String>,
+}

@@ -1,0 +1,63 @@
+//! Client tools: what they are, the calls of the model, the results of the client.
+
+use serde_json::value::RawValue;
+
+use super::request::Image;
+
+/// A tool that the client offers and executes itself.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments, as the client wrote it. `None`: takes nothing.
+    pub schema: Option<Box<RawValue>>,
+}
+
+/// Whether the model may, must or must not call tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    None,
+    Required,
+    Named(String),
+}
+
+/// A call the model made earlier, as the client sends it back in its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    /// The arguments as JSON text.
+    pub arguments: String,
+}
+
+/// What the client's tool gave back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult {
+    pub call_id: String,
+    pub content: Vec<ToolContent>,
+    pub is_error: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolContent {
+    Text(String),
+    Image(Image),
+}
+
+impl ToolResult {
+    /// The textual parts, joined by newlines.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let texts: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|part| match part {
+                ToolContent::Text(text) => Some(text.as_str()),
+                ToolContent::Image(_) => None,
+            })
+            .collect();
+        texts.join("\n")
+    }
+}

@@ -1,0 +1,31 @@
+//! Token counts of one turn.
+
+/// Where the numbers come from. Estimates are never passed off as the backend's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsageSource {
+    /// The backend said so at the end of the turn.
+    Backend,
+    /// Put together from the backend's running counters.
+    BackendPartial,
+    /// Counted here with a tokenizer.
+    #[default]
+    Estimate,
+}
+
+/// Tokens of one turn. `input` is the whole prompt and includes both cache fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+    pub source: UsageSource,
+}
+
+impl Usage {
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}

@@ -1,0 +1,1 @@
+//! The one place that keeps secrets out of logs.

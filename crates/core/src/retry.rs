@@ -1,0 +1,1 @@
+//! How long to wait before another try.

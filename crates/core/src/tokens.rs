@@ -1,0 +1,1 @@
+//! Token counts for what the backend does not report.

@@ -1,0 +1,1 @@
+//! The APIs that clients speak: decoding their requests, encoding their replies.
