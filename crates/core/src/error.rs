@@ -165,9 +165,7 @@ impl ErrorCode {
             }
             Self::Timeout => row(504, "server_error", "timeout", "timeout_error", true, Warn),
             Self::Cancelled => row(499, "server_error", "cancelled", "api_error", false, Debug),
-            Self::Internal => {
-                row(500, "internal_error", "server_error", "api_error", false, Error)
-            }
+            Self::Internal => row(500, "internal_error", "server_error", "api_error", false, Error),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::codec::connect::ConnectError;
+use crate::{codec::connect::ConnectError, error::TurnError};
 
 /// Why there is no stream, or no longer one. The variants differ in what may be
 /// done about them, not in wording.
@@ -18,4 +18,12 @@ pub enum LinkError {
     Refused(String),
     /// The stream was reset or the connection died after it was open.
     Reset(String),
+}
+
+impl LinkError {
+    /// What the caller of a plain request, such as the model list, is told.
+    #[must_use]
+    pub fn to_turn_error(&self) -> TurnError {
+        super::classify::link_error(self).error
+    }
 }

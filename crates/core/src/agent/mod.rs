@@ -1,5 +1,24 @@
-//! The Agent API: one turn of it as a state machine.
+//! The Agent API: one turn of it as a state machine, and the messages it is made
+//! of. Every fact about this wire is in here or in the `proto` crate.
 
+mod answer;
+mod blobs;
+mod classify;
+mod drift;
+mod exec;
 mod link;
+mod query;
+mod request;
+mod settings;
+mod state;
+mod tools;
+mod turn;
+mod wire;
 
+pub use blobs::{BlobId, BlobLimits, BlobRefused, Blobs, assistant_text};
+pub use drift::DriftReport;
 pub use link::LinkError;
+pub use request::{Environment, ModelPick, Permissions, RunSpec};
+pub use settings::{Clocks, Settings};
+pub use tools::{PROVIDER, Toolbox, arguments_json, arguments_map};
+pub use turn::{Command, OpenSpec, Phase, Turn};

@@ -429,7 +429,8 @@ fn decode_status_details(value: &str) -> Option<CursorError> {
         .decode(value.trim_end_matches('='))
         .ok()?;
     let status = Status::decode(&bytes[..]).ok()?;
-    let any = status.details.iter().find(|any| any.type_url.ends_with("aiserver.v1.ErrorDetails"))?;
+    let any =
+        status.details.iter().find(|any| any.type_url.ends_with("aiserver.v1.ErrorDetails"))?;
     ErrorDetails::decode(&any.value[..]).ok().map(|proto| CursorError::from_proto(&proto))
 }
 

@@ -110,10 +110,7 @@ mod tests {
         let bytes = [0x0a, 0x07, 0x0a, 0x05, 0x0a, 0x01, b'x', 0x48, 0x01, 0x98, 0x06, 0x00];
         let found = unknown_fields(SERVER_MESSAGE, &bytes);
         let brief: Vec<_> = found.iter().map(|u| (u.message, u.field)).collect();
-        assert_eq!(
-            brief,
-            [("agent.v1.TextDeltaUpdate", 9), ("agent.v1.AgentServerMessage", 99)]
-        );
+        assert_eq!(brief, [("agent.v1.TextDeltaUpdate", 9), ("agent.v1.AgentServerMessage", 99)]);
     }
 
     #[test]

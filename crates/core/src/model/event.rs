@@ -13,10 +13,18 @@ pub enum TurnEvent {
     Started,
     Text(String),
     Reasoning(String),
-    ToolCallBegin { id: CallId, name: String },
+    ToolCallBegin {
+        id: CallId,
+        name: String,
+    },
     /// A further piece of the arguments' JSON text.
-    ToolCallArgs { id: CallId, delta: String },
-    ToolCallEnd { id: CallId },
+    ToolCallArgs {
+        id: CallId,
+        delta: String,
+    },
+    ToolCallEnd {
+        id: CallId,
+    },
     Usage(Usage),
     Finished(FinishReason),
     Failed(TurnError),

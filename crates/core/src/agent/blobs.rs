@@ -1,0 +1,191 @@
+//! The blob store the backend keeps its conversation in. It lives on our side of
+//! the wire: the backend asks for blobs by the SHA-256 of their bytes and hands
+//! over new ones.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+/// A blob's name: the SHA-256 of its bytes.
+pub type BlobId = [u8; 32];
+
+/// What one conversation may keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobLimits {
+    pub count: usize,
+    pub blob_bytes: usize,
+    pub total_bytes: usize,
+}
+
+impl Default for BlobLimits {
+    fn default() -> Self {
+        Self { count: 20_000, blob_bytes: 32 << 20, total_bytes: 256 << 20 }
+    }
+}
+
+/// Why a blob was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlobRefused {
+    #[error("the blob is too large")]
+    TooLarge,
+    #[error("the store is full")]
+    Full,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Blobs {
+    map: HashMap<Bytes, Bytes>,
+    bytes: usize,
+    limits: BlobLimits,
+}
+
+impl Blobs {
+    #[must_use]
+    pub fn new(limits: BlobLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Keeps our own content and gives its id. Our own content is bounded by the
+    /// request's size, so no limit applies.
+    pub fn put(&mut self, data: impl Into<Bytes>) -> Bytes {
+        let data = data.into();
+        let digest: BlobId = Sha256::digest(&data).into();
+        let id = Bytes::copy_from_slice(&digest);
+        self.insert(id.clone(), data);
+        id
+    }
+
+    /// Keeps what the backend hands over, under the id it names: it is the backend
+    /// that asks for it again.
+    ///
+    /// # Errors
+    /// The blob is over a limit.
+    pub fn accept(&mut self, id: Bytes, data: Bytes) -> Result<(), BlobRefused> {
+        if data.len() > self.limits.blob_bytes {
+            return Err(BlobRefused::TooLarge);
+        }
+        if !self.map.contains_key(&id)
+            && (self.map.len() >= self.limits.count
+                || self.bytes.saturating_add(data.len()) > self.limits.total_bytes)
+        {
+            return Err(BlobRefused::Full);
+        }
+        // The bytes sit in a larger read buffer: keep only what is needed.
+        self.insert(Bytes::copy_from_slice(&id), Bytes::copy_from_slice(&data));
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn get(&self, id: &[u8]) -> Option<Bytes> {
+        self.map.get(id).cloned()
+    }
+
+    #[must_use]
+    pub fn contains(&self, id: &[u8]) -> bool {
+        self.map.contains_key(id)
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn insert(&mut self, id: Bytes, data: Bytes) {
+        self.bytes = self.bytes.saturating_add(data.len());
+        if let Some(old) = self.map.insert(id, data) {
+            self.bytes = self.bytes.saturating_sub(old.len());
+        }
+    }
+}
+
+/// The text of a stored assistant message, when `data` is one. Some answers exist
+/// only there.
+#[must_use]
+pub fn assistant_text(data: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Stored {
+        role: String,
+        content: Content,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Content {
+        Text(String),
+        Parts(Vec<Part>),
+    }
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(rename = "type")]
+        kind: String,
+        #[serde(default)]
+        text: String,
+    }
+
+    // Most blobs are protobuf; do not start a JSON parser for those.
+    if data.first() != Some(&b'{') {
+        return None;
+    }
+    let stored: Stored = serde_json::from_slice(data).ok()?;
+    if stored.role != "assistant" {
+        return None;
+    }
+    let text = match stored.content {
+        Content::Text(text) => text,
+        Content::Parts(parts) => {
+            parts.into_iter().filter(|part| part.kind == "text").map(|part| part.text).collect()
+        }
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_the_hash_of_the_exact_bytes() {
+        let mut blobs = Blobs::default();
+        let id = blobs.put(&br#"{"role":"system","content":"x"}"#[..]);
+        assert_eq!(
+            crate::model::ids::hex(&id),
+            "83237f3a3f22696de23a89cb52ecfc7a208c11acf3d07a7d039126039140d8c3"
+        );
+        assert!(blobs.get(&id).is_some());
+        assert_eq!(blobs.get(b"other"), None);
+    }
+
+    #[test]
+    fn limits_hold_and_a_replaced_blob_is_counted_once() {
+        let limits = BlobLimits { count: 2, blob_bytes: 4, total_bytes: 6 };
+        let mut blobs = Blobs::new(limits);
+        let put = |blobs: &mut Blobs, id: &'static str, data: &'static str| {
+            blobs.accept(Bytes::from(id), Bytes::from(data))
+        };
+        assert_eq!(put(&mut blobs, "a", "12345"), Err(BlobRefused::TooLarge));
+        assert_eq!(put(&mut blobs, "a", "1234"), Ok(()));
+        assert_eq!(put(&mut blobs, "a", "12"), Ok(()));
+        assert_eq!(blobs.bytes(), 2);
+        assert_eq!(put(&mut blobs, "b", "1234"), Ok(()));
+        assert_eq!(put(&mut blobs, "c", "1"), Err(BlobRefused::Full));
+    }
+
+    #[test]
+    fn assistant_messages_are_told_from_everything_else() {
+        for (data, want) in [
+            (r#"{"role":"assistant","content":"hi"}"#, Some("hi")),
+            (
+                r#"{"role":"assistant","id":"1","content":[{"type":"reasoning","text":"hm"},
+                   {"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+                Some("ab"),
+            ),
+            (r#"{"role":"user","content":"hi"}"#, None),
+            (r#"{"role":"assistant","content":[]}"#, None),
+            ("\n\x02hi", None),
+            ("{broken", None),
+        ] {
+            assert_eq!(assistant_text(data.as_bytes()).as_deref(), want, "{data}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What a failure of the backend means for the caller. Cursor's own error enum is
+//! looked at first, then its words where the enum is too coarse, then the Connect
+//! code or the HTTP status.
+
+use std::time::Duration;
+
+use ibeam_proto::aiserver::ErrorKind as Kind;
+
+use super::link::LinkError;
+use crate::{
+    codec::connect::{Code, ConnectError},
+    error::{ErrorCode, TurnError},
+    redact,
+};
+
+/// What may be done about a failure, beside telling the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Nothing: the same request would fail again.
+    None,
+    /// A passing fault: another try helps while nothing was sent on to the client.
+    Retry,
+    /// The stream is gone though the turn may live: resume it.
+    Resume,
+    /// This conversation id or its stored state is bad: a fresh one works.
+    FreshConversation,
+}
+
+/// A failure, classified.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) error: TurnError,
+    pub(super) remedy: Remedy,
+}
+
+/// A Connect error, from an end frame or a refused call.
+pub(super) fn connect_error(error: &ConnectError) -> Failure {
+    let words = Words::of(error);
+    let code = words
+        .code()
+        .or_else(|| error.detail.as_ref().and_then(|detail| by_kind(detail.kind)))
+        .unwrap_or_else(|| by_connect_code(error.code));
+    let remedy = if words.says(&["blob not found", "conversation data missing", "image not found"])
+        || (error.code == Code::ResourceExhausted && error.detail.is_none())
+    {
+        Remedy::FreshConversation
+    } else if matches!(code, ErrorCode::Unavailable | ErrorCode::Timeout) {
+        Remedy::Retry
+    } else {
+        Remedy::None
+    };
+    let cause = format!("connect {}: {}", error.code.as_str(), words.public);
+    Failure { error: TurnError::new(code, message(code, &words.public)).cause(cause), remedy }
+}
+
+/// A transport that failed.
+pub(super) fn link_error(error: &LinkError) -> Failure {
+    match error {
+        LinkError::Connect(why) => {
+            let text = format!(
+                "ibeam cannot reach Cursor: {why}. Check the network, a proxy (HTTPS_PROXY) and \
+                 CURSOR_API_URL."
+            );
+            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry)
+        }
+        LinkError::ConnectTimeout => failure(
+            ErrorCode::Timeout,
+            "Connecting to Cursor took too long. Check the network, or raise the `connect` \
+             clock."
+                .to_owned(),
+            Remedy::Retry,
+        ),
+        LinkError::Refused(why) => {
+            let text = format!("Cursor refused the stream: {why}");
+            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry)
+        }
+        LinkError::Reset(why) => {
+            let text = format!("The connection to Cursor broke: {why}");
+            failure(ErrorCode::UpstreamClosed, redact::text(&text).into(), Remedy::Resume)
+        }
+        LinkError::Status { status, error: Some(error), retry_after } => {
+            let mut failure = connect_error(error);
+            failure.error.retry_after = *retry_after;
+            failure.error.cause = Some(format!("HTTP {status}, {:?}", failure.error.cause));
+            if *status >= 500
+                && failure.remedy == Remedy::None
+                && failure.error.code.row().retryable
+            {
+                failure.remedy = Remedy::Retry;
+            }
+            failure
+        }
+        LinkError::Status { status, error: None, retry_after } => by_status(*status, *retry_after),
+    }
+}
+
+fn failure(code: ErrorCode, message: String, remedy: Remedy) -> Failure {
+    Failure { error: TurnError::new(code, message), remedy }
+}
+
+fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
+    let (code, remedy) = match status {
+        401 => (ErrorCode::NotAuthenticated, Remedy::None),
+        403 => (ErrorCode::PolicyDenied, Remedy::None),
+        413 => (ErrorCode::ContextTooLong, Remedy::None),
+        429 => (ErrorCode::RateLimited, Remedy::None),
+        503 => (ErrorCode::Unavailable, Remedy::Retry),
+        504 => (ErrorCode::Timeout, Remedy::Retry),
+        500..=599 => (ErrorCode::UpstreamError, Remedy::Retry),
+        _ => (ErrorCode::UpstreamError, Remedy::None),
+    };
+    let mut failure = failure(code, message(code, &format!("HTTP status {status}")), remedy);
+    failure.error.retry_after = retry_after;
+    failure
+}
+
+/// The texts of an error: what the caller is shown, and a lower-case copy to look
+/// for the phrases that tell apart what the enum does not.
+struct Words {
+    public: String,
+    lower: String,
+}
+
+impl Words {
+    fn of(error: &ConnectError) -> Self {
+        let mut parts: Vec<&str> = Vec::new();
+        if let Some(detail) = &error.detail {
+            parts.extend([detail.title.as_str(), detail.detail.as_str()]);
+        }
+        parts.retain(|part| !part.is_empty());
+        if parts.is_empty() && !error.message.is_empty() {
+            parts.push(&error.message);
+        }
+        let public = if parts.is_empty() {
+            error.code.as_str().replace('_', " ")
+        } else {
+            redact::text(&parts.join(": ")).into()
+        };
+        // The bare message may say more than the details do.
+        let lower = format!("{public} {}", error.message).to_lowercase();
+        Self { public, lower }
+    }
+
+    fn says(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| self.lower.contains(phrase))
+    }
+
+    /// A 429 or a generic error is often something else; Cursor's words tell.
+    fn code(&self) -> Option<ErrorCode> {
+        if self.says(&["country or region", "region is not supported"]) {
+            Some(ErrorCode::RegionUnsupported)
+        } else if self.says(&["unpaid invoice", "pay your invoice"]) {
+            Some(ErrorCode::InsufficientQuota)
+        } else if self.says(&["update required", "please update cursor", "outdated client"]) {
+            Some(ErrorCode::ClientOutdated)
+        } else if self.says(&[
+            "prompt is too long",
+            "context length",
+            "context window",
+            "conversation is too long",
+            "conversation too long",
+        ]) {
+            Some(ErrorCode::ContextTooLong)
+        } else if self.says(&["high load", "unable to reach the model provider"]) {
+            Some(ErrorCode::Unavailable)
+        } else if self.says(&["usage limit"]) {
+            Some(ErrorCode::InsufficientQuota)
+        } else {
+            None
+        }
+    }
+}
+
+fn by_kind(kind: Kind) -> Option<ErrorCode> {
+    Some(match kind {
+        Kind::ErrorBadApiKey
+        | Kind::ErrorNotLoggedIn
+        | Kind::ErrorInvalidAuthId
+        | Kind::ErrorUserNotFound
+        | Kind::ErrorAuthTokenNotFound
+        | Kind::ErrorAuthTokenExpired
+        | Kind::ErrorAgentRequiresLogin
+        | Kind::ErrorUnauthorized
+        | Kind::ErrorBadUserApiKey => ErrorCode::NotAuthenticated,
+        Kind::ErrorNotHighEnoughPermissions
+        | Kind::ErrorProUserOnly
+        | Kind::ErrorUsagePricingRequired
+        | Kind::ErrorUsagePricingRequiredChangeable
+        | Kind::ErrorMaxModeRequired
+        | Kind::ErrorApiKeyNotSupported => ErrorCode::PlanRequired,
+        Kind::ErrorHooksBlocked
+        | Kind::ErrorSuspiciousUsageBlocked
+        | Kind::ErrorModelBlocked
+        | Kind::ErrorAccountClosed
+        | Kind::ErrorTaskNoPermissions => ErrorCode::PolicyDenied,
+        Kind::ErrorUnsupportedRegion => ErrorCode::RegionUnsupported,
+        Kind::ErrorBadModelName | Kind::ErrorModelNoLongerSupported => ErrorCode::ModelNotFound,
+        Kind::ErrorFreeUserUsageLimit
+        | Kind::ErrorProUserUsageLimit
+        | Kind::ErrorOpenaiAccountLimitExceeded => ErrorCode::InsufficientQuota,
+        Kind::ErrorFreeUserRateLimitExceeded
+        | Kind::ErrorProUserRateLimitExceeded
+        | Kind::ErrorOpenaiRateLimitExceeded
+        | Kind::ErrorGenericRateLimitExceeded
+        | Kind::ErrorGpt4VisionPreviewRateLimit
+        | Kind::ErrorApiKeyRateLimit
+        | Kind::ErrorDebounced
+        | Kind::ErrorRateLimited
+        | Kind::ErrorRateLimitedChangeable
+        | Kind::ErrorSlowPool => ErrorCode::RateLimited,
+        Kind::ErrorOutdatedClient | Kind::ErrorDeprecated => ErrorCode::ClientOutdated,
+        Kind::ErrorConversationTooLong | Kind::ErrorSlashEditFileTooLong => {
+            ErrorCode::ContextTooLong
+        }
+        Kind::ErrorClaudeImageTooLarge | Kind::ErrorFileUnsupported | Kind::ErrorBadRequest => {
+            ErrorCode::InvalidValue
+        }
+        Kind::ErrorTimeout => ErrorCode::Timeout,
+        Kind::ErrorResourceExhausted | Kind::ErrorMaxTokens => ErrorCode::Unavailable,
+        Kind::ErrorProviderError
+        | Kind::ErrorNetworkError
+        | Kind::ErrorOpenai
+        | Kind::ErrorInternal => ErrorCode::UpstreamError,
+        // Too general, or nothing a chat can cause: the Connect code decides.
+        _ => return None,
+    })
+}
+
+fn by_connect_code(code: Code) -> ErrorCode {
+    match code {
+        Code::Unauthenticated => ErrorCode::NotAuthenticated,
+        Code::PermissionDenied => ErrorCode::PolicyDenied,
+        // The Agent API says this for a model it does not know.
+        Code::NotFound => ErrorCode::ModelNotFound,
+        Code::ResourceExhausted => ErrorCode::RateLimited,
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
+            ErrorCode::InvalidValue
+        }
+        Code::DeadlineExceeded => ErrorCode::Timeout,
+        Code::Unavailable => ErrorCode::Unavailable,
+        Code::Canceled | Code::Aborted => ErrorCode::UpstreamClosed,
+        Code::Unknown
+        | Code::AlreadyExists
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::DataLoss => ErrorCode::UpstreamError,
+    }
+}
+
+/// Cursor's words, and what helps.
+fn message(code: ErrorCode, words: &str) -> String {
+    let hint = match code {
+        ErrorCode::NotAuthenticated => {
+            " Give ibeam a valid token in CURSOR_ACCESS_TOKEN, or try `ibeam up --sim`."
+        }
+        ErrorCode::ModelNotFound => " `ibeam models` lists the models of your plan.",
+        ErrorCode::ClientOutdated => {
+            " Raise the client version that ibeam reports: `client_version`, or \
+             CURSOR_CLIENT_VERSION."
+        }
+        ErrorCode::ContextTooLong => " The prompt is too long for this model.",
+        ErrorCode::InsufficientQuota => " Waiting does not help; see your plan at cursor.com.",
+        _ => "",
+    };
+    let words = words.trim_end_matches('.');
+    format!("Cursor answered: {words}.{hint}")
+}
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+use ErrorCode as E;
+
+use super::*;
+use crate::codec::connect::CursorError;
+
+fn detailed(code: Code, kind: Kind, title: &str, detail: &str) -> ConnectError {
+    ConnectError {
+        code,
+        message: "Error".into(),
+        detail: Some(CursorError {
+            kind,
+            title: title.into(),
+            detail: detail.into(),
+            retryable: None,
+        }),
+    }
+}
+
+#[test]
+fn cursors_enum_comes_before_the_connect_code() {
+    let code = Code::ResourceExhausted;
+    for (kind, want) in [
+        (Kind::ErrorNotLoggedIn, E::NotAuthenticated),
+        (Kind::ErrorAuthTokenExpired, E::NotAuthenticated),
+        (Kind::ErrorProUserOnly, E::PlanRequired),
+        (Kind::ErrorUsagePricingRequired, E::PlanRequired),
+        (Kind::ErrorUnsupportedRegion, E::RegionUnsupported),
+        (Kind::ErrorSuspiciousUsageBlocked, E::PolicyDenied),
+        (Kind::ErrorBadModelName, E::ModelNotFound),
+        (Kind::ErrorFreeUserUsageLimit, E::InsufficientQuota),
+        (Kind::ErrorRateLimited, E::RateLimited),
+        (Kind::ErrorOutdatedClient, E::ClientOutdated),
+        (Kind::ErrorConversationTooLong, E::ContextTooLong),
+        (Kind::ErrorTimeout, E::Timeout),
+        (Kind::ErrorProviderError, E::UpstreamError),
+        // Says nothing: the code decides.
+        (Kind::ErrorCustom, E::RateLimited),
+        (Kind::ErrorUnspecified, E::RateLimited),
+    ] {
+        let failure = connect_error(&detailed(code, kind, "T", "D"));
+        assert_eq!(failure.error.code, want, "{kind:?}");
+        assert!(failure.error.message.contains("T: D"), "{}", failure.error.message);
+    }
+}
+
+#[test]
+fn a_429_is_looked_at_before_it_is_called_a_quota() {
+    for (words, want) in [
+        ("Update Required: get the newest version", E::ClientOutdated),
+        ("You have an unpaid invoice", E::InsufficientQuota),
+        ("You hit your usage limit", E::InsufficientQuota),
+        ("This model is not available in your country or region", E::RegionUnsupported),
+        ("High Load: switch to Auto", E::Unavailable),
+        ("Your prompt is too long", E::ContextTooLong),
+        ("slow down", E::RateLimited),
+    ] {
+        let error = detailed(Code::ResourceExhausted, Kind::ErrorRateLimited, words, "");
+        assert_eq!(connect_error(&error).error.code, want, "{words}");
+    }
+}
+
+#[test]
+fn connect_codes_without_details() {
+    for (code, want) in [
+        (Code::Unauthenticated, E::NotAuthenticated),
+        (Code::PermissionDenied, E::PolicyDenied),
+        (Code::NotFound, E::ModelNotFound),
+        (Code::ResourceExhausted, E::RateLimited),
+        (Code::InvalidArgument, E::InvalidValue),
+        (Code::FailedPrecondition, E::InvalidValue),
+        (Code::DeadlineExceeded, E::Timeout),
+        (Code::Unavailable, E::Unavailable),
+        (Code::Aborted, E::UpstreamClosed),
+        (Code::Internal, E::UpstreamError),
+    ] {
+        assert_eq!(connect_error(&ConnectError::new(code, "x")).error.code, want, "{code:?}");
+    }
+}
+
+#[test]
+fn what_may_be_done_about_it() {
+    for (error, want) in [
+        (ConnectError::new(Code::Internal, "Blob not found"), Remedy::FreshConversation),
+        (ConnectError::new(Code::Internal, "Conversation data missing"), Remedy::FreshConversation),
+        (ConnectError::new(Code::ResourceExhausted, ""), Remedy::FreshConversation),
+        (detailed(Code::ResourceExhausted, Kind::ErrorRateLimited, "", ""), Remedy::None),
+        (ConnectError::new(Code::Unavailable, ""), Remedy::Retry),
+        (ConnectError::new(Code::Unauthenticated, ""), Remedy::None),
+    ] {
+        assert_eq!(connect_error(&error).remedy, want, "{error:?}");
+    }
+    assert_eq!(link_error(&LinkError::Reset("x".into())).remedy, Remedy::Resume);
+    assert_eq!(link_error(&LinkError::Refused("x".into())).remedy, Remedy::Retry);
+}
+
+#[test]
+fn messages_name_the_command_and_keep_secrets_out() {
+    let error =
+        ConnectError::new(Code::Unauthenticated, "bad token crsr_0123456789abcdef0123456789");
+    let message = connect_error(&error).error.message;
+    assert!(message.contains("CURSOR_ACCESS_TOKEN"), "{message}");
+    assert!(!message.contains("0123456789abcdef"), "{message}");
+    let outdated = detailed(Code::Internal, Kind::ErrorOutdatedClient, "Update Required", "");
+    assert!(connect_error(&outdated).error.message.contains("CURSOR_CLIENT_VERSION"));
+}
+
+#[test]
+fn a_status_carries_the_backends_wait() {
+    let wait = Some(Duration::from_secs(7));
+    let failure = link_error(&LinkError::Status { status: 429, error: None, retry_after: wait });
+    assert_eq!(failure.error.code, E::RateLimited);
+    assert_eq!(failure.error.retry_after, wait);
+}

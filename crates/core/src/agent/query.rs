@@ -1,0 +1,166 @@
+//! Answers to the backend's approval questions. An unanswered one hangs the turn
+//! for ever, so every arm has an answer, unknown ones included.
+
+use ibeam_proto::agent::{
+    AskQuestionInteractionResponse, AskQuestionRejected, AskQuestionResult, CreatePlanError,
+    CreatePlanRequestResponse, CreatePlanResult, Empty, ExaFetchRequestResponse,
+    ExaSearchRequestResponse, InteractionQuery, InteractionResponse, ReasonText,
+    SetupVmEnvironmentResult, SwitchModeRequestResponse, WebFetchRequestResponse,
+    WebSearchRequestResponse, ask_question_result, create_plan_result, exa_fetch_request_response,
+    exa_search_request_response, interaction_query::Query, interaction_response::Result as Answer,
+    setup_vm_environment_result, switch_mode_request_response, web_fetch_request_response,
+    web_search_request_response,
+};
+
+use super::request::Permissions;
+
+const NO_WEB_SEARCH: &str = "Web search is switched off in this gateway's configuration \
+                             (`allow_web_search`). Answer without it.";
+const NO_WEB_FETCH: &str = "Fetching web pages is switched off in this gateway's configuration \
+                            (`allow_web_fetch`). Answer without it, or use the tools on offer.";
+const NOBODY: &str = "Nobody can answer questions here. Decide yourself and say what you assumed.";
+const NO_MODES: &str = "The mode cannot be changed through this gateway.";
+const NO_PLANS: &str = "Plans cannot be stored through this gateway. Write the plan as text.";
+
+macro_rules! decide {
+    ($module:ident, $response:ident, $allowed:expr, $reason:expr) => {
+        $response {
+            result: Some(if $allowed {
+                $module::Result::Approved(Empty {})
+            } else {
+                $module::Result::Rejected(ReasonText { reason: $reason.to_owned() })
+            }),
+        }
+    };
+}
+
+/// The answer to a query, or `None` when its arm is not in our schema; the caller
+/// then answers by number.
+pub(super) fn answer(query: &InteractionQuery, allow: Permissions) -> Option<InteractionResponse> {
+    let result = match query.query.as_ref()? {
+        Query::WebSearchRequestQuery(_) => Answer::WebSearchRequestResponse(decide!(
+            web_search_request_response,
+            WebSearchRequestResponse,
+            allow.web_search,
+            NO_WEB_SEARCH
+        )),
+        Query::ExaSearchRequestQuery(_) => Answer::ExaSearchRequestResponse(decide!(
+            exa_search_request_response,
+            ExaSearchRequestResponse,
+            allow.web_search,
+            NO_WEB_SEARCH
+        )),
+        Query::ExaFetchRequestQuery(_) => Answer::ExaFetchRequestResponse(decide!(
+            exa_fetch_request_response,
+            ExaFetchRequestResponse,
+            allow.web_fetch,
+            NO_WEB_FETCH
+        )),
+        Query::WebFetchRequestQuery(_) => Answer::WebFetchRequestResponse(decide!(
+            web_fetch_request_response,
+            WebFetchRequestResponse,
+            allow.web_fetch,
+            NO_WEB_FETCH
+        )),
+        Query::SwitchModeRequestQuery(_) => Answer::SwitchModeRequestResponse(decide!(
+            switch_mode_request_response,
+            SwitchModeRequestResponse,
+            false,
+            NO_MODES
+        )),
+        Query::AskQuestionInteractionQuery(_) => {
+            Answer::AskQuestionInteractionResponse(AskQuestionInteractionResponse {
+                result: Some(AskQuestionResult {
+                    result: Some(ask_question_result::Result::Rejected(AskQuestionRejected {
+                        reason: NOBODY.to_owned(),
+                    })),
+                }),
+            })
+        }
+        Query::CreatePlanRequestQuery(_) => {
+            Answer::CreatePlanRequestResponse(CreatePlanRequestResponse {
+                result: Some(CreatePlanResult {
+                    plan_uri: String::new(),
+                    result: Some(create_plan_result::Result::Error(CreatePlanError {
+                        error: NO_PLANS.to_owned(),
+                    })),
+                }),
+            })
+        }
+        // The protocol knows no refusal here; success means nothing was asked of us.
+        Query::SetupVmEnvironmentArgs(_) => {
+            Answer::SetupVmEnvironmentResult(SetupVmEnvironmentResult {
+                result: Some(setup_vm_environment_result::Result::Success(
+                    ibeam_proto::agent::SetupVmEnvironmentSuccess {},
+                )),
+            })
+        }
+        // Its layout is not published: refused by number like an unknown arm.
+        Query::McpAuthRequestQuery(_) => return None,
+    };
+    Some(InteractionResponse { id: query.id, result: Some(result) })
+}
+
+/// The field number of a query's arm, read from its bytes: the only field besides
+/// the id (1).
+pub(super) fn arm_number(query: &[u8]) -> Option<u32> {
+    super::wire::top_fields(query).find(|field| field.number > 1).map(|field| field.number)
+}
+
+/// Refuses an arm by its number: field N holding `rejected { reason }`, the form
+/// that all published approval answers share.
+pub(super) fn refuse_by_number(id: u32, arm: u32) -> Vec<u8> {
+    use prost::{Message as _, encoding};
+    let rejected = ReasonText { reason: "This gateway does not know that request.".to_owned() };
+    let mut inner = Vec::new();
+    encoding::message::encode(2, &rejected, &mut inner);
+    let mut out = InteractionResponse { id, result: None }.encode_to_vec();
+    encoding::encode_key(arm, encoding::WireType::LengthDelimited, &mut out);
+    encoding::encode_varint(inner.len() as u64, &mut out);
+    out.extend_from_slice(&inner);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message as _;
+
+    #[test]
+    fn web_search_is_approved_with_the_documented_bytes() {
+        let query = InteractionQuery {
+            id: 4,
+            query: Some(Query::WebSearchRequestQuery(Default::default())),
+        };
+        let allow = Permissions { web_search: true, web_fetch: false };
+        let bytes = answer(&query, allow).unwrap().encode_to_vec();
+        assert_eq!(bytes, [0x08, 0x04, 0x12, 0x02, 0x0a, 0x00]);
+    }
+
+    #[test]
+    fn nothing_is_approved_by_default() {
+        for query in [
+            Query::WebSearchRequestQuery(Default::default()),
+            Query::ExaSearchRequestQuery(Default::default()),
+            Query::ExaFetchRequestQuery(Default::default()),
+            Query::WebFetchRequestQuery(Default::default()),
+            Query::SwitchModeRequestQuery(Default::default()),
+        ] {
+            let answer = answer(
+                &InteractionQuery { id: 1, query: Some(query.clone()) },
+                Permissions::default(),
+            );
+            let bytes = answer.unwrap().encode_to_vec();
+            let arm = super::super::wire::top_fields(&bytes).nth(1).unwrap().bytes.unwrap();
+            assert_eq!(arm.first(), Some(&0x12), "rejected, not approved: {query:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_arm_is_refused_under_its_own_number() {
+        assert_eq!(arm_number(&[0x08, 0x07, 0xa2, 0x01, 0x00]), Some(20));
+        let bytes = refuse_by_number(7, 20);
+        assert_eq!(&bytes[..4], [0x08, 0x07, 0xa2, 0x01]);
+        assert_eq!(arm_number(&bytes), Some(20));
+    }
+}

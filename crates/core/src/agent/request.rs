@@ -1,0 +1,233 @@
+//! From a client's request to the run request: what goes into the first message
+//! of a stream, and everything the backend may ask for while it runs.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use ibeam_proto::agent::{
+    AgentClientMessage, AgentRunRequest, ConversationAction, ConversationStateStructure,
+    CursorRule, CursorRuleType, CursorRuleTypeGlobal, McpTools, ModelDetails, RequestContext,
+    RequestContextEnv, RequestedModel, RequestedModelModelParameter, ResumeAction, UserMessage,
+    UserMessageAction, agent_client_message, conversation_action, cursor_rule_type,
+};
+use prost::Message as _;
+
+use super::{
+    blobs::{BlobLimits, Blobs},
+    state,
+    tools::Toolbox,
+};
+use crate::{
+    codec::connect,
+    model::{Item, Role, ToolChoice, TurnRequest},
+};
+
+/// The model as the backend wants to hear it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelPick {
+    pub id: String,
+    pub parameters: Vec<(String, String)>,
+    pub max_mode: bool,
+}
+
+/// What the backend is told about the place it works for. The gateway knows
+/// little of it and invents nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    pub os_version: String,
+    pub shell: String,
+    pub time_zone: String,
+    pub workspace_paths: Vec<String>,
+}
+
+/// What the user allows the backend to do on its own side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    pub web_search: bool,
+    pub web_fetch: bool,
+}
+
+/// Everything one turn needs from the client's request.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    pub(super) conversation_id: String,
+    pub(super) model: ModelPick,
+    pub(super) toolbox: Toolbox,
+    pub(super) context: RequestContext,
+    pub(super) blobs: Blobs,
+    pub(super) permissions: Permissions,
+    state: ConversationStateStructure,
+    action: Action,
+}
+
+/// How the run starts.
+#[derive(Clone, Debug)]
+enum Action {
+    /// The conversation ends with a message of the user.
+    User(UserMessage),
+    /// It ends with tool results or an unfinished answer: go on from there.
+    Continue,
+}
+
+impl RunSpec {
+    #[must_use]
+    pub fn new(
+        request: &TurnRequest,
+        model: ModelPick,
+        conversation_id: String,
+        environment: &Environment,
+        permissions: Permissions,
+        limits: BlobLimits,
+    ) -> Self {
+        let toolbox = match request.tool_choice {
+            ToolChoice::None => Toolbox::default(),
+            ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => {
+                Toolbox::new(&request.tools)
+            }
+        };
+        let (history, action) = split(&request.items);
+        let mut blobs = Blobs::new(limits);
+        let state = state::build(history, &mut blobs);
+        let context = context(&request.system, &toolbox, environment, permissions);
+        Self { conversation_id, model, toolbox, context, blobs, permissions, state, action }
+    }
+
+    /// The framed first message. `checkpoint` is the newest state the backend gave
+    /// us: with it the run resumes an interrupted turn.
+    #[must_use]
+    pub(super) fn first_frame(&self, inline_context: bool, checkpoint: Option<&[u8]>) -> Bytes {
+        let request_context = inline_context.then(|| self.context.clone());
+        let action = match (&self.action, checkpoint) {
+            (Action::User(message), None) => {
+                conversation_action::Action::UserMessageAction(UserMessageAction {
+                    user_message: Some(message.clone()),
+                    request_context,
+                    send_to_interaction_listener: None,
+                })
+            }
+            (Action::Continue, _) | (Action::User(_), Some(_)) => {
+                conversation_action::Action::ResumeAction(ResumeAction { request_context })
+            }
+        };
+        let has_images = matches!(&self.action, Action::User(m) if m.selected_context.is_some());
+        let run = AgentRunRequest {
+            conversation_state: checkpoint.is_none().then(|| self.state.clone()),
+            action: Some(ConversationAction { action: Some(action) }),
+            model_details: Some(ModelDetails {
+                model_id: self.model.id.clone(),
+                max_mode: self.model.max_mode.then_some(true),
+                ..ModelDetails::default()
+            }),
+            mcp_tools: (!self.toolbox.is_empty())
+                .then(|| McpTools { mcp_tools: self.toolbox.definitions().to_vec() }),
+            conversation_id: Some(self.conversation_id.clone()),
+            requested_model: Some(RequestedModel {
+                model_id: self.model.id.clone(),
+                max_mode: self.model.max_mode,
+                parameters: self
+                    .model
+                    .parameters
+                    .iter()
+                    .map(|(id, value)| RequestedModelModelParameter {
+                        id: id.clone(),
+                        value: value.clone(),
+                    })
+                    .collect(),
+                ..RequestedModel::default()
+            }),
+            client_supports_inline_images: has_images.then_some(true),
+            ..AgentRunRequest::default()
+        };
+        match checkpoint {
+            None => connect::encode(&AgentClientMessage {
+                message: Some(agent_client_message::Message::RunRequest(run)),
+            }),
+            Some(state) => with_raw_state(&run, state),
+        }
+    }
+
+    /// The same conversation under another id, for when one is stuck.
+    pub(super) fn rename(&mut self, conversation_id: String) {
+        self.conversation_id = conversation_id;
+    }
+
+    /// What the model reads, for counting tokens when the backend does not.
+    pub(super) fn prompt_pieces(&self) -> impl Iterator<Item = Bytes> {
+        let history =
+            self.state.root_prompt_messages_json.iter().filter_map(|id| self.blobs.get(id));
+        let user = match &self.action {
+            Action::User(message) => Some(Bytes::from(message.text.clone())),
+            Action::Continue => None,
+        };
+        let rule = self.context.cloud_rule.clone().map(Bytes::from);
+        let tools = self.toolbox.definitions().iter().map(|tool| tool.input_schema.clone());
+        history.chain(user).chain(rule).chain(tools)
+    }
+}
+
+/// A checkpoint goes back byte for byte: decoding it here would drop every field
+/// that our schema does not know. Protobuf allows the fields of one message to be
+/// written in separate runs, so it is put before the rest.
+fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
+    const STATE_TAG: u8 = 0x0a; // AgentRunRequest field 1, length-delimited
+    const RUN_TAG: u8 = 0x0a; // AgentClientMessage field 1, length-delimited
+    let mut body = BytesMut::with_capacity(state.len() + run.encoded_len() + 16);
+    body.put_u8(STATE_TAG);
+    prost::encoding::encode_varint(state.len() as u64, &mut body);
+    body.put_slice(state);
+    // `BytesMut` grows: no error is possible.
+    let _ = run.encode(&mut body);
+    let mut message = BytesMut::with_capacity(body.len() + 16);
+    message.put_u8(RUN_TAG);
+    prost::encoding::encode_varint(body.len() as u64, &mut message);
+    message.put_slice(&body);
+    connect::frame(0, &message)
+}
+
+/// The history, and what the run is asked to do about it.
+fn split(items: &[Item]) -> (&[Item], Action) {
+    match items.split_last() {
+        Some((Item::Message(message), history)) if message.role == Role::User => {
+            (history, Action::User(state::user_message(message, history.len(), None)))
+        }
+        _ => (items, Action::Continue),
+    }
+}
+
+/// A plain system message is mostly ignored by the backend; the cloud rule and a
+/// global user rule are honoured.
+fn context(
+    system: &[String],
+    toolbox: &Toolbox,
+    environment: &Environment,
+    permissions: Permissions,
+) -> RequestContext {
+    let text = system.join("\n\n");
+    let rule = (!text.is_empty()).then(|| CursorRule {
+        full_path: "/ibeam/system.mdc".to_owned(),
+        content: text.clone(),
+        r#type: Some(CursorRuleType {
+            r#type: Some(cursor_rule_type::Type::Global(CursorRuleTypeGlobal {})),
+        }),
+        source: 2, // user
+        ..CursorRule::default()
+    });
+    RequestContext {
+        rules: rule.into_iter().collect(),
+        env: Some(RequestContextEnv {
+            os_version: environment.os_version.clone(),
+            workspace_paths: environment.workspace_paths.clone(),
+            shell: environment.shell.clone(),
+            time_zone: environment.time_zone.clone(),
+            project_folder: environment.workspace_paths.first().cloned().unwrap_or_default(),
+            ..RequestContextEnv::default()
+        }),
+        tools: toolbox.definitions().to_vec(),
+        mcp_instructions: toolbox.instructions().into_iter().collect(),
+        cloud_rule: (!text.is_empty()).then_some(text),
+        web_search_enabled: Some(permissions.web_search),
+        ..RequestContext::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+use super::*;
+use crate::model::{Dialect, Hints, Message, Part, Sampling, Tool, ToolContent, ToolResult};
+
+fn item(role: Role, text: &str) -> Item {
+    Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
+}
+
+fn request(items: Vec<Item>) -> TurnRequest {
+    TurnRequest {
+        model: "auto".into(),
+        system: vec!["Be brief.".into(), "Be kind.".into()],
+        items,
+        tools: vec![Tool { name: "read".into(), description: "Reads".into(), schema: None }],
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        sampling: Sampling::default(),
+        dialect: Dialect::Chat,
+        hints: Hints::default(),
+    }
+}
+
+fn spec(request: &TurnRequest) -> RunSpec {
+    let model = ModelPick {
+        id: "gpt-5.5".into(),
+        parameters: vec![("reasoning".into(), "high".into())],
+        max_mode: false,
+    };
+    RunSpec::new(
+        request,
+        model,
+        "22222222-2222-4222-8222-222222222222".into(),
+        &Environment { os_version: "linux".into(), ..Environment::default() },
+        Permissions::default(),
+        BlobLimits::default(),
+    )
+}
+
+fn decode(frame: &Bytes) -> AgentRunRequest {
+    let message = AgentClientMessage::decode(frame.slice(5..)).unwrap().message;
+    match message {
+        Some(agent_client_message::Message::RunRequest(run)) => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_new_chat_sends_an_empty_state_that_is_present() {
+    let run = decode(&spec(&request(vec![item(Role::User, "hi")])).first_frame(false, None));
+    let state = run.conversation_state.unwrap();
+    assert!(state.root_prompt_messages_json.is_empty() && state.turns.is_empty());
+    let Some(conversation_action::Action::UserMessageAction(action)) = run.action.unwrap().action
+    else {
+        panic!()
+    };
+    let message = action.user_message.unwrap();
+    assert_eq!((message.text.as_str(), message.mode), ("hi", 1));
+    assert_eq!(action.request_context, None);
+    assert_eq!(run.model_details.unwrap().model_id, "gpt-5.5");
+    let model = run.requested_model.unwrap();
+    assert_eq!(model.parameters[0].id, "reasoning");
+    assert_eq!(model.parameters[0].value, "high");
+    assert_eq!(run.mcp_tools.unwrap().mcp_tools[0].name, "read");
+    assert_eq!(run.custom_system_prompt, None, "refused for most accounts");
+}
+
+#[test]
+fn the_system_prompt_travels_as_cloud_rule_and_rule() {
+    let run = decode(&spec(&request(vec![item(Role::User, "hi")])).first_frame(true, None));
+    let Some(conversation_action::Action::UserMessageAction(action)) = run.action.unwrap().action
+    else {
+        panic!()
+    };
+    let context = action.request_context.unwrap();
+    assert_eq!(context.cloud_rule.as_deref(), Some("Be brief.\n\nBe kind."));
+    assert_eq!(context.rules[0].content, "Be brief.\n\nBe kind.");
+    assert_eq!(context.rules[0].source, 2);
+    assert_eq!(context.tools.len(), 1);
+    assert_eq!(context.mcp_instructions[0].server_name, "ibeam");
+    assert_eq!(context.web_search_enabled, Some(false));
+}
+
+#[test]
+fn tool_results_at_the_end_resume_the_conversation() {
+    let result = Item::ToolResult(ToolResult {
+        call_id: "c".into(),
+        content: vec![ToolContent::Text("12C".into())],
+        is_error: false,
+    });
+    let run =
+        decode(&spec(&request(vec![item(Role::User, "hi"), result])).first_frame(false, None));
+    let action = run.action.unwrap().action;
+    assert!(matches!(action, Some(conversation_action::Action::ResumeAction(_))));
+    assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), 2);
+}
+
+#[test]
+fn tool_choice_none_offers_nothing() {
+    let mut request = request(vec![item(Role::User, "hi")]);
+    request.tool_choice = ToolChoice::None;
+    let run = decode(&spec(&request).first_frame(false, None));
+    assert_eq!(run.mcp_tools, None);
+}
+
+#[test]
+fn the_documented_minimal_request_has_the_same_meaning() {
+    // A run request with "hi", model `default`, mode 1 and an empty state.
+    let hex = "0a650a0012300a2e0a2c0a026869122431313131313131312d313131312d343131312d383131312d\
+               31313131313131313131313120011a090a0764656661756c742a2432323232323232322d32323232\
+               2d343232322d383232322d323232323232323232323232";
+    let bytes: Vec<u8> = (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .collect();
+    let Some(agent_client_message::Message::RunRequest(want)) =
+        AgentClientMessage::decode(&bytes[..]).unwrap().message
+    else {
+        panic!()
+    };
+    let mut request = request(vec![item(Role::User, "hi")]);
+    (request.system, request.tools) = (vec![], vec![]);
+    let mut spec = spec(&request);
+    spec.model = ModelPick { id: "default".into(), ..ModelPick::default() };
+    let mut ours = decode(&spec.first_frame(false, None));
+    // Ours names the mode in the state and the model in the modern place as well,
+    // and has a message id of its own.
+    ours.requested_model = None;
+    ours.conversation_state.as_mut().unwrap().mode = None;
+    if let Some(conversation_action::Action::UserMessageAction(action)) =
+        &mut ours.action.as_mut().unwrap().action
+    {
+        action.user_message.as_mut().unwrap().message_id =
+            "11111111-1111-4111-8111-111111111111".into();
+    }
+    assert_eq!(ours, want);
+}

@@ -1,0 +1,295 @@
+//! The client's history as the backend's conversation state: prompt messages as
+//! JSON blobs (that is what the model reads) and turns as protobuf blobs.
+//!
+//! *Invariant:* the same history gives the same bytes and the same ids, so that
+//! caches on the other side stay warm.
+
+use base64::Engine as _;
+use bytes::Bytes;
+use ibeam_proto::agent::{
+    AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
+    ConversationTurnStructure, McpArgs, McpSuccess, McpTextContent, McpToolCall, McpToolResult,
+    McpToolResultContentItem, SelectedContext, SelectedImage, SelectedImageDimension,
+    ThinkingMessage, ToolCall as WireToolCall, UserMessage, conversation_step,
+    conversation_turn_structure, mcp_tool_result, mcp_tool_result_content_item,
+    selected_image::DataOrBlobId, tool_call,
+};
+use prost::Message as _;
+use serde::Serialize;
+
+use super::{
+    blobs::Blobs,
+    tools::{PROVIDER, arguments_map},
+};
+use crate::model::{
+    Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolContent, ToolResult,
+    ids::{CallId, uuid_from_content},
+};
+
+/// `AgentMode` 1. Mode 2 ("ask") makes models refuse to use tools.
+pub(super) const MODE_AGENT: i32 = 1;
+
+/// Builds the state for `history`, putting every blob it names into `blobs`.
+pub(super) fn build(history: &[Item], blobs: &mut Blobs) -> ConversationStateStructure {
+    let root = prompt_messages(history);
+    let root_prompt_messages_json = root
+        .iter()
+        .filter_map(|message| serde_json::to_vec(message).ok())
+        .map(|json| blobs.put(json))
+        .collect();
+    ConversationStateStructure {
+        root_prompt_messages_json,
+        turns: turns(history, blobs),
+        mode: Some(MODE_AGENT),
+        ..ConversationStateStructure::default()
+    }
+}
+
+/// A user message with its images. `inline` sends their bytes along; otherwise
+/// they become blobs, as history is kept.
+pub(super) fn user_message(message: &Message, at: usize, blobs: Option<&mut Blobs>) -> UserMessage {
+    let text = texts(message);
+    let images = images(message, blobs);
+    let selected_context = (!images.is_empty())
+        .then(|| SelectedContext { selected_images: images, ..SelectedContext::default() });
+    UserMessage {
+        message_id: uuid_from_content([b"user".as_slice(), &at.to_be_bytes(), text.as_bytes()]),
+        text,
+        selected_context,
+        mode: MODE_AGENT,
+        ..UserMessage::default()
+    }
+}
+
+fn texts(message: &Message) -> String {
+    let texts: Vec<&str> = message
+        .parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Image(_) => None,
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn images(message: &Message, mut blobs: Option<&mut Blobs>) -> Vec<SelectedImage> {
+    let pictures = message.parts.iter().filter_map(|part| match part {
+        Part::Image(image) => Some(image),
+        Part::Text(_) => None,
+    });
+    pictures.map(|image| selected_image(image, blobs.as_deref_mut())).collect()
+}
+
+fn selected_image(image: &Image, blobs: Option<&mut Blobs>) -> SelectedImage {
+    let ImageSource::Inline { mime, data } = &image.source;
+    let dimension = imagesize::blob_size(data).ok().map(|size| SelectedImageDimension {
+        width: i32::try_from(size.width).unwrap_or(i32::MAX),
+        height: i32::try_from(size.height).unwrap_or(i32::MAX),
+    });
+    SelectedImage {
+        // Made from the content: an old image under a new id is refused.
+        uuid: uuid_from_content([b"image".as_slice(), data]),
+        path: String::new(),
+        dimension,
+        mime_type: mime.clone(),
+        data_or_blob_id: Some(match blobs {
+            Some(blobs) => DataOrBlobId::BlobId(blobs.put(data.clone())),
+            None => DataOrBlobId::Data(data.clone()),
+        }),
+    }
+}
+
+// === prompt messages ===
+
+/// The message form of the prompt blobs.
+#[derive(Serialize)]
+struct PromptMessage<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    content: Vec<PromptPart<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+enum PromptPart<'a> {
+    Text { text: &'a str },
+    Reasoning { text: &'a str },
+    Image { image: String, mime_type: &'a str },
+    ToolCall { tool_call_id: String, tool_name: &'a str, args: serde_json::Value },
+    ToolResult { tool_call_id: String, tool_name: &'a str, result: String },
+}
+
+fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
+    let mut out: Vec<PromptMessage<'_>> = Vec::new();
+    for (at, item) in history.iter().enumerate() {
+        let (role, parts) = match item {
+            Item::Message(message) => {
+                let role = match message.role {
+                    Role::User => "user",
+                    Role::Assistant => "assistant",
+                };
+                (role, message.parts.iter().map(prompt_part).collect())
+            }
+            Item::Reasoning(reasoning) => {
+                ("assistant", vec![PromptPart::Reasoning { text: &reasoning.text }])
+            }
+            Item::ToolCall(call) => ("assistant", vec![prompt_call(call)]),
+            Item::ToolResult(result) => ("tool", vec![prompt_result(result, history)]),
+        };
+        // One assistant message holds its reasoning, text and calls; results of
+        // parallel calls share one tool message. User messages stay apart.
+        match out.last_mut() {
+            Some(last) if last.role == role && role != "user" => last.content.extend(parts),
+            _ => {
+                let id = (role != "user")
+                    .then(|| uuid_from_content([role.as_bytes(), &at.to_be_bytes()]));
+                out.push(PromptMessage { role, id, content: parts });
+            }
+        }
+    }
+    out.retain(|message| !message.content.is_empty());
+    out
+}
+
+fn prompt_part(part: &Part) -> PromptPart<'_> {
+    match part {
+        Part::Text(text) => PromptPart::Text { text },
+        Part::Image(image) => {
+            let ImageSource::Inline { mime, data } = &image.source;
+            let image = base64::engine::general_purpose::STANDARD.encode(data);
+            PromptPart::Image { image, mime_type: mime }
+        }
+    }
+}
+
+fn prompt_call(call: &ToolCall) -> PromptPart<'_> {
+    PromptPart::ToolCall {
+        tool_call_id: CallId::sanitised(&call.id).as_str().to_owned(),
+        tool_name: &call.name,
+        args: serde_json::from_str(&call.arguments)
+            .unwrap_or_else(|_| serde_json::Value::String(call.arguments.clone())),
+    }
+}
+
+fn prompt_result<'a>(result: &ToolResult, history: &'a [Item]) -> PromptPart<'a> {
+    PromptPart::ToolResult {
+        tool_call_id: CallId::sanitised(&result.call_id).as_str().to_owned(),
+        tool_name: call_of(result, history).map_or("unknown", |call| call.name.as_str()),
+        result: result_text(result),
+    }
+}
+
+/// A result as text; images can only be named here.
+fn result_text(result: &ToolResult) -> String {
+    let pieces: Vec<String> = result
+        .content
+        .iter()
+        .map(|content| match content {
+            ToolContent::Text(text) => text.clone(),
+            ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+                format!("[image, {mime}, {} bytes]", data.len())
+            }
+        })
+        .collect();
+    let text = pieces.join("\n");
+    if result.is_error { format!("[tool error]\n{text}") } else { text }
+}
+
+fn call_of<'a>(result: &ToolResult, history: &'a [Item]) -> Option<&'a ToolCall> {
+    history.iter().find_map(|item| match item {
+        Item::ToolCall(call) if call.id == result.call_id => Some(call),
+        _ => None,
+    })
+}
+
+// === turns ===
+
+/// The same history as structured turns: a user message and the steps after it.
+fn turns(history: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
+    let mut out = Vec::new();
+    let mut current: Option<AgentConversationTurnStructure> = None;
+    for (at, item) in history.iter().enumerate() {
+        match item {
+            Item::Message(message) if message.role == Role::User => {
+                out.extend(current.take().map(|turn| put_turn(turn, blobs)));
+                let user = user_message(message, at, Some(blobs));
+                current = Some(AgentConversationTurnStructure {
+                    user_message: blobs.put(user.encode_to_vec()),
+                    ..AgentConversationTurnStructure::default()
+                });
+            }
+            item => {
+                // What comes before the first user message has no turn to be in.
+                let Some(turn) = current.as_mut() else { continue };
+                if let Some(step) = step(item, history) {
+                    turn.steps.push(blobs.put(step.encode_to_vec()));
+                }
+            }
+        }
+    }
+    out.extend(current.map(|turn| put_turn(turn, blobs)));
+    out
+}
+
+fn put_turn(turn: AgentConversationTurnStructure, blobs: &mut Blobs) -> Bytes {
+    let turn = conversation_turn_structure::Turn::AgentConversationTurn(turn);
+    blobs.put(ConversationTurnStructure { turn: Some(turn) }.encode_to_vec())
+}
+
+fn step(item: &Item, history: &[Item]) -> Option<ConversationStep> {
+    use conversation_step::Message as Step;
+    let message = match item {
+        Item::Message(message) => Step::AssistantMessage(AssistantMessage { text: texts(message) }),
+        Item::Reasoning(reasoning) => {
+            Step::ThinkingMessage(ThinkingMessage { text: reasoning.text.clone(), duration_ms: 0 })
+        }
+        Item::ToolCall(call) => Step::ToolCall(mcp_step(call, history)),
+        // Told with its call.
+        Item::ToolResult(_) => return None,
+    };
+    Some(ConversationStep { message: Some(message) })
+}
+
+fn mcp_step(call: &ToolCall, history: &[Item]) -> WireToolCall {
+    let result = history.iter().find_map(|item| match item {
+        Item::ToolResult(result) if result.call_id == call.id => Some(result),
+        _ => None,
+    });
+    let id = CallId::sanitised(&call.id);
+    let mcp = McpToolCall {
+        args: Some(McpArgs {
+            name: call.name.clone(),
+            args: arguments_map(&call.arguments),
+            tool_call_id: id.as_str().to_owned(),
+            provider_identifier: PROVIDER.to_owned(),
+            tool_name: call.name.clone(),
+            ..McpArgs::default()
+        }),
+        result: result.map(|result| McpToolResult {
+            result: Some(mcp_tool_result::Result::Success(McpSuccess {
+                content: vec![text_content(result_text(result))],
+                is_error: result.is_error,
+            })),
+        }),
+    };
+    WireToolCall {
+        tool: Some(tool_call::Tool::McpToolCall(mcp)),
+        tool_call_id: Some(id.as_str().to_owned()),
+        ..WireToolCall::default()
+    }
+}
+
+fn text_content(text: String) -> McpToolResultContentItem {
+    McpToolResultContentItem {
+        content: Some(mcp_tool_result_content_item::Content::Text(McpTextContent {
+            text,
+            output_location: None,
+        })),
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+use super::*;
+use crate::model::Reasoning;
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x03\x08\x06";
+
+fn message(role: Role, text: &str) -> Item {
+    Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
+}
+
+fn history() -> Vec<Item> {
+    vec![
+        message(Role::User, "Read a.txt"),
+        Item::Reasoning(Reasoning { text: "I need the tool".into() }),
+        message(Role::Assistant, "Reading."),
+        Item::ToolCall(ToolCall {
+            id: "call_1\nfc_2".into(),
+            name: "read".into(),
+            arguments: r#"{"path":"a.txt"}"#.into(),
+        }),
+        Item::ToolResult(ToolResult {
+            call_id: "call_1\nfc_2".into(),
+            content: vec![ToolContent::Text("hello".into())],
+            is_error: false,
+        }),
+        message(Role::Assistant, "It says hello."),
+        Item::Message(Message {
+            role: Role::User,
+            parts: vec![
+                Part::Text("And this?".into()),
+                Part::Image(Image {
+                    source: ImageSource::Inline {
+                        mime: "image/png".into(),
+                        data: Bytes::from_static(PNG),
+                    },
+                }),
+            ],
+        }),
+    ]
+}
+
+#[test]
+fn the_prompt_holds_the_whole_history() {
+    let mut blobs = Blobs::default();
+    let state = build(&history(), &mut blobs);
+    let prompt: Vec<String> = state
+        .root_prompt_messages_json
+        .iter()
+        .map(|id| String::from_utf8(blobs.get(id).unwrap().to_vec()).unwrap())
+        .collect();
+    insta::assert_snapshot!(prompt.join("\n"));
+}
+
+#[test]
+fn turns_name_their_blobs_by_hash() {
+    let mut blobs = Blobs::default();
+    let state = build(&history(), &mut blobs);
+    assert_eq!(state.turns.len(), 2);
+    let turn = ConversationTurnStructure::decode(blobs.get(&state.turns[0]).unwrap()).unwrap();
+    let Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)) = turn.turn else {
+        panic!()
+    };
+    let user = UserMessage::decode(blobs.get(&turn.user_message).unwrap()).unwrap();
+    assert_eq!(user.text, "Read a.txt");
+    assert_eq!(turn.steps.len(), 4);
+    let call = ConversationStep::decode(blobs.get(&turn.steps[2]).unwrap()).unwrap();
+    let text = format!("{call:?}");
+    assert!(text.contains("call_1_fc_2") && text.contains("hello"), "{text}");
+}
+
+#[test]
+fn the_same_history_gives_the_same_bytes() {
+    let build = || {
+        let mut blobs = Blobs::default();
+        build(&history(), &mut blobs).encode_to_vec()
+    };
+    assert_eq!(build(), build());
+}
+
+#[test]
+fn an_image_keeps_its_id_between_turns() {
+    let Item::Message(with_image) = &history()[6] else { panic!() };
+    let inline = user_message(with_image, 0, None).selected_context.unwrap();
+    let mut blobs = Blobs::default();
+    let stored = user_message(with_image, 9, Some(&mut blobs)).selected_context.unwrap();
+    let (inline, stored) = (&inline.selected_images[0], &stored.selected_images[0]);
+    assert_eq!(inline.uuid, stored.uuid);
+    assert_eq!(inline.dimension.map(|d| (d.width, d.height)), Some((2, 3)));
+    assert_eq!(inline.data_or_blob_id, Some(DataOrBlobId::Data(Bytes::from_static(PNG))));
+    let Some(DataOrBlobId::BlobId(id)) = &stored.data_or_blob_id else { panic!() };
+    assert_eq!(blobs.get(id).as_deref(), Some(PNG));
+}
+
+#[test]
+fn an_answer_before_any_question_is_in_the_prompt_only() {
+    let mut blobs = Blobs::default();
+    let state = build(&[message(Role::Assistant, "Welcome!")], &mut blobs);
+    assert_eq!(state.root_prompt_messages_json.len(), 1);
+    assert_eq!(state.turns.len(), 0);
+}

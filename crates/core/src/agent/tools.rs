@@ -1,0 +1,209 @@
+//! Client tools on the wire: definitions go out as MCP tools, calls come back
+//! with each argument as an encoded `google.protobuf.Value`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ibeam_proto::agent::{McpArgs, McpInstructions, McpToolDefinition};
+use prost::Message as _;
+use prost_types::{Struct, Value, value::Kind};
+
+use crate::model::Tool;
+
+/// The name of the pseudo MCP server that the client's tools belong to.
+pub const PROVIDER: &str = "ibeam";
+
+/// Prefixes that models put before a tool's name.
+const PREFIXES: [&str; 4] = ["ibeam/", "ibeam:", "mcp_ibeam_", "mcp_"];
+
+/// How deep a schema or an argument may nest.
+const MAX_DEPTH: usize = 64;
+
+/// The tools of one request, under the names the backend sees.
+#[derive(Clone, Debug, Default)]
+pub struct Toolbox {
+    definitions: Vec<McpToolDefinition>,
+}
+
+impl Toolbox {
+    #[must_use]
+    pub fn new(tools: &[Tool]) -> Self {
+        let mut names: Vec<String> = Vec::with_capacity(tools.len());
+        let definitions = tools
+            .iter()
+            .map(|tool| {
+                let name = unique(wire_name(&tool.name), &names);
+                names.push(name.clone());
+                McpToolDefinition {
+                    name,
+                    description: tool.description.clone(),
+                    input_schema: encode_schema(tool.schema.as_deref().map(|raw| raw.get())),
+                    provider_identifier: PROVIDER.to_owned(),
+                    tool_name: tool.name.clone(),
+                    input_schema_json: None,
+                }
+            })
+            .collect();
+        Self { definitions }
+    }
+
+    #[must_use]
+    pub fn definitions(&self) -> &[McpToolDefinition] {
+        &self.definitions
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.definitions.is_empty()
+    }
+
+    /// The names that the client gave its tools.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.definitions.iter().map(|tool| tool.tool_name.as_str())
+    }
+
+    /// The client's name for the tool that a call means: `tool_name` first, then
+    /// `name`, each with and without the prefixes that models invent.
+    #[must_use]
+    pub fn client_name(&self, call: &McpArgs) -> Option<&str> {
+        [&call.tool_name, &call.name].into_iter().find_map(|asked| {
+            let bare = PREFIXES.iter().find_map(|prefix| asked.strip_prefix(prefix));
+            [Some(asked.as_str()), bare].into_iter().flatten().find_map(|name| {
+                self.definitions
+                    .iter()
+                    .find(|tool| tool.tool_name == name || tool.name == name)
+                    .map(|tool| tool.tool_name.as_str())
+            })
+        })
+    }
+
+    /// How the model is told to use them; `None` without tools.
+    #[must_use]
+    pub fn instructions(&self) -> Option<McpInstructions> {
+        if self.is_empty() {
+            return None;
+        }
+        Some(McpInstructions {
+            server_name: PROVIDER.to_owned(),
+            instructions: "These tools run in the user's own client and are the only way to \
+                           reach the user's files, shell and network. Use them instead of any \
+                           built-in tool."
+                .to_owned(),
+            server_identifier: PROVIDER.to_owned(),
+        })
+    }
+}
+
+/// The arguments of a call as JSON text. A value that does not decode is kept as
+/// a string rather than lost.
+#[must_use]
+pub fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
+    let object: serde_json::Map<String, serde_json::Value> = args
+        .iter()
+        .map(|(key, bytes)| {
+            let value = Value::decode(bytes.clone()).map_or_else(
+                |_| serde_json::Value::String(String::from_utf8_lossy(bytes).into_owned()),
+                |value| to_json(value, MAX_DEPTH),
+            );
+            (key.clone(), value)
+        })
+        .collect();
+    serde_json::Value::Object(object).to_string()
+}
+
+/// The reverse of [`arguments_json`], for calls in a replayed history. Text that
+/// is no JSON object gives no arguments.
+#[must_use]
+pub fn arguments_map(json: &str) -> BTreeMap<String, Bytes> {
+    let Ok(serde_json::Value::Object(object)) = serde_json::from_str(json) else {
+        return BTreeMap::new();
+    };
+    object
+        .into_iter()
+        .map(|(key, value)| (key, from_json(value, MAX_DEPTH).encode_to_vec().into()))
+        .collect()
+}
+
+/// A JSON Schema as the encoded `Value` that the backend wants. A tool without one
+/// takes an empty object.
+fn encode_schema(json: Option<&str>) -> Bytes {
+    let parsed = json.and_then(|text| serde_json::from_str(text).ok());
+    let schema = parsed
+        .filter(serde_json::Value::is_object)
+        .unwrap_or_else(|| serde_json::json!({ "type": "object", "properties": {} }));
+    from_json(schema, MAX_DEPTH).encode_to_vec().into()
+}
+
+fn from_json(value: serde_json::Value, depth: usize) -> Value {
+    let kind = match value {
+        _ if depth == 0 => Kind::NullValue(0),
+        serde_json::Value::Null => Kind::NullValue(0),
+        serde_json::Value::Bool(flag) => Kind::BoolValue(flag),
+        serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(0.0)),
+        serde_json::Value::String(text) => Kind::StringValue(text),
+        serde_json::Value::Array(items) => Kind::ListValue(prost_types::ListValue {
+            values: items.into_iter().map(|item| from_json(item, depth - 1)).collect(),
+        }),
+        serde_json::Value::Object(fields) => Kind::StructValue(Struct {
+            fields: fields
+                .into_iter()
+                .map(|(key, item)| (key, from_json(item, depth - 1)))
+                .collect(),
+        }),
+    };
+    Value { kind: Some(kind) }
+}
+
+fn to_json(value: Value, depth: usize) -> serde_json::Value {
+    match value.kind {
+        _ if depth == 0 => serde_json::Value::Null,
+        None | Some(Kind::NullValue(_)) => serde_json::Value::Null,
+        Some(Kind::BoolValue(flag)) => flag.into(),
+        Some(Kind::NumberValue(number)) => number_to_json(number),
+        Some(Kind::StringValue(text)) => text.into(),
+        Some(Kind::ListValue(list)) => {
+            list.values.into_iter().map(|item| to_json(item, depth - 1)).collect()
+        }
+        Some(Kind::StructValue(object)) => serde_json::Value::Object(
+            object.fields.into_iter().map(|(key, item)| (key, to_json(item, depth - 1))).collect(),
+        ),
+    }
+}
+
+/// Every number travels as a double; whole ones become integers again, since
+/// tools refuse `3.0` where their schema says integer.
+fn number_to_json(number: f64) -> serde_json::Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= EXACT {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
+        let whole = number as i64;
+        return whole.into();
+    }
+    serde_json::Number::from_f64(number).map_or(serde_json::Value::Null, serde_json::Value::Number)
+}
+
+/// Model providers accept `[A-Za-z0-9_-]{1,64}` as a tool's name.
+fn wire_name(name: &str) -> String {
+    let clean: String = name
+        .chars()
+        .take(64)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
+        .collect();
+    if clean.is_empty() { "tool".to_owned() } else { clean }
+}
+
+/// Two names that clean up to the same one must stay apart.
+fn unique(name: String, taken: &[String]) -> String {
+    if !taken.contains(&name) {
+        return name;
+    }
+    let stem: String = name.chars().take(60).collect();
+    (2_u32..)
+        .map(|n| format!("{stem}_{n}"))
+        .find(|candidate| !taken.contains(candidate))
+        .unwrap_or(name)
+}
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;

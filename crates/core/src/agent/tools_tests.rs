@@ -1,0 +1,66 @@
+use super::*;
+use serde_json::value::RawValue;
+
+fn tool(name: &str, schema: Option<&str>) -> Tool {
+    Tool {
+        name: name.to_owned(),
+        description: String::new(),
+        schema: schema.map(|text| RawValue::from_string(text.to_owned()).unwrap()),
+    }
+}
+
+#[test]
+fn a_schema_is_a_value_and_not_a_bare_struct() {
+    let hex = crate::model::ids::hex(&encode_schema(Some(r#"{"type":"object"}"#)));
+    assert_eq!(hex, "2a120a100a047479706512081a066f626a656374");
+}
+
+#[test]
+fn null_is_written() {
+    assert_eq!(from_json(serde_json::Value::Null, 4).encode_to_vec(), [0x08, 0x00]);
+}
+
+#[test]
+fn a_tool_without_a_schema_takes_an_empty_object() {
+    for schema in [None, Some("true"), Some("[]")] {
+        let toolbox = Toolbox::new(&[tool("now", schema)]);
+        let value = Value::decode(toolbox.definitions()[0].input_schema.clone()).unwrap();
+        assert_eq!(to_json(value, 9), serde_json::json!({ "type": "object", "properties": {} }));
+    }
+}
+
+#[test]
+fn arguments_go_both_ways() {
+    let json = r#"{"deep":{"list":[1,2.5,null,true]},"path":"a b","whole":-3}"#;
+    assert_eq!(arguments_json(&arguments_map(json)), json);
+    assert_eq!(arguments_json(&arguments_map("not json")), "{}");
+}
+
+#[test]
+fn an_argument_that_does_not_decode_is_kept_as_text() {
+    let args = BTreeMap::from([("x".to_owned(), Bytes::from_static(b"\xffplain"))]);
+    assert!(arguments_json(&args).contains("plain"));
+}
+
+#[test]
+fn names_are_cleaned_kept_apart_and_found_again() {
+    let toolbox = Toolbox::new(&[tool("a.b", None), tool("a b", None), tool("read", None)]);
+    let wire: Vec<_> = toolbox.definitions().iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(wire, ["a_b", "a_b_2", "read"]);
+    let call = |name: &str, tool_name: &str| McpArgs {
+        name: name.to_owned(),
+        tool_name: tool_name.to_owned(),
+        ..McpArgs::default()
+    };
+    for (name, tool_name, want) in [
+        ("a_b_2", "", Some("a b")),
+        ("x", "a.b", Some("a.b")),
+        ("ibeam/read", "", Some("read")),
+        ("mcp_ibeam_read", "", Some("read")),
+        ("mcp_read", "", Some("read")),
+        ("ibeam:read", "nothing", Some("read")),
+        ("write", "write", None),
+    ] {
+        assert_eq!(toolbox.client_name(&call(name, tool_name)), want, "{name} {tool_name}");
+    }
+}

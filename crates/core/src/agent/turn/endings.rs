@@ -1,0 +1,166 @@
+//! Clocks, endings and recovery: how a turn is over, and when it is not yet.
+
+use ibeam_proto::agent::{
+    AgentClientMessage, CancelAction, ConversationAction, ExecClientControlMessage,
+    agent_client_message::Message as ToServer, conversation_action, exec_client_control_message,
+};
+use sha2::{Digest as _, Sha256};
+
+use super::{Command, Link, OpenSpec, Purpose, Turn};
+use crate::{
+    agent::classify::{Failure, Remedy},
+    codec::connect,
+    error::{ErrorCode, TurnError},
+    model::{FinishReason, Millis, ids::uuid_from_random},
+};
+
+impl Turn {
+    pub(super) fn on_stream_timeout(&mut self, now: Millis) {
+        let clocks = self.settings.clocks;
+        let Link::Open(link) = &self.link else { return };
+        let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
+        if due(link.batch_until) {
+            self.flush_batch();
+        } else if due(link.ended_until) {
+            self.finish_stop(now, true);
+        } else if link.looks_complete(self.answer.has_text())
+            && now >= link.last_progress + clocks.quiet_end
+        {
+            self.finish_stop(now, true);
+        } else if link.reading && now >= link.last_frame + clocks.no_frame {
+            let error = TurnError::new(
+                ErrorCode::Timeout,
+                format!("Cursor sent nothing for {} s.", clocks.no_frame.as_secs()),
+            );
+            self.recover(Failure { error, remedy: Remedy::Resume }, false, now);
+        } else if link.reading && now >= link.last_progress + clocks.heartbeat_only {
+            self.fail_by_clock(
+                "Cursor sent only heartbeats for longer than the `heartbeat_only` clock allows.",
+            );
+        }
+    }
+
+    /// Hands the collected tool calls to the client.
+    pub(super) fn flush_batch(&mut self) {
+        let Link::Open(link) = &mut self.link else { return };
+        if link.batch_until.take().is_some() {
+            self.answer.finish(FinishReason::ToolCalls);
+            self.close(true);
+        }
+    }
+
+    /// A clean end. An answer with nothing in it is none.
+    pub(super) fn finish_stop(&mut self, now: Millis, cancel: bool) {
+        if let Link::Open(link) = &self.link
+            && link.batch_until.is_some()
+        {
+            self.flush_batch();
+            return;
+        }
+        if self.answer.is_empty() {
+            let error = TurnError::new(
+                ErrorCode::UpstreamError,
+                "Cursor ended the turn without an answer.",
+            );
+            self.recover(Failure { error, remedy: Remedy::FreshConversation }, false, now);
+            return;
+        }
+        self.answer.finish(FinishReason::Stop);
+        self.close(cancel);
+    }
+
+    /// The rules for another try, in one place:
+    /// before the backend said anything, again with back-off; before the client
+    /// saw anything, once under a fresh conversation id where that is what helps;
+    /// after that, once from the newest checkpoint when the transport was lost.
+    pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
+        let Failure { error, remedy } = failure;
+        let delivered = self.answer.delivered();
+        let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
+        if !self.heard && again {
+            let jitter = self.draw_fraction();
+            let wait = self.settings.backoff.delay(self.tries, jitter, error.retry_after);
+            self.tries += 1;
+            if let Some(wait) = wait {
+                self.commands.push_back(Command::Close { cancel: true });
+                self.link = Link::Waiting { until: now + wait, purpose: Purpose::Start };
+                return;
+            }
+        } else if remedy == Remedy::FreshConversation && !delivered && !self.renewed {
+            self.renewed = true;
+            let id = self.draw_uuid();
+            self.spec.rename(id);
+            self.checkpoint = None;
+            self.commands.push_back(Command::Close { cancel: true });
+            self.open(Purpose::Start, prefer_h1);
+            return;
+        } else if remedy == Remedy::Resume && self.checkpoint.is_some() && !self.resumed {
+            self.resumed = true;
+            self.commands.push_back(Command::Close { cancel: true });
+            self.open(Purpose::Resume, prefer_h1);
+            return;
+        }
+        self.fail(error, true);
+    }
+
+    pub(super) fn open(&mut self, purpose: Purpose, prefer_h1: bool) {
+        self.link = Link::Opening { purpose };
+        let request_id = self.draw_uuid();
+        self.commands.push_back(Command::Open(OpenSpec {
+            request_id,
+            original_request_id: uuid_from_random(self.seed),
+            prefer_h1,
+        }));
+    }
+
+    pub(super) fn fail_by_clock(&mut self, text: &'static str) {
+        self.fail(TurnError::new(ErrorCode::Timeout, text), true);
+    }
+
+    pub(super) fn fail(&mut self, error: TurnError, cancel: bool) {
+        self.answer.fail(error);
+        self.close(cancel);
+    }
+
+    /// `cancel`: the backend is still at work and must be told.
+    pub(super) fn close(&mut self, cancel: bool) {
+        debug_assert!(self.answer.ended(), "closed without an ending");
+        if cancel && matches!(self.link, Link::Open(_)) {
+            let action = conversation_action::Action::CancelAction(CancelAction {});
+            self.send(ToServer::ConversationAction(ConversationAction { action: Some(action) }));
+        }
+        self.commands.push_back(Command::Close { cancel });
+        self.link = Link::Done;
+    }
+
+    pub(super) fn send(&mut self, message: ToServer) {
+        let message = AgentClientMessage { message: Some(message) };
+        self.commands.push_back(Command::Send(connect::encode(&message)));
+    }
+
+    pub(super) fn send_control(&mut self, message: exec_client_control_message::Message) {
+        self.send(ToServer::ExecClientControlMessage(ExecClientControlMessage {
+            message: Some(message),
+        }));
+    }
+
+    /// The next 16 bytes of the turn's own random source.
+    pub(super) fn draw(&mut self) -> [u8; 16] {
+        self.drawn += 1;
+        let mut hash = Sha256::new();
+        hash.update(self.seed);
+        hash.update(self.drawn.to_be_bytes());
+        let digest: [u8; 32] = hash.finalize().into();
+        *digest.first_chunk().unwrap_or(&self.seed)
+    }
+
+    pub(super) fn draw_uuid(&mut self) -> String {
+        uuid_from_random(self.draw())
+    }
+
+    /// A number in `0..1`.
+    pub(super) fn draw_fraction(&mut self) -> f64 {
+        let [a, b, ..] = self.draw();
+        f64::from(u16::from_be_bytes([a, b])) / 65_536.0
+    }
+}

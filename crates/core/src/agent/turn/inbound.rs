@@ -1,0 +1,217 @@
+//! What the backend says, and the answers it must get.
+
+use bytes::Bytes;
+use ibeam_proto::agent::{
+    AgentServerMessage, ConversationTokenDetails, ExecClientStreamClose, ExecClientThrow,
+    ExecServerMessage, GetBlobResult, InteractionQuery, InteractionUpdate, KvClientMessage,
+    KvServerMessage, SetBlobError, SetBlobResult, agent_client_message::Message as ToServer,
+    agent_server_message::Message as FromServer, exec_client_control_message,
+    exec_server_control_message, exec_server_message::Message as Ask,
+    interaction_update::Message as Update, kv_client_message, kv_server_message,
+};
+use prost::Message as _;
+
+use super::{Command, Link, Turn};
+use crate::{
+    agent::{
+        blobs, classify,
+        exec::{self, Verdict},
+        query, tools, wire,
+    },
+    codec::connect::{self, ConnectError},
+    model::{Millis, ids::CallId},
+};
+
+impl Turn {
+    pub(super) fn on_message(&mut self, bytes: &Bytes, now: Millis) {
+        if !self.heard {
+            self.heard = true;
+            self.answer.started();
+        }
+        let message = AgentServerMessage::decode(bytes.clone());
+        let Link::Open(link) = &mut self.link else { return };
+        link.last_frame = now;
+        let Ok(message) = message else {
+            self.drift.undecodable();
+            return;
+        };
+        let update = match &message.message {
+            Some(FromServer::InteractionUpdate(update)) => update.message.as_ref(),
+            _ => None,
+        };
+        if matches!(update, Some(Update::Heartbeat(_))) {
+            link.heartbeats += 1;
+            return;
+        }
+        link.last_progress = now;
+        link.heartbeats = 0;
+        let frequent = matches!(
+            update,
+            Some(Update::TextDelta(_) | Update::ThinkingDelta(_) | Update::TokenDelta(_))
+        );
+        self.drift.inspect(bytes, frequent);
+
+        match message.message {
+            Some(FromServer::InteractionUpdate(update)) => self.on_update(update, now),
+            Some(FromServer::ExecServerMessage(exec)) => self.on_exec(&exec, now),
+            Some(FromServer::ConversationCheckpointUpdate(state)) => {
+                self.on_checkpoint(bytes, state.token_details);
+            }
+            Some(FromServer::KvServerMessage(kv)) => self.on_kv(kv),
+            // Nothing of ours runs, so there is nothing to stop.
+            Some(FromServer::ExecServerControlMessage(control)) => match control.message {
+                Some(exec_server_control_message::Message::Abort(_)) => {}
+                None => self.drift.unknown_arm(),
+            },
+            Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
+            None => self.drift.unknown_arm(),
+        }
+    }
+
+    fn on_update(&mut self, update: InteractionUpdate, now: Millis) {
+        let Link::Open(link) = &mut self.link else { return };
+        let Some(update) = update.message else {
+            self.drift.unknown_arm();
+            return;
+        };
+        match update {
+            Update::TextDelta(delta) => {
+                link.stored_after_text = false;
+                self.answer.text(delta.text);
+            }
+            Update::ThinkingDelta(delta) => self.answer.reasoning(delta.text),
+            Update::TokenDelta(delta) => self.answer.output_tokens(delta.tokens),
+            Update::StepStarted(_) => link.open_steps += 1,
+            Update::StepCompleted(_) => {
+                link.open_steps = link.open_steps.saturating_sub(1);
+                self.flush_batch();
+            }
+            Update::ToolCallStarted(call) => {
+                link.server_tools.insert(call.call_id);
+            }
+            Update::ToolCallCompleted(call) => {
+                link.server_tools.remove(&call.call_id);
+            }
+            Update::TurnEnded(usage) => {
+                link.ended_until = Some(now + self.settings.clocks.end_wait);
+                self.answer.turn_ended(usage);
+                self.flush_batch();
+            }
+            // Notices for a user interface that is not ours.
+            Update::ThinkingCompleted(_)
+            | Update::UserMessageAppended(_)
+            | Update::PartialToolCall(_)
+            | Update::ToolCallDelta(_)
+            | Update::Summary(_)
+            | Update::SummaryStarted(_)
+            | Update::SummaryCompleted(_)
+            | Update::ShellOutputDelta(_)
+            | Update::Heartbeat(_)
+            | Update::RoutedModelUpdate(_) => {}
+        }
+    }
+
+    fn on_exec(&mut self, exec: &ExecServerMessage, now: Millis) {
+        if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
+            self.flush_batch();
+        }
+        let verdict =
+            exec::judge(exec, &self.spec.toolbox, &self.spec.context, self.spec.permissions);
+        match verdict {
+            Verdict::Reply(reply) => {
+                self.send(ToServer::ExecClientMessage(exec::result(exec, *reply)));
+                self.send_control(exec_client_control_message::Message::StreamClose(
+                    ExecClientStreamClose { id: exec.id },
+                ));
+            }
+            Verdict::Throw(error) => {
+                if exec.message.is_none() {
+                    self.drift.unknown_arm();
+                }
+                self.send_control(exec_client_control_message::Message::Throw(ExecClientThrow {
+                    id: exec.id,
+                    error: error.to_owned(),
+                    stack_trace: None,
+                }));
+            }
+            Verdict::ClientTool { name } => {
+                let Some(Ask::McpArgs(call)) = &exec.message else { return };
+                let id = CallId::sanitised(&call.tool_call_id);
+                self.answer.tool_call(id, name, tools::arguments_json(&call.args));
+                if let Link::Open(link) = &mut self.link {
+                    link.batch_until = Some(now + self.settings.clocks.tool_batch);
+                }
+            }
+        }
+    }
+
+    fn on_checkpoint(&mut self, message: &Bytes, tokens: Option<ConversationTokenDetails>) {
+        const CHECKPOINT: u32 = 3;
+        let raw = wire::top_fields(message).find(|field| field.number == CHECKPOINT);
+        self.checkpoint = raw.and_then(|field| field.bytes).map(Bytes::copy_from_slice);
+        if let Some(tokens) = tokens {
+            self.answer.context_tokens(tokens);
+        }
+        self.flush_batch();
+    }
+
+    fn on_kv(&mut self, kv: KvServerMessage) {
+        let answer = match kv.message {
+            Some(kv_server_message::Message::GetBlobArgs(get)) => {
+                kv_client_message::Message::GetBlobResult(GetBlobResult {
+                    blob_data: self.spec.blobs.get(&get.blob_id),
+                })
+            }
+            Some(kv_server_message::Message::SetBlobArgs(set)) => {
+                if let Link::Open(link) = &mut self.link {
+                    link.stored_after_text = true;
+                }
+                // A blob of our own history is no news.
+                if !self.spec.blobs.contains(&set.blob_id)
+                    && let Some(text) = blobs::assistant_text(&set.blob_data)
+                {
+                    self.answer.blob_text(text);
+                }
+                let refused = self.spec.blobs.accept(set.blob_id, set.blob_data).err();
+                kv_client_message::Message::SetBlobResult(SetBlobResult {
+                    error: refused.map(|why| SetBlobError { message: why.to_string() }),
+                })
+            }
+            None => {
+                self.drift.unknown_arm();
+                return;
+            }
+        };
+        let message = KvClientMessage { id: kv.id, message: Some(answer) };
+        self.send(ToServer::KvClientMessage(message));
+    }
+
+    fn on_query(&mut self, query: &InteractionQuery, message: &[u8]) {
+        const QUERY: u32 = 7;
+        const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
+        if let Some(answer) = query::answer(query, self.spec.permissions) {
+            self.send(ToServer::InteractionResponse(answer));
+            return;
+        }
+        self.drift.unknown_arm();
+        let raw = wire::top_fields(message).find(|field| field.number == QUERY);
+        let arm = raw.and_then(|field| field.bytes).and_then(query::arm_number);
+        if let Some(arm) = arm {
+            let body = query::refuse_by_number(query.id, arm);
+            let mut out = vec![RESPONSE_TAG];
+            prost::encoding::encode_varint(body.len() as u64, &mut out);
+            out.extend_from_slice(&body);
+            self.commands.push_back(Command::Send(connect::frame(0, &out)));
+        }
+    }
+
+    pub(super) fn on_end(&mut self, error: Option<&ConnectError>, now: Millis) {
+        if let Link::Open(link) = &mut self.link {
+            link.last_frame = now;
+        }
+        match error {
+            None => self.finish_stop(now, false),
+            Some(error) => self.recover(classify::connect_error(error), false, now),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! One turn of the Agent API, from the first connection to the one ending, over
+//! as many connections as it takes.
+//!
+//! Feed it with `on_*`; after each call, carry out [`Turn::poll_command`] and pass
+//! on [`Turn::poll_event`] until both give `None`, then call
+//! [`Turn::on_timeout`] no later than [`Turn::poll_deadline`].
+
+mod endings;
+mod inbound;
+
+use std::collections::{HashSet, VecDeque};
+
+use bytes::Bytes;
+use ibeam_proto::agent::{ClientHeartbeat, agent_client_message::Message as ToServer};
+
+use super::{
+    answer::Answer,
+    classify::{self, Failure, Remedy},
+    drift::{Drift, DriftReport},
+    link::LinkError,
+    request::RunSpec,
+    settings::Settings,
+};
+use crate::{
+    codec::connect::{Decoder, Envelope},
+    error::{ErrorCode, TurnError},
+    model::{Millis, TurnEvent},
+};
+
+/// What the caller must do for the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Open a stream, dropping any earlier one.
+    Open(OpenSpec),
+    /// Send this framed message on the open stream.
+    Send(Bytes),
+    /// The stream is no longer needed. `cancel` resets it, so that the backend
+    /// stops working; otherwise it has already ended.
+    Close { cancel: bool },
+}
+
+/// How to open a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSpec {
+    /// Fresh for every stream.
+    pub request_id: String,
+    /// The same for all streams of one turn.
+    pub original_request_id: String,
+    /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
+    pub prefer_h1: bool,
+}
+
+/// Where a turn stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No stream yet, or waiting to try again.
+    Opening,
+    Streaming,
+    Done,
+}
+
+/// What the next stream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Start,
+    Resume,
+}
+
+#[derive(Debug)]
+enum Link {
+    Waiting { until: Millis, purpose: Purpose },
+    Opening { purpose: Purpose },
+    Open(Box<OpenLink>),
+    Done,
+}
+
+/// The state of one open stream.
+#[derive(Debug)]
+struct OpenLink {
+    decoder: Decoder,
+    next_heartbeat: Millis,
+    last_frame: Millis,
+    last_progress: Millis,
+    /// False while back-pressure keeps us from reading: silence is then our own.
+    reading: bool,
+    /// Set by `turn_ended`: wait until then for the end frame.
+    ended_until: Option<Millis>,
+    /// Set by a tool call: its siblings may come until then.
+    batch_until: Option<Millis>,
+    open_steps: u32,
+    server_tools: HashSet<String>,
+    stored_after_text: bool,
+    heartbeats: u32,
+}
+
+#[derive(Debug)]
+pub struct Turn {
+    spec: RunSpec,
+    settings: Settings,
+    seed: [u8; 16],
+    drawn: u64,
+    started: Millis,
+    link: Link,
+    answer: Answer,
+    commands: VecDeque<Command>,
+    drift: Drift,
+    /// The newest conversation state, byte for byte.
+    checkpoint: Option<Bytes>,
+    /// Streams opened before the backend said anything.
+    tries: u32,
+    heard: bool,
+    renewed: bool,
+    resumed: bool,
+}
+
+// === public surface ===
+
+impl Turn {
+    /// `seed` is the source of every id and of the back-off's jitter.
+    #[must_use]
+    pub fn new(spec: RunSpec, settings: Settings, seed: [u8; 16], now: Millis) -> Self {
+        let mut turn = Self {
+            spec,
+            settings,
+            seed,
+            drawn: 0,
+            started: now,
+            link: Link::Done,
+            answer: Answer::new(),
+            commands: VecDeque::new(),
+            drift: Drift::default(),
+            checkpoint: None,
+            tries: 0,
+            heard: false,
+            renewed: false,
+            resumed: false,
+        };
+        turn.open(Purpose::Start, false);
+        turn
+    }
+
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    pub fn poll_event(&mut self) -> Option<TurnEvent> {
+        self.answer.pop()
+    }
+
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.link {
+            Link::Waiting { .. } | Link::Opening { .. } => Phase::Opening,
+            Link::Open(_) => Phase::Streaming,
+            Link::Done => Phase::Done,
+        }
+    }
+
+    /// When [`Self::on_timeout`] is due at the latest.
+    #[must_use]
+    pub fn poll_deadline(&self) -> Option<Millis> {
+        let clocks = &self.settings.clocks;
+        let whole = self.started + clocks.whole_turn;
+        match &self.link {
+            Link::Done => None,
+            Link::Waiting { until, .. } => Some(whole.min(*until)),
+            Link::Opening { .. } => Some(whole),
+            Link::Open(link) => {
+                let silence = link.reading.then(|| {
+                    (link.last_frame + clocks.no_frame)
+                        .min(link.last_progress + clocks.heartbeat_only)
+                });
+                let quiet = link
+                    .looks_complete(self.answer.has_text())
+                    .then(|| link.last_progress + clocks.quiet_end);
+                [silence, quiet, link.ended_until, link.batch_until]
+                    .into_iter()
+                    .flatten()
+                    .fold(whole.min(link.next_heartbeat), Millis::min)
+                    .into()
+            }
+        }
+    }
+
+    /// The stream that [`Command::Open`] asked for is there.
+    pub fn on_opened(&mut self, now: Millis) {
+        let Link::Opening { purpose } = self.link else { return };
+        let checkpoint = match purpose {
+            Purpose::Start => None,
+            Purpose::Resume => self.checkpoint.as_deref(),
+        };
+        let first = self.spec.first_frame(self.settings.inline_context, checkpoint);
+        self.commands.push_back(Command::Send(first));
+        self.link = Link::Open(Box::new(OpenLink {
+            decoder: Decoder::new(),
+            next_heartbeat: now + self.settings.clocks.heartbeat,
+            last_frame: now,
+            last_progress: now,
+            reading: true,
+            ended_until: None,
+            batch_until: None,
+            open_steps: 0,
+            server_tools: HashSet::new(),
+            stored_after_text: false,
+            heartbeats: 0,
+        }));
+    }
+
+    /// Bytes of the open stream, split anyhow.
+    pub fn on_bytes(&mut self, chunk: Bytes, now: Millis) {
+        let Link::Open(link) = &mut self.link else { return };
+        link.decoder.push(chunk);
+        loop {
+            let Link::Open(link) = &mut self.link else { return };
+            match link.decoder.next() {
+                Ok(Some(Envelope::Message(bytes))) => self.on_message(&bytes, now),
+                Ok(Some(Envelope::End(error))) => self.on_end(error.as_ref(), now),
+                Ok(None) => return,
+                Err(error) => {
+                    let text = format!("Cursor sent a stream that ibeam cannot read: {error}");
+                    self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
+                }
+            }
+        }
+    }
+
+    /// The stream could not be opened, or broke.
+    pub fn on_link_error(&mut self, error: &LinkError, now: Millis) {
+        match &self.link {
+            // Once the turn said it is over, how the stream dies does not matter.
+            Link::Open(link) if link.ended_until.is_some() => self.finish_stop(now, false),
+            Link::Open(_) | Link::Opening { .. } => {
+                let prefer_h1 =
+                    matches!(error, LinkError::Reset(why) if why.contains("INTERNAL_ERROR"));
+                self.recover(classify::link_error(error), prefer_h1, now);
+            }
+            Link::Waiting { .. } | Link::Done => {}
+        }
+    }
+
+    /// The stream ended without an error of the transport.
+    pub fn on_eof(&mut self, now: Millis) {
+        let Link::Open(link) = &self.link else { return };
+        if link.ended_until.is_some() {
+            self.finish_stop(now, false);
+            return;
+        }
+        let error = TurnError::new(
+            ErrorCode::UpstreamClosed,
+            "Cursor closed the stream before the answer was complete.",
+        );
+        self.recover(Failure { error, remedy: Remedy::Resume }, false, now);
+    }
+
+    /// Whether the caller reads the stream; while it does not, silence proves
+    /// nothing about the backend.
+    pub fn set_reading(&mut self, reading: bool, now: Millis) {
+        if let Link::Open(link) = &mut self.link
+            && link.reading != reading
+        {
+            link.reading = reading;
+            link.last_frame = now;
+            link.last_progress = now;
+        }
+    }
+
+    pub fn on_timeout(&mut self, now: Millis) {
+        let clocks = self.settings.clocks;
+        if self.phase() != Phase::Done && now >= self.started + clocks.whole_turn {
+            self.fail_by_clock("The turn took longer than the `whole_turn` clock allows.");
+            return;
+        }
+        match &mut self.link {
+            Link::Waiting { until, purpose } if now >= *until => {
+                let purpose = *purpose;
+                self.open(purpose, false);
+            }
+            Link::Open(link) => {
+                if now >= link.next_heartbeat {
+                    link.next_heartbeat = now + clocks.heartbeat;
+                    let beat = ToServer::ClientHeartbeat(ClientHeartbeat {});
+                    self.send(beat);
+                }
+                self.on_stream_timeout(now);
+            }
+            Link::Waiting { .. } | Link::Opening { .. } | Link::Done => {}
+        }
+    }
+
+    /// The client is gone: tell the backend to stop.
+    pub fn cancel(&mut self) {
+        if self.phase() != Phase::Done {
+            self.fail(TurnError::new(ErrorCode::Cancelled, "The client left."), true);
+        }
+    }
+
+    /// What was not understood so far.
+    #[must_use]
+    pub fn drift(&self) -> DriftReport {
+        self.drift.report()
+    }
+
+    #[must_use]
+    pub fn conversation_id(&self) -> &str {
+        &self.spec.conversation_id
+    }
+
+    /// The prompt and the answer, for counting tokens when the backend did not.
+    #[must_use]
+    pub fn texts_to_count(&self) -> Option<(Vec<Bytes>, String)> {
+        let said = self.answer.said()?.to_owned();
+        Some((self.spec.prompt_pieces().collect(), said))
+    }
+}
+
+impl OpenLink {
+    /// Text came, then storage messages, and since then only heartbeats, with
+    /// nothing under way that could bring more.
+    fn looks_complete(&self, has_text: bool) -> bool {
+        has_text
+            && self.stored_after_text
+            && self.heartbeats >= 2
+            && self.open_steps == 0
+            && self.server_tools.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

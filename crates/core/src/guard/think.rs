@@ -1,0 +1,187 @@
+//! Thinking that leaks into the answer as tags. Some models write
+//! `<think>…</think>` into their text; clients want that as reasoning.
+//!
+//! A tag only counts where an answer or a line begins: an answer that talks
+//! *about* such tags keeps them.
+
+/// The tags seen in the wild.
+const TAGS: [&str; 5] = ["think", "thinking", "reasoning", "thought", "think_intent"];
+
+/// The longest thing that may have to wait for its end: `</think_intent>`.
+const LONGEST: usize = 15;
+
+/// A piece of the answer, on the right side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    Text(String),
+    Reasoning(String),
+}
+
+/// Splits streamed text. What might be the start of a tag waits for the rest.
+#[derive(Debug)]
+pub struct ThinkTags {
+    /// The tag we are inside of.
+    inside: Option<&'static str>,
+    /// Whether the next character is the first of the answer or of a line.
+    line_start: bool,
+    held: String,
+}
+
+impl Default for ThinkTags {
+    fn default() -> Self {
+        Self { inside: None, line_start: true, held: String::new() }
+    }
+}
+
+impl ThinkTags {
+    /// Takes a delta and gives what is certain. The common case, text without a
+    /// `<`, passes through without a copy.
+    pub fn push(&mut self, delta: String, out: &mut Vec<Piece>) {
+        if self.inside.is_none() && self.held.is_empty() && !delta.contains('<') {
+            if let Some(last) = delta.chars().next_back() {
+                self.line_start = last == '\n' || (self.line_start && delta.trim().is_empty());
+                out.push(Piece::Text(delta));
+            }
+            return;
+        }
+        self.held.push_str(&delta);
+        self.advance(out);
+    }
+
+    /// The stream is over: what is held was no tag.
+    pub fn finish(&mut self, out: &mut Vec<Piece>) {
+        let rest = std::mem::take(&mut self.held);
+        self.emit(rest, out);
+    }
+
+    fn advance(&mut self, out: &mut Vec<Piece>) {
+        loop {
+            let Some(at) = self.held.find('<') else {
+                let rest = std::mem::take(&mut self.held);
+                self.emit(rest, out);
+                return;
+            };
+            let tail = self.held.split_off(at);
+            let before = std::mem::replace(&mut self.held, tail);
+            self.emit(before, out);
+            match self.read_tag() {
+                Tag::Whole(len, inside) => {
+                    self.held.drain(..len);
+                    self.inside = inside;
+                    // Text right after a closing tag is the start of the answer.
+                    self.line_start = true;
+                }
+                Tag::Maybe => return,
+                Tag::No => {
+                    let rest = self.held.split_off(1);
+                    let bracket = std::mem::replace(&mut self.held, rest);
+                    self.emit(bracket, out);
+                }
+            }
+        }
+    }
+
+    /// Looks at `held`, which starts with `<`.
+    fn read_tag(&self) -> Tag {
+        let wanted: Vec<(String, Option<&'static str>)> = match self.inside {
+            Some(tag) => vec![(format!("</{tag}>"), None)],
+            None if self.line_start => {
+                TAGS.iter().map(|tag| (format!("<{tag}>"), Some(*tag))).collect()
+            }
+            None => return Tag::No,
+        };
+        for (text, inside) in &wanted {
+            if self.held.starts_with(text.as_str()) {
+                return Tag::Whole(text.len(), *inside);
+            }
+        }
+        let open_end = self.held.len() < LONGEST
+            && wanted.iter().any(|(text, _)| text.starts_with(self.held.as_str()));
+        if open_end { Tag::Maybe } else { Tag::No }
+    }
+
+    fn emit(&mut self, text: String, out: &mut Vec<Piece>) {
+        let Some(last) = text.chars().next_back() else { return };
+        if self.inside.is_some() {
+            out.push(Piece::Reasoning(text));
+            return;
+        }
+        self.line_start = last == '\n' || (self.line_start && text.trim().is_empty());
+        out.push(Piece::Text(text));
+    }
+}
+
+enum Tag {
+    /// A whole tag of this length; what we are inside of after it.
+    Whole(usize, Option<&'static str>),
+    Maybe,
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Text and reasoning of an answer that came in these deltas.
+    fn split(deltas: &[&str]) -> (String, String) {
+        let (mut tags, mut out) = (ThinkTags::default(), Vec::new());
+        for delta in deltas {
+            tags.push((*delta).to_owned(), &mut out);
+        }
+        tags.finish(&mut out);
+        let (mut text, mut reasoning) = (String::new(), String::new());
+        for piece in out {
+            match piece {
+                Piece::Text(piece) => text.push_str(&piece),
+                Piece::Reasoning(piece) => reasoning.push_str(&piece),
+            }
+        }
+        (text, reasoning)
+    }
+
+    #[test]
+    fn leaked_thinking_is_told_from_talk_about_it() {
+        for (answer, text, reasoning) in [
+            ("plain", "plain", ""),
+            ("<think>hm</think>yes", "yes", "hm"),
+            ("\n <thinking>a < b</thinking>\nyes", "\n \nyes", "a < b"),
+            ("yes\n<reasoning>no</reasoning>", "yes\n", "no"),
+            ("the tag <think> opens it", "the tag <think> opens it", ""),
+            ("`<think>`", "`<think>`", ""),
+            ("<thinker>x", "<thinker>x", ""),
+            ("<think>never closed", "", "never closed"),
+            ("<think>a</think><think>b</think>c", "c", "ab"),
+            ("1 < 2\n<", "1 < 2\n<", ""),
+            ("<think_intent>x</think_intent>é", "é", "x"),
+        ] {
+            assert_eq!(split(&[answer]), (text.to_owned(), reasoning.to_owned()), "{answer}");
+        }
+    }
+
+    #[test]
+    fn text_does_not_wait_longer_than_a_tag() {
+        let (mut tags, mut out) = (ThinkTags::default(), Vec::new());
+        tags.push("<thi".to_owned(), &mut out);
+        assert_eq!(out, []);
+        tags.push("s is".to_owned(), &mut out);
+        assert_eq!(out, [Piece::Text("<".into()), Piece::Text("this is".into())]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_answer(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "<think>", "</think>", "<thinking>", "</thinking>", "<", "a", "\n", " ", "é", ">",
+                ]), 0..24),
+            size in 1_usize..5,
+        ) {
+            let answer: String = words.concat();
+            let chars: Vec<char> = answer.chars().collect();
+            let deltas: Vec<String> = chars.chunks(size).map(|c| c.iter().collect()).collect();
+            let deltas: Vec<&str> = deltas.iter().map(String::as_str).collect();
+            prop_assert_eq!(split(&deltas), split(&[&answer]));
+        }
+    }
+}
