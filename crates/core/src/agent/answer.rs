@@ -18,6 +18,7 @@ pub(super) struct Answer {
     tags: ThinkTags,
     /// Scratch for the tag splitter, kept to spare an allocation per delta.
     pieces: Vec<Piece>,
+    started: bool,
     text: bool,
     reasoning: bool,
     calls: bool,
@@ -58,8 +59,12 @@ impl Answer {
         self.text
     }
 
+    /// The backend spoke; only the first time counts.
     pub(super) fn started(&mut self) {
-        self.push(TurnEvent::Started);
+        if !self.started {
+            self.started = true;
+            self.push(TurnEvent::Started);
+        }
     }
 
     pub(super) fn text(&mut self, delta: String) {

@@ -62,18 +62,18 @@ impl Blobs {
     ///
     /// # Errors
     /// The blob is over a limit.
-    pub fn accept(&mut self, id: Bytes, data: Bytes) -> Result<(), BlobRefused> {
+    pub fn accept(&mut self, id: &[u8], data: &[u8]) -> Result<(), BlobRefused> {
         if data.len() > self.limits.blob_bytes {
             return Err(BlobRefused::TooLarge);
         }
-        if !self.map.contains_key(&id)
+        if !self.map.contains_key(id)
             && (self.map.len() >= self.limits.count
                 || self.bytes.saturating_add(data.len()) > self.limits.total_bytes)
         {
             return Err(BlobRefused::Full);
         }
         // The bytes sit in a larger read buffer: keep only what is needed.
-        self.insert(Bytes::copy_from_slice(&id), Bytes::copy_from_slice(&data));
+        self.insert(Bytes::copy_from_slice(id), Bytes::copy_from_slice(data));
         Ok(())
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let limits = BlobLimits { count: 2, blob_bytes: 4, total_bytes: 6 };
         let mut blobs = Blobs::new(limits);
         let put = |blobs: &mut Blobs, id: &'static str, data: &'static str| {
-            blobs.accept(Bytes::from(id), Bytes::from(data))
+            blobs.accept(id.as_bytes(), data.as_bytes())
         };
         assert_eq!(put(&mut blobs, "a", "12345"), Err(BlobRefused::TooLarge));
         assert_eq!(put(&mut blobs, "a", "1234"), Ok(()));

@@ -82,6 +82,10 @@ pub(super) fn link_error(error: &LinkError) -> Failure {
             let mut failure = connect_error(error);
             failure.error.retry_after = *retry_after;
             failure.error.cause = Some(format!("HTTP {status}, {:?}", failure.error.cause));
+            // A refused call never looked at the conversation: this one is a limit.
+            if error.code == Code::ResourceExhausted {
+                failure.remedy = Remedy::None;
+            }
             if *status >= 500
                 && failure.remedy == Remedy::None
                 && failure.error.code.row().retryable

@@ -275,35 +275,15 @@ impl ConnectError {
     /// as the backend writes them.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let mut out = serde_json::json!({ "code": self.code.as_str(), "message": self.message });
-        if let Some(detail) = &self.detail {
-            let proto = ErrorDetails {
-                error: detail.kind.into(),
-                details: Some(CustomErrorDetails {
-                    title: detail.title.clone(),
-                    detail: detail.detail.clone(),
-                    is_retryable: detail.retryable,
-                    ..CustomErrorDetails::default()
-                }),
-                is_expected: Some(true),
-            };
-            let value =
-                base64::engine::general_purpose::STANDARD_NO_PAD.encode(proto.encode_to_vec());
-            out["details"] = serde_json::json!([{
-                "type": "aiserver.v1.ErrorDetails",
-                "value": value,
-                "debug": {
-                    "error": detail.kind.as_str_name(),
-                    "details": {
-                        "title": detail.title,
-                        "detail": detail.detail,
-                        "isRetryable": detail.retryable,
-                    },
-                    "isExpected": true,
-                },
-            }]);
+        let details = self.detail.as_ref().map(CursorError::to_json);
+        match details {
+            None => serde_json::json!({ "code": self.code.as_str(), "message": self.message }),
+            Some(detail) => serde_json::json!({
+                "code": self.code.as_str(),
+                "message": self.message,
+                "details": [detail],
+            }),
         }
-        out
     }
 }
 
@@ -377,6 +357,33 @@ impl WireDetail {
 }
 
 impl CursorError {
+    fn to_json(&self) -> serde_json::Value {
+        let proto = ErrorDetails {
+            error: self.kind.into(),
+            details: Some(CustomErrorDetails {
+                title: self.title.clone(),
+                detail: self.detail.clone(),
+                is_retryable: self.retryable,
+                ..CustomErrorDetails::default()
+            }),
+            is_expected: Some(true),
+        };
+        let value = base64::engine::general_purpose::STANDARD_NO_PAD.encode(proto.encode_to_vec());
+        serde_json::json!({
+            "type": "aiserver.v1.ErrorDetails",
+            "value": value,
+            "debug": {
+                "error": self.kind.as_str_name(),
+                "details": {
+                    "title": self.title,
+                    "detail": self.detail,
+                    "isRetryable": self.retryable,
+                },
+                "isExpected": true,
+            },
+        })
+    }
+
     fn from_proto(proto: &ErrorDetails) -> Self {
         let text = proto.details.clone().unwrap_or_default();
         Self {

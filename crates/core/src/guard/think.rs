@@ -38,10 +38,7 @@ impl ThinkTags {
     /// `<`, passes through without a copy.
     pub fn push(&mut self, delta: String, out: &mut Vec<Piece>) {
         if self.inside.is_none() && self.held.is_empty() && !delta.contains('<') {
-            if let Some(last) = delta.chars().next_back() {
-                self.line_start = last == '\n' || (self.line_start && delta.trim().is_empty());
-                out.push(Piece::Text(delta));
-            }
+            self.emit(delta, out);
             return;
         }
         self.held.push_str(&delta);
@@ -101,12 +98,19 @@ impl ThinkTags {
     }
 
     fn emit(&mut self, text: String, out: &mut Vec<Piece>) {
-        let Some(last) = text.chars().next_back() else { return };
+        if text.is_empty() {
+            return;
+        }
         if self.inside.is_some() {
             out.push(Piece::Reasoning(text));
             return;
         }
-        self.line_start = last == '\n' || (self.line_start && text.trim().is_empty());
+        // White space after a line break does not end the beginning of the line.
+        let (fresh, line) = match text.rsplit_once('\n') {
+            Some((_, line)) => (true, line),
+            None => (self.line_start, text.as_str()),
+        };
+        self.line_start = fresh && line.trim().is_empty();
         out.push(Piece::Text(text));
     }
 }

@@ -21,10 +21,9 @@ impl Turn {
         let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
         if due(link.batch_until) {
             self.flush_batch();
-        } else if due(link.ended_until) {
-            self.finish_stop(now, true);
-        } else if link.looks_complete(self.answer.has_text())
-            && now >= link.last_progress + clocks.quiet_end
+        } else if due(link.ended_until)
+            || (link.looks_complete(self.answer.has_text())
+                && now >= link.last_progress + clocks.quiet_end)
         {
             self.finish_stop(now, true);
         } else if link.reading && now >= link.last_frame + clocks.no_frame {
@@ -69,24 +68,28 @@ impl Turn {
         self.close(cancel);
     }
 
-    /// The rules for another try, in one place:
-    /// before the backend said anything, again with back-off; before the client
-    /// saw anything, once under a fresh conversation id where that is what helps;
-    /// after that, once from the newest checkpoint when the transport was lost.
+    /// The rules for another try, in one place. A stream on which the backend said
+    /// nothing is opened again, with back-off. Before the client saw anything, a
+    /// fresh conversation id is tried once where that is what helps. A turn whose
+    /// transport was lost is resumed once, from the newest checkpoint.
     pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
         let Failure { error, remedy } = failure;
-        let delivered = self.answer.delivered();
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
-        if !self.heard && again {
+        let (silent, purpose) = match &self.link {
+            Link::Opening { purpose } => (true, *purpose),
+            Link::Open(link) => (!link.heard, link.purpose),
+            Link::Waiting { .. } | Link::Done => (false, Purpose::Start),
+        };
+        if silent && again {
             let jitter = self.draw_fraction();
             let wait = self.settings.backoff.delay(self.tries, jitter, error.retry_after);
             self.tries += 1;
             if let Some(wait) = wait {
                 self.commands.push_back(Command::Close { cancel: true });
-                self.link = Link::Waiting { until: now + wait, purpose: Purpose::Start };
+                self.link = Link::Waiting { until: now + wait, purpose };
                 return;
             }
-        } else if remedy == Remedy::FreshConversation && !delivered && !self.renewed {
+        } else if remedy == Remedy::FreshConversation && !self.answer.delivered() && !self.renewed {
             self.renewed = true;
             let id = self.draw_uuid();
             self.spec.rename(id);
@@ -96,6 +99,7 @@ impl Turn {
             return;
         } else if remedy == Remedy::Resume && self.checkpoint.is_some() && !self.resumed {
             self.resumed = true;
+            self.tries = 0;
             self.commands.push_back(Command::Close { cancel: true });
             self.open(Purpose::Resume, prefer_h1);
             return;

@@ -11,7 +11,7 @@ use ibeam_proto::agent::{
 };
 use prost::Message as _;
 
-use super::{Command, Link, Turn};
+use super::{Command, Link, Stored, Turn};
 use crate::{
     agent::{
         blobs, classify,
@@ -24,12 +24,10 @@ use crate::{
 
 impl Turn {
     pub(super) fn on_message(&mut self, bytes: &Bytes, now: Millis) {
-        if !self.heard {
-            self.heard = true;
-            self.answer.started();
-        }
+        self.answer.started();
         let message = AgentServerMessage::decode(bytes.clone());
         let Link::Open(link) = &mut self.link else { return };
+        link.heard = true;
         link.last_frame = now;
         let Ok(message) = message else {
             self.drift.undecodable();
@@ -76,7 +74,7 @@ impl Turn {
         };
         match update {
             Update::TextDelta(delta) => {
-                link.stored_after_text = false;
+                link.stored = Stored::Nothing;
                 self.answer.text(delta.text);
             }
             Update::ThinkingDelta(delta) => self.answer.reasoning(delta.text),
@@ -163,16 +161,18 @@ impl Turn {
                 })
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {
-                if let Link::Open(link) = &mut self.link {
-                    link.stored_after_text = true;
-                }
                 // A blob of our own history is no news.
-                if !self.spec.blobs.contains(&set.blob_id)
-                    && let Some(text) = blobs::assistant_text(&set.blob_data)
-                {
+                let text = (!self.spec.blobs.contains(&set.blob_id))
+                    .then(|| blobs::assistant_text(&set.blob_data))
+                    .flatten();
+                if let Link::Open(link) = &mut self.link {
+                    let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
+                    link.stored = link.stored.max(stored);
+                }
+                if let Some(text) = text {
                     self.answer.blob_text(text);
                 }
-                let refused = self.spec.blobs.accept(set.blob_id, set.blob_data).err();
+                let refused = self.spec.blobs.accept(&set.blob_id, &set.blob_data).err();
                 kv_client_message::Message::SetBlobResult(SetBlobResult {
                     error: refused.map(|why| SetBlobError { message: why.to_string() }),
                 })

@@ -77,6 +77,9 @@ enum Link {
 /// The state of one open stream.
 #[derive(Debug)]
 struct OpenLink {
+    purpose: Purpose,
+    /// Whether the backend said anything on this stream.
+    heard: bool,
     decoder: Decoder,
     next_heartbeat: Millis,
     last_frame: Millis,
@@ -89,8 +92,17 @@ struct OpenLink {
     batch_until: Option<Millis>,
     open_steps: u32,
     server_tools: HashSet<String>,
-    stored_after_text: bool,
+    stored: Stored,
     heartbeats: u32,
+}
+
+/// What the backend put into our store since the last piece of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stored {
+    Nothing,
+    Something,
+    /// The assistant's message itself: the model has said its piece.
+    Answer,
 }
 
 #[derive(Debug)]
@@ -106,9 +118,8 @@ pub struct Turn {
     drift: Drift,
     /// The newest conversation state, byte for byte.
     checkpoint: Option<Bytes>,
-    /// Streams opened before the backend said anything.
+    /// Streams in a row on which the backend said nothing.
     tries: u32,
-    heard: bool,
     renewed: bool,
     resumed: bool,
 }
@@ -131,7 +142,6 @@ impl Turn {
             drift: Drift::default(),
             checkpoint: None,
             tries: 0,
-            heard: false,
             renewed: false,
             resumed: false,
         };
@@ -192,6 +202,8 @@ impl Turn {
         let first = self.spec.first_frame(self.settings.inline_context, checkpoint);
         self.commands.push_back(Command::Send(first));
         self.link = Link::Open(Box::new(OpenLink {
+            purpose,
+            heard: false,
             decoder: Decoder::new(),
             next_heartbeat: now + self.settings.clocks.heartbeat,
             last_frame: now,
@@ -201,7 +213,7 @@ impl Turn {
             batch_until: None,
             open_steps: 0,
             server_tools: HashSet::new(),
-            stored_after_text: false,
+            stored: Stored::Nothing,
             heartbeats: 0,
         }));
     }
@@ -289,8 +301,13 @@ impl Turn {
 
     /// The client is gone: tell the backend to stop.
     pub fn cancel(&mut self) {
+        self.abort(TurnError::new(ErrorCode::Cancelled, "The client left."));
+    }
+
+    /// Ends the turn with this error and tells the backend to stop.
+    pub fn abort(&mut self, error: TurnError) {
         if self.phase() != Phase::Done {
-            self.fail(TurnError::new(ErrorCode::Cancelled, "The client left."), true);
+            self.fail(error, true);
         }
     }
 
@@ -314,14 +331,15 @@ impl Turn {
 }
 
 impl OpenLink {
-    /// Text came, then storage messages, and since then only heartbeats, with
-    /// nothing under way that could bring more.
+    /// Text came, then it was stored, and since then only heartbeats, with nothing
+    /// under way that could bring more.
     fn looks_complete(&self, has_text: bool) -> bool {
-        has_text
-            && self.stored_after_text
-            && self.heartbeats >= 2
-            && self.open_steps == 0
-            && self.server_tools.is_empty()
+        let settled = match self.stored {
+            Stored::Nothing => false,
+            Stored::Something => self.open_steps == 0,
+            Stored::Answer => true,
+        };
+        has_text && settled && self.heartbeats >= 2 && self.server_tools.is_empty()
     }
 }
 

@@ -121,8 +121,8 @@ impl Bench {
         self.update(Update::TextDelta(TextDeltaUpdate { text: text.into() }));
     }
 
-    fn end(&mut self, error: Option<ConnectError>) {
-        self.bytes(connect::end_frame(error.as_ref()));
+    fn end(&mut self, error: Option<&ConnectError>) {
+        self.bytes(connect::end_frame(error));
     }
 
     fn eof(&mut self) {
@@ -455,7 +455,7 @@ fn an_error_after_turn_ended_fails_the_turn() {
     let mut bench = Bench::open(&[]);
     bench.text("half");
     bench.update(ended());
-    bench.end(Some(ConnectError::new(Code::Internal, "boom")));
+    bench.end(Some(&ConnectError::new(Code::Internal, "boom")));
     assert_eq!(bench.failure(), ErrorCode::UpstreamError);
 }
 
@@ -573,8 +573,8 @@ fn what_cannot_get_better_is_not_tried_again() {
 fn a_stuck_or_broken_conversation_is_renewed_once() {
     type Script = fn(&mut Bench);
     let scripts: [(&str, Script); 4] = [
-        ("stuck", |b| b.end(Some(ConnectError::new(Code::ResourceExhausted, "")))),
-        ("missing blob", |b| b.end(Some(ConnectError::new(Code::Internal, "Blob not found")))),
+        ("stuck", |b| b.end(Some(&ConnectError::new(Code::ResourceExhausted, "")))),
+        ("missing blob", |b| b.end(Some(&ConnectError::new(Code::Internal, "Blob not found")))),
         ("empty turn", |b| {
             b.update(ended());
             b.end(None);
@@ -607,7 +607,7 @@ fn a_stuck_or_broken_conversation_is_renewed_once() {
 fn once_the_client_saw_text_nothing_starts_over() {
     let mut bench = Bench::open(&[]);
     bench.text("visible");
-    bench.end(Some(ConnectError::new(Code::Internal, "Blob not found")));
+    bench.end(Some(&ConnectError::new(Code::Internal, "Blob not found")));
     assert_eq!(bench.opens(), 1);
     assert_eq!(bench.failure(), ErrorCode::UpstreamError);
 }
@@ -639,6 +639,21 @@ fn a_lost_stream_is_resumed_once_from_the_newest_checkpoint() {
     bench.broke(&reset());
     assert_eq!(bench.opens(), 2, "only once");
     assert_eq!(bench.failure(), ErrorCode::UpstreamClosed);
+    assert_eq!(bench.said(), "one two");
+}
+
+#[test]
+fn a_resume_that_finds_a_dead_connection_is_tried_again() {
+    let mut bench = Bench::open(&[]);
+    bench.text("one ");
+    bench.say(checkpoint());
+    bench.broke(&reset());
+    bench.broke(&LinkError::Refused("connection is closing".into()));
+    bench.wait(Duration::from_secs(10));
+    assert_eq!(bench.opens(), 3);
+    bench.opened();
+    bench.text("two");
+    bench.end(None);
     assert_eq!(bench.said(), "one two");
 }
 

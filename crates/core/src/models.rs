@@ -1,1 +1,0 @@
-//! Which models there are, and which one a name means.

@@ -1,0 +1,189 @@
+//! Well-known names that a plan may not list, and what they mean in it.
+//!
+//! Clients come with names built in: a chat program asks for `gpt-4o`, a coding
+//! tool for `claude-3-5-haiku-20241022`. Each such name stands for a kind of model,
+//! and means the newest of that kind the user has. When the user has none, it means
+//! the backend's own choice.
+
+use super::{ModelInfo, ModelList, family::version, slug};
+
+/// A kind of model: the words an id of it has, and the ones it has not.
+#[derive(Debug)]
+struct Kind {
+    has: &'static [&'static str],
+    not: &'static [&'static str],
+}
+
+const fn kind(has: &'static [&'static str], not: &'static [&'static str]) -> Kind {
+    Kind { has, not }
+}
+
+const SONNET: Kind = kind(&["sonnet"], &[]);
+const OPUS: Kind = kind(&["opus"], &[]);
+const HAIKU: Kind = kind(&["haiku"], &[]);
+const FABLE: Kind = kind(&["fable"], &[]);
+const SMALL: [&str; 6] = ["mini", "nano", "luna", "spark", "codex", "terra"];
+const GPT: Kind = kind(&["gpt"], &SMALL);
+const GPT_ANY: Kind = kind(&["gpt"], &[]);
+const GPT_MINI: Kind = kind(&["gpt", "mini"], &["codex"]);
+const GPT_LUNA: Kind = kind(&["gpt", "luna"], &[]);
+const GPT_NANO: Kind = kind(&["gpt", "nano"], &[]);
+const CODEX: Kind = kind(&["codex"], &["mini", "spark"]);
+const GEMINI_PRO: Kind = kind(&["gemini", "pro"], &[]);
+const GEMINI_FLASH: Kind = kind(&["gemini", "flash"], &[]);
+const GROK: Kind = kind(&["grok"], &[]);
+const KIMI: Kind = kind(&["kimi"], &[]);
+const GLM: Kind = kind(&["glm"], &[]);
+const COMPOSER: Kind = kind(&["composer"], &[]);
+
+/// The kinds a name stands for, best first. A table for people to extend: the first
+/// row whose pattern fits counts, `*` at the end of a pattern means any rest.
+const TABLE: &[(&str, &[Kind])] = &[
+    ("sonnet*", &[SONNET, OPUS, HAIKU]),
+    ("opus*", &[OPUS, FABLE, SONNET]),
+    ("haiku*", &[HAIKU, SONNET]),
+    ("fable*", &[FABLE, OPUS, SONNET]),
+    ("gpt-3.5*", &[GPT_MINI, GPT_LUNA, GPT_NANO, GPT_ANY]),
+    ("gpt-4o-mini*", &[GPT_MINI, GPT_LUNA, GPT_NANO, GPT_ANY]),
+    ("gpt-4.1-mini*", &[GPT_MINI, GPT_LUNA, GPT_NANO, GPT_ANY]),
+    ("gpt-4.1-nano*", &[GPT_NANO, GPT_LUNA, GPT_MINI, GPT_ANY]),
+    ("gpt-4*", &[GPT, GPT_ANY]),
+    ("chatgpt*", &[GPT, GPT_ANY]),
+    ("gpt", &[GPT, GPT_ANY]),
+    ("gpt-5", &[GPT, GPT_ANY]),
+    ("gpt-5-chat*", &[GPT, GPT_ANY]),
+    ("gpt-5-mini*", &[GPT_MINI, GPT_LUNA, GPT_NANO, GPT_ANY]),
+    ("gpt-5-nano*", &[GPT_NANO, GPT_LUNA, GPT_MINI, GPT_ANY]),
+    ("gpt-5-codex*", &[CODEX, GPT, GPT_ANY]),
+    ("codex*", &[CODEX, GPT, GPT_ANY]),
+    ("o1-mini*", &[GPT_MINI, GPT_LUNA, GPT_ANY]),
+    ("o3-mini*", &[GPT_MINI, GPT_LUNA, GPT_ANY]),
+    ("o4-mini*", &[GPT_MINI, GPT_LUNA, GPT_ANY]),
+    ("o1*", &[GPT, GPT_ANY]),
+    ("o3*", &[GPT, GPT_ANY]),
+    ("gemini-1.5-flash*", &[GEMINI_FLASH, GEMINI_PRO]),
+    ("gemini-2.0-flash*", &[GEMINI_FLASH, GEMINI_PRO]),
+    ("gemini-2.5-flash*", &[GEMINI_FLASH, GEMINI_PRO]),
+    ("gemini-flash*", &[GEMINI_FLASH, GEMINI_PRO]),
+    ("gemini-1.5*", &[GEMINI_PRO, GEMINI_FLASH]),
+    ("gemini-2.5*", &[GEMINI_PRO, GEMINI_FLASH]),
+    ("gemini-pro*", &[GEMINI_PRO, GEMINI_FLASH]),
+    ("gemini", &[GEMINI_PRO, GEMINI_FLASH]),
+    ("grok", &[GROK]),
+    ("kimi", &[KIMI]),
+    ("glm", &[GLM]),
+    ("composer", &[COMPOSER]),
+];
+
+/// Any other `claude-…` name.
+const ANY_CLAUDE: &[Kind] = &[SONNET, OPUS, FABLE, HAIKU];
+
+/// The names `ibeam models --aliases` shows.
+const SHOWN: [&str; 16] = [
+    "sonnet",
+    "opus",
+    "haiku",
+    "fable",
+    "gpt-3.5-turbo",
+    "gpt-4",
+    "gpt-4o",
+    "gpt-4o-mini",
+    "gpt-5",
+    "codex",
+    "o3",
+    "gemini",
+    "grok",
+    "kimi",
+    "glm",
+    "composer",
+];
+
+/// What an alias leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Target<'a> {
+    Model(&'a ModelInfo),
+    Auto,
+}
+
+impl ModelList {
+    /// What a well-known name means here; `None` when it is not well known.
+    pub(super) fn alias(&self, name: &str) -> Option<Target<'_>> {
+        let name = name.to_ascii_lowercase();
+        let kinds = kinds(&name)?;
+        Some(kinds.iter().find_map(|kind| self.newest(kind)).map_or(Target::Auto, Target::Model))
+    }
+
+    /// Every alias that is worth showing, with the public id of its target.
+    #[must_use]
+    pub fn aliases(&self) -> Vec<(String, String)> {
+        let mut rows: Vec<(String, String)> = self
+            .visible()
+            .flat_map(|model| {
+                model.aliases.iter().map(|alias| (alias.clone(), model.public_id().to_owned()))
+            })
+            .filter(|(alias, id)| alias != id)
+            .collect();
+        for name in SHOWN {
+            let listed = self.models().iter().any(|model| model.id == name);
+            if listed || rows.iter().any(|(alias, _)| alias == name) {
+                continue;
+            }
+            match self.alias(name) {
+                Some(Target::Model(model)) => {
+                    rows.push((name.to_owned(), model.public_id().to_owned()));
+                }
+                Some(Target::Auto) => rows.push((name.to_owned(), super::AUTO_NAME.to_owned())),
+                None => {}
+            }
+        }
+        rows
+    }
+
+    /// The newest of a kind. Among equals the plainest name wins, then the order of
+    /// the list.
+    fn newest(&self, kind: &Kind) -> Option<&ModelInfo> {
+        let rank = |model: &ModelInfo| {
+            let (base, wish) = slug::split(&model.id);
+            let extra = usize::from(!wish.is_empty());
+            (version(base), std::cmp::Reverse((extra, base.len())))
+        };
+        let fitting = self.visible().filter(|model| kind.fits(&model.id));
+        // Not `max_by_key`: that would prefer the last of equals.
+        fitting.reduce(|best, next| if rank(next) > rank(best) { next } else { best })
+    }
+}
+
+impl Kind {
+    fn fits(&self, id: &str) -> bool {
+        let has = |word: &&str| id.split(['-', '.']).any(|part| part == *word);
+        self.has.iter().all(has) && !self.not.iter().any(has)
+    }
+}
+
+fn kinds(name: &str) -> Option<&'static [Kind]> {
+    let claude = name.strip_prefix("claude-").or((name == "claude").then_some(""));
+    if let Some(rest) = claude {
+        let tier = rest.split('-').find_map(|word| row(word).filter(|_| is_tier(word)));
+        return Some(tier.unwrap_or(ANY_CLAUDE));
+    }
+    row(name)
+}
+
+fn is_tier(word: &str) -> bool {
+    matches!(word, "sonnet" | "opus" | "haiku" | "fable")
+}
+
+fn row(name: &str) -> Option<&'static [Kind]> {
+    TABLE
+        .iter()
+        .find(|(pattern, _)| match pattern.strip_suffix('*') {
+            Some(start) => name.strip_prefix(start).is_some_and(ends_a_word),
+            None => name == *pattern,
+        })
+        .map(|(_, kinds)| *kinds)
+}
+
+/// So that `gpt-4*` covers `gpt-4o` and `gpt-4-turbo`, and `o1*` not `o10`.
+fn ends_a_word(rest: &str) -> bool {
+    !rest.starts_with(|c: char| c.is_ascii_digit())
+}

@@ -1,0 +1,110 @@
+//! Turn events to one completion, for requests that do not stream.
+
+use super::{
+    encode::{cut_off, reason_word},
+    types::{AssistantMessage, ChatCompletion, Choice, MadeCall, MadeFunction, UsageBody},
+};
+use crate::{
+    error::TurnError,
+    model::{FinishReason, TurnEvent, Usage, ids::CallId},
+};
+
+/// Collects the events of one turn.
+#[derive(Debug, Default)]
+pub struct Aggregator {
+    text: String,
+    reasoning: String,
+    calls: Vec<MadeCall>,
+    usage: Option<Usage>,
+    ending: Option<Result<FinishReason, TurnError>>,
+}
+
+impl Aggregator {
+    /// Takes the next event. Events after the ending are dropped.
+    pub fn on_event(&mut self, event: TurnEvent) {
+        if self.ending.is_some() {
+            return;
+        }
+        match event {
+            TurnEvent::Started => {}
+            TurnEvent::Text(text) => append(&mut self.text, text),
+            TurnEvent::Reasoning(text) => append(&mut self.reasoning, text),
+            TurnEvent::ToolCallBegin { id, name } => self.calls.push(MadeCall {
+                id: id.as_str().to_owned(),
+                kind: "function",
+                function: MadeFunction { name, arguments: String::new() },
+            }),
+            TurnEvent::ToolCallArgs { id, delta } => {
+                if let Some(call) = self.call(&id) {
+                    append(&mut call.function.arguments, delta);
+                }
+            }
+            TurnEvent::ToolCallEnd { id } => {
+                if let Some(call) = self.call(&id)
+                    && call.function.arguments.is_empty()
+                {
+                    call.function.arguments.push_str("{}");
+                }
+            }
+            TurnEvent::Usage(usage) => self.usage = Some(usage),
+            TurnEvent::Finished(reason) => self.ending = Some(Ok(reason)),
+            TurnEvent::Failed(error) => self.ending = Some(Err(error)),
+        }
+    }
+
+    fn call(&mut self, id: &CallId) -> Option<&mut MadeCall> {
+        self.calls.iter_mut().rev().find(|call| call.id == id.as_str())
+    }
+
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// The completion. `created` is in Unix seconds; `model` is the name the client
+    /// asked for.
+    ///
+    /// # Errors
+    /// The turn failed, or its events stopped without an ending.
+    pub fn finish(
+        self,
+        id: String,
+        created: u64,
+        model: String,
+    ) -> Result<ChatCompletion, TurnError> {
+        let reason = self.ending.unwrap_or_else(|| Err(cut_off()))?;
+        let only_calls = self.text.is_empty() && !self.calls.is_empty();
+        Ok(ChatCompletion {
+            id,
+            object: "chat.completion",
+            created,
+            model,
+            choices: [Choice {
+                index: 0,
+                message: AssistantMessage {
+                    role: "assistant",
+                    content: (!only_calls).then_some(self.text),
+                    refusal: None,
+                    reasoning_content: Some(self.reasoning).filter(|text| !text.is_empty()),
+                    tool_calls: self.calls,
+                },
+                logprobs: None,
+                finish_reason: reason_word(reason),
+            }],
+            usage: self.usage.map(UsageBody::from),
+        })
+    }
+}
+
+/// Many texts come in one piece: the first one is moved, not copied.
+fn append(to: &mut String, piece: String) {
+    if to.is_empty() {
+        *to = piece;
+    } else {
+        to.push_str(&piece);
+    }
+}
+
+#[cfg(test)]
+#[path = "aggregate_tests.rs"]
+mod tests;

@@ -1,0 +1,329 @@
+//! The bytes of a chat request to a [`TurnRequest`], or to an error that names the
+//! field at fault. Unknown fields are accepted.
+
+use serde::Deserialize as _;
+use serde_json::{Number, error::Category, value::RawValue};
+
+use super::{
+    lenient::{Object, TextOr, WordOr},
+    messages::{Conversation, invalid, unsupported},
+    types::{Request, ToolChoice as ChoiceObject},
+};
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::{Dialect, Effort, Hints, Sampling, Tool, ToolChoice, TurnRequest},
+};
+
+/// The longest piece of a parser's message that is passed on: it may quote a value.
+const DETAIL_CAP: usize = 200;
+
+/// Decodes the body of `POST /v1/chat/completions`.
+///
+/// # Errors
+/// `InvalidJson`, `MissingMessages`, `InvalidValue` or `UnsupportedParameter`; all
+/// but the first name the field.
+pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
+    let request = parse(body)?;
+    refuse_unsupported(&request)?;
+    let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
+    else {
+        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
+    };
+    let model = model.to_owned();
+    let mut sampling = sampling(&request)?;
+    let Some(messages) = request.messages.filter(|messages| !messages.is_empty()) else {
+        return Err(TurnError::new(ErrorCode::MissingMessages, "`messages` is missing or empty")
+            .param("messages"));
+    };
+    let mut conversation = Conversation::default();
+    for (index, Object(message)) in messages.into_iter().enumerate() {
+        conversation.push(index, message)?;
+    }
+    let tools = tools(request.tools.unwrap_or_default(), &mut sampling.ignored)?;
+    let tool_choice = tool_choice(request.tool_choice, &tools)?;
+    Ok(TurnRequest {
+        model,
+        system: conversation.system,
+        items: conversation.items,
+        tools,
+        tool_choice,
+        parallel_tool_calls: request.parallel_tool_calls.unwrap_or(true),
+        sampling,
+        dialect: Dialect::Chat,
+        hints: Hints {
+            stream: request.stream.unwrap_or(false),
+            include_usage: request
+                .stream_options
+                .and_then(|Object(options)| options.include_usage)
+                .unwrap_or(false),
+            user: request.user,
+            ..Hints::default()
+        },
+    })
+}
+
+/// Entry point for fuzzing: any bytes are a request or an error, never a panic.
+pub fn fuzz(data: &[u8]) {
+    let _ = decode(data);
+}
+
+fn parse(body: &[u8]) -> Result<Request<'_>, TurnError> {
+    let error = match serde_json::from_slice::<Object<Request<'_>>>(body) {
+        Ok(Object(request)) => return Ok(request),
+        Err(error) => error,
+    };
+    match error.classify() {
+        Category::Data => Err(wrong_type(body, &error)),
+        Category::Syntax | Category::Eof | Category::Io => {
+            let what = if body.iter().all(u8::is_ascii_whitespace) {
+                "the request body is empty; it must be a JSON object".to_owned()
+            } else {
+                format!("the request body is not valid JSON: {}", capped(&error.to_string()))
+            };
+            Err(TurnError::new(ErrorCode::InvalidJson, what))
+        }
+    }
+}
+
+/// Reads the body once more, keeping the path: only requests that fail pay for it.
+fn wrong_type(body: &[u8], error: &serde_json::Error) -> TurnError {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let _ = Object::<Request<'_>>::deserialize(tracked);
+    let path = track.path().to_string();
+    let detail = capped(&error.to_string());
+    // The path of the whole body is written as a dot.
+    if path.is_empty() || path == "." {
+        return TurnError::new(
+            ErrorCode::InvalidJson,
+            format!("the request body must be a JSON object: {detail}"),
+        );
+    }
+    invalid(path.clone(), format!("`{path}` has the wrong type: {detail}"))
+}
+
+fn capped(text: &str) -> String {
+    if text.len() <= DETAIL_CAP {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(DETAIL_CAP);
+    // The position is at the end of the parser's words, the quoted value before it.
+    let place = text.rfind(" at line ").and_then(|at| text.get(at..)).unwrap_or_default();
+    format!("{}…{place}", text.get(..end).unwrap_or_default())
+}
+
+fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
+    if let Some(n) = &request.n {
+        match n.as_f64() {
+            Some(n) if n > 1.0 => {
+                return Err(unsupported(
+                    "n".to_owned(),
+                    "`n` above 1 is not supported: the backend gives one answer per request",
+                ));
+            }
+            Some(n) if n < 1.0 => {
+                return Err(invalid("n".to_owned(), "`n` must be 1".to_owned()));
+            }
+            _ => {}
+        }
+    }
+    if request.logprobs == Some(true) || is_not(request.top_logprobs.as_ref(), 0.0) {
+        let name = if request.logprobs == Some(true) { "logprobs" } else { "top_logprobs" };
+        return Err(unsupported(
+            name.to_owned(),
+            "log probabilities are not supported: the backend does not report them",
+        ));
+    }
+    if let Some(modality) =
+        request.modalities.iter().flatten().position(|modality| modality != "text")
+    {
+        return Err(unsupported(
+            format!("modalities[{modality}]"),
+            "only the `text` modality is supported",
+        ));
+    }
+    if request.audio.is_some() {
+        return Err(unsupported("audio".to_owned(), "audio is not supported"));
+    }
+    if is_set(request.functions, &["[]"]) {
+        return Err(unsupported(
+            "functions".to_owned(),
+            "`functions` is not supported; use `tools` with `type: \"function\"`",
+        ));
+    }
+    if is_set(request.function_call, &["\"auto\"", "\"none\""]) {
+        return Err(unsupported(
+            "function_call".to_owned(),
+            "`function_call` is not supported; use `tool_choice`",
+        ));
+    }
+    Ok(())
+}
+
+fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
+    let effort = match request.reasoning_effort.as_deref().filter(|word| !word.is_empty()) {
+        None => None,
+        Some(word) => match Effort::parse(&word.to_ascii_lowercase()) {
+            Some(effort) => Some(effort),
+            None => {
+                let known = Effort::ALL.map(Effort::as_str).join(", ");
+                return Err(invalid(
+                    "reasoning_effort".to_owned(),
+                    format!("unknown `reasoning_effort`; use one of {known}"),
+                ));
+            }
+        },
+    };
+    let stop = match &request.stop {
+        None => Vec::new(),
+        Some(TextOr::Text(word)) => vec![word.clone()],
+        Some(TextOr::List(words)) => words.clone(),
+    };
+    let limit = request.max_completion_tokens.as_ref().or(request.max_tokens.as_ref());
+    Ok(Sampling {
+        effort,
+        max_tokens: limit.and_then(Number::as_u64),
+        ignored: ignored(request, !stop.is_empty()),
+        stop,
+    })
+}
+
+/// Parameters that the client set to something other than their default, and that
+/// no backend honours.
+fn ignored(request: &Request<'_>, stop: bool) -> Vec<&'static str> {
+    let format = request.response_format.as_ref().and_then(|Object(f)| f.r#type.as_deref());
+    let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
+    let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
+    [
+        ("temperature", one(&request.temperature)),
+        ("top_p", one(&request.top_p)),
+        ("top_k", is_set(request.top_k, &[])),
+        ("seed", is_set(request.seed, &[])),
+        ("presence_penalty", zero(&request.presence_penalty)),
+        ("frequency_penalty", zero(&request.frequency_penalty)),
+        ("logit_bias", is_set(request.logit_bias, &["{}"])),
+        ("max_tokens", request.max_tokens.is_some()),
+        ("max_completion_tokens", request.max_completion_tokens.is_some()),
+        ("stop", stop),
+        ("response_format", format.is_some_and(|kind| kind != "text")),
+        ("user", request.user.as_deref().is_some_and(|user| !user.is_empty())),
+        ("store", is_set(request.store, &["false"])),
+        ("metadata", is_set(request.metadata, &["{}"])),
+        ("service_tier", is_set(request.service_tier, &["\"auto\"", "\"default\""])),
+        ("verbosity", is_set(request.verbosity, &["\"medium\""])),
+        ("prediction", is_set(request.prediction, &[])),
+        ("web_search_options", is_set(request.web_search_options, &[])),
+    ]
+    .into_iter()
+    .filter_map(|(name, set)| set.then_some(name))
+    .collect()
+}
+
+fn tools(
+    given: Vec<Object<super::types::Tool>>,
+    ignored: &mut Vec<&'static str>,
+) -> Result<Vec<Tool>, TurnError> {
+    let mut tools = Vec::with_capacity(given.len());
+    for (index, Object(tool)) in given.into_iter().enumerate() {
+        // Clients offer vendor tools (`custom`, `web_search`) by habit: leaving one
+        // out and saying so is kinder than failing the whole request.
+        if tool.r#type.as_deref().is_some_and(|kind| kind != "function") {
+            if !ignored.contains(&"tools.type") {
+                ignored.push("tools.type");
+            }
+            continue;
+        }
+        let path = format!("tools[{index}].function");
+        let Some(Object(function)) = tool.function else {
+            return Err(invalid(path, "a tool needs its `function`".to_owned()));
+        };
+        let Some(name) = function.name.filter(|name| !name.is_empty()) else {
+            return Err(invalid(format!("{path}.name"), "a function needs a `name`".to_owned()));
+        };
+        if function.parameters.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
+            return Err(invalid(
+                format!("{path}.parameters"),
+                "the parameters of a function must be a JSON Schema object".to_owned(),
+            ));
+        }
+        tools.push(Tool {
+            name,
+            description: function.description.unwrap_or_default(),
+            schema: function.parameters,
+        });
+    }
+    Ok(tools)
+}
+
+fn tool_choice(
+    given: Option<WordOr<ChoiceObject>>,
+    tools: &[Tool],
+) -> Result<ToolChoice, TurnError> {
+    let choice = match given {
+        None => return Ok(ToolChoice::Auto),
+        Some(WordOr::Word(word)) => match word.as_str() {
+            "auto" => ToolChoice::Auto,
+            "none" => ToolChoice::None,
+            "required" => ToolChoice::Required,
+            _ => {
+                return Err(invalid(
+                    "tool_choice".to_owned(),
+                    "unknown `tool_choice`; use none, auto, required or a named function"
+                        .to_owned(),
+                ));
+            }
+        },
+        Some(WordOr::Object(choice)) => named_choice(choice)?,
+    };
+    match &choice {
+        ToolChoice::Required if tools.is_empty() => Err(invalid(
+            "tool_choice".to_owned(),
+            "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
+        )),
+        ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => Err(invalid(
+            "tool_choice.function.name".to_owned(),
+            "`tool_choice` names a function that `tools` does not have".to_owned(),
+        )),
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
+            Ok(choice)
+        }
+    }
+}
+
+fn named_choice(choice: ChoiceObject) -> Result<ToolChoice, TurnError> {
+    match choice.r#type.as_deref() {
+        None | Some("function") => {}
+        Some("auto") => return Ok(ToolChoice::Auto),
+        Some("none") => return Ok(ToolChoice::None),
+        Some("required" | "any") => return Ok(ToolChoice::Required),
+        Some(_) => {
+            return Err(unsupported(
+                "tool_choice.type".to_owned(),
+                "this kind of `tool_choice` is not supported; name a function",
+            ));
+        }
+    }
+    match choice.function.and_then(|Object(function)| function.name) {
+        Some(name) if !name.is_empty() => Ok(ToolChoice::Named(name)),
+        _ => Err(invalid(
+            "tool_choice.function.name".to_owned(),
+            "`tool_choice` needs the name of a function".to_owned(),
+        )),
+    }
+}
+
+fn is_not(number: Option<&Number>, default: f64) -> bool {
+    number.and_then(Number::as_f64).is_some_and(|value| (value - default).abs() > f64::EPSILON)
+}
+
+fn is_set(value: Option<&RawValue>, defaults: &[&str]) -> bool {
+    value.is_some_and(|value| {
+        let text: String = value.get().chars().take(16).filter(|c| !c.is_whitespace()).collect();
+        !defaults.contains(&text.as_str())
+    })
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

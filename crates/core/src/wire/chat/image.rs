@@ -1,0 +1,75 @@
+//! Images inside messages: `data:` URLs only. The gateway fetches nothing that a
+//! request names.
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::{Image, ImageSource},
+};
+
+/// Formats that the models read.
+const FORMATS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Clients leave the padding out now and then.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Reads `data:image/png;base64,…`; `param` names the field for the error.
+pub(super) fn from_data_url(url: &str, param: &str) -> Result<Image, TurnError> {
+    let bad =
+        |message: String| TurnError::new(ErrorCode::InvalidValue, message).param(param.to_owned());
+    let url = url.trim();
+    let Some(rest) = strip_scheme(url) else {
+        let http = ["http:", "https:"].iter().any(|scheme| starts_with_ignoring_case(url, scheme));
+        return Err(bad(if http {
+            "image URLs on the web are not supported, because the gateway fetches nothing; \
+             send the image itself as a `data:image/…;base64,…` URL"
+                .to_owned()
+        } else {
+            "an image must be a `data:image/…;base64,…` URL".to_owned()
+        }));
+    };
+    let Some((head, payload)) = rest.split_once(',') else {
+        return Err(bad("the `data:` URL of the image has no `,` before its data".to_owned()));
+    };
+    let mut words = head.split(';').map(str::trim);
+    let mime = match words.next().unwrap_or_default().to_ascii_lowercase() {
+        mime if mime == "image/jpg" => "image/jpeg".to_owned(),
+        mime => mime,
+    };
+    if !FORMATS.contains(&mime.as_str()) {
+        return Err(bad(format!(
+            "images of type `{}` are not supported; use one of {}",
+            mime.chars().take(64).collect::<String>(),
+            FORMATS.join(", ")
+        )));
+    }
+    if !words.any(|word| word.eq_ignore_ascii_case("base64")) {
+        return Err(bad("the `data:` URL of the image must be base64-encoded".to_owned()));
+    }
+    let decoded = if payload.bytes().any(|byte| byte.is_ascii_whitespace()) {
+        let clean: Vec<u8> = payload.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        BASE64.decode(clean)
+    } else {
+        BASE64.decode(payload)
+    };
+    match decoded {
+        Ok(data) if data.is_empty() => Err(bad("the image is empty".to_owned())),
+        Ok(data) => Ok(Image { source: ImageSource::Inline { mime, data: data.into() } }),
+        Err(_) => Err(bad("the data of the image is not valid base64".to_owned())),
+    }
+}
+
+fn strip_scheme(url: &str) -> Option<&str> {
+    starts_with_ignoring_case(url, "data:").then(|| url.get(5..)).flatten()
+}
+
+fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+}

@@ -1,0 +1,171 @@
+//! Serde helpers for fields that clients write in more than one shape. All of them
+//! go through visitors and none through `untagged`, so that an error keeps the path
+//! of the field it belongs to.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::de::{
+    Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    value::{MapAccessDeserializer, SeqAccessDeserializer},
+};
+
+/// A `T` that must be written as an object. Serde's derive alone would also read it
+/// from an array.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+/// A string or a list of `T`.
+#[derive(Debug)]
+pub(super) enum TextOr<T> {
+    Text(String),
+    List(Vec<T>),
+}
+
+/// A string or an object.
+#[derive(Debug)]
+pub(super) enum WordOr<T> {
+    Word(String),
+    Object(T),
+}
+
+/// A string; anything else is read and forgotten.
+#[derive(Debug, Default)]
+pub(super) struct MaybeText(pub(super) Option<String>);
+
+// === impl Object ===
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+// === impl TextOr ===
+
+struct TextOrVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
+    type Value = TextOr<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or an array")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(TextOr::Text(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
+        Ok(TextOr::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(TextOr::List)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrVisitor(PhantomData))
+    }
+}
+
+// === impl WordOr ===
+
+struct WordOrVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for WordOrVisitor<T> {
+    type Value = WordOr<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or an object")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(WordOr::Word(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
+        Ok(WordOr::Word(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(WordOr::Object)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for WordOr<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WordOrVisitor(PhantomData))
+    }
+}
+
+// === impl MaybeText ===
+
+struct MaybeTextVisitor;
+
+impl<'de> Visitor<'de> for MaybeTextVisitor {
+    type Value = MaybeText;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<MaybeText, E> {
+        Ok(MaybeText(Some(text.to_owned())))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<MaybeText, E> {
+        Ok(MaybeText(Some(text)))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<MaybeText, E> {
+        Ok(MaybeText(None))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<MaybeText, E> {
+        Ok(MaybeText(None))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<MaybeText, E> {
+        Ok(MaybeText(None))
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<MaybeText, E> {
+        Ok(MaybeText(None))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<MaybeText, E> {
+        Ok(MaybeText(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<MaybeText, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(MaybeText(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MaybeText, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(MaybeText(None))
+    }
+}
+
+impl<'de> Deserialize<'de> for MaybeText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MaybeTextVisitor)
+    }
+}

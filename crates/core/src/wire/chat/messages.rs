@@ -1,0 +1,273 @@
+//! The messages of a chat request, in order, to system texts and items.
+
+use super::{
+    image::from_data_url,
+    lenient::{MaybeText, Object, TextOr, WordOr},
+    types::{self, CalledFunction},
+};
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::{Image, Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
+};
+
+/// What the messages come to.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    pub(super) system: Vec<String>,
+    pub(super) items: Vec<Item>,
+}
+
+/// One element of a content list, once it is understood.
+enum Piece {
+    Text(String),
+    Thinking(String),
+    Image(Image),
+}
+
+impl Conversation {
+    /// Adds the message at `messages[index]`.
+    pub(super) fn push(
+        &mut self,
+        index: usize,
+        message: types::Message<'_>,
+    ) -> Result<(), TurnError> {
+        let at = |field: &str| format!("messages[{index}].{field}");
+        match message.role.as_deref() {
+            Some("system" | "developer") => self.push_system(index, message.content),
+            Some("user") => self.push_user(index, message.content),
+            Some("assistant") => self.push_assistant(index, message),
+            Some("tool") => self.push_tool(index, message),
+            Some("function") => Err(unsupported(
+                at("role"),
+                "messages of role `function` are not supported; \
+                 use `tools`, and answer calls with role `tool`",
+            )),
+            Some(other) => Err(invalid(
+                at("role"),
+                format!(
+                    "unknown role `{}`; use system, developer, user, assistant or tool",
+                    other.chars().take(64).collect::<String>()
+                ),
+            )),
+            None => Err(invalid(at("role"), "every message needs a `role`".to_owned())),
+        }
+    }
+
+    fn push_system(
+        &mut self,
+        index: usize,
+        content: Option<TextOr<Object<types::Part>>>,
+    ) -> Result<(), TurnError> {
+        let mut text = String::new();
+        for (place, piece) in pieces(index, content)?.into_iter().enumerate() {
+            match piece {
+                Piece::Text(piece) => {
+                    if !text.is_empty() {
+                        text.push('\n');
+                    }
+                    text.push_str(&piece);
+                }
+                Piece::Thinking(_) => {}
+                Piece::Image(_) => return Err(misplaced_image(index, place)),
+            }
+        }
+        if !text.is_empty() {
+            self.system.push(text);
+        }
+        Ok(())
+    }
+
+    fn push_user(
+        &mut self,
+        index: usize,
+        content: Option<TextOr<Object<types::Part>>>,
+    ) -> Result<(), TurnError> {
+        if content.is_none() {
+            return Err(invalid(
+                format!("messages[{index}].content"),
+                "a user message needs `content`".to_owned(),
+            ));
+        }
+        let parts: Vec<Part> = pieces(index, content)?
+            .into_iter()
+            .filter_map(|piece| match piece {
+                Piece::Text(text) => Some(Part::Text(text)),
+                Piece::Image(image) => Some(Part::Image(image)),
+                Piece::Thinking(_) => None,
+            })
+            .collect();
+        self.items.push(Item::Message(Message { role: Role::User, parts }));
+        Ok(())
+    }
+
+    fn push_assistant(
+        &mut self,
+        index: usize,
+        message: types::Message<'_>,
+    ) -> Result<(), TurnError> {
+        if message.function_call.is_some() {
+            return Err(unsupported(
+                format!("messages[{index}].function_call"),
+                "`function_call` is not supported; use `tool_calls`",
+            ));
+        }
+        if message.audio.is_some() {
+            return Err(unsupported(format!("messages[{index}].audio"), "audio is not supported"));
+        }
+        let mut reasoning: String = [message.reasoning_content, message.reasoning]
+            .into_iter()
+            .find_map(|field| {
+                field.and_then(|MaybeText(text)| text).filter(|text| !text.is_empty())
+            })
+            .unwrap_or_default();
+        let mut parts = Vec::new();
+        for (place, piece) in pieces(index, message.content)?.into_iter().enumerate() {
+            match piece {
+                Piece::Text(text) if text.is_empty() => {}
+                Piece::Text(text) => parts.push(Part::Text(text)),
+                Piece::Thinking(text) => reasoning.push_str(&text),
+                Piece::Image(_) => return Err(misplaced_image(index, place)),
+            }
+        }
+        let refusal = message.refusal.and_then(|MaybeText(text)| text);
+        if let Some(refusal) = refusal.filter(|text| parts.is_empty() && !text.is_empty()) {
+            parts.push(Part::Text(refusal));
+        }
+        if !reasoning.is_empty() {
+            self.items.push(Item::Reasoning(Reasoning { text: reasoning }));
+        }
+        if !parts.is_empty() {
+            self.items.push(Item::Message(Message { role: Role::Assistant, parts }));
+        }
+        for (place, Object(call)) in message.tool_calls.into_iter().flatten().enumerate() {
+            let call = tool_call(&format!("messages[{index}].tool_calls[{place}]"), call)?;
+            self.items.push(Item::ToolCall(call));
+        }
+        Ok(())
+    }
+
+    fn push_tool(&mut self, index: usize, message: types::Message<'_>) -> Result<(), TurnError> {
+        let Some(call_id) = message.tool_call_id.filter(|id| !id.is_empty()) else {
+            return Err(invalid(
+                format!("messages[{index}].tool_call_id"),
+                "a tool message needs the `tool_call_id` of the call it answers".to_owned(),
+            ));
+        };
+        let content = pieces(index, message.content)?
+            .into_iter()
+            .filter_map(|piece| match piece {
+                Piece::Text(text) => Some(ToolContent::Text(text)),
+                Piece::Image(image) => Some(ToolContent::Image(image)),
+                Piece::Thinking(_) => None,
+            })
+            .collect();
+        self.items.push(Item::ToolResult(ToolResult { call_id, content, is_error: false }));
+        Ok(())
+    }
+}
+
+fn pieces(
+    index: usize,
+    content: Option<TextOr<Object<types::Part>>>,
+) -> Result<Vec<Piece>, TurnError> {
+    match content {
+        None => Ok(Vec::new()),
+        Some(TextOr::Text(text)) => Ok(vec![Piece::Text(text)]),
+        Some(TextOr::List(parts)) => parts
+            .into_iter()
+            .enumerate()
+            .map(|(place, Object(part))| piece(index, place, part))
+            .collect(),
+    }
+}
+
+fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnError> {
+    let at = |field: &str| format!("messages[{index}].content[{place}].{field}");
+    match part.r#type.as_deref() {
+        Some("text" | "input_text" | "output_text") => match part.text {
+            Some(text) => Ok(Piece::Text(text)),
+            None => Err(invalid(at("text"), "a text part needs `text`".to_owned())),
+        },
+        Some("image_url" | "input_image") => {
+            let (url, param) = match part.image_url {
+                Some(WordOr::Word(url)) => (Some(url), at("image_url")),
+                Some(WordOr::Object(image)) => (image.url, at("image_url.url")),
+                None => (None, at("image_url")),
+            };
+            match url {
+                Some(url) => from_data_url(&url, &param).map(Piece::Image),
+                None => Err(invalid(param, "an image part needs `image_url.url`".to_owned())),
+            }
+        }
+        Some("refusal") => Ok(Piece::Text(part.refusal.unwrap_or_default())),
+        Some("thinking" | "reasoning") => {
+            let text = part.thinking.and_then(|MaybeText(text)| text).or(part.text);
+            Ok(Piece::Thinking(text.unwrap_or_default()))
+        }
+        Some(kind @ ("input_audio" | "audio" | "file" | "input_file" | "video_url")) => {
+            Err(unsupported(
+                at("type"),
+                format!("content of type `{kind}` is not supported; send text or images"),
+            ))
+        }
+        Some(other) => Err(invalid(
+            at("type"),
+            format!(
+                "unknown content type `{}`; use text or image_url",
+                other.chars().take(64).collect::<String>()
+            ),
+        )),
+        None => Err(invalid(at("type"), "every content part needs a `type`".to_owned())),
+    }
+}
+
+fn tool_call(path: &str, call: types::ToolCall<'_>) -> Result<ToolCall, TurnError> {
+    if let Some(kind) = call.r#type.filter(|kind| kind != "function" && !kind.is_empty()) {
+        return Err(unsupported(
+            format!("{path}.type"),
+            format!(
+                "tool calls of type `{}` are not supported; use `function`",
+                kind.chars().take(64).collect::<String>()
+            ),
+        ));
+    }
+    let Some(id) = call.id.filter(|id| !id.is_empty()) else {
+        return Err(invalid(format!("{path}.id"), "a tool call needs its `id`".to_owned()));
+    };
+    let CalledFunction { name, arguments } = call.function.map(|Object(f)| f).unwrap_or_default();
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Err(invalid(
+            format!("{path}.function.name"),
+            "a tool call needs the `name` of its function".to_owned(),
+        ));
+    };
+    let arguments = match arguments.map(serde_json::value::RawValue::get) {
+        None => "{}".to_owned(),
+        Some(raw) if raw.starts_with('"') => serde_json::from_str(raw).map_err(|_| {
+            invalid(
+                format!("{path}.function.arguments"),
+                "the arguments are not a valid string".to_owned(),
+            )
+        })?,
+        Some(raw) => raw.to_owned(),
+    };
+    Ok(ToolCall { id, name, arguments })
+}
+
+fn misplaced_image(index: usize, place: usize) -> TurnError {
+    invalid(
+        format!("messages[{index}].content[{place}]"),
+        "images belong in user and tool messages only".to_owned(),
+    )
+}
+
+pub(super) fn invalid(param: String, message: String) -> TurnError {
+    TurnError::new(ErrorCode::InvalidValue, message).param(param)
+}
+
+pub(super) fn unsupported(
+    param: String,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+) -> TurnError {
+    TurnError::new(ErrorCode::UnsupportedParameter, message).param(param)
+}

@@ -1,0 +1,23 @@
+//! OpenAI's Chat Completions: bytes to a [`TurnRequest`], events to chunks or to
+//! one completion.
+//!
+//! [`TurnRequest`]: crate::model::TurnRequest
+
+mod aggregate;
+mod decode;
+mod encode;
+mod image;
+mod lenient;
+mod messages;
+mod types;
+
+pub use aggregate::Aggregator;
+pub use decode::{decode, fuzz};
+pub use encode::{Encoder, cut_off};
+pub use types::{ChatCompletion, ErrorBody, ErrorObject};
+
+/// The `id` of a reply, from random bytes.
+#[must_use]
+pub fn completion_id(random: [u8; 16]) -> String {
+    format!("chatcmpl-{}", crate::model::ids::hex(&random))
+}
