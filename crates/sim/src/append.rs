@@ -1,0 +1,212 @@
+//! `BidiAppend`: the upward half of the HTTP/1.1 transport. Puts messages in order,
+//! drops repeated ones, and joins them with their RunSSE stream, whichever comes first.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::HeaderMap;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::aiserver::{BidiAppendRequest, BidiAppendResponse, BidiRequestId};
+use parking_lot::Mutex;
+use prost::Message as _;
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::{
+    Sim, models,
+    reply::{self, Form, Reply},
+    schema::unhex,
+    stats::add,
+};
+
+/// Messages that wait for the run to read them.
+const MESSAGES_CAP: usize = 256;
+/// Appends that may be ahead of the next one. Clients keep up to 16 in flight.
+const AHEAD_CAP: usize = 64;
+/// Streams and early appends known at the same time.
+const SESSIONS_CAP: usize = 4096;
+/// Ids of finished streams that are remembered, so that a late append does not open one.
+const FINISHED_CAP: usize = 4096;
+/// How long appends wait for their stream.
+const ORPHAN: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+pub(crate) struct Appends(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: HashMap<String, Session>,
+    finished: HashSet<String>,
+    /// The same, the oldest first.
+    finished_order: VecDeque<String>,
+}
+
+#[derive(Debug)]
+struct Session {
+    next: i64,
+    ahead: BTreeMap<i64, Bytes>,
+    tx: mpsc::Sender<Bytes>,
+    /// Until the stream comes and takes it.
+    rx: Option<mpsc::Receiver<Bytes>>,
+    since: Instant,
+}
+
+/// What became of an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Appended {
+    New,
+    Duplicate,
+    /// Too many messages wait.
+    Full,
+    /// The stream is over.
+    Gone,
+}
+
+impl Session {
+    fn new() -> Self {
+        let (tx, rx) = mpsc::channel(MESSAGES_CAP);
+        Self { next: 0, ahead: BTreeMap::new(), tx, rx: Some(rx), since: Instant::now() }
+    }
+}
+
+impl Appends {
+    /// Takes a message; those that are in order by now go on to the run.
+    pub(crate) fn append(&self, id: &str, seqno: i64, data: Bytes) -> Appended {
+        let mut state = self.0.lock();
+        if state.finished.contains(id) {
+            return Appended::Gone;
+        }
+        let Some(session) = state.session(id) else { return Appended::Full };
+        if seqno < session.next || session.ahead.contains_key(&seqno) {
+            return Appended::Duplicate;
+        }
+        if session.ahead.len() >= AHEAD_CAP {
+            return Appended::Full;
+        }
+        session.ahead.insert(seqno, data);
+        while let Some(data) = session.ahead.remove(&session.next) {
+            match session.tx.try_send(data) {
+                Ok(()) => session.next += 1,
+                Err(mpsc::error::TrySendError::Full(data)) => {
+                    session.ahead.insert(session.next, data);
+                    return if seqno == session.next { Appended::Full } else { Appended::New };
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => return Appended::Gone,
+            }
+        }
+        Appended::New
+    }
+
+    /// The stream has come: gives it the messages. `None` when it already has them.
+    pub(crate) fn open(&self, id: &str) -> Option<mpsc::Receiver<Bytes>> {
+        let mut state = self.0.lock();
+        if state.finished.contains(id) {
+            return None;
+        }
+        state.session(id)?.rx.take()
+    }
+
+    /// The stream is over; later appends find nothing.
+    pub(crate) fn close(&self, id: &str) {
+        let mut state = self.0.lock();
+        state.sessions.remove(id);
+        if state.finished.insert(id.to_owned()) {
+            state.finished_order.push_back(id.to_owned());
+        }
+        if state.finished.len() > FINISHED_CAP
+            && let Some(oldest) = state.finished_order.pop_front()
+        {
+            state.finished.remove(&oldest);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().sessions.len()
+    }
+}
+
+impl State {
+    fn session(&mut self, id: &str) -> Option<&mut Session> {
+        if !self.sessions.contains_key(id) {
+            let now = Instant::now();
+            self.sessions.retain(|_, s| s.rx.is_none() || now.duration_since(s.since) < ORPHAN);
+            if self.sessions.len() >= SESSIONS_CAP {
+                return None;
+            }
+            self.sessions.insert(id.to_owned(), Session::new());
+        }
+        self.sessions.get_mut(id)
+    }
+}
+
+/// Answers one `BidiAppend` call.
+pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
+    let Some(form) = Form::of(headers) else { return models::unsupported() };
+    if let Err(error) = sim.inner.auth.check(headers) {
+        return reply::error(&error);
+    }
+    let parsed = match form {
+        Form::Json => parse_json(body),
+        _ => BidiAppendRequest::decode(models::unwrap(form, body)).ok(),
+    };
+    let message = parsed.as_ref().and_then(|request| {
+        let id = request.request_id.as_ref()?.request_id.as_str();
+        Some((id, request.append_seqno.unwrap_or_default(), payload(request)?))
+    });
+    let Some((id, seqno, data)) = message else {
+        sim.inner.counters.violation("BidiAppend that cannot be read".to_owned());
+        return reply::error(&ConnectError::new(Code::InvalidArgument, "Invalid append"));
+    };
+    let counters = &sim.inner.counters;
+    match sim.inner.appends.append(id, seqno, data) {
+        Appended::New => add(&counters.appends),
+        Appended::Duplicate => add(&counters.duplicate_appends),
+        Appended::Full => {
+            let error = ConnectError::new(Code::ResourceExhausted, "Too many appends");
+            return reply::error(&error);
+        }
+        Appended::Gone => {
+            return reply::error(&ConnectError::new(Code::NotFound, "Request not found"));
+        }
+    }
+    reply::unary(form, &BidiAppendResponse {}, &json!({}), false)
+}
+
+fn payload(request: &BidiAppendRequest) -> Option<Bytes> {
+    if request.data.is_empty() {
+        Some(request.data_binary.clone())
+    } else {
+        unhex(&request.data).map(Bytes::from)
+    }
+}
+
+/// The proto3 JSON form, in which 64-bit numbers are text.
+fn parse_json(body: &[u8]) -> Option<BidiAppendRequest> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let seqno = match body.get("appendSeqno") {
+        None => 0,
+        Some(Value::String(text)) => text.parse().ok()?,
+        Some(value) => value.as_i64()?,
+    };
+    Some(BidiAppendRequest {
+        data: text("data"),
+        request_id: Some(BidiRequestId {
+            request_id: body.get("requestId")?.get("requestId")?.as_str()?.to_owned(),
+        }),
+        append_seqno: Some(seqno),
+        data_binary: base64::engine::general_purpose::STANDARD
+            .decode(text("dataBinary"))
+            .ok()?
+            .into(),
+    })
+}
+
+#[cfg(test)]
+#[path = "append_tests.rs"]
+mod tests;

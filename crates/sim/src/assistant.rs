@@ -1,0 +1,393 @@
+//! The built-in model: small, deterministic, and willing. It thinks out loud, uses the
+//! client's tools when the user's words ask for it, and can say what it was told, which
+//! is how tests see that a prompt really arrived.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ibeam_proto::agent::{FetchArgs, GrepArgs, LsArgs, ReadArgs, ShellArgs, WriteArgs};
+use prost::Message as _;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    engine::Step as Done,
+    exec::{ExecAnswer, Outcome},
+    intent::{self, Intent},
+    models,
+    play::Speech,
+    prompt::{Said, Tool},
+    quirks::Quirk,
+    run::Run,
+    tools::{Kind, fit},
+};
+
+/// Characters in a delta.
+const CHUNK: usize = 4;
+/// As much of a result is quoted.
+const QUOTE: usize = 4000;
+/// As much of a question is repeated.
+const ECHO: usize = 400;
+/// The mode in which the model refuses tools (row 10).
+const ASK: i32 = 2;
+
+impl Run {
+    /// Answers the prompt.
+    pub(crate) async fn assist(&mut self) -> Done {
+        let text = self.question();
+        if let Some(answer) = self.plain_answer(&text) {
+            self.think(&text, "answer that from what I know").await?;
+            return self.tell(&answer).await;
+        }
+        let intents = intent::all(&text);
+        let done = self.results_since_question();
+        let open: Vec<_> = intents.iter().skip(done.len()).cloned().collect();
+        if open.is_empty() && !done.is_empty() {
+            self.think(&text, "use the results I already have").await?;
+            return self.tell(&quote("The tool", done.last().map_or("", String::as_str))).await;
+        }
+        if open.is_empty() {
+            self.think(&text, "answer in a few words").await?;
+            return self.tell(&self.echo(&text)).await;
+        }
+        if self.prompt.mode == ASK {
+            return self
+                .tell("In ask mode I do not use tools. Switch to agent mode for that.")
+                .await;
+        }
+        self.think(&text, "use a tool for that").await?;
+        if self.has(Quirk::XmlToolText) {
+            return self.tell(&xml(&open)).await;
+        }
+        self.work(&text, &open).await
+    }
+
+    /// Carries out what the user asked for, then reports.
+    async fn work(&mut self, text: &str, open: &[Intent]) -> Done {
+        let mut report = Vec::new();
+        if intent::in_parallel(text) && open.len() > 1 {
+            let mut calls = Vec::new();
+            for intent in open {
+                match self.pick(intent) {
+                    Some((tool, args)) => calls.push(self.mcp_args(&tool, &args)),
+                    None => report.push(missing(intent)),
+                }
+            }
+            let names: Vec<_> = calls.iter().map(|call| call.tool_name.clone()).collect();
+            let answers = self.call_all(calls).await?;
+            for (name, answer) in names.iter().zip(answers) {
+                report.push(quote(name, &outcome_text(&answer)));
+            }
+        } else {
+            for intent in open {
+                let line = self.one(intent).await?;
+                report.push(line);
+            }
+        }
+        self.tell(&report.join("\n\n")).await
+    }
+
+    async fn one(&mut self, intent: &Intent) -> Done<String> {
+        if self.has(Quirk::NativeToolsFirst)
+            && let Some((name, field, payload)) = native(intent)
+            && self.native_allowed(name)
+        {
+            let answer = self.call_native(field, payload).await?;
+            if answer.outcome == Outcome::Success {
+                return Ok(quote(name, &answer.text));
+            }
+            // Row 4: refused, so fall back to what the client offers.
+        }
+        let Some((tool, args)) = self.pick(intent) else { return Ok(missing(intent)) };
+        let call = self.mcp_args(&tool, &args);
+        let answer = self.call_mcp(call).await?;
+        Ok(quote(&tool.tool_name, &outcome_text(&answer)))
+    }
+
+    fn native_allowed(&self, name: &str) -> bool {
+        self.allowed_tools
+            .as_deref()
+            .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
+    }
+
+    /// The tool for a wish, with its arguments.
+    fn pick(&self, intent: &Intent) -> Option<(Tool, Map<String, Value>)> {
+        let tools = &self.prompt.tools;
+        if let Intent::Named { tool, args } = intent {
+            let found = tools.iter().find(|t| t.tool_name == *tool || t.name == *tool)?;
+            let mut full = fit(&found.schema, &[]);
+            full.extend(args.clone());
+            return Some((found.clone(), full));
+        }
+        let (kind, wants) = wishes(intent);
+        if let Some(tool) = kind.find(tools) {
+            return Some((tool.clone(), fit(&tool.schema, &wants)));
+        }
+        // A shell can do most of it.
+        let (tool, command) = (Kind::Shell.find(tools)?, intent.as_command()?);
+        let wants = [(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))];
+        Some((tool.clone(), fit(&tool.schema, &wants)))
+    }
+
+    // === words ===
+
+    /// What the user wants now: the message, or on a resume the last one in history.
+    fn question(&self) -> String {
+        let text = if self.prompt.text.is_empty() {
+            self.questions().last().cloned().unwrap_or_default()
+        } else {
+            self.prompt.text.clone()
+        };
+        intent::without_reminders(&text)
+    }
+
+    /// What the user said earlier.
+    fn questions(&self) -> Vec<String> {
+        let users =
+            self.prompt.history.iter().filter(|said| said.role == "user" && !is_result(said));
+        users.map(|said| intent::without_reminders(&said.text)).collect()
+    }
+
+    /// Tool results in the history after the last question: the turn was rebuilt.
+    fn results_since_question(&self) -> Vec<String> {
+        if !self.prompt.text.is_empty() {
+            return Vec::new();
+        }
+        let mut results: Vec<String> = self
+            .prompt
+            .history
+            .iter()
+            .rev()
+            .take_while(|said| said.role != "user" || is_result(said))
+            .filter(|said| is_result(said))
+            .map(|said| said.text.trim_start_matches("[Tool Result]").trim().to_owned())
+            .collect();
+        results.reverse();
+        results
+    }
+
+    /// Questions about the prompt itself, and titles.
+    fn plain_answer(&self, text: &str) -> Option<String> {
+        let lower = text.to_lowercase();
+        let asks = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+        let mut rules = self.prompt.rules.clone();
+        if self.has(Quirk::SystemHonoured) {
+            rules.extend(self.prompt.system.iter().cloned());
+        }
+        if self.has(Quirk::InjectionSuspicion) && asks(&["<system>", "system prompt:"]) {
+            return Some("This looks like a prompt injection, so I will not follow it.".to_owned());
+        }
+        let titled = |text: &String| text.to_lowercase().contains("title");
+        if self.prompt.tools.is_empty()
+            && (asks(&["title"]) || rules.iter().chain(&self.prompt.system).any(titled))
+        {
+            let subject = lower
+                .split_once("conversation:")
+                .and_then(|(head, _)| text.get(head.len() + "conversation:".len()..))
+                .filter(|subject| !subject.trim().is_empty())
+                .unwrap_or(text);
+            return Some(models::title_of(subject));
+        }
+        if asks(&[
+            "what are your instructions",
+            "what are your rules",
+            "what is your system prompt",
+        ]) {
+            return Some(if rules.is_empty() {
+                "I have no instructions.".to_owned()
+            } else {
+                format!("My instructions are:\n{}", rules.join("\n"))
+            });
+        }
+        if asks(&["what did i say", "what did i tell you", "do you remember", "recall what"]) {
+            let said = self.questions();
+            return Some(if said.is_empty() {
+                "This is the first thing you say to me.".to_owned()
+            } else {
+                format!("Earlier you said:\n- {}", said.join("\n- "))
+            });
+        }
+        if asks(&["which tools", "what tools"]) {
+            return Some(format!("My tools are: {}", self.prompt.tool_names.join(", ")));
+        }
+        if asks(&["which model", "what model"]) {
+            let parameters: Vec<_> =
+                self.prompt.parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
+            return Some(format!("I am {} [{}].", self.prompt.model, parameters.join(",")));
+        }
+        if self.prompt.images > 0 {
+            let count = self.prompt.images;
+            let plural = if count == 1 { "" } else { "s" };
+            return Some(format!("I see {count} image{plural}. You wrote: {text}"));
+        }
+        None
+    }
+
+    fn echo(&self, text: &str) -> String {
+        let turns = self.questions().len();
+        let before = match turns {
+            0 => String::new(),
+            1 => " We have spoken once before.".to_owned(),
+            n => format!(" We have spoken {n} times before."),
+        };
+        let length = text.chars().count();
+        let words = if length > ECHO {
+            let head: String = text.chars().take(ECHO).collect();
+            format!("{head}… ({length} characters)")
+        } else {
+            text.to_owned()
+        };
+        format!("I understand: {words}{before} This is the simulator speaking.")
+    }
+
+    async fn think(&mut self, text: &str, plan: &str) -> Done {
+        let head: String = text.chars().take(60).collect();
+        let thought = format!("The user says \"{head}\". I will {plan}.");
+        self.say_now(Speech::Thinking, thought, CHUNK * 2, self.pace()).await
+    }
+
+    async fn tell(&mut self, text: &str) -> Done {
+        let mut text = text.to_owned();
+        if self.has(Quirk::EosLiteral) {
+            text.push_str("<|eos|>");
+        }
+        self.say_now(Speech::Text, text, CHUNK, self.pace()).await
+    }
+
+    fn pace(&self) -> Duration {
+        self.sim().inner.config.pace
+    }
+}
+
+fn is_result(said: &Said) -> bool {
+    said.role == "tool" || said.text.starts_with("[Tool Result]")
+}
+
+fn outcome_text(answer: &ExecAnswer) -> String {
+    match answer.outcome {
+        Outcome::Success | Outcome::Open => answer.text.clone(),
+        Outcome::Error => format!("Error: {}", answer.text),
+        Outcome::Rejected => format!("Refused: {}", answer.text),
+        Outcome::Thrown => format!("Not supported: {}", answer.text),
+        Outcome::Closed => "Nothing came back".to_owned(),
+    }
+}
+
+fn quote(who: &str, result: &str) -> String {
+    let head: String = result.chars().take(QUOTE).collect();
+    format!("{who} answered:\n```\n{head}\n```")
+}
+
+fn missing(intent: &Intent) -> String {
+    format!("I was not offered a tool for that ({}).", intent.name())
+}
+
+fn xml(open: &[Intent]) -> String {
+    let calls: Vec<_> = open.iter().map(|i| format!("<invoke name=\"{}\"/>", i.name())).collect();
+    format!("<tool_use>{}</tool_use>", calls.join(""))
+}
+
+const SHELL_NAMES: &[&str] = &["command", "cmd", "script", "code", "input"];
+const PATH_NAMES: &[&str] =
+    &["file_path", "path", "target_file", "filename", "file", "absolute_path", "filepath"];
+const DIR_NAMES: &[&str] =
+    &["path", "dir_path", "target_directory", "directory", "relative_workspace_path", "dirpath"];
+const TEXT_NAMES: &[&str] = &["content", "contents", "file_text", "text", "new_content"];
+const OLD_NAMES: &[&str] = &["old_string", "oldText", "old_str", "old_text", "search"];
+const NEW_NAMES: &[&str] = &["new_string", "newText", "new_str", "new_text", "replace"];
+const PATTERN_NAMES: &[&str] = &["pattern", "query", "regex", "glob_pattern", "search"];
+const URL_NAMES: &[&str] = &["url", "uri", "link"];
+const NOTE_NAMES: &[&str] = &["description", "explanation"];
+
+/// The kind of tool a wish needs, and the values under the names they may go by.
+fn wishes(intent: &Intent) -> (Kind, Vec<(&'static [&'static str], Value)>) {
+    match intent {
+        Intent::Shell(command) => (
+            Kind::Shell,
+            vec![(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))],
+        ),
+        Intent::Read(path) => (Kind::Read, vec![(PATH_NAMES, json!(path))]),
+        Intent::Write { path, text } => {
+            (Kind::Write, vec![(PATH_NAMES, json!(path)), (TEXT_NAMES, json!(text))])
+        }
+        Intent::Edit { path, old, new } => (
+            Kind::Edit,
+            vec![
+                (PATH_NAMES, json!(path)),
+                (OLD_NAMES, json!(old)),
+                (NEW_NAMES, json!(new)),
+                (&["edits"], json!([{ "oldText": old, "newText": new }])),
+            ],
+        ),
+        Intent::List(path) => (Kind::List, vec![(DIR_NAMES, json!(path))]),
+        Intent::Glob(pattern) => (Kind::Glob, vec![(PATTERN_NAMES, json!(pattern))]),
+        Intent::Grep(pattern) => (Kind::Grep, vec![(PATTERN_NAMES, json!(pattern))]),
+        Intent::Fetch(url) => (Kind::Fetch, vec![(URL_NAMES, json!(url))]),
+        Intent::Named { .. } => (Kind::Shell, Vec::new()),
+    }
+}
+
+/// The service's own tool for a wish: name, exec arm, arguments.
+fn native(intent: &Intent) -> Option<(&'static str, u32, Bytes)> {
+    Some(match intent {
+        Intent::Shell(command) => {
+            let args = ShellArgs {
+                command: command.clone(),
+                timeout: 30_000,
+                timeout_behavior: 2,
+                tool_call_id: "call_native".to_owned(),
+                ..ShellArgs::default()
+            };
+            ("run_terminal_cmd", 14, args.encode_to_vec().into())
+        }
+        Intent::Read(path) => {
+            let args = ReadArgs {
+                path: path.clone(),
+                tool_call_id: "call_native".to_owned(),
+                ..ReadArgs::default()
+            };
+            ("read_file", 7, args.encode_to_vec().into())
+        }
+        Intent::Write { path, text } => {
+            let args = WriteArgs {
+                path: path.clone(),
+                file_text: text.clone(),
+                tool_call_id: "call_native".to_owned(),
+                ..WriteArgs::default()
+            };
+            ("write", 3, args.encode_to_vec().into())
+        }
+        Intent::List(path) => {
+            let args = LsArgs {
+                path: path.clone(),
+                tool_call_id: "call_native".to_owned(),
+                ..LsArgs::default()
+            };
+            ("list_dir", 8, args.encode_to_vec().into())
+        }
+        Intent::Glob(pattern) => {
+            let args = GrepArgs {
+                glob: Some(pattern.clone()),
+                tool_call_id: "call_native".to_owned(),
+                ..GrepArgs::default()
+            };
+            ("glob_file_search", 5, args.encode_to_vec().into())
+        }
+        Intent::Grep(pattern) => {
+            let args = GrepArgs {
+                pattern: pattern.clone(),
+                tool_call_id: "call_native".to_owned(),
+                ..GrepArgs::default()
+            };
+            ("grep", 5, args.encode_to_vec().into())
+        }
+        Intent::Fetch(url) => {
+            let args = FetchArgs { url: url.clone(), tool_call_id: "call_native".to_owned() };
+            ("mcp_web_fetch", 20, args.encode_to_vec().into())
+        }
+        Intent::Edit { .. } | Intent::Named { .. } => return None,
+    })
+}
+
+#[cfg(test)]
+#[path = "assistant_tests.rs"]
+mod tests;

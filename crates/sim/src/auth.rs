@@ -1,0 +1,294 @@
+//! Sign-in, refresh, account pages, and the check of bearer tokens.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use base64::Engine as _;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::aiserver::ErrorKind;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    Sim, SimConfig,
+    reply::{self, Reply},
+    stats::add,
+};
+
+pub(crate) const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyX3NpbSIsInRpbWUiOiIxNzM1Njg5NjAwIiwicmFuZG9tbmVzcyI6InNpbSIsImV4cCI6NDEwMjQ0NDgwMCwiaXNzIjoiaHR0cHM6Ly9hdXRoZW50aWNhdGlvbi5jdXJzb3Iuc2giLCJzY29wZSI6Im9wZW5pZCBwcm9maWxlIGVtYWlsIG9mZmxpbmVfYWNjZXNzIiwiYXVkIjoiaHR0cHM6Ly9jdXJzb3IuY29tIiwidHlwZSI6InNlc3Npb24ifQ.c2ltdWxhdGVkLXNpZ25hdHVyZQ";
+
+/// The public client id of Cursor's own app, which form (c) of the refresh carries.
+const CLIENT_ID: &str = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB";
+const USER: &str = "auth0|user_sim";
+/// Logins that may wait at the same time.
+const LOGINS_CAP: usize = 1024;
+/// Handed-out tokens that stay valid; older ones expire.
+const MINTED_CAP: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Auth {
+    any: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    accepted: HashSet<String>,
+    revoked: HashSet<String>,
+    minted: VecDeque<String>,
+    serial: u64,
+    logins: HashMap<String, Login>,
+}
+
+#[derive(Debug, Default)]
+struct Login {
+    polls: u32,
+    /// Set by the login page.
+    challenge: Option<String>,
+}
+
+impl Auth {
+    pub(crate) fn new(config: &SimConfig) -> Self {
+        let state = State {
+            accepted: config.tokens.iter().cloned().collect(),
+            revoked: HashSet::new(),
+            minted: VecDeque::new(),
+            serial: 0,
+            logins: HashMap::new(),
+        };
+        Self { any: config.any_token, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn revoke(&self, token: &str) {
+        let mut state = self.state.lock();
+        state.accepted.remove(token);
+        state.revoked.insert(token.to_owned());
+    }
+
+    fn accepts(&self, token: &str) -> bool {
+        let state = self.state.lock();
+        !token.is_empty()
+            && !state.revoked.contains(token)
+            && (self.any || state.accepted.contains(token))
+    }
+
+    /// Whether the request carries a token that is good.
+    ///
+    /// # Errors
+    /// The 401 of the real service.
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), ConnectError> {
+        match bearer(headers) {
+            Some(token) if self.accepts(token) => Ok(()),
+            Some(_) => Err(reply::cursor_error(
+                Code::Unauthenticated,
+                ErrorKind::ErrorUnauthorized,
+                "Unauthorized",
+                "The token is not valid any more",
+            )),
+            None => Err(reply::cursor_error(
+                Code::Unauthenticated,
+                ErrorKind::ErrorNotLoggedIn,
+                "Not logged in",
+                "Sign in to continue",
+            )),
+        }
+    }
+
+    fn mint(&self, expiry: u64) -> String {
+        let mut state = self.state.lock();
+        state.serial += 1;
+        let token = jwt(expiry, state.serial);
+        state.accepted.insert(token.clone());
+        state.minted.push_back(token.clone());
+        if state.minted.len() > MINTED_CAP
+            && let Some(old) = state.minted.pop_front()
+        {
+            state.accepted.remove(&old);
+        }
+        token
+    }
+}
+
+/// Answers the paths of this module; `None` for all others.
+pub(crate) fn answer(
+    sim: &Sim,
+    method: &Method,
+    path: &str,
+    query: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Option<Reply> {
+    Some(match (method.as_str(), path) {
+        ("GET", "/auth/poll") => poll(sim, query),
+        ("GET", "/loginDeepControl") => login_page(sim, query),
+        ("POST", "/auth/refresh" | "/auth/exchange_user_api_key") => refresh(sim, headers),
+        ("POST", "/oauth/token") => oauth_token(sim, body),
+        ("GET", "/auth/usage") => guarded(sim, headers, || {
+            json!({
+                "gpt-4": {
+                    "numRequests": 3, "numRequestsTotal": 3, "numTokens": 1200,
+                    "maxRequestUsage": 500, "maxTokenUsage": null,
+                },
+                "startOfMonth": "2026-01-01T00:00:00.000Z",
+            })
+        }),
+        ("GET", "/auth/full_stripe_profile") => guarded(sim, headers, || {
+            json!({
+                "membershipType": "pro", "subscriptionStatus": "active",
+                "daysRemainingOnTrial": null, "isTeamMember": false,
+            })
+        }),
+        _ => return None,
+    })
+}
+
+fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> Reply {
+    match sim.inner.auth.check(headers) {
+        Ok(()) => reply::json(StatusCode::OK, &body()),
+        Err(error) => reply::error(&error),
+    }
+}
+
+fn poll(sim: &Sim, query: &str) -> Reply {
+    let config = &sim.inner.config;
+    if config.poll_refused {
+        return reply::json(
+            StatusCode::FORBIDDEN,
+            &json!({ "error": "Your team does not allow this sign-in" }),
+        );
+    }
+    let (uuid, verifier) = (param(query, "uuid"), param(query, "verifier"));
+    let pending = || reply::json(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }));
+    if uuid.is_empty() || verifier.is_empty() {
+        return pending();
+    }
+    let challenge = {
+        let mut state = sim.inner.auth.state.lock();
+        if !state.logins.contains_key(&uuid) && state.logins.len() >= LOGINS_CAP {
+            return pending();
+        }
+        let login = state.logins.entry(uuid.clone()).or_default();
+        login.polls = login.polls.saturating_add(1);
+        match (&login.challenge, config.poll_pending) {
+            (Some(challenge), _) => challenge.clone(),
+            (None, Some(times)) if login.polls > times => challenge_of(&verifier),
+            _ => return pending(),
+        }
+    };
+    if challenge != challenge_of(&verifier) {
+        sim.inner.counters.violation("login verifier does not fit the challenge".to_owned());
+        return pending();
+    }
+    sim.inner.auth.state.lock().logins.remove(&uuid);
+    let token = sim.inner.auth.mint(config.token_expiry);
+    reply::json(
+        StatusCode::OK,
+        &json!({
+            "accessToken": token, "refreshToken": token, "authId": USER,
+            "challenge": challenge, "uuid": uuid,
+        }),
+    )
+}
+
+/// The page a browser would open: opening it is signing in.
+fn login_page(sim: &Sim, query: &str) -> Reply {
+    let (uuid, challenge) = (param(query, "uuid"), param(query, "challenge"));
+    let known = !uuid.is_empty() && !challenge.is_empty();
+    if known {
+        let mut state = sim.inner.auth.state.lock();
+        if state.logins.len() < LOGINS_CAP || state.logins.contains_key(&uuid) {
+            state.logins.entry(uuid).or_default().challenge = Some(challenge);
+        }
+    }
+    let (status, text) = if known {
+        (StatusCode::OK, "Signed in to the simulator. You can close this window.")
+    } else {
+        (StatusCode::BAD_REQUEST, "The link has no challenge or uuid.")
+    };
+    let page = format!("<!doctype html><title>ibeam simulator</title><p>{text}</p>\n");
+    reply::whole(status, HeaderValue::from_static("text/html; charset=utf-8"), page)
+}
+
+/// Forms (a) and (b): the refresh token or API key as bearer.
+fn refresh(sim: &Sim, headers: &HeaderMap) -> Reply {
+    let auth = &sim.inner.auth;
+    match bearer(headers) {
+        Some(token) if !sim.inner.config.refuse_refresh && auth.accepts_refresh(token) => {
+            add(&sim.inner.counters.refreshes);
+            let fresh = auth.mint(sim.inner.config.token_expiry);
+            reply::json(StatusCode::OK, &json!({ "accessToken": fresh, "refreshToken": fresh }))
+        }
+        _ => reply::error(&ConnectError::new(Code::Unauthenticated, "Invalid refresh token")),
+    }
+}
+
+/// Form (c): a JSON body, and no new refresh token in the answer.
+fn oauth_token(sim: &Sim, body: &[u8]) -> Reply {
+    let auth = &sim.inner.auth;
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
+    if text("grant_type") != "refresh_token" || text("client_id") != CLIENT_ID {
+        return reply::json(StatusCode::BAD_REQUEST, &json!({ "error": "invalid_request" }));
+    }
+    if sim.inner.config.refuse_refresh || !auth.accepts_refresh(text("refresh_token")) {
+        let dead = json!({ "access_token": "", "id_token": "", "shouldLogout": true });
+        return reply::json(StatusCode::OK, &dead);
+    }
+    add(&sim.inner.counters.refreshes);
+    let fresh = auth.mint(sim.inner.config.token_expiry);
+    let answer = json!({ "access_token": fresh, "id_token": fresh, "shouldLogout": false });
+    reply::json(StatusCode::OK, &answer)
+}
+
+impl Auth {
+    /// A revoked access token may still be refreshed: access dies first.
+    fn accepts_refresh(&self, token: &str) -> bool {
+        self.accepts(token) || self.state.lock().revoked.contains(token)
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ").map(str::trim)
+}
+
+fn challenge_of(verifier: &str) -> String {
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()))
+}
+
+fn jwt(expiry: u64, serial: u64) -> String {
+    let encode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
+    let claims = json!({
+        "sub": USER, "time": "1735689600", "randomness": serial.to_string(), "exp": expiry,
+        "iss": "https://authentication.cursor.sh", "aud": "https://cursor.com",
+        "scope": "openid profile email offline_access", "type": "session",
+    });
+    let head = encode(r#"{"alg":"HS256","typ":"JWT"}"#);
+    format!("{head}.{}.{}", encode(&claims.to_string()), encode("simulated-signature"))
+}
+
+/// A parameter of a query string, percent-decoded.
+fn param(query: &str, name: &str) -> String {
+    let raw = query.split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        (key == name).then_some(value)
+    });
+    let mut out = Vec::new();
+    let mut bytes = raw.unwrap_or_default().bytes();
+    while let Some(byte) = bytes.next() {
+        let decoded = if byte == b'%' {
+            let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
+            let (high, low) = (digit(bytes.next()), digit(bytes.next()));
+            high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
+        } else {
+            Some(if byte == b'+' { b' ' } else { byte })
+        };
+        out.extend(decoded);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+#[path = "auth_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! What a simulator can be told from outside its scenario.
+
+use std::time::Duration;
+
+use crate::{Sim, faults::Chaos, quirks::Quirks, script::Scenario, transcript::Recorder};
+
+/// All settings, with the manners of the real service as default.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    pub scenario: Scenario,
+    /// Bearer tokens that are accepted, besides those handed out by a refresh.
+    pub tokens: Vec<String>,
+    /// Accept any bearer token at all.
+    pub any_token: bool,
+    /// Switches for every run.
+    pub quirks: Quirks,
+    /// How long the server is silent before it sends a heartbeat.
+    pub heartbeat: Duration,
+    /// A client that sends nothing for so long is dropped.
+    pub client_silence: Duration,
+    /// Remember blobs from one stream to the next. The real service does for a while;
+    /// off, every stream must prove that the client has them.
+    pub keep_blobs: bool,
+    /// The HTTP/2 window of a new stream, for flow-control tests.
+    pub initial_window: Option<u32>,
+    /// The same for the connection.
+    pub connection_window: Option<u32>,
+    pub max_concurrent_streams: u32,
+    /// Whether HTTP/2 is served, and how it is refused if not.
+    pub http2: Http2,
+    /// `http2_config` in the answer of `GetServerConfig` (0 to 4).
+    pub http2_config: i32,
+    /// Client versions before this date are refused as outdated (`2025.06.01`).
+    pub version_floor: String,
+    /// The wait after each delta of the built-in assistant.
+    pub pace: Duration,
+    /// How many frames share a DATA frame; 0 fills it up.
+    pub frames_per_chunk: usize,
+    /// Random faults.
+    pub chaos: Option<Chaos>,
+    /// Where frames are recorded.
+    pub recorder: Option<Recorder>,
+    /// `/auth/poll` answers 404 so many times before it succeeds by itself. Without a
+    /// number, only the login page completes it.
+    pub poll_pending: Option<u32>,
+    /// `/auth/poll` answers 403.
+    pub poll_refused: bool,
+    /// Refreshes are refused, with `shouldLogout` where the form has it.
+    pub refuse_refresh: bool,
+    /// The `exp` claim of tokens that are handed out, in seconds since 1970.
+    pub token_expiry: u64,
+    /// The capacity of an in-memory connection in each direction.
+    pub duplex_buffer: usize,
+}
+
+/// How HTTP/2 is treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http2 {
+    #[default]
+    Served,
+    /// Only `http/1.1` is offered by ALPN, and a cleartext preface is not understood.
+    NotOffered,
+    /// `Run` over HTTP/2 gets this status (464, 421).
+    Status(u16),
+    /// `Run` over HTTP/2 is reset with `HTTP_1_1_REQUIRED`.
+    Http11Required,
+}
+
+impl Default for SimConfig {
+    fn default() -> Self {
+        Self {
+            scenario: Scenario::builtin(),
+            tokens: vec![Sim::TOKEN.to_owned()],
+            any_token: false,
+            quirks: Quirks::default(),
+            heartbeat: Duration::from_secs(10),
+            client_silence: Duration::from_secs(45),
+            keep_blobs: false,
+            initial_window: None,
+            connection_window: None,
+            max_concurrent_streams: 200,
+            http2: Http2::Served,
+            http2_config: 0,
+            version_floor: "2025.06.01".to_owned(),
+            pace: Duration::from_millis(2),
+            frames_per_chunk: 1,
+            chaos: None,
+            recorder: None,
+            poll_pending: Some(2),
+            poll_refused: false,
+            refuse_refresh: false,
+            token_expiry: 4_102_444_800,
+            duplex_buffer: 256 * 1024,
+        }
+    }
+}
+
+impl SimConfig {
+    /// The default with another scenario.
+    #[must_use]
+    pub fn scenario(scenario: Scenario) -> Self {
+        Self { scenario, ..Self::default() }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the simulator remembers between runs: how often rules were used, which
+//! conversations are poisoned, and where interrupted turns stopped.
+
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::Mutex;
+
+use crate::{
+    blobs::BlobId,
+    script::{Facts, Rule},
+};
+
+/// Interrupted turns that can be resumed; the oldest are forgotten.
+const SAVED_CAP: usize = 4096;
+/// Images remembered for the check of their uuids.
+const IMAGES_CAP: usize = 4096;
+
+/// Where an interrupted turn stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Saved {
+    pub(crate) rule: Option<usize>,
+    pub(crate) step: usize,
+    /// Text of that step that was not sent.
+    pub(crate) rest: Option<String>,
+    /// What the user had asked.
+    pub(crate) text: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Conversations(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    hits: Vec<u64>,
+    stuck: Option<String>,
+    saved: HashMap<String, Saved>,
+    order: VecDeque<String>,
+    images: HashMap<(String, BlobId), String>,
+}
+
+impl Conversations {
+    pub(crate) fn new(rules: usize) -> Self {
+        Self(Mutex::new(State { hits: vec![0; rules], ..State::default() }))
+    }
+
+    /// The first rule that fits and has uses left; the use is counted.
+    pub(crate) fn choose(&self, rules: &[Rule], facts: &Facts<'_>) -> Option<usize> {
+        let mut state = self.0.lock();
+        let at = rules.iter().zip(&state.hits).position(|(rule, hits)| {
+            rule.times.is_none_or(|times| *hits < times) && rule.when.fits(facts)
+        })?;
+        if let Some(hits) = state.hits.get_mut(at) {
+            *hits += 1;
+        }
+        Some(at)
+    }
+
+    /// Whether this is the conversation that is stuck: the first one asked about.
+    pub(crate) fn stuck(&self, id: &str) -> bool {
+        let mut state = self.0.lock();
+        state.stuck.get_or_insert_with(|| id.to_owned()) == id
+    }
+
+    pub(crate) fn save(&self, id: &str, saved: Saved) {
+        let mut state = self.0.lock();
+        if state.saved.insert(id.to_owned(), saved).is_none() {
+            state.order.push_back(id.to_owned());
+        }
+        if state.order.len() > SAVED_CAP
+            && let Some(oldest) = state.order.pop_front()
+        {
+            state.saved.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn take_saved(&self, id: &str) -> Option<Saved> {
+        let mut state = self.0.lock();
+        let saved = state.saved.remove(id)?;
+        state.order.retain(|other| other != id);
+        Some(saved)
+    }
+
+    /// Whether an image came earlier under another uuid.
+    pub(crate) fn renamed_image(&self, conversation: &str, id: BlobId, uuid: &str) -> bool {
+        let mut state = self.0.lock();
+        if state.images.len() >= IMAGES_CAP {
+            state.images.clear();
+        }
+        let known =
+            state.images.entry((conversation.to_owned(), id)).or_insert_with(|| uuid.to_owned());
+        known != uuid
+    }
+}

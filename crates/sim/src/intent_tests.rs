@@ -1,0 +1,48 @@
+use serde_json::json;
+
+use super::*;
+
+#[track_caller]
+fn check(text: &str, expected: &[Intent]) {
+    assert_eq!(all(text), expected, "{text}");
+}
+
+#[test]
+fn fixed_forms_are_understood() {
+    let shell = |c: &str| Intent::Shell(c.to_owned());
+    let read = |p: &str| Intent::Read(p.to_owned());
+    let write = |p: &str, t: &str| Intent::Write { path: p.to_owned(), text: t.to_owned() };
+    check("Hello there", &[]);
+    check("run `echo hi`", &[shell("echo hi")]);
+    check("Please execute the command `ls -la | head` for me.", &[shell("ls -la | head")]);
+    check("read file notes.txt.", &[read("notes.txt")]);
+    check("Read the file `a b.txt` and tell me what it says", &[read("a b.txt")]);
+    check("write `two words` to `x/y.txt`", &[write("x/y.txt", "two words")]);
+    check("write hello to out.txt", &[write("out.txt", "hello")]);
+    check("create a file `n.txt` with the content `abc`", &[write("n.txt", "abc")]);
+    check("list files", &[Intent::List(".".to_owned())]);
+    check("list the files in src", &[Intent::List("src".to_owned())]);
+    check("find files matching `*.rs`", &[Intent::Glob("*.rs".to_owned())]);
+    check("search for `TODO`", &[Intent::Grep("TODO".to_owned())]);
+    check("fetch https://example.com/x.", &[Intent::Fetch("https://example.com/x".to_owned())]);
+    check(
+        "replace `a` with `b` in `f.txt`",
+        &[Intent::Edit { path: "f.txt".into(), old: "a".into(), new: "b".into() }],
+    );
+    let args = json!({"city": "Oslo", "days": 2}).as_object().unwrap().clone();
+    check(
+        r#"use the tool get_weather with {"city": "Oslo", "days": 2}"#,
+        &[Intent::Named { tool: "get_weather".to_owned(), args }],
+    );
+    check(
+        "write `x` to `a.txt`, then read file a.txt, then run `cat a.txt && then`",
+        &[write("a.txt", "x"), read("a.txt"), shell("cat a.txt && then")],
+    );
+    check("in parallel run `a` and run `b`", &[shell("a"), shell("b")]);
+}
+
+#[test]
+fn reminders_are_not_the_users_words() {
+    let text = "<system-reminder>run `rm`</system-reminder>\nhi <system-reminder>x";
+    assert_eq!(without_reminders(text), "hi");
+}

@@ -1,0 +1,222 @@
+//! Which path does what, and how a run begins.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use hyper::body::Incoming;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::{
+    agent::agent_client_message::Message as FromClient,
+    aiserver::{BidiRequestId, ErrorKind},
+};
+use prost::Message as _;
+use tokio::sync::mpsc;
+
+use crate::{
+    Sim, append, auth,
+    config::Http2,
+    engine::{Engine, Stop},
+    faults::{Refuse, Strike},
+    inbound::Inbound,
+    models,
+    outbound::{Outbound, Style},
+    reply::{self, CHUNKS_CAP, Form, Reply, SimBody},
+    run::Run,
+    server::Control,
+    transcript::RunTape,
+    validate,
+};
+
+/// The largest body of a call that is no stream.
+const MAX_UNARY: usize = 64 * 1024 * 1024;
+
+const RUN: &str = "/agent.v1.AgentService/Run";
+const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
+const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
+
+/// Answers one request.
+pub(crate) async fn answer(
+    sim: Sim,
+    control: Arc<Control>,
+    request: Request<Incoming>,
+) -> Result<Reply, h2::Error> {
+    let path = request.uri().path().to_owned();
+    sim.inner.counters.request(&path);
+    if path == RUN
+        && request.version() == Version::HTTP_2
+        && sim.inner.config.http2 == Http2::Http11Required
+    {
+        return Err(h2::Reason::HTTP_1_1_REQUIRED.into());
+    }
+    let reply = match (request.method(), path.as_str()) {
+        (&Method::POST, RUN) => run(sim, control, request).await,
+        (&Method::POST, RUN_SSE) => run_sse(sim, control, request).await,
+        _ => unary(&sim, &path, request).await,
+    };
+    Ok(reply)
+}
+
+async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let Some(body) = reply::read_body(body, MAX_UNARY).await else {
+        return reply::error(&ConnectError::new(Code::InvalidArgument, "Body too large or cut"));
+    };
+    if head.method == Method::POST {
+        if path == BIDI_APPEND {
+            return append::answer(sim, &head.headers, &body);
+        }
+        if let Some(reply) = models::answer(sim, path, &head.headers, &body) {
+            return reply;
+        }
+        if deprecated(path) {
+            return reply::error(&deprecation());
+        }
+    }
+    let query = head.uri.query().unwrap_or_default();
+    auth::answer(sim, &head.method, path, query, &head.headers, &body)
+        .unwrap_or_else(|| reply::unknown_path(path))
+}
+
+/// The oldest chat calls, which only say that they are gone.
+fn deprecated(path: &str) -> bool {
+    const METHODS: &[&str] = &[
+        "StreamChat",
+        "StreamChatWeb",
+        "StreamChatContext",
+        "StreamChatDeepContext",
+        "TaskStreamChatContext",
+    ];
+    path.strip_prefix("/aiserver.v1.AiService/").is_some_and(|method| METHODS.contains(&method))
+}
+
+fn deprecation() -> ConnectError {
+    reply::cursor_error(
+        Code::FailedPrecondition,
+        ErrorKind::ErrorDeprecated,
+        "Deprecated",
+        "This type of request is deprecated. Please upgrade Cursor.",
+    )
+}
+
+/// `Run`: both directions on one stream.
+async fn run(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    if let (Version::HTTP_2, Http2::Status(status)) = (head.version, sim.inner.config.http2) {
+        return reply::refusal(&Refuse::status(status));
+    }
+    if Form::of(&head.headers) != Some(Form::Connect) {
+        return models::unsupported();
+    }
+    if head.version != Version::HTTP_2 {
+        // Both directions at once need HTTP/2, as Connect has it.
+        return reply::refusal(&Refuse::status(505));
+    }
+    if let Err(error) = validate::headers(&sim, &head.headers) {
+        return reply::error(&error);
+    }
+    let inbound = Inbound::stream(body);
+    start(sim, control, inbound, &head.headers, Form::Connect, None).await
+}
+
+/// `RunSSE`: the downward half; the upward half comes by `BidiAppend`.
+async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let form = match Form::of(&head.headers) {
+        Some(form @ (Form::Connect | Form::GrpcWeb)) => form,
+        _ => return models::unsupported(),
+    };
+    if let Err(error) = validate::headers(&sim, &head.headers) {
+        return reply::error(&error);
+    }
+    let body = reply::read_body(body, MAX_UNARY).await.unwrap_or_default();
+    let id = BidiRequestId::decode(models::unwrap(form, &body)).unwrap_or_default().request_id;
+    if id.is_empty() {
+        let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
+        return reply::error(&error);
+    }
+    let Some(rx) = sim.inner.appends.open(&id) else {
+        return reply::error(&ConnectError::new(Code::AlreadyExists, "The stream is taken"));
+    };
+    let joined = Joined { sim: sim.clone(), id };
+    start(sim, control, Inbound::Appends(rx), &head.headers, form, Some(joined)).await
+}
+
+/// Makes the run, and hands its stream to the client. Scenarios that may refuse with a
+/// status look at the first message before the response begins; others answer at once.
+async fn start(
+    sim: Sim,
+    control: Arc<Control>,
+    inbound: Inbound,
+    headers: &HeaderMap,
+    form: Form,
+    joined: Option<Joined>,
+) -> Reply {
+    let config = &sim.inner.config;
+    let number = sim.inner.runs.fetch_add(1, Ordering::Relaxed) + 1;
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let accepts_gzip = text("connect-accept-encoding").is_some_and(|v| v.contains("gzip"));
+    let (tx, rx) = mpsc::channel(CHUNKS_CAP);
+    let style = Style { form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
+    let tape = RunTape::new(config.recorder.clone(), number);
+    let mut engine = Engine::new(sim.clone(), control, inbound, Outbound::new(tx, style), tape);
+    engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
+    match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
+        Some(Strike::Refuse(refuse)) => return reply::refusal(&refuse),
+        Some(Strike::Cut(cut)) => engine.cut = Some(cut),
+        Some(Strike::Gzip) => engine.out.style.gzip = true,
+        Some(Strike::Split(size)) => engine.out.style.split = Some(size),
+        None => {}
+    }
+    let mut run = Run::new(engine, number, joined.is_some());
+    run.allowed_tools = text("x-cursor-agent-allowed-tools");
+    run.streaming_header = text("x-cursor-streaming").as_deref() == Some("true");
+    run.request_id = text("x-request-id").unwrap_or_default();
+    let mut first = None;
+    if config.scenario.decides_early() {
+        match Box::pin(run.engine.first()).await {
+            Ok(FromClient::RunRequest(request)) => {
+                run.prepare(&request);
+                run.choose();
+                first = Some(FromClient::RunRequest(request));
+            }
+            Ok(other) => first = Some(other),
+            Err(Stop::Fail(error)) => return reply::error(&error),
+            Err(_) => return reply::refusal(&Refuse::status(408)),
+        }
+        if let Some(rule) = run.chosen().cloned() {
+            tokio::time::sleep(Duration::from_millis(rule.delay_ms)).await;
+            if let Some(refuse) = &rule.refuse {
+                return reply::refusal(refuse);
+            }
+        }
+    }
+    run.engine.out.style.gzip &= accepts_gzip;
+    let gzip = run.engine.out.style.gzip;
+    sim.inner.tasks.spawn(async move {
+        let _joined = joined;
+        Box::pin(run.drive(first)).await;
+    });
+    let mut reply = Response::new(SimBody::Stream(rx));
+    *reply.status_mut() = StatusCode::OK;
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, form.mime());
+    if gzip {
+        headers.insert("connect-content-encoding", HeaderValue::from_static("gzip"));
+    }
+    reply
+}
+
+/// A RunSSE stream and its appends; leaving ends both.
+struct Joined {
+    sim: Sim,
+    id: String,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.sim.inner.appends.close(&self.id);
+    }
+}

@@ -1,0 +1,224 @@
+//! The conversation as blobs: fetched from the client before a turn, stored at the
+//! client after it, and named in checkpoints.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use ibeam_core::codec::connect::Code;
+use ibeam_proto::agent::{
+    AgentConversationTurnStructure, AgentRunRequest, AssistantMessage, ConversationStateStructure,
+    ConversationStep, ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs,
+    KvServerMessage, SetBlobArgs, agent_server_message::Message as ToClient, conversation_step,
+    conversation_turn_structure, kv_server_message::Message as KvAsk,
+};
+use prost::Message as _;
+use serde_json::{Value, json};
+
+use crate::{
+    blobs::{BlobId, id_of},
+    engine::{Answer, Key, Step, fail},
+    models,
+    quirks::Quirk,
+    run::{Run, message_json},
+    stats::add,
+    validate,
+};
+
+/// Blobs asked for at the same time.
+const FETCH_BATCH: usize = 64;
+
+impl Run {
+    /// Fetches all blobs the state names, and reads the history out of them.
+    pub(crate) async fn gather(&mut self, request: &AgentRunRequest) -> Step {
+        let mut blobs = HashMap::new();
+        for blob in &request.pre_fetched_blobs {
+            let id = id_of(&blob.value);
+            if id[..] == blob.id[..] {
+                blobs.insert(id, blob.value.clone());
+            } else {
+                self.engine.violation("pre-fetched blob under a wrong id");
+            }
+        }
+        self.fetch(self.prompt.roots(), &mut blobs).await?;
+        self.fetch(self.prompt.nested(&blobs), &mut blobs).await?;
+        let call_ids = self.prompt.read_history(&blobs);
+        if call_ids.iter().any(|id| !validate::good_call_id(id)) {
+            // Row 15: no detail, no hint.
+            return Err(fail(Code::ResourceExhausted, "Error"));
+        }
+        Ok(())
+    }
+
+    async fn fetch(&mut self, ids: Vec<Bytes>, blobs: &mut HashMap<BlobId, Bytes>) -> Step {
+        let missing = || fail(Code::Internal, "Blob not found");
+        let kept = self.sim().inner.config.keep_blobs;
+        let mut wanted = Vec::new();
+        for id in ids {
+            let Ok(id) = BlobId::try_from(&id[..]) else {
+                self.engine.violation("blob id is not 32 bytes");
+                return Err(missing());
+            };
+            if blobs.contains_key(&id) || wanted.contains(&id) {
+                continue;
+            }
+            match self.sim().inner.blobs.get(&id).filter(|_| kept) {
+                Some(data) => drop(blobs.insert(id, data)),
+                None => wanted.push(id),
+            }
+        }
+        for batch in wanted.chunks(FETCH_BATCH) {
+            let mut keys = Vec::with_capacity(batch.len());
+            for id in batch {
+                keys.push(self.ask_blob(id).await?);
+            }
+            self.engine.answered(&keys).await?;
+            for (key, id) in keys.into_iter().zip(batch) {
+                let Some(Answer::Kv(Some(data))) = self.engine.take_answer(key) else {
+                    return Err(missing());
+                };
+                if id_of(&data) != *id {
+                    self.engine.violation("blob does not have the hash of its id");
+                    return Err(missing());
+                }
+                if kept {
+                    self.sim().inner.blobs.put(*id, data.clone());
+                }
+                self.stored.insert(*id);
+                blobs.insert(*id, data);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn ask_blob(&mut self, id: &[u8]) -> Step<Key> {
+        add(&self.sim().inner.counters.kv_gets);
+        let ask = KvAsk::GetBlobArgs(GetBlobArgs { blob_id: Bytes::copy_from_slice(id) });
+        self.ask_kv(ask).await
+    }
+
+    async fn ask_kv(&mut self, ask: KvAsk) -> Step<Key> {
+        let id = self.engine.next_kv;
+        self.engine.next_kv += 1;
+        let key = Key::Kv(id);
+        let message = KvServerMessage { id, message: Some(ask), span_context: None };
+        let message = ibeam_proto::agent::AgentServerMessage {
+            message: Some(ToClient::KvServerMessage(message)),
+        };
+        self.engine.ask(key, &message.encode_to_vec()).await?;
+        Ok(key)
+    }
+
+    /// Stores a blob at the client; `None` when it is there already.
+    pub(crate) async fn store(&mut self, id: &[u8], data: Bytes) -> Step<Option<Key>> {
+        if let Ok(id) = BlobId::try_from(id)
+            && !self.stored.insert(id)
+        {
+            return Ok(None);
+        }
+        if self.sim().inner.config.keep_blobs {
+            self.sim().inner.blobs.put(id_of(&data), data.clone());
+        }
+        add(&self.sim().inner.counters.kv_sets);
+        let blob_id = Bytes::copy_from_slice(id);
+        self.ask_kv(KvAsk::SetBlobArgs(SetBlobArgs { blob_id, blob_data: data })).await.map(Some)
+    }
+
+    /// Stores several, waits for all, and gives their ids.
+    pub(crate) async fn store_all(&mut self, blobs: Vec<Bytes>) -> Step<Vec<Bytes>> {
+        let (mut ids, mut keys) = (Vec::with_capacity(blobs.len()), Vec::new());
+        for data in blobs {
+            let id = id_of(&data);
+            keys.extend(self.store(&id, data).await?);
+            ids.push(Bytes::copy_from_slice(&id));
+        }
+        self.engine.answered(&keys).await?;
+        for key in keys {
+            self.engine.take_answer(key);
+        }
+        Ok(ids)
+    }
+
+    // === the turn as blobs ===
+
+    /// Sends the answer as a blob of the client's.
+    pub(crate) async fn store_answer(&mut self) -> Step {
+        if self.said.is_empty() {
+            return Ok(());
+        }
+        let blobs = vec![self.answer_json().to_string().into(), self.answer_step()];
+        self.store_all(blobs).await.map(drop)
+    }
+
+    fn answer_json(&self) -> Value {
+        let mut parts = Vec::new();
+        if !self.thought.is_empty() {
+            parts.push(json!({ "type": "reasoning", "text": self.thought }));
+        }
+        parts.push(json!({ "type": "text", "text": self.said }));
+        json!({ "role": "assistant", "id": "1", "content": parts })
+    }
+
+    fn answer_step(&self) -> Bytes {
+        let text = AssistantMessage { text: self.said.clone() };
+        let message = Some(conversation_step::Message::AssistantMessage(text));
+        ConversationStep { message }.encode_to_vec().into()
+    }
+
+    /// The newest state of the conversation. Historical user entries of the root list
+    /// are blanked, as the service does: clients must not build prompts from it.
+    pub(crate) async fn checkpoint(&mut self) -> Step {
+        let blank = Bytes::from(message_json("user", "").to_string());
+        let mut root = Vec::new();
+        let entries = self.prompt.state.root_prompt_messages_json.clone();
+        for (id, role) in entries.into_iter().zip(self.prompt.root_roles.clone()) {
+            if role == "user" {
+                root.extend(self.store_all(vec![blank.clone()]).await?);
+            } else {
+                root.push(id);
+            }
+        }
+        let mut turn = AgentConversationTurnStructure {
+            request_id: Some(self.request_id.clone()),
+            ..AgentConversationTurnStructure::default()
+        };
+        if let Some(user) = &self.prompt.user_message {
+            let blobs = vec![self.user_json(), user.encode_to_vec().into()];
+            let mut ids = self.store_all(blobs).await?.into_iter();
+            root.extend(ids.next());
+            turn.user_message = ids.next().unwrap_or_default();
+        }
+        let mut messages: Vec<Bytes> =
+            self.messages.iter().map(|message| message.to_string().into()).collect();
+        let mut steps = self.steps.clone();
+        if !self.said.is_empty() {
+            messages.push(self.answer_json().to_string().into());
+            steps.push(self.answer_step());
+        }
+        root.extend(self.store_all(messages).await?);
+        turn.steps = self.store_all(steps).await?;
+        let turn = ConversationTurnStructure {
+            turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
+        };
+        let mut turns = self.prompt.state.turns.clone();
+        turns.extend(self.store_all(vec![turn.encode_to_vec().into()]).await?);
+        let used = self.input_tokens() + self.output_tokens();
+        let state = ConversationStateStructure {
+            root_prompt_messages_json: root,
+            turns,
+            token_details: Some(ConversationTokenDetails {
+                used_tokens: u32::try_from(used).unwrap_or(u32::MAX),
+                max_tokens: models::judge(&self.prompt.model).map_or(200_000, |m| m.context()),
+            }),
+            mode: Some(self.prompt.mode),
+            pending_tool_calls: self.routed_model(),
+            ..ConversationStateStructure::default()
+        };
+        self.engine.emit(ToClient::ConversationCheckpointUpdate(state)).await
+    }
+
+    fn routed_model(&self) -> Vec<String> {
+        let options = json!({ "cursor": { "modelName": "composer-2.5" } });
+        let call = json!({ "toolName": "none", "providerOptions": options });
+        if self.has(Quirk::RoutedModel) { vec![call.to_string()] } else { Vec::new() }
+    }
+}

@@ -1,0 +1,302 @@
+//! Client tools as the model sees them: ids, the notices around a call, and arguments
+//! made to fit a schema.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ibeam_proto::agent::{
+    ConversationStep, McpArgs, McpSuccess, McpToolCall, McpToolError, McpToolResult,
+    PartialToolCallUpdate, ToolCall, ToolCallCompletedUpdate, ToolCallStartedUpdate,
+    conversation_step, exec_client_message, interaction_update::Message as Update, mcp_result,
+    mcp_tool_result, tool_call,
+};
+use prost::Message as _;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    blobs::id_of,
+    engine::Step as Done,
+    exec::{ExecAnswer, Outcome},
+    play::Running,
+    prompt::Tool,
+    quirks::Quirk,
+    run::Run,
+    schema::{hex, value_from_proto, value_to_proto},
+};
+
+impl Run {
+    /// The next tool-call id: the same for the same conversation and number.
+    pub(crate) fn call_id(&mut self) -> String {
+        self.calls += 1;
+        let seed = format!("{}/{}/{}", self.prompt.conversation, self.number, self.calls);
+        let digits = hex(id_of(seed.as_bytes()).get(..6).unwrap_or_default());
+        if self.has(Quirk::NewlineIds) {
+            format!("call_{digits}\nfc_{digits}")
+        } else {
+            format!("call_{digits}")
+        }
+    }
+
+    fn model_call_id(&self) -> String {
+        format!("{}-0-sim{}", self.request_id, self.calls % 10)
+    }
+
+    /// The arguments of a call to an offered tool.
+    pub(crate) fn mcp_args(&mut self, tool: &Tool, args: &Map<String, Value>) -> McpArgs {
+        McpArgs {
+            name: tool.name.clone(),
+            args: encode_args(args),
+            tool_call_id: self.call_id(),
+            provider_identifier: tool.provider.clone(),
+            tool_name: tool.tool_name.clone(),
+            ..McpArgs::default()
+        }
+    }
+
+    /// Fills in what a script left out of a call.
+    pub(crate) fn complete(&mut self, args: &mut McpArgs) {
+        if args.tool_call_id.is_empty() {
+            args.tool_call_id = self.call_id();
+        }
+        let tool =
+            self.prompt.tools.iter().find(|t| t.name == args.name || t.tool_name == args.name);
+        if args.tool_name.is_empty() {
+            args.tool_name = tool.map_or_else(|| args.name.clone(), |tool| tool.tool_name.clone());
+        }
+        if let (true, Some(tool)) = (args.provider_identifier.is_empty(), tool) {
+            args.provider_identifier = tool.provider.clone();
+        }
+    }
+
+    /// `partial_tool_call` with an empty arm, then `tool_call_started` with arguments.
+    pub(crate) async fn announce_begin(&mut self, args: &McpArgs) -> Done {
+        let (call_id, model_call_id) = (args.tool_call_id.clone(), self.model_call_id());
+        let partial = PartialToolCallUpdate {
+            call_id: call_id.clone(),
+            tool_call: Some(call(McpToolCall::default())),
+            args_text_delta: String::new(),
+            model_call_id: model_call_id.clone(),
+        };
+        self.engine.update(Update::PartialToolCall(partial)).await?;
+        let text = Value::Object(decode_args(&args.args)).to_string();
+        let partial = PartialToolCallUpdate {
+            call_id: call_id.clone(),
+            tool_call: Some(call(McpToolCall { args: Some(args.clone()), result: None })),
+            args_text_delta: text,
+            model_call_id: model_call_id.clone(),
+        };
+        self.engine.update(Update::PartialToolCall(partial)).await?;
+        let started = ToolCallStartedUpdate {
+            call_id,
+            tool_call: Some(call(McpToolCall { args: Some(args.clone()), result: None })),
+            model_call_id,
+        };
+        self.engine.update(Update::ToolCallStarted(started)).await
+    }
+
+    /// `tool_call_completed`, the messages of the call, and a checkpoint.
+    pub(crate) async fn announce_end(&mut self, running: Running, answer: &ExecAnswer) -> Done {
+        let Some(args) = running.mcp else { return Ok(()) };
+        let (call_id, name) = (args.tool_call_id.clone(), args.tool_name.clone());
+        let json_args = Value::Object(decode_args(&args.args));
+        let result = Some(tool_result(answer));
+        let tool_call = call(McpToolCall { args: Some(args), result });
+        let completed = ToolCallCompletedUpdate {
+            call_id: call_id.clone(),
+            tool_call: Some(tool_call.clone()),
+            model_call_id: self.model_call_id(),
+        };
+        self.engine.update(Update::ToolCallCompleted(completed)).await?;
+        self.messages.push(json!({ "role": "assistant", "id": call_id, "content": [{
+            "type": "tool-call", "toolCallId": call_id, "toolName": name, "args": json_args,
+        }] }));
+        self.messages.push(json!({ "role": "tool", "id": call_id, "content": [{
+            "type": "tool-result", "toolCallId": call_id, "toolName": name, "result": answer.text,
+        }] }));
+        let step =
+            ConversationStep { message: Some(conversation_step::Message::ToolCall(tool_call)) };
+        self.steps.push(step.encode_to_vec().into());
+        if self.has(Quirk::Terse) { Ok(()) } else { self.checkpoint().await }
+    }
+}
+
+fn call(mcp: McpToolCall) -> ToolCall {
+    ToolCall { tool: Some(tool_call::Tool::McpToolCall(mcp)), ..ToolCall::default() }
+}
+
+/// The result as the notices carry it.
+fn tool_result(answer: &ExecAnswer) -> McpToolResult {
+    let result = match &answer.reply {
+        Some(exec_client_message::Message::McpResult(mcp)) => match &mcp.result {
+            Some(mcp_result::Result::Success(success)) => {
+                mcp_tool_result::Result::Success(success.clone())
+            }
+            Some(mcp_result::Result::Rejected(refused)) => {
+                mcp_tool_result::Result::Rejected(refused.clone())
+            }
+            _ => error_result(&answer.text),
+        },
+        _ if answer.outcome == Outcome::Success => {
+            mcp_tool_result::Result::Success(McpSuccess::default())
+        }
+        _ => error_result(&answer.text),
+    };
+    McpToolResult { result: Some(result) }
+}
+
+fn error_result(text: &str) -> mcp_tool_result::Result {
+    mcp_tool_result::Result::Error(McpToolError { error: text.to_owned() })
+}
+
+pub(crate) fn encode_args(args: &Map<String, Value>) -> BTreeMap<String, Bytes> {
+    args.iter().map(|(name, value)| (name.clone(), value_to_proto(value))).collect()
+}
+
+fn decode_args(args: &BTreeMap<String, Bytes>) -> Map<String, Value> {
+    args.iter()
+        .map(|(name, value)| (name.clone(), value_from_proto(value).unwrap_or_default()))
+        .collect()
+}
+
+// === choosing and filling ===
+
+/// What a tool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Shell,
+    Read,
+    Write,
+    Edit,
+    List,
+    Glob,
+    Grep,
+    Fetch,
+}
+
+impl Kind {
+    /// Names under which coding clients offer such a tool, the likeliest first.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Shell => &[
+                "bash",
+                "shell",
+                "run_terminal_cmd",
+                "run_terminal_command",
+                "exec_command",
+                "execute_command",
+                "run_command",
+                "run_shell_command",
+                "local_shell",
+                "terminal",
+                "developer__shell",
+            ],
+            Self::Read => {
+                &["read", "read_file", "readfile", "view", "view_file", "open_file", "cat"]
+            }
+            Self::Write => &[
+                "write",
+                "write_file",
+                "writefile",
+                "write_to_file",
+                "create_file",
+                "create_new_file",
+                "create",
+            ],
+            Self::Edit => &["edit", "edit_file", "str_replace", "search_replace", "replace"],
+            Self::List => &["list", "ls", "list_dir", "list_directory", "list_files", "builtin_ls"],
+            Self::Glob => &["glob", "find", "glob_file_search", "file_search", "find_files"],
+            Self::Grep => &["grep", "search", "grep_search", "search_files", "ripgrep"],
+            Self::Fetch => &["webfetch", "web_fetch", "fetch", "fetch_url", "fetch_url_content"],
+        }
+    }
+
+    /// The offered tool that does this.
+    pub(crate) fn find(self, tools: &[Tool]) -> Option<&Tool> {
+        let plain = |name: &str| name.to_lowercase().replace('-', "_");
+        let exact = self
+            .names()
+            .iter()
+            .find_map(|name| tools.iter().find(|tool| plain(&tool.tool_name) == *name));
+        // Some clients put a server name in front.
+        exact.or_else(|| {
+            self.names().iter().find_map(|name| {
+                tools.iter().find(|tool| {
+                    let full = plain(&tool.tool_name);
+                    full.strip_suffix(name).is_some_and(|head| head.ends_with(['_', '.', '/']))
+                })
+            })
+        })
+    }
+}
+
+/// Puts values under the property names that a schema uses for them, and fills what is
+/// required besides.
+///
+/// `wants` holds a value and the names it may go by, the likeliest first.
+pub(crate) fn fit(schema: &Value, wants: &[(&[&str], Value)]) -> Map<String, Value> {
+    let empty = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let mut args = Map::new();
+    for (names, value) in wants {
+        let plain = |name: &str| name.to_lowercase().replace('_', "");
+        let found = names
+            .iter()
+            .find_map(|name| properties.keys().find(|key| plain(key) == plain(name)))
+            .cloned()
+            .or_else(|| {
+                names.first().map(|name| (*name).to_owned()).filter(|_| properties.is_empty())
+            });
+        if let Some(key) = found {
+            let shaped = shape(properties.get(&key), value);
+            args.entry(key).or_insert(shaped);
+        }
+    }
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if !args.contains_key(name) {
+            args.insert(name.to_owned(), sample(properties.get(name), name));
+        }
+    }
+    args
+}
+
+/// A command that must be a list of words becomes one.
+fn shape(property: Option<&Value>, value: &Value) -> Value {
+    let kind = property.and_then(|p| p.get("type")).and_then(Value::as_str);
+    match (kind, value) {
+        (Some("array"), Value::String(command)) => json!(["bash", "-lc", command]),
+        _ => value.clone(),
+    }
+}
+
+/// A value that fits a property nobody spoke of.
+fn sample(property: Option<&Value>, name: &str) -> Value {
+    let get = |key: &str| property.and_then(|p| p.get(key));
+    if let Some(value) = get("default").or_else(|| get("const")) {
+        return value.clone();
+    }
+    if let Some(first) = get("enum").and_then(Value::as_array).and_then(|list| list.first()) {
+        return first.clone();
+    }
+    let kind = match get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("string"),
+        _ => "string",
+    };
+    match kind {
+        "boolean" => json!(false),
+        "integer" | "number" => get("minimum").cloned().unwrap_or_else(|| json!(1)),
+        "array" => json!([]),
+        "object" => Value::Object(fit(property.unwrap_or(&Value::Null), &[])),
+        "null" => Value::Null,
+        _ => json!(match name {
+            "description" | "explanation" | "reason" => "As the user asked",
+            "path" | "file_path" | "filePath" | "dir" | "directory" => ".",
+            _ => "x",
+        }),
+    }
+}
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;

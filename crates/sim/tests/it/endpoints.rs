@@ -1,0 +1,207 @@
+//! The calls around a run: models, sign-in, what is not there, and real sockets.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::{
+    agent::{GetServerConfigResponse, GetUsableModelsResponse},
+    aiserver::{AvailableModelsRequest, AvailableModelsResponse, ErrorKind},
+};
+use ibeam_sim::{Http2, Quirk, Quirks, Recorder, Sim, SimConfig};
+use prost::Message as _;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use tokio_util::sync::CancellationToken;
+
+use crate::peer::{Ended, Peer, call, spawn};
+
+async fn json(sim: &Sim, path: &str) -> serde_json::Value {
+    let head = Peer::new(sim).head(path, "application/json");
+    let response = call(sim, head, Bytes::from_static(b"{}")).await;
+    assert_eq!(response.status(), 200, "{path}");
+    serde_json::from_slice(response.body()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn models_are_listed_under_both_names_and_in_both_forms() {
+    let sim = Sim::default();
+    for service in ["agent.v1.AgentService", "aiserver.v1.AiService"] {
+        let list = json(&sim, &format!("/{service}/GetUsableModels")).await;
+        assert_eq!(list["models"][0]["modelId"], "default");
+        let one = json(&sim, &format!("/{service}/GetDefaultModelForCli")).await;
+        assert_eq!(one["model"]["displayModelId"], "auto");
+        let name = json(&sim, &format!("/{service}/NameAgent")).await;
+        assert_eq!(name["name"], "New chat");
+        let head =
+            Peer::new(&sim).head(&format!("/{service}/GetUsableModels"), "application/proto");
+        let response = call(&sim, head, Bytes::new()).await;
+        let list = GetUsableModelsResponse::decode(response.into_body()).unwrap();
+        assert!(list.models.iter().any(|m| m.model_id == "gpt-5.4-high-fast"));
+    }
+    let head = Peer::new(&sim).head("/aiserver.v1.AiService/AvailableModels", "application/proto");
+    let request = AvailableModelsRequest { use_model_parameters: true, ..Default::default() };
+    let response = call(&sim, head, request.encode_to_vec().into()).await;
+    let list = AvailableModelsResponse::decode(response.into_body()).unwrap();
+    let opus = list.models.iter().find(|m| m.name == "claude-opus-4-8").unwrap();
+    assert_eq!(opus.context_token_limit, Some(300_000));
+    assert!(opus.parameter_definitions.iter().any(|p| p.id == "effort"));
+    assert!(!opus.variants.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_config_carries_the_policy() {
+    let sim = Sim::new(SimConfig { http2_config: 3, ..SimConfig::default() });
+    let config = json(&sim, "/aiserver.v1.ServerConfigService/GetServerConfig").await;
+    assert_eq!(config["http2Config"], "HTTP2_CONFIG_FORCE_BIDI_DISABLED");
+    let path = "/agent.v1.AgentService/GetServerConfig";
+    let response = call(&sim, Peer::new(&sim).head(path, "application/proto"), Bytes::new()).await;
+    let config = GetServerConfigResponse::decode(response.into_body()).unwrap();
+    assert_eq!(config.http2_config, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unary_answers_may_come_in_an_envelope() {
+    let quirks = Quirks::default().with(Quirk::EnvelopedUnary);
+    let sim = Sim::new(SimConfig { quirks, ..SimConfig::default() });
+    let path = "/agent.v1.AgentService/GetUsableModels";
+    let response = call(&sim, Peer::new(&sim).head(path, "application/proto"), Bytes::new()).await;
+    let body = response.into_body();
+    assert_eq!(usize::from(body[3]) * 256 + usize::from(body[4]), body.len() - 5);
+}
+
+async fn failure(sim: &Sim, path: &str) -> (u16, ConnectError) {
+    let response = call(sim, Peer::new(sim).head(path, "application/json"), Bytes::new()).await;
+    let error = ConnectError::from_json(response.body()).unwrap();
+    (response.status().as_u16(), error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_there_says_so() {
+    let sim = Sim::default();
+    let (status, error) = failure(&sim, "/agent.v1.AgentService/NoSuchThing").await;
+    assert_eq!((status, error.code), (404, Code::Unimplemented));
+    for method in ["StreamChat", "StreamChatWeb", "TaskStreamChatContext"] {
+        let (_, error) = failure(&sim, &format!("/aiserver.v1.AiService/{method}")).await;
+        assert_eq!(error.detail.unwrap().kind, ErrorKind::ErrorDeprecated);
+    }
+    let mut peer = Peer::new(&sim);
+    peer.token = "nonsense".to_owned();
+    let head = peer.head("/agent.v1.AgentService/GetUsableModels", "application/json");
+    let response = call(&sim, head, Bytes::from_static(b"{}")).await;
+    assert_eq!(response.status(), 401);
+    let error = ConnectError::from_json(response.body()).unwrap();
+    assert_eq!(error.code, Code::Unauthenticated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_account_pages_need_a_token() {
+    let sim = Sim::default();
+    let get = |token: &str| {
+        Request::get("/auth/usage").header("authorization", format!("Bearer {token}"))
+    };
+    assert_eq!(call(&sim, get("x"), Bytes::new()).await.status(), 401);
+    let response = call(&sim, get(Sim::TOKEN), Bytes::new()).await;
+    let usage: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!(usage["gpt-4"]["maxRequestUsage"], 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_are_recorded_both_ways() {
+    let recorder = Recorder::new(1 << 20);
+    let sim = Sim::new(SimConfig { recorder: Some(recorder.clone()), ..SimConfig::default() });
+    Peer::new(&sim).ask("hello").await;
+    let jsonl = recorder.jsonl();
+    let lines: Vec<serde_json::Value> =
+        jsonl.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["dir"], "c2s");
+    assert_eq!(lines.last().unwrap()["hex"], "7b7d");
+    assert!(lines.iter().any(|line| line["dir"] == "s2c" && line["t"].as_u64() > Some(0)));
+}
+
+// === sockets and TLS ===
+
+fn tls() -> (Arc<rustls::ServerConfig>, rustls::ClientConfig) {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    (Arc::new(server), client)
+}
+
+async fn alpn(http2: Http2) -> Option<Vec<u8>> {
+    let (server, client) = tls();
+    let sim = Sim::new(SimConfig { http2, ..SimConfig::default() });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let serving = {
+        let (sim, stop) = (sim.clone(), stop.clone());
+        spawn(async move { sim.serve(listener, Some(server), stop).await })
+    };
+    let tcp = tokio::net::TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+    let stream = connector.connect(name, tcp).await.unwrap();
+    let protocol = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+    if protocol.as_deref() == Some(b"h2") {
+        let io = TokioIo::new(stream);
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        let work = spawn(async move {
+            let _ = connection.await;
+        });
+        let head = Peer::new(&sim)
+            .head("/agent.v1.AgentService/GetDefaultModelForCli", "application/json");
+        let request = head.body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert!(!response.into_body().collect().await.unwrap().to_bytes().is_empty());
+        drop(sender);
+        work.abort();
+    }
+    stop.cancel();
+    serving.await.unwrap();
+    assert_eq!(sim.stats().open_connections, 0);
+    protocol
+}
+
+#[tokio::test]
+async fn tls_offers_both_protocols_or_only_the_old_one() {
+    assert_eq!(alpn(Http2::Served).await.as_deref(), Some(&b"h2"[..]));
+    assert_eq!(alpn(Http2::NotOffered).await.as_deref(), Some(&b"http/1.1"[..]));
+}
+
+#[tokio::test]
+async fn two_hundred_streams_are_allowed_and_no_more() {
+    let sim = Sim::default();
+    let (mut sender, connection) = h2::client::handshake(sim.connect()).await.unwrap();
+    let work = spawn(async move {
+        let _ = connection.await;
+    });
+    let head =
+        Peer::new(&sim).head("/agent.v1.AgentService/GetDefaultModelForCli", "application/json");
+    sender = sender.ready().await.unwrap();
+    let (response, mut body) = sender.send_request(head.body(()).unwrap(), false).unwrap();
+    body.send_data(Bytes::from_static(b"{}"), true).unwrap();
+    response.await.unwrap();
+    assert_eq!(sender.current_max_send_streams(), 200);
+    work.abort();
+    let heard = Peer::new(&sim).ask("still well?").await;
+    assert_eq!(heard.ended, Some(Ended::EndFrame));
+}

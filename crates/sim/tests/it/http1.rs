@@ -1,0 +1,134 @@
+//! The HTTP/1.1 transport: RunSSE down, BidiAppend up.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper_util::rt::TokioIo;
+use ibeam_core::codec::connect;
+use ibeam_proto::{
+    agent::{AgentClientMessage, agent_client_message::Message as ToServer},
+    aiserver::{BidiAppendRequest, BidiRequestId},
+};
+use ibeam_sim::{Cut, Fault, Http2, Rule, Scenario, Sim, SimConfig};
+use prost::Message as _;
+
+use crate::peer::{Ended, Heard, Peer, call, spawn};
+
+const ID: &str = "33333333-3333-4333-8333-333333333333";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// How appends are written.
+#[derive(Clone, Copy)]
+enum Style {
+    Json,
+    Proto,
+    GrpcWeb,
+}
+
+async fn append(peer: &Peer, seqno: i64, message: &AgentClientMessage, style: Style) -> u16 {
+    let data = message.encode_to_vec();
+    let request = BidiAppendRequest {
+        data: if matches!(style, Style::Proto) { String::new() } else { hex(&data) },
+        data_binary: if matches!(style, Style::Proto) { data.clone().into() } else { Bytes::new() },
+        request_id: Some(BidiRequestId { request_id: ID.to_owned() }),
+        append_seqno: Some(seqno),
+    };
+    let (mime, body) = match style {
+        Style::Json => {
+            let json = format!(
+                r#"{{"data":"{}","requestId":{{"requestId":"{ID}"}},"appendSeqno":"{seqno}"}}"#,
+                hex(&data)
+            );
+            ("application/json", Bytes::from(json))
+        }
+        Style::Proto => ("application/proto", request.encode_to_vec().into()),
+        Style::GrpcWeb => ("application/grpc-web+proto", connect::encode(&request)),
+    };
+    let head = peer.head("/aiserver.v1.BidiService/BidiAppend", mime);
+    call(&peer.sim, head, body).await.status().as_u16()
+}
+
+async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_first: bool) -> Heard {
+    let run = AgentClientMessage { message: Some(ToServer::RunRequest(peer.request(text))) };
+    if append_first {
+        assert_eq!(append(peer, 0, &run, style).await, 200);
+    }
+    let io = TokioIo::new(peer.sim.connect());
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+    spawn(async move {
+        let _ = connection.await;
+    });
+    let body = connect::encode(&BidiRequestId { request_id: ID.to_owned() });
+    let request = peer.head("/agent.v1.AgentService/RunSSE", mime).header("host", "sim");
+    let response = sender.send_request(request.body(Full::new(body)).unwrap());
+    let response = if append_first {
+        response.await.unwrap()
+    } else {
+        let (response, status) = tokio::join!(response, append(peer, 0, &run, style));
+        assert_eq!(status, 200);
+        response.unwrap()
+    };
+    let mut heard = Heard::default();
+    let mut seqno = 0;
+    let appender = peer.clone();
+    peer.read(response, &mut heard, async |message| {
+        seqno += 1;
+        assert_eq!(append(&appender, seqno, &message, style).await, 200);
+        // A repeated one changes nothing. The last may find the stream closed.
+        let again = append(&appender, seqno, &message, style).await;
+        assert!(matches!(again, 200 | 404), "{again}");
+    })
+    .await;
+    heard
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_style_completes_a_tool_call() {
+    for (style, mime, first) in [
+        (Style::Json, "application/connect+proto", false),
+        (Style::Proto, "application/connect+proto", true),
+        (Style::GrpcWeb, "application/grpc-web+proto", false),
+        (Style::GrpcWeb, "application/grpc-web+proto", true),
+    ] {
+        let sim = Sim::new(SimConfig { http2: Http2::NotOffered, ..SimConfig::default() });
+        let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
+        let heard = turn(&mut peer, "run `ls`", style, mime, first).await;
+        assert_eq!(heard.headers["content-type"], mime);
+        assert_eq!(heard.ended, Some(Ended::EndFrame));
+        assert!(heard.text.contains("tool says hi"), "{}", heard.text);
+        let stats = sim.stats();
+        assert!(stats.duplicate_appends > 0);
+        assert_eq!(stats.violations, Vec::<String>::new());
+        assert_eq!((stats.open_streams, sim.tasks() > 0), (0, true));
+        // The id is used up.
+        let beat =
+            AgentClientMessage { message: Some(ToServer::ClientHeartbeat(Default::default())) };
+        assert_eq!(append(&peer, 99, &beat, style).await, 404);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_break_on_http1_is_a_broken_body() {
+    let cut = Cut { after_frames: 6, how: Fault::Reset(ibeam_sim::ResetCode::INTERNAL_ERROR) };
+    let scenario =
+        Scenario { rules: vec![Rule { cut: Some(cut), ..Rule::default() }], ..Scenario::builtin() };
+    let sim = Sim::new(SimConfig::scenario(scenario));
+    let mut peer = Peer::new(&sim);
+    let mime = "application/connect+proto";
+    let heard = turn(&mut peer, "hello", Style::Proto, mime, false).await;
+    assert!(matches!(heard.ended, Some(Ended::Broken(_))), "{:?}", heard.ended);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_itself_needs_a_stream_it_can_read() {
+    let sim = Sim::default();
+    let peer = Peer::new(&sim);
+    let head = peer.head("/agent.v1.AgentService/Run", "application/json");
+    assert_eq!(call(&sim, head, Bytes::new()).await.status(), 415);
+    let head = peer.head("/agent.v1.AgentService/Run", "application/connect+proto");
+    assert_eq!(call(&sim, head, Bytes::new()).await.status(), 505);
+    let head = peer.head("/agent.v1.AgentService/RunSSE", "application/connect+proto");
+    assert_eq!(call(&sim, head, Bytes::new()).await.status(), 400);
+}

@@ -1,0 +1,16 @@
+//! The simulator from outside: a small client of its own over in-memory connections.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, which is its duty"
+)]
+
+mod endpoints;
+mod faults;
+mod http1;
+mod peer;
+mod quirks;
+mod shipped;
+mod turns;
+mod vectors;

@@ -1,0 +1,451 @@
+//! A client of the Agent API for tests: answers what it is asked, keeps what it hears.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use ibeam_core::codec::connect::{self, ConnectError, Decoder, Envelope};
+use ibeam_proto::agent::{
+    AgentClientMessage, AgentRunRequest, AgentServerMessage, ClientHeartbeat, ConversationAction,
+    ConversationStateStructure, ExecClientMessage, ExecServerMessage, GetBlobResult,
+    InteractionResponse, KvClientMessage, McpResult, McpSuccess, McpTextContent, McpToolDefinition,
+    McpToolResultContentItem, RequestContext, RequestContextResult, RequestContextSuccess,
+    RequestedModel, SetBlobResult, TurnEndedUpdate, UserMessage, UserMessageAction,
+    WebSearchRequestResponse, agent_client_message::Message as ToServer,
+    agent_server_message::Message as FromServer, conversation_action,
+    exec_client_message::Message as Result_, exec_server_message::Message as Exec,
+    interaction_query, interaction_response, interaction_update::Message as Update,
+    kv_client_message, kv_server_message, mcp_result, mcp_tool_result_content_item,
+    request_context_result, web_search_request_response,
+};
+use ibeam_sim::Sim;
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+
+pub(crate) const CONVERSATION: &str = "22222222-2222-4222-8222-222222222222";
+
+/// How a stream came to its end.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ended {
+    EndFrame,
+    Error(ConnectError),
+    /// The stream closed without an end frame; `true` in the middle of a frame.
+    Eof(bool),
+    Broken(String),
+    Undecodable,
+    Status(StatusCode),
+}
+
+/// Everything a turn brought.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) text: String,
+    pub(crate) thinking: String,
+    pub(crate) heartbeats: u32,
+    pub(crate) turn_ended: Option<TurnEndedUpdate>,
+    pub(crate) execs: Vec<ExecServerMessage>,
+    pub(crate) queries: u32,
+    pub(crate) aborted: Vec<u32>,
+    pub(crate) checkpoint: Option<ConversationStateStructure>,
+    pub(crate) updates: Vec<String>,
+    pub(crate) chunks: Vec<usize>,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) ended: Option<Ended>,
+}
+
+/// What the client offers and how it answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) sim: Sim,
+    pub(crate) blobs: HashMap<Bytes, Bytes>,
+    pub(crate) tools: Vec<McpToolDefinition>,
+    pub(crate) cloud_rule: Option<String>,
+    pub(crate) mcp_text: String,
+    pub(crate) inline_context: bool,
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) token: String,
+    /// Nothing is answered and nothing is sent after the first message.
+    pub(crate) mute: bool,
+    /// How long to listen at most.
+    pub(crate) patience: Duration,
+}
+
+impl Peer {
+    pub(crate) fn new(sim: &Sim) -> Self {
+        Self {
+            sim: sim.clone(),
+            blobs: HashMap::new(),
+            tools: Vec::new(),
+            cloud_rule: None,
+            mcp_text: "tool says hi".to_owned(),
+            inline_context: false,
+            headers: vec![
+                ("x-cursor-client-type", "cli"),
+                ("x-cursor-client-version", "cli-2026.01.09-231024f"),
+                ("x-ghost-mode", "true"),
+                ("x-request-id", "33333333-3333-4333-8333-333333333333"),
+                ("connect-protocol-version", "1"),
+                ("x-cursor-streaming", "true"),
+            ],
+            token: Sim::TOKEN.to_owned(),
+            mute: false,
+            patience: Duration::from_secs(3600),
+        }
+    }
+
+    pub(crate) fn tool(mut self, name: &str, schema: Bytes) -> Self {
+        self.tools.push(McpToolDefinition {
+            name: name.to_owned(),
+            tool_name: name.to_owned(),
+            provider_identifier: "peer".to_owned(),
+            input_schema: schema,
+            ..McpToolDefinition::default()
+        });
+        self
+    }
+
+    pub(crate) fn request(&self, text: &str) -> AgentRunRequest {
+        let action = UserMessageAction {
+            user_message: Some(UserMessage {
+                text: text.to_owned(),
+                message_id: "11111111-1111-4111-8111-111111111111".to_owned(),
+                mode: 1,
+                ..UserMessage::default()
+            }),
+            request_context: self.inline_context.then(|| self.context()),
+            ..UserMessageAction::default()
+        };
+        AgentRunRequest {
+            conversation_state: Some(ConversationStateStructure::default()),
+            action: Some(ConversationAction {
+                action: Some(conversation_action::Action::UserMessageAction(action)),
+            }),
+            requested_model: Some(RequestedModel {
+                model_id: "default".to_owned(),
+                ..RequestedModel::default()
+            }),
+            conversation_id: Some(CONVERSATION.to_owned()),
+            ..AgentRunRequest::default()
+        }
+    }
+
+    fn context(&self) -> RequestContext {
+        RequestContext {
+            tools: self.tools.clone(),
+            cloud_rule: self.cloud_rule.clone(),
+            ..RequestContext::default()
+        }
+    }
+
+    pub(crate) fn put_blob(&mut self, data: impl Into<Bytes>) -> Bytes {
+        let data = data.into();
+        let id = Bytes::copy_from_slice(&Sha256::digest(&data));
+        self.blobs.insert(id.clone(), data);
+        id
+    }
+
+    /// Asks over HTTP/2 and answers until the stream ends.
+    pub(crate) async fn ask(&mut self, text: &str) -> Heard {
+        let request = self.request(text);
+        self.run(request).await
+    }
+
+    pub(crate) async fn run(&mut self, request: AgentRunRequest) -> Heard {
+        let (tx, response) = self.open().await;
+        send(&tx, ToServer::RunRequest(request)).await;
+        let beat = beats(&tx, self.mute);
+        let heard = self.listen(response, &tx).await;
+        beat.abort();
+        heard
+    }
+
+    /// Opens `Run`; the response is read in the background.
+    pub(crate) async fn open(&self) -> (mpsc::Sender<Bytes>, PendingResponse) {
+        let io = TokioIo::new(self.sim.connect());
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        let keep = spawn(async move {
+            let _ = connection.await;
+        });
+        let (tx, rx) = mpsc::channel(64);
+        let request = self.head("/agent.v1.AgentService/Run", "application/connect+proto");
+        let response = sender.send_request(request.body(ChannelBody(rx)).unwrap());
+        (tx, PendingResponse { response: Box::pin(response), _keep: (keep, Box::new(sender)) })
+    }
+
+    pub(crate) fn head(&self, path: &str, mime: &str) -> http::request::Builder {
+        let mut request = Request::post(format!("http://sim{path}"))
+            .header("content-type", mime)
+            .header("authorization", format!("Bearer {}", self.token));
+        for (name, value) in &self.headers {
+            request = request.header(*name, *value);
+        }
+        request
+    }
+
+    async fn listen(&mut self, pending: PendingResponse, tx: &mpsc::Sender<Bytes>) -> Heard {
+        let mut heard = Heard::default();
+        let patience = self.patience;
+        let PendingResponse { response, _keep } = pending;
+        let response = match response.await {
+            Ok(response) => response,
+            Err(error) => {
+                heard.ended = Some(Ended::Broken(error_text(&error)));
+                return heard;
+            }
+        };
+        let work = self.read(response, &mut heard, async |message| {
+            let _ = tx.send(connect::encode(&message)).await;
+        });
+        let _ = tokio::time::timeout(patience, work).await;
+        heard
+    }
+
+    /// Reads a response to its end and answers through `reply`.
+    pub(crate) async fn read(
+        &mut self,
+        response: Response<Incoming>,
+        heard: &mut Heard,
+        mut reply: impl AsyncFnMut(AgentClientMessage),
+    ) {
+        heard.headers = response.headers().clone();
+        if response.status() != StatusCode::OK {
+            heard.ended = Some(Ended::Status(response.status()));
+            return;
+        }
+        let mut body = response.into_body();
+        let mut decoder = Decoder::new();
+        loop {
+            match body.frame().await {
+                None => {
+                    heard.ended.get_or_insert(Ended::Eof(decoder.mid_frame()));
+                    return;
+                }
+                Some(Err(error)) => {
+                    heard.ended = Some(Ended::Broken(error_text(&error)));
+                    return;
+                }
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    heard.chunks.push(data.len());
+                    decoder.push(data);
+                }
+            }
+            loop {
+                match decoder.next() {
+                    Ok(None) => break,
+                    Ok(Some(Envelope::End(None))) => heard.ended = Some(Ended::EndFrame),
+                    Ok(Some(Envelope::End(Some(error)))) => heard.ended = Some(Ended::Error(error)),
+                    Err(_) => {
+                        heard.ended = Some(Ended::Undecodable);
+                        return;
+                    }
+                    Ok(Some(Envelope::Message(bytes))) => {
+                        let message = AgentServerMessage::decode(bytes).unwrap();
+                        if let Some(answer) = self.hear(message, heard)
+                            && !self.mute
+                        {
+                            reply(AgentClientMessage { message: Some(answer) }).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, message: AgentServerMessage, heard: &mut Heard) -> Option<ToServer> {
+        match message.message? {
+            FromServer::InteractionUpdate(update) => {
+                let update = update.message?;
+                let name = format!("{update:?}");
+                heard.updates.push(name.split(['(', ' ']).next().unwrap().to_owned());
+                match update {
+                    Update::TextDelta(delta) => heard.text.push_str(&delta.text),
+                    Update::ThinkingDelta(delta) => heard.thinking.push_str(&delta.text),
+                    Update::Heartbeat(_) => heard.heartbeats += 1,
+                    Update::TurnEnded(ended) => heard.turn_ended = Some(ended),
+                    _ => {}
+                }
+                None
+            }
+            FromServer::ExecServerMessage(exec) => {
+                let answer = self.answer_exec(&exec);
+                heard.execs.push(exec);
+                Some(answer)
+            }
+            FromServer::ConversationCheckpointUpdate(state) => {
+                heard.checkpoint = Some(state);
+                None
+            }
+            FromServer::KvServerMessage(kv) => {
+                let message = match kv.message? {
+                    kv_server_message::Message::GetBlobArgs(get) => {
+                        kv_client_message::Message::GetBlobResult(GetBlobResult {
+                            blob_data: self.blobs.get(&get.blob_id).cloned(),
+                        })
+                    }
+                    kv_server_message::Message::SetBlobArgs(set) => {
+                        self.blobs.insert(set.blob_id, set.blob_data);
+                        kv_client_message::Message::SetBlobResult(SetBlobResult::default())
+                    }
+                };
+                Some(ToServer::KvClientMessage(KvClientMessage {
+                    id: kv.id,
+                    message: Some(message),
+                }))
+            }
+            FromServer::ExecServerControlMessage(control) => {
+                if let Some(ibeam_proto::agent::exec_server_control_message::Message::Abort(
+                    abort,
+                )) = control.message
+                {
+                    heard.aborted.push(abort.id);
+                }
+                None
+            }
+            FromServer::InteractionQuery(query) => {
+                heard.queries += 1;
+                let approved = WebSearchRequestResponse {
+                    result: Some(web_search_request_response::Result::Approved(
+                        ibeam_proto::agent::Empty {},
+                    )),
+                };
+                let _ =
+                    matches!(query.query, Some(interaction_query::Query::WebSearchRequestQuery(_)));
+                Some(ToServer::InteractionResponse(InteractionResponse {
+                    id: query.id,
+                    result: Some(interaction_response::Result::WebSearchRequestResponse(approved)),
+                }))
+            }
+        }
+    }
+
+    fn answer_exec(&self, exec: &ExecServerMessage) -> ToServer {
+        let message = match &exec.message {
+            Some(Exec::RequestContextArgs(_)) => {
+                Result_::RequestContextResult(RequestContextResult {
+                    result: Some(request_context_result::Result::Success(RequestContextSuccess {
+                        request_context: Some(self.context()),
+                        served_from_disk_cache: None,
+                    })),
+                })
+            }
+            Some(Exec::McpArgs(_)) => Result_::McpResult(mcp_text(&self.mcp_text)),
+            _ => {
+                use ibeam_proto::agent::{
+                    ExecClientControlMessage, ExecClientThrow, exec_client_control_message,
+                };
+                let throw = ExecClientThrow {
+                    id: exec.id,
+                    error: "unsupported".to_owned(),
+                    stack_trace: None,
+                };
+                return ToServer::ExecClientControlMessage(ExecClientControlMessage {
+                    message: Some(exec_client_control_message::Message::Throw(throw)),
+                });
+            }
+        };
+        ToServer::ExecClientMessage(ExecClientMessage {
+            id: exec.id,
+            exec_id: exec.exec_id.clone(),
+            message: Some(message),
+            ..ExecClientMessage::default()
+        })
+    }
+}
+
+pub(crate) fn mcp_text(text: &str) -> McpResult {
+    let text = McpTextContent { text: text.to_owned(), output_location: None };
+    let content = Some(mcp_tool_result_content_item::Content::Text(text));
+    McpResult {
+        result: Some(mcp_result::Result::Success(McpSuccess {
+            content: vec![McpToolResultContentItem { content }],
+            is_error: false,
+        })),
+    }
+}
+
+pub(crate) async fn send(tx: &mpsc::Sender<Bytes>, message: ToServer) {
+    let _ = tx.send(connect::encode(&AgentClientMessage { message: Some(message) })).await;
+}
+
+/// Client heartbeats every 5 s.
+pub(crate) fn beats(tx: &mpsc::Sender<Bytes>, mute: bool) -> tokio::task::JoinHandle<()> {
+    let tx = tx.clone();
+    spawn(async move {
+        if mute {
+            return;
+        }
+        while !tx.is_closed() {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            send(&tx, ToServer::ClientHeartbeat(ClientHeartbeat {})).await;
+        }
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests need no tracker")]
+pub(crate) fn spawn(
+    work: impl Future<Output = ()> + Send + 'static,
+) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(work)
+}
+
+/// The error with its causes.
+pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+/// A response on its way; the connection lives as long.
+pub(crate) struct PendingResponse {
+    pub(crate) response: Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>,
+    pub(crate) _keep: (tokio::task::JoinHandle<()>, Box<dyn std::any::Any + Send>),
+}
+
+/// A request body fed by a channel.
+pub(crate) struct ChannelBody(pub(crate) mpsc::Receiver<Bytes>);
+
+impl Body for ChannelBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(cx).map(|data| data.map(|data| Ok(Frame::data(data))))
+    }
+}
+
+/// One call over a fresh HTTP/1.1 connection.
+pub(crate) async fn call(
+    sim: &Sim,
+    request: http::request::Builder,
+    body: Bytes,
+) -> Response<Bytes> {
+    let io = TokioIo::new(sim.connect());
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
+    let work = spawn(async move {
+        let _ = connection.await;
+    });
+    let request = request.header("host", "sim").body(Full::new(body)).unwrap();
+    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    work.abort();
+    Response::from_parts(head, body)
+}

@@ -1,0 +1,123 @@
+//! The switches for odd habits.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ibeam_core::codec::connect::Code;
+use ibeam_proto::agent::exec_server_message::Message as Exec;
+use ibeam_sim::{Quirk, Quirks, Sim, SimConfig};
+use serde_json::Value;
+
+use crate::peer::{Ended, Heard, Peer};
+
+fn sim(quirk: Quirk) -> Sim {
+    Sim::new(SimConfig { quirks: Quirks::default().with(quirk), ..SimConfig::default() })
+}
+
+async fn ask(quirk: Quirk, text: &str) -> (Heard, Peer) {
+    let mut peer = Peer::new(&sim(quirk)).tool("bash", Bytes::new());
+    peer.patience = Duration::from_secs(35);
+    let heard = peer.ask(text).await;
+    (heard, peer)
+}
+
+fn answers_in_blobs(peer: &Peer) -> usize {
+    let json = peer.blobs.values().filter_map(|b| serde_json::from_slice::<Value>(b).ok());
+    json.filter(|m| m["role"] == "assistant").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_can_hide_in_blobs() {
+    let (heard, peer) = ask(Quirk::BlobOnly, "hello").await;
+    assert_eq!((heard.text.as_str(), heard.ended), ("", Some(Ended::EndFrame)));
+    assert_eq!(answers_in_blobs(&peer), 1);
+    let (heard, peer) = ask(Quirk::TextAndBlob, "hello").await;
+    assert!(!heard.text.is_empty());
+    assert_eq!(answers_in_blobs(&peer), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_can_end_in_odd_ways() {
+    let (heard, _) = ask(Quirk::NoTurnEnded, "hello").await;
+    assert_eq!((heard.turn_ended, heard.ended), (None, Some(Ended::EndFrame)));
+    let (heard, _) = ask(Quirk::NoEndFrame, "hello").await;
+    assert!(heard.turn_ended.is_some() && heard.ended.is_none());
+    assert_eq!(heard.heartbeats, 3);
+    let (heard, _) = ask(Quirk::NoEnd, "hello").await;
+    assert!(heard.turn_ended.is_none() && heard.ended.is_none());
+    let (heard, _) = ask(Quirk::BareEof, "hello").await;
+    assert_eq!((heard.turn_ended, heard.ended), (None, Some(Ended::Eof(false))));
+    let (heard, _) = ask(Quirk::ErrorAfterTurnEnded, "hello").await;
+    assert!(heard.turn_ended.is_some());
+    assert!(matches!(heard.ended, Some(Ended::Error(e)) if e.code == Code::Unavailable));
+    let (heard, _) = ask(Quirk::EmptyTurn, "hello").await;
+    assert_eq!(heard.text, "");
+    assert_eq!(heard.updates, ["TurnEnded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn thinking_and_tool_calls_can_leak_into_text() {
+    let (heard, _) = ask(Quirk::LeakedThink, "hello").await;
+    assert!(heard.text.starts_with("<think>") && heard.text.contains("</think>I understand"));
+    assert_eq!(heard.thinking, "");
+    let (heard, _) = ask(Quirk::XmlToolText, "run `ls`").await;
+    assert!(heard.text.contains("<invoke name=\"shell\"/>"));
+    let (heard, _) = ask(Quirk::EosLiteral, "hello").await;
+    assert!(heard.text.ends_with("<|eos|>"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_can_be_strange() {
+    let (heard, _) = ask(Quirk::EmptyExecId, "run `ls`").await;
+    assert!(heard.execs.iter().all(|exec| exec.exec_id.is_empty()));
+    assert!(heard.text.contains("tool says hi"));
+    let (heard, _) = ask(Quirk::IdsFromZero, "run `ls`").await;
+    let ids: Vec<_> = heard.execs.iter().map(|exec| exec.id).collect();
+    assert_eq!(ids, [0, 1]);
+    let (heard, _) = ask(Quirk::NewlineIds, "run `ls`").await;
+    let Some(Exec::McpArgs(args)) = &heard.execs[1].message else { panic!("no call") };
+    assert!(args.tool_call_id.contains('\n'));
+}
+
+#[tokio::test(start_paused = true)]
+async fn native_tools_come_first_and_refusal_leads_to_ours() {
+    let (heard, _) = ask(Quirk::NativeToolsFirst, "run `ls`").await;
+    assert!(matches!(heard.execs[1].message, Some(Exec::ShellStreamArgs(_))));
+    assert!(matches!(heard.execs[2].message, Some(Exec::McpArgs(_))));
+    // Unless the client allows only its own.
+    let mut peer = Peer::new(&sim(Quirk::NativeToolsFirst)).tool("bash", Bytes::new());
+    peer.headers.push(("x-cursor-agent-allowed-tools", "__none__"));
+    let heard = peer.ask("run `ls`").await;
+    assert!(matches!(heard.execs[1].message, Some(Exec::McpArgs(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_conversation_stays_stuck_and_a_new_one_works() {
+    let sim = sim(Quirk::StuckConversation);
+    let mut peer = Peer::new(&sim);
+    for _ in 0..2 {
+        let heard = peer.ask("hello").await;
+        let Some(Ended::Error(error)) = heard.ended else { panic!("{:?}", heard.ended) };
+        assert_eq!((error.code, error.detail), (Code::ResourceExhausted, None));
+    }
+    let mut request = peer.request("hello");
+    request.conversation_id = Some("another".to_owned());
+    assert_eq!(peer.run(request).await.ended, Some(Ended::EndFrame));
+}
+
+#[tokio::test(start_paused = true)]
+async fn context_may_be_asked_for_again() {
+    let (heard, _) = ask(Quirk::ReaskContext, "run `ls`").await;
+    let context = |e: &&_| matches!(e, Some(Exec::RequestContextArgs(_)));
+    assert_eq!(heard.execs.iter().map(|e| &e.message).filter(context).count(), 2);
+}
+
+#[test]
+fn every_switch_names_its_row() {
+    for quirk in Quirk::ALL {
+        assert!(!quirk.row().is_empty());
+        let toml = format!("quirks = [\"{}\"]", quirk.name());
+        let scenario = ibeam_sim::Scenario::from_toml(&toml).unwrap();
+        assert!(scenario.quirks.has(*quirk));
+    }
+}
