@@ -1,0 +1,361 @@
+//! The Agent API: HTTP/2 first, HTTP/1.1 where that is refused, and the lists that
+//! come by plain requests.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use ibeam_core::{
+    agent::LinkError,
+    codec::connect::{Decoder, Envelope},
+    error::TurnError,
+    models::{ModelInfo, ModelList},
+};
+use ibeam_proto::{
+    agent::{
+        GetDefaultModelForCliResponse, GetServerConfigResponse, GetUsableModelsRequest,
+        GetUsableModelsResponse, Http2Config, ModelDetails,
+    },
+    aiserver::{AvailableModelsRequest, AvailableModelsResponse},
+};
+use parking_lot::Mutex;
+use prost::Message;
+use secrecy::SecretString;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use super::{
+    BoxFuture, Capabilities, Driver, DriverStats, Link, Open, Support,
+    agent_h1::Http1,
+    agent_h2::{self, OpenError},
+    errors,
+    fallback::Fallback,
+    headers::{self, Profile},
+};
+use crate::net::{
+    connect::{Connector, Host},
+    http::{Bounds, HttpClient},
+    pool::{Pool, PoolConfig},
+    tls::Alpn,
+};
+
+const SERVER_CONFIG: &str = "/aiserver.v1.ServerConfigService/GetServerConfig";
+const USABLE_MODELS: &str = "/agent.v1.AgentService/GetUsableModels";
+const AVAILABLE_MODELS: &str = "/aiserver.v1.AiService/AvailableModels";
+const DEFAULT_MODEL: &str = "/agent.v1.AgentService/GetDefaultModelForCli";
+
+const CONFIG_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(5), max_body: 1024 * 1024 };
+/// How long a server's wish about HTTP/2 is taken as current.
+const CONFIG_FRESH: Duration = Duration::from_secs(30);
+const LIST_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(15), max_body: 8 * 1024 * 1024 };
+
+/// Which transport to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// HTTP/2, and HTTP/1.1 where that is refused.
+    #[default]
+    Auto,
+    Http2,
+    Http1,
+}
+
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// Serves `Run`.
+    pub agent_host: Host,
+    /// Serves plain requests and the HTTP/1.1 streams: the agent hosts proper speak
+    /// HTTP/2 only.
+    pub api_host: Host,
+    pub profile: Profile,
+    pub transport: Transport,
+    pub pool: PoolConfig,
+}
+
+/// The driver `agent`. Clones share connections and memory.
+#[derive(Clone, Debug)]
+pub struct AgentDriver(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    agent_host: Host,
+    api_host: Host,
+    profile: Arc<Profile>,
+    transport: Transport,
+    pool: Pool,
+    http1: Http1,
+    unary: HttpClient,
+    fallback: Arc<Fallback>,
+    policy: Mutex<Policy>,
+    /// Only one asks for the first policy; the others wait for its answer.
+    first_policy: tokio::sync::Mutex<()>,
+    tasks: TaskTracker,
+}
+
+/// What the server last said about HTTP/2.
+#[derive(Debug, Default)]
+struct Policy {
+    /// When it was asked, whether or not it answered.
+    asked: Option<Instant>,
+    forbids_h2: bool,
+}
+
+impl AgentConfig {
+    /// Everything on one host, with defaults.
+    #[must_use]
+    pub fn new(host: Host) -> Self {
+        Self {
+            agent_host: host.clone(),
+            api_host: host,
+            profile: Profile::default(),
+            transport: Transport::Auto,
+            pool: PoolConfig::default(),
+        }
+    }
+}
+
+impl AgentDriver {
+    #[must_use]
+    pub fn new(config: AgentConfig, connector: &Connector, tasks: &TaskTracker) -> Self {
+        let AgentConfig { agent_host, api_host, profile, transport, pool } = config;
+        let profile = Arc::new(profile);
+        let fallback = Arc::new(Fallback::new(transport == Transport::Auto));
+        let client = |alpn| HttpClient::new(connector.clone(), alpn, tasks.clone());
+        let http1 = Http1 {
+            client: client(Alpn::Http1),
+            host: api_host.clone(),
+            profile: Arc::clone(&profile),
+            tasks: tasks.clone(),
+            streams: Arc::new(AtomicUsize::new(0)),
+            fallback: Arc::clone(&fallback),
+        };
+        let pool = Pool::new(agent_host.clone(), connector.clone(), pool, tasks.clone());
+        Self(Arc::new(Inner {
+            agent_host,
+            api_host,
+            profile,
+            transport,
+            pool,
+            http1,
+            unary: client(Alpn::Http2),
+            fallback,
+            policy: Mutex::default(),
+            first_policy: tokio::sync::Mutex::default(),
+            tasks: tasks.clone(),
+        }))
+    }
+
+    /// The model the backend's own CLI would start with.
+    ///
+    /// # Errors
+    /// The backend refused or cannot be reached.
+    pub async fn default_model(
+        &self,
+        token: &SecretString,
+    ) -> Result<Option<ModelInfo>, TurnError> {
+        let answer: GetDefaultModelForCliResponse = self
+            .0
+            .call(DEFAULT_MODEL, token, Bytes::new(), LIST_BOUNDS)
+            .await
+            .map_err(|error| error.to_turn_error())?;
+        Ok(answer.model.as_ref().map(ModelInfo::from))
+    }
+}
+
+impl Driver for AgentDriver {
+    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>> {
+        Box::pin(async move {
+            let inner = &self.0;
+            if inner.wants_http1(&open).await {
+                return inner.http1.open(open);
+            }
+            let fallback = Arc::clone(&inner.fallback);
+            let link =
+                agent_h2::open(&inner.pool, &inner.agent_host, &inner.profile, &open, fallback);
+            match (link.await, inner.transport) {
+                (Ok(link), _) => Ok(link),
+                (Err(OpenError::Link(error)), _) => Err(error),
+                (Err(OpenError::NotH2(why)), Transport::Auto) => {
+                    inner.fallback.remember(&why);
+                    inner.http1.open(open)
+                }
+                (Err(OpenError::NotH2(why)), Transport::Http2 | Transport::Http1) => {
+                    Err(LinkError::Connect(format!("the server does not speak HTTP/2 ({why})")))
+                }
+            }
+        })
+    }
+
+    fn models(&self, token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>> {
+        Box::pin(async move {
+            let (usable, available) =
+                tokio::join!(self.0.usable_models(&token), self.0.available_models(&token));
+            // Either list will do; when both fail, the first says what matters.
+            let list = match (usable, available) {
+                (Ok(usable), Ok(available)) => ModelList::merge(&usable, &available.models),
+                (Ok(usable), Err(error)) => {
+                    tracing::debug!(?error, "no list of parameters");
+                    ModelList::merge(&usable, &[])
+                }
+                (Err(error), Ok(available)) => {
+                    tracing::debug!(?error, "no list of usable models");
+                    ModelList::merge(&[], &available.models)
+                }
+                (Err(error), Err(_)) => return Err(error.to_turn_error()),
+            };
+            Ok(list.models().to_vec())
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            client_tools: Support::Native,
+            images: Support::Native,
+            system_prompt: Support::Native,
+            stop: Support::Emulated,
+            max_tokens: Support::Emulated,
+            reasoning_effort: Support::Native,
+            usage: Support::Native,
+            resume: Support::Native,
+        }
+    }
+
+    fn stats(&self) -> DriverStats {
+        DriverStats {
+            http2: self.0.pool.stats(),
+            http1_streams: self.0.http1.streams.load(Ordering::Relaxed),
+            fallen_back: self.0.fallback.active() || self.0.policy.lock().forbids_h2,
+        }
+    }
+}
+
+impl Inner {
+    async fn wants_http1(self: &Arc<Self>, open: &Open) -> bool {
+        match self.transport {
+            Transport::Http1 => true,
+            Transport::Http2 => false,
+            Transport::Auto if open.prefer_h1 || self.fallback.active() => true,
+            Transport::Auto => self.server_forbids_h2(&open.token).await,
+        }
+    }
+
+    /// What the server wants. Only the first turn waits for the answer, while a
+    /// connection is made beside it; later ones take the last answer and have it
+    /// renewed behind their back.
+    async fn server_forbids_h2(self: &Arc<Self>, token: &SecretString) -> bool {
+        let known = |policy: &Policy| policy.asked.map(|asked| (asked, policy.forbids_h2));
+        let mut last = known(&self.policy.lock());
+        if last.is_none() {
+            self.pool.warm_up();
+            let _first = self.first_policy.lock().await;
+            last = known(&self.policy.lock());
+            if last.is_none() {
+                return self.ask_policy(token).await;
+            }
+        }
+        let Some((asked, forbids)) = last else { return false };
+        if asked.elapsed() > CONFIG_FRESH {
+            // Set first, so that only one asks.
+            self.policy.lock().asked = Some(Instant::now());
+            let (inner, token) = (Arc::clone(self), token.clone());
+            self.tasks.spawn(async move { inner.ask_policy(&token).await });
+        }
+        forbids
+    }
+
+    async fn ask_policy(&self, token: &SecretString) -> bool {
+        let answer: Result<GetServerConfigResponse, _> =
+            self.call(SERVER_CONFIG, token, Bytes::new(), CONFIG_BOUNDS).await;
+        let forbids = match answer {
+            Ok(config) => matches!(
+                config.http2_config(),
+                Http2Config::ForceAllDisabled | Http2Config::ForceBidiDisabled
+            ),
+            Err(error) => {
+                tracing::debug!(?error, "no server settings, staying on HTTP/2");
+                false
+            }
+        };
+        *self.policy.lock() = Policy { asked: Some(Instant::now()), forbids_h2: forbids };
+        forbids
+    }
+
+    async fn usable_models(&self, token: &SecretString) -> Result<Vec<ModelDetails>, LinkError> {
+        let request = GetUsableModelsRequest::default().encode_to_vec();
+        let answer: GetUsableModelsResponse =
+            self.call(USABLE_MODELS, token, request.into(), LIST_BOUNDS).await?;
+        Ok(answer.models)
+    }
+
+    async fn available_models(
+        &self,
+        token: &SecretString,
+    ) -> Result<AvailableModelsResponse, LinkError> {
+        // Without this the answer has neither parameters nor variants.
+        let request = AvailableModelsRequest { use_model_parameters: true, ..Default::default() };
+        self.call(AVAILABLE_MODELS, token, request.encode_to_vec().into(), LIST_BOUNDS).await
+    }
+
+    /// A plain request, protobuf both ways.
+    async fn call<M: Message + Default>(
+        &self,
+        path: &str,
+        token: &SecretString,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> Result<M, LinkError> {
+        let id = crate::random::uuid();
+        let ids = headers::Ids { request: &id, original: None };
+        let headers = self
+            .profile
+            .headers(headers::Call::Proto, token, ids)
+            .map_err(|error| LinkError::Connect(error.to_string()))?;
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.api_host.uri(path);
+        *request.headers_mut() = headers;
+        let response =
+            self.unary.call(request, bounds).await.map_err(|error| errors::http_error(&error))?;
+        if response.status() != StatusCode::OK {
+            let (status, headers) = (response.status(), response.headers());
+            return Err(errors::status_error(status, headers, response.body()));
+        }
+        decode(response.into_body())
+    }
+}
+
+/// The message of a plain answer. Some deployments put it in an envelope as if it
+/// were a stream.
+fn decode<M: Message + Default>(body: Bytes) -> Result<M, LinkError> {
+    let garbled = || LinkError::Reset("the answer is no valid message".to_owned());
+    let mut message = body.clone();
+    if enveloped(&body) {
+        let mut decoder = Decoder::new();
+        decoder.push(body);
+        match decoder.next() {
+            Ok(Some(Envelope::Message(inner))) => message = inner,
+            Ok(Some(Envelope::End(error))) => {
+                return Err(LinkError::Status { status: 200, error, retry_after: None });
+            }
+            Ok(None) | Err(_) => return Err(garbled()),
+        }
+    }
+    M::decode(message).map_err(|_| garbled())
+}
+
+/// Whether the body begins with an envelope: known flags, and a length that fits.
+/// No message of ours begins so, as field number zero does not exist.
+fn enveloped(body: &[u8]) -> bool {
+    let Some((&[flags, a, b, c, d], rest)) = body.split_first_chunk::<5>() else { return false };
+    let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    flags <= 3 && length <= rest.len()
+}
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

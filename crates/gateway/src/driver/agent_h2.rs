@@ -1,0 +1,239 @@
+//! `Run`: one HTTP/2 stream, both ways at once.
+//!
+//! Neither half needs a task. Sending hands the message to `h2` once the peer's
+//! window has any room, so at most one message waits in memory; receiving gives the
+//! window back as the bytes are taken, so a reader that pauses stops the peer.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Poll, ready},
+};
+
+use bytes::{Bytes, BytesMut};
+use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
+use http::{Method, Request, Version, response::Parts};
+use ibeam_core::agent::LinkError;
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
+use crate::net::{
+    connect::Host,
+    pool::{Lease, OpenStream, Pool, PoolError},
+};
+
+const RUN: &str = "/agent.v1.AgentService/Run";
+
+/// Why a stream did not even begin.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    /// The host does not speak HTTP/2.
+    NotH2(String),
+    Link(LinkError),
+}
+
+/// What both halves share.
+#[derive(Debug)]
+struct Shared {
+    send: Mutex<SendStream<Bytes>>,
+    cancelled: CancellationToken,
+    /// Last, so that the place is free only when the stream is gone.
+    _lease: Lease,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    shared: Arc<Shared>,
+    /// `h2` wakes one waiter per stream, so senders wait in line here.
+    line: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    state: State,
+    shared: Arc<Shared>,
+    fallback: Arc<Fallback>,
+}
+
+#[derive(Debug)]
+enum State {
+    Head(ResponseFuture),
+    /// The answer is a refusal; its body says why.
+    Refusal {
+        head: Box<Parts>,
+        body: RecvStream,
+        text: BytesMut,
+        until: Instant,
+    },
+    Body(RecvStream),
+    Over,
+}
+
+pub(super) async fn open(
+    pool: &Pool,
+    host: &Host,
+    profile: &headers::Profile,
+    open: &Open,
+    fallback: Arc<Fallback>,
+) -> Result<Link, OpenError> {
+    let ids = headers::Ids { request: &open.request_id, original: Some(&open.original_request_id) };
+    let headers = profile
+        .headers(headers::Call::Bidi, &open.token, ids)
+        .map_err(|error| OpenError::Link(LinkError::Connect(error.to_string())))?;
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = host.uri(RUN);
+    *request.version_mut() = Version::HTTP_2;
+    *request.headers_mut() = headers;
+    let OpenStream { response, send, lease } =
+        pool.open(&request).await.map_err(|error| match error {
+            PoolError::Dial(crate::net::connect::DialError::NotH2(why)) => OpenError::NotH2(why),
+            other => OpenError::Link(errors::pool_error(&other)),
+        })?;
+    let shared = Arc::new(Shared {
+        send: Mutex::new(send),
+        cancelled: CancellationToken::new(),
+        _lease: lease,
+    });
+    let sender = Sender { shared: Arc::clone(&shared), line: tokio::sync::Mutex::new(()) };
+    let receiver = Receiver { state: State::Head(response), shared, fallback };
+    Ok(Link { tx: LinkSender(Tx::H2(sender)), rx: LinkReceiver(Rx::H2(receiver)) })
+}
+
+impl Shared {
+    fn cancel(&self) {
+        self.send.lock().send_reset(Reason::CANCEL);
+        self.cancelled.cancel();
+    }
+
+    /// The peer is done, so nothing we could still say matters to it.
+    fn finish(&self) {
+        // It fails when the stream is closed already, which is as good.
+        let _ = self.send.lock().send_data(Bytes::new(), true);
+    }
+}
+
+impl Sender {
+    pub(super) async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
+        let _turn = self.line.lock().await;
+        let mut framed = Some(framed);
+        let written = poll_fn(|cx| {
+            let mut send = self.shared.send.lock();
+            // A window that is shut hides a reset, so look for that as well.
+            if let Poll::Ready(reset) = send.poll_reset(cx) {
+                return Poll::Ready(Err(match reset {
+                    Ok(reason) => LinkError::Reset(format!("stream is over: {reason:?}")),
+                    Err(error) => errors::h2_after_answer(&error),
+                }));
+            }
+            send.reserve_capacity(1);
+            while send.capacity() == 0 {
+                match ready!(send.poll_capacity(cx)) {
+                    Some(Ok(0)) => {}
+                    Some(Ok(_)) => break,
+                    Some(Err(error)) => return Poll::Ready(Err(errors::h2_after_answer(&error))),
+                    None => return Poll::Ready(Err(over())),
+                }
+            }
+            let sent = framed.take().map_or(Ok(()), |framed| send.send_data(framed, false));
+            Poll::Ready(sent.map_err(|error| errors::h2_after_answer(&error)))
+        });
+        tokio::select! {
+            biased;
+            written = written => written,
+            // A reset of our own does not wake who waits for the window.
+            () = self.shared.cancelled.cancelled() => Err(over()),
+        }
+    }
+
+    pub(super) fn cancel(&self) {
+        self.shared.cancel();
+    }
+}
+
+impl Receiver {
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
+        let item = self.advance().await;
+        if !matches!(item, Some(Ok(_))) {
+            self.state = State::Over;
+        }
+        item
+    }
+
+    /// Every step leaves its result in `self` before the next wait, so that this may
+    /// be dropped at any of them.
+    async fn advance(&mut self) -> Option<Result<Bytes, LinkError>> {
+        loop {
+            match &mut self.state {
+                State::Head(response) => match response.await {
+                    Ok(response) if response.status() == http::StatusCode::OK => {
+                        self.state = State::Body(response.into_body());
+                    }
+                    Ok(response) => {
+                        let (head, body) = response.into_parts();
+                        let until = Instant::now() + errors::REFUSAL_WAIT;
+                        let text = BytesMut::new();
+                        self.state = State::Refusal { head: Box::new(head), body, text, until };
+                    }
+                    Err(error) => {
+                        if errors::wants_http1(&error) {
+                            self.fallback.remember("HTTP_1_1_REQUIRED");
+                        }
+                        return Some(Err(errors::h2_before_answer(&error)));
+                    }
+                },
+                State::Refusal { head, body, text, until } => {
+                    if let Ok(Some(Ok(chunk))) = timeout_at(*until, body.data()).await
+                        && text.len() + chunk.len() <= errors::REFUSAL_BODY
+                    {
+                        let _ = body.flow_control().release_capacity(chunk.len());
+                        text.extend_from_slice(&chunk);
+                        continue;
+                    }
+                    let error = refusal(head, text, &self.fallback);
+                    self.shared.cancel();
+                    return Some(Err(error));
+                }
+                State::Body(body) => {
+                    return match body.data().await {
+                        Some(Ok(chunk)) => {
+                            // Fails only when the stream is closed, and then it is moot.
+                            let _ = body.flow_control().release_capacity(chunk.len());
+                            Some(Ok(chunk))
+                        }
+                        // "I need no more input", after an answer that is complete.
+                        Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => None,
+                        Some(Err(error)) => Some(Err(errors::h2_after_answer(&error))),
+                        None => {
+                            self.shared.finish();
+                            None
+                        }
+                    };
+                }
+                State::Over => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if !matches!(self.state, State::Over) {
+            self.shared.cancel();
+        }
+    }
+}
+
+fn refusal(head: &Parts, text: &[u8], fallback: &Fallback) -> LinkError {
+    let why = format!("HTTP status {}", head.status.as_u16());
+    if errors::wrong_protocol(head.status) && fallback.remember(&why) {
+        return LinkError::Refused(why);
+    }
+    errors::status_error(head.status, &head.headers, text)
+}
+
+fn over() -> LinkError {
+    LinkError::Reset("stream is over".to_owned())
+}

@@ -1,0 +1,151 @@
+//! Ways to run a turn upstream. A driver opens a stream and hands out its two
+//! halves; what travels on them is the business of a machine in `core`.
+
+mod agent;
+mod agent_h1;
+mod agent_h2;
+mod errors;
+mod fallback;
+mod headers;
+#[cfg(test)]
+mod testing;
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use ibeam_core::{agent::LinkError, error::TurnError, models::ModelInfo};
+use secrecy::SecretString;
+
+pub use agent::{AgentConfig, AgentDriver, Transport};
+pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
+
+use crate::net::pool::PoolStats;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What one stream is opened with.
+#[derive(Clone, Debug)]
+pub struct Open {
+    pub token: SecretString,
+    /// Fresh for every stream.
+    pub request_id: String,
+    /// The same for all streams of one turn.
+    pub original_request_id: String,
+    /// Use HTTP/1.1 for this one if nothing forbids it.
+    pub prefer_h1: bool,
+}
+
+/// An open stream. Drop both halves to be rid of it: an unfinished one is then
+/// cancelled upstream.
+#[derive(Debug)]
+pub struct Link {
+    pub tx: LinkSender,
+    pub rx: LinkReceiver,
+}
+
+/// The half that sends.
+#[derive(Debug)]
+pub struct LinkSender(Tx);
+
+#[derive(Debug)]
+enum Tx {
+    H2(agent_h2::Sender),
+    H1(agent_h1::Sender),
+}
+
+/// The half that receives. Dropped before the end, it cancels the stream: nobody is
+/// left to read it.
+#[derive(Debug)]
+pub struct LinkReceiver(Rx);
+
+#[derive(Debug)]
+enum Rx {
+    H2(agent_h2::Receiver),
+    H1(agent_h1::Receiver),
+}
+
+/// One backend.
+pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
+    /// Opens a stream. Returns as soon as the request is on its way: the server may
+    /// wait for our first message before it answers, so a refusal that comes later
+    /// is the first thing [`LinkReceiver::next`] gives.
+    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>>;
+
+    /// The models this account may use.
+    fn models(&self, token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>>;
+
+    fn capabilities(&self) -> Capabilities;
+
+    fn stats(&self) -> DriverStats {
+        DriverStats::default()
+    }
+}
+
+/// How well a feature is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    Native,
+    /// Done by us on top of what there is.
+    Emulated,
+    Missing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    pub client_tools: Support,
+    pub images: Support,
+    pub system_prompt: Support,
+    pub stop: Support,
+    pub max_tokens: Support,
+    pub reasoning_effort: Support,
+    pub usage: Support,
+    pub resume: Support,
+}
+
+/// What is open upstream, for `/health` and for tests that look for leaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DriverStats {
+    pub http2: PoolStats,
+    /// Streams open over HTTP/1.1.
+    pub http1_streams: usize,
+    /// Whether new streams go over HTTP/1.1 because HTTP/2 was refused.
+    pub fallen_back: bool,
+}
+
+impl LinkSender {
+    /// Sends one framed message, waiting while the peer takes no more. Messages go
+    /// out in the order of the calls. Dropping the future before it is done sends
+    /// either the whole message or nothing of it.
+    ///
+    /// # Errors
+    /// The stream is over; the other half tells why.
+    pub async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
+        match &self.0 {
+            Tx::H2(tx) => tx.send(framed).await,
+            Tx::H1(tx) => tx.send(framed).await,
+        }
+    }
+
+    /// Ends the stream in a way that makes the backend stop working.
+    pub fn cancel(&self) {
+        match &self.0 {
+            Tx::H2(tx) => tx.cancel(),
+            Tx::H1(tx) => tx.cancel(),
+        }
+    }
+}
+
+impl LinkReceiver {
+    /// The next bytes of the body, cut anywhere. `None` is a clean end; after it, or
+    /// after an error, there is nothing more. Safe to drop half-way.
+    pub async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
+        match &mut self.0 {
+            Rx::H2(rx) => rx.next().await,
+            Rx::H1(rx) => rx.next().await,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sim_tests.rs"]
+mod sim_tests;
