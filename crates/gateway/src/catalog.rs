@@ -1,0 +1,291 @@
+//! The live list of models: cached, refreshed behind the callers' backs, with the
+//! last good one on disk for when the backend cannot be asked.
+
+use std::{
+    future::Future,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::Effort,
+    models::{ModelList, Resolved, Unknown},
+};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::watch, time::Instant};
+
+use crate::tasks::Tasks;
+
+/// Asks the backend.
+pub type Fetch = Arc<
+    dyn Fn() -> Pin<Box<dyn Future<Output = Result<ModelList, TurnError>> + Send>> + Send + Sync,
+>;
+
+/// With a list on disk, the first callers do not wait longer than this for a live one.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// After a failed refresh the backend is left alone for this long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(30);
+/// A name that the list does not know is worth a new list when it is older than this.
+const STALE_FOR_UNKNOWN: Duration = Duration::from_secs(30);
+
+type Outcome = Result<Arc<ModelList>, TurnError>;
+
+/// The models of the account. Clones share it.
+#[derive(Clone)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    fetch: Fetch,
+    options: Options,
+    tasks: Tasks,
+    state: Mutex<State>,
+}
+
+/// How a catalog behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a list counts as fresh.
+    pub ttl: Duration,
+    /// Where the last good list is kept, if anywhere.
+    pub file: Option<PathBuf>,
+    pub unknown: Unknown,
+}
+
+#[derive(Default)]
+struct State {
+    list: Option<Arc<ModelList>>,
+    /// When the list came from the backend; `None` for one from disk.
+    fetched: Option<Instant>,
+    not_before: Option<Instant>,
+    /// The refresh that is under way.
+    flight: Option<watch::Receiver<Option<Outcome>>>,
+    disk_read: bool,
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let models = self.inner.state.lock().list.as_ref().map(|list| list.len());
+        f.debug_struct("Catalog").field("models", &models).finish_non_exhaustive()
+    }
+}
+
+impl Catalog {
+    #[must_use]
+    pub fn new(fetch: Fetch, options: Options, tasks: Tasks) -> Self {
+        let state = Mutex::new(State::default());
+        Self { inner: Arc::new(Inner { fetch, options, tasks, state }) }
+    }
+
+    /// The list. Fresh, it comes at once; old, it comes at once while a new one is
+    /// fetched; without one, the caller waits for the backend.
+    ///
+    /// # Errors
+    /// There is no list, neither live nor on disk. Says why.
+    pub async fn get(&self) -> Outcome {
+        let now = Instant::now();
+        {
+            let state = self.inner.state.lock();
+            if let (Some(list), Some(fetched)) = (&state.list, state.fetched) {
+                let list = list.clone();
+                let old = now.duration_since(fetched) >= self.inner.options.ttl;
+                let may = state.not_before.is_none_or(|at| now >= at);
+                drop(state);
+                if old && may {
+                    drop(self.refresh());
+                }
+                return Ok(list);
+            }
+        }
+        let last_good = self.last_good().await;
+        let paused = self.inner.state.lock().not_before.is_some_and(|at| now < at);
+        match last_good {
+            Some(list) if paused => Ok(list),
+            Some(list) => match tokio::time::timeout(PATIENCE, wait(self.refresh())).await {
+                Ok(Ok(live)) => Ok(live),
+                Ok(Err(_)) | Err(_) => Ok(list),
+            },
+            None => wait(self.refresh()).await.map_err(no_list),
+        }
+    }
+
+    /// The list if there is one already, without asking anyone.
+    #[must_use]
+    pub fn peek(&self) -> Option<Arc<ModelList>> {
+        self.inner.state.lock().list.clone()
+    }
+
+    /// Fetches now, whatever the age of the list.
+    ///
+    /// # Errors
+    /// The backend's answer when it is no list.
+    pub async fn fetch_now(&self) -> Outcome {
+        wait(self.refresh()).await
+    }
+
+    /// What a client's model name means.
+    ///
+    /// # Errors
+    /// No list, or a name that is not in it.
+    pub async fn resolve(&self, name: &str, effort: Option<Effort>) -> Result<Resolved, TurnError> {
+        let unknown = self.inner.options.unknown;
+        let list = self.get().await?;
+        // Looked up strictly first: a new list may know what this one does not.
+        let refusal = match list.resolve(name, effort) {
+            Ok(resolved) => return Ok(resolved),
+            Err(refusal) => refusal,
+        };
+        let list = if self.may_be_outdated() { wait(self.refresh()).await.ok() } else { None };
+        match (list, unknown) {
+            (Some(list), _) => list.resolve_with(name, effort, unknown),
+            (None, Unknown::PassThrough) => {
+                ModelList::default().resolve_with(name, effort, unknown)
+            }
+            (None, Unknown::Refuse) => Err(refusal),
+        }
+    }
+
+    fn may_be_outdated(&self) -> bool {
+        let state = self.inner.state.lock();
+        let now = Instant::now();
+        state.fetched.is_none_or(|at| now.duration_since(at) >= STALE_FOR_UNKNOWN)
+            && state.not_before.is_none_or(|at| now >= at)
+    }
+
+    /// Joins the refresh that is under way, or starts one. It goes on when nobody
+    /// waits for it any more.
+    fn refresh(&self) -> watch::Receiver<Option<Outcome>> {
+        let mut state = self.inner.state.lock();
+        if let Some(flight) = &state.flight {
+            return flight.clone();
+        }
+        let (tx, rx) = watch::channel(None);
+        state.flight = Some(rx.clone());
+        drop(state);
+        let catalog = self.clone();
+        self.inner.tasks.spawn("models", async move {
+            let landed = Landing { catalog: &catalog };
+            let outcome = (catalog.inner.fetch)().await.and_then(|list| {
+                if list.is_empty() {
+                    Err(TurnError::new(ErrorCode::UpstreamError, "The backend lists no models."))
+                } else {
+                    Ok(Arc::new(list))
+                }
+            });
+            catalog.settle(&outcome);
+            drop(landed);
+            let list = outcome.as_ref().ok().cloned();
+            tx.send_replace(Some(outcome));
+            if let Some(list) = list {
+                catalog.save(list).await;
+            }
+        });
+        rx
+    }
+
+    fn settle(&self, outcome: &Outcome) {
+        let mut state = self.inner.state.lock();
+        match outcome {
+            Ok(list) => {
+                state.list = Some(list.clone());
+                state.fetched = Some(Instant::now());
+                state.not_before = None;
+            }
+            Err(error) => {
+                state.not_before = Some(Instant::now() + PAUSE_AFTER_FAILURE);
+                tracing::warn!(
+                    code = error.code.row().code,
+                    cause = error.cause.as_deref().unwrap_or_default(),
+                    "the model list could not be fetched: {error}"
+                );
+            }
+        }
+    }
+
+    /// The list in memory, else the one on disk, which is read once.
+    async fn last_good(&self) -> Option<Arc<ModelList>> {
+        let file = {
+            let mut state = self.inner.state.lock();
+            if state.list.is_some() || state.disk_read {
+                return state.list.clone();
+            }
+            state.disk_read = true;
+            self.inner.options.file.clone()?
+        };
+        let list = self.inner.tasks.spawn_blocking(move || read(&file)).await.ok()??;
+        let mut state = self.inner.state.lock();
+        // A live one may have come in the meantime.
+        Some(state.list.get_or_insert(Arc::new(list)).clone())
+    }
+
+    async fn save(&self, list: Arc<ModelList>) {
+        let Some(file) = self.inner.options.file.clone() else { return };
+        let saved = self.inner.tasks.spawn_blocking(move || write(&file, &list)).await;
+        if let Ok(Err(error)) = saved {
+            tracing::debug!("the model list could not be kept on disk: {error}");
+        }
+    }
+}
+
+/// Clears the flight also when the fetch panics, so that the next caller may try.
+struct Landing<'a> {
+    catalog: &'a Catalog,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        self.catalog.inner.state.lock().flight = None;
+    }
+}
+
+async fn wait(mut flight: watch::Receiver<Option<Outcome>>) -> Outcome {
+    let landed = flight.wait_for(Option::is_some).await;
+    match landed.ok().and_then(|outcome| outcome.clone()) {
+        Some(outcome) => outcome,
+        None => Err(TurnError::new(ErrorCode::Internal, "The model list could not be fetched.")),
+    }
+}
+
+fn no_list(error: TurnError) -> TurnError {
+    let message =
+        format!("There is no model list yet, and the backend gave none: {}", error.message);
+    TurnError { message: message.into(), ..error }
+}
+
+/// The file's content. The version is raised when the shape of a model changes.
+#[derive(Serialize, Deserialize)]
+struct Kept<L> {
+    version: u32,
+    models: L,
+}
+
+const VERSION: u32 = 1;
+
+fn read(file: &Path) -> Option<ModelList> {
+    let text = std::fs::read(file).ok()?;
+    let kept: Kept<ModelList> = serde_json::from_slice(&text).ok()?;
+    (kept.version == VERSION && !kept.models.is_empty()).then_some(kept.models)
+}
+
+/// All or nothing: a reader never sees half a file.
+fn write(file: &Path, list: &ModelList) -> io::Result<()> {
+    let folder = file.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    std::fs::create_dir_all(folder)?;
+    // Made with mode 0600, and keeps it.
+    let mut temporary = tempfile::Builder::new().prefix(".models-").tempfile_in(folder)?;
+    let text = serde_json::to_vec(&Kept { version: VERSION, models: list })?;
+    temporary.write_all(&text)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

@@ -1,0 +1,66 @@
+use clap::CommandFactory as _;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split(' '))
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn commands_of_the_readme_parse() {
+    for line in [
+        "ibeam up",
+        "ibeam up --sim",
+        "ibeam up --sim --port 0 --scenario a.toml",
+        "ibeam serve --listen 127.0.0.1:1 --log-json",
+        "ibeam --log-level debug serve --set clocks.turn=1h --set limits.turns=2",
+        "ibeam sim --port 9100",
+        "ibeam sim --port 9100 --tls-cert a --tls-key b",
+        "ibeam models --json",
+        "ibeam models --aliases --sim",
+        "ibeam config show --json",
+    ] {
+        assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+    }
+    for line in ["ibeam", "ibeam up --scenario a", "ibeam sim --tls-cert a", "ibeam login"] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn flags_reach_the_settings() {
+    let Ok(Cli { global, command: Command::Serve(_) }) =
+        parse("ibeam serve --set limits.turns=2 --log-level debug")
+    else {
+        panic!("parsed as something else");
+    };
+    let raw = global.raw();
+    assert_eq!(raw.get(Key::LimitTurns).unwrap().text, "2");
+    assert_eq!(raw.get(Key::LogLevel).unwrap().origin, Origin::Flag("--log-level".to_owned()));
+    let listening = Listening { port: Some("1".to_owned()), ..Listening::default() };
+    // `--port` also counts when the environment has a whole `listen`.
+    assert_eq!(listening.raw().get(Key::Listen).unwrap().text, "");
+}
+
+#[test]
+fn without_an_account_the_way_out_is_named() {
+    let mut config = Config::default();
+    let error = require_account(&config).unwrap_err();
+    let refusal = error.downcast_ref::<Refusal>().unwrap();
+    assert!(refusal.hints.concat().contains("CURSOR_ACCESS_TOKEN"));
+    assert!(refusal.hints.concat().contains("--sim"));
+    config.backend = Backend::Sim { scenario: None };
+    assert!(require_account(&config).is_ok());
+}
+
+#[test]
+fn help_shows_examples_and_no_jargon() {
+    let help = Cli::command().render_long_help().to_string();
+    assert!(help.contains("ibeam up --sim"), "{help}");
+    assert!(help.contains("unofficial"), "{help}");
+}

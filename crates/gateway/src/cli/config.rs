@@ -1,0 +1,70 @@
+//! `ibeam config show`: every setting, its value and where that comes from.
+
+use std::collections::BTreeMap;
+
+use anstream::{eprintln, println};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use super::{Global, Refusal, models::align};
+use crate::config::{RawConfig, Resolution, default_path};
+
+#[derive(Debug, Args)]
+pub(super) struct ConfigCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print every setting with its value and origin; secrets are masked
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Value<'a> {
+    value: &'a str,
+    origin: &'a str,
+}
+
+impl ConfigCommand {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
+        let Action::Show { json } = self.action;
+        let resolution = global.resolve(RawConfig::default());
+        println!("{}", show(&resolution, json)?);
+        for warning in &resolution.warnings {
+            eprintln!("warning: {warning}");
+        }
+        if resolution.problems.is_empty() {
+            return Ok(());
+        }
+        let problems: Vec<String> =
+            resolution.problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        Err(Refusal::new(format!("not all of these can be used{}", problems.concat())).into())
+    }
+}
+
+fn show(resolution: &Resolution, json: bool) -> anyhow::Result<String> {
+    if json {
+        let map: BTreeMap<&str, Value<'_>> = resolution
+            .shown
+            .iter()
+            .map(|shown| (shown.name, Value { value: &shown.value, origin: &shown.origin }))
+            .collect();
+        return Ok(serde_json::to_string_pretty(&map)?);
+    }
+    let mut table = vec![["SETTING", "VALUE", "FROM"].map(str::to_owned)];
+    for shown in &resolution.shown {
+        let value = if shown.value.is_empty() { "-" } else { &shown.value };
+        table.push([shown.name.to_owned(), value.to_owned(), shown.origin.clone()]);
+    }
+    let mut text = align(&table);
+    if let Some(path) = default_path() {
+        text.push_str(&format!("\n\nThe default file is {}", path.display()));
+    }
+    Ok(text)
+}

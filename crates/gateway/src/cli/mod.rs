@@ -1,0 +1,293 @@
+//! The command line. One file per command; here is what they share.
+//!
+//! Data goes to stdout, words to stderr.
+
+mod config;
+mod models;
+mod serve;
+mod sim;
+mod up;
+
+use std::{future::Future, path::PathBuf, process::ExitCode};
+
+use anstream::eprintln;
+use clap::{Args, Parser, Subcommand, builder::styling};
+use ibeam_core::redact;
+
+use crate::{
+    config::{Backend, Config, Key, Origin, RawConfig, Resolution, environment, load},
+    telemetry,
+};
+
+const ABOUT: &str = "Your Cursor plan's models in every tool";
+
+const LONG_ABOUT: &str = "\
+Your Cursor plan's models in every tool.
+
+ibeam is a gateway on your own machine. Clients that speak the OpenAI API talk to it,
+and it answers with the models of your Cursor account, over the interface that Cursor's
+own command line uses. That interface is unofficial: use your own account, and mind
+its terms.";
+
+const EXAMPLES: &str = "\
+Examples:
+  ibeam up --sim                        try everything, no account needed
+  CURSOR_ACCESS_TOKEN=… ibeam up        answer with the models of your plan
+  ibeam models                          what your plan has
+  ibeam serve --port 0                  for scripts: prints its URL, then serves
+  ibeam config show                     every setting, and where it comes from
+
+`ibeam help <command>` tells more about a command.";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "ibeam",
+    version,
+    about = ABOUT,
+    long_about = LONG_ABOUT,
+    after_help = EXAMPLES,
+    arg_required_else_help = true,
+    styles = STYLES,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the gateway and show how to use it
+    Up(up::Up),
+    /// Start the gateway for scripts and services
+    Serve(serve::Serve),
+    /// Start the simulator of Cursor's backend by itself
+    Sim(sim::SimCommand),
+    /// List the models of your plan
+    Models(models::ModelsCommand),
+    /// Look at the settings
+    Config(config::ConfigCommand),
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+struct Global {
+    /// Read settings from this file instead of the default one
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Change any setting, such as `clocks.turn=1h`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", global = true)]
+    set: Vec<String>,
+    /// error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", global = true)]
+    log_level: Option<String>,
+    /// Log one JSON object per line
+    #[arg(long, global = true)]
+    log_json: bool,
+}
+
+/// Options of the commands that serve or ask the backend.
+#[derive(Debug, Default, Args)]
+struct Upstream {
+    /// Answer from the built-in simulator; no account needed
+    #[arg(long)]
+    sim: bool,
+    /// Play this scenario file (TOML or JSON) in the simulator
+    #[arg(long, value_name = "FILE", requires = "sim")]
+    scenario: Option<PathBuf>,
+    /// Use this origin in place of every Cursor host
+    #[arg(long, value_name = "URL")]
+    api_url: Option<String>,
+    /// auto, h2 or h1
+    #[arg(long, value_name = "KIND")]
+    transport: Option<String>,
+    /// Trust the certificate authorities in this PEM file, too
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<String>,
+}
+
+/// Options of the commands that listen.
+#[derive(Debug, Default, Args)]
+struct Listening {
+    /// Address and port in one, in place of --host and --port
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// Address to listen on [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    host: Option<String>,
+    /// Port to listen on, 0 for a free one [default: 18741]
+    #[arg(long, value_name = "PORT")]
+    port: Option<String>,
+    /// Let a browser page of this origin call; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    cors_origin: Vec<String>,
+    /// Let Cursor's own web search run when a model asks for it
+    #[arg(long)]
+    allow_web_search: bool,
+    /// Let Cursor's own page fetch run when a model asks for it
+    #[arg(long)]
+    allow_web_fetch: bool,
+}
+
+/// What a command that fails tells the user.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Refusal {
+    message: String,
+    hints: Vec<String>,
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hints: Vec::new() }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+/// Runs the program; the return value is its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Up(up) => up.run(&global),
+        Command::Serve(serve) => serve.run(&global),
+        Command::Sim(sim) => sim.run(&global),
+        Command::Models(models) => models.run(&global),
+        Command::Config(config) => config.run(&global),
+    }
+}
+
+impl Global {
+    fn raw(&self) -> RawConfig {
+        let mut raw = RawConfig::default();
+        for pair in &self.set {
+            raw.set_pair(pair);
+        }
+        set(&mut raw, Key::LogLevel, "--log-level", self.log_level.as_deref());
+        set(&mut raw, Key::LogJson, "--log-json", self.log_json.then_some("true"));
+        raw
+    }
+
+    fn resolve(&self, flags: RawConfig) -> Resolution {
+        load(flags.or(self.raw()), &environment(), self.config.as_deref())
+    }
+
+    /// The settings, or all that is wrong with them. Starts logging.
+    fn load(&self, flags: RawConfig, upstream: &Upstream) -> anyhow::Result<Config> {
+        let resolution = self.resolve(upstream.raw().or(flags));
+        if !resolution.problems.is_empty() {
+            let mut refusal = Refusal::new(match resolution.problems.len() {
+                1 => "there is a problem with the settings".to_owned(),
+                n => format!("there are {n} problems with the settings"),
+            });
+            for problem in &resolution.problems {
+                refusal.message.push_str(&format!("\n  {problem}"));
+            }
+            return Err(refusal.hint("`ibeam config show` prints every setting").into());
+        }
+        telemetry::init(&resolution.config.log);
+        for warning in &resolution.warnings {
+            tracing::warn!("{warning}");
+        }
+        let mut config = resolution.config;
+        if upstream.sim {
+            config.backend = Backend::Sim { scenario: upstream.scenario.clone() };
+        }
+        Ok(config)
+    }
+}
+
+impl Upstream {
+    fn raw(&self) -> RawConfig {
+        let mut raw = RawConfig::default();
+        set(&mut raw, Key::ApiUrl, "--api-url", self.api_url.as_deref());
+        set(&mut raw, Key::Transport, "--transport", self.transport.as_deref());
+        set(&mut raw, Key::CaFile, "--ca-file", self.ca_file.as_deref());
+        raw
+    }
+}
+
+impl Listening {
+    fn raw(&self) -> RawConfig {
+        let mut raw = RawConfig::default();
+        set(&mut raw, Key::Host, "--host", self.host.as_deref());
+        set(&mut raw, Key::Port, "--port", self.port.as_deref());
+        set(&mut raw, Key::Listen, "--listen", self.listen.as_deref());
+        // A flag for one half beats an environment that gives the whole.
+        if self.listen.is_none() && (self.host.is_some() || self.port.is_some()) {
+            set(&mut raw, Key::Listen, "--port", Some(""));
+        }
+        let origins = self.cors_origin.join(",");
+        let origins = (!origins.is_empty()).then_some(origins.as_str());
+        set(&mut raw, Key::CorsOrigins, "--cors-origin", origins);
+        let on = |flag: bool| flag.then_some("true");
+        set(&mut raw, Key::AllowWebSearch, "--allow-web-search", on(self.allow_web_search));
+        set(&mut raw, Key::AllowWebFetch, "--allow-web-fetch", on(self.allow_web_fetch));
+        raw
+    }
+}
+
+fn set(raw: &mut RawConfig, key: Key, flag: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        raw.set(key, value, Origin::Flag(flag.to_owned()));
+    }
+}
+
+/// Runs a command's asynchronous part to its end.
+fn block_on<F: Future<Output = anyhow::Result<()>>>(future: F) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(future);
+    // Whatever still runs has been told to stop and was waited for.
+    runtime.shutdown_background();
+    result
+}
+
+/// Refuses to go on without an account where one is needed.
+fn require_account(config: &Config) -> anyhow::Result<()> {
+    if config.backend != Backend::Cursor || config.access_token.is_some() {
+        return Ok(());
+    }
+    Err(Refusal::new("you are not signed in to Cursor")
+        .hint("set CURSOR_ACCESS_TOKEN to the access token of your account")
+        .hint("or add `--sim` to try everything without an account")
+        .into())
+}
+
+fn report(error: &anyhow::Error) {
+    let (red, cyan, end) = (STYLES.get_error(), STYLES.get_literal(), styling::Reset);
+    eprintln!("{red}error{end}: {}", redact::text(&format!("{error:#}")));
+    if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        for hint in &refusal.hints {
+            eprintln!("{cyan}hint{end}: {hint}");
+        }
+    }
+}
+
+const STYLES: styling::Styles = styling::Styles::styled()
+    .header(styling::AnsiColor::Green.on_default().bold())
+    .usage(styling::AnsiColor::Green.on_default().bold())
+    .literal(styling::AnsiColor::Cyan.on_default().bold())
+    .placeholder(styling::AnsiColor::Cyan.on_default())
+    .error(styling::AnsiColor::Red.on_default().bold());
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

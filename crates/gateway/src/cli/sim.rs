@@ -1,0 +1,99 @@
+//! `ibeam sim`: the simulator of Cursor's backend by itself, for other clients of
+//! that backend, for tests and for measurements.
+
+use std::path::PathBuf;
+
+use anstream::{eprintln, println};
+use anyhow::Context as _;
+use clap::Args;
+use ibeam_sim::{Scenario, Sim, SimConfig};
+use tokio::net::TcpListener;
+
+use super::{Global, Refusal, Upstream, block_on};
+use crate::{net::tls, shutdown::Shutdown, tasks::Tasks};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam sim --port 9100
+  CURSOR_API_URL=http://127.0.0.1:9100 CURSOR_ACCESS_TOKEN=\"$(ibeam sim --token)\" ibeam up
+  ibeam sim --port 9100 --tls-cert cert.pem --tls-key key.pem --scenario turns.toml")]
+pub(super) struct SimCommand {
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    host: std::net::IpAddr,
+    /// Play this scenario (TOML or JSON) instead of the built-in assistant
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// Serve TLS with this certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Accept any access token
+    #[arg(long)]
+    any_token: bool,
+    /// Remember blobs from one stream to the next, as the real service does for a while
+    #[arg(long)]
+    keep_blobs: bool,
+    /// Wait this many milliseconds after each piece of an answer
+    #[arg(long, value_name = "MS")]
+    pace_ms: Option<u64>,
+    /// Print the access token that the simulator accepts, and end
+    #[arg(long)]
+    token: bool,
+}
+
+impl SimCommand {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
+        if self.token {
+            println!("{}", Sim::TOKEN);
+            return Ok(());
+        }
+        global.load(crate::config::RawConfig::default(), &Upstream::default())?;
+        if !self.host.is_loopback() && self.tls_cert.is_none() {
+            let refusal = Refusal::new("the simulator speaks cleartext only on this machine");
+            return Err(refusal.hint("give --tls-cert and --tls-key").into());
+        }
+        block_on(self.serve())
+    }
+
+    async fn serve(&self) -> anyhow::Result<()> {
+        let scenario = match &self.scenario {
+            Some(path) => Scenario::from_path(path)
+                .with_context(|| format!("cannot use the scenario {}", path.display()))?,
+            None => Scenario::builtin(),
+        };
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(chain), Some(key)) => Some(tls::server_config(chain, key)?),
+            _ => None,
+        };
+        let mut config = SimConfig {
+            any_token: self.any_token,
+            keep_blobs: self.keep_blobs,
+            ..SimConfig::scenario(scenario)
+        };
+        if let Some(pace) = self.pace_ms {
+            config.pace = std::time::Duration::from_millis(pace);
+        }
+        let listener = TcpListener::bind((self.host, self.port))
+            .await
+            .with_context(|| format!("cannot listen on {}:{}", self.host, self.port))?;
+        let address = listener.local_addr()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let tasks = Tasks::new();
+        let shutdown = Shutdown::on_signals(&tasks)?;
+        println!("{scheme}://{address}");
+        eprintln!("the simulator is up; Ctrl-C stops it");
+        let sim = Sim::new(config);
+        tokio::select! {
+            () = sim.serve(listener, tls, shutdown.token().clone()) => {}
+            () = shutdown.aborted() => {}
+        }
+        Ok(())
+    }
+}

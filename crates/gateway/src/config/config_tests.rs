@@ -1,0 +1,287 @@
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+
+use super::*;
+
+fn env(pairs: &[(&str, &str)]) -> Env {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn flags(pairs: &[&str]) -> RawConfig {
+    let mut raw = RawConfig::default();
+    for pair in pairs {
+        raw.set_pair(pair);
+    }
+    raw
+}
+
+fn file(text: &str) -> RawConfig {
+    RawConfig::from_toml(text, Path::new("config.toml"))
+}
+
+fn problems(resolution: &Resolution) -> Vec<String> {
+    resolution.problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_defaults_are_sound_and_as_documented() {
+    let resolution = resolve(&RawConfig::default(), None);
+    assert_eq!(problems(&resolution), Vec::<String>::new());
+    let config = resolution.config;
+    assert_eq!(config.listen.to_string(), "127.0.0.1:18741");
+    assert_eq!(config.api.name(), "api2.cursor.sh");
+    assert!(config.privacy && config.access_token.is_none() && config.api_key.is_none());
+    assert_eq!(config.client_version, crate::driver::DEFAULT_CLIENT_VERSION);
+    let clocks = config.clocks;
+    assert_eq!(clocks.connect, Duration::from_secs(10));
+    assert_eq!(clocks.no_frame, Duration::from_secs(45));
+    assert_eq!(clocks.heartbeats_only, Duration::from_secs(600));
+    assert_eq!(clocks.turn, Duration::from_secs(1800));
+    assert_eq!(clocks.heartbeat, Duration::from_secs(5));
+    assert_eq!(clocks.cancel_grace, Duration::from_secs(2));
+    assert_eq!(config.limits.body, 64 << 20);
+    assert_eq!(config.limits.turns, 32);
+    assert_eq!(config.retry, Backoff::default());
+    assert_eq!(config.models.cache_ttl, Duration::from_secs(300));
+    assert_eq!(config.models.unknown, Unknown::Refuse);
+    assert_eq!(config.allow, Allow::default());
+    // Every setting is shown once.
+    let mut names: Vec<_> = resolution.shown.iter().map(|shown| shown.name).collect();
+    names.sort_unstable();
+    let mut all: Vec<_> = Key::ALL.iter().map(|key| key.row().name).collect();
+    all.sort_unstable();
+    assert_eq!(names, all);
+}
+
+#[test]
+fn flags_beat_environment_beats_file_beats_default() {
+    let raw = flags(&["port=1"])
+        .or(RawConfig::from_env(&env(&[("PORT", "2"), ("HOST", "127.0.0.2")])))
+        .or(file("port = 3\nhost = '127.0.0.3'\ntransport = 'h1'"));
+    let resolution = resolve(&raw, None);
+    assert_eq!(problems(&resolution), Vec::<String>::new());
+    assert_eq!(resolution.config.listen.to_string(), "127.0.0.2:1");
+    assert_eq!(resolution.config.transport, Transport::H1);
+    let origin = |name: &str| {
+        resolution.shown.iter().find(|shown| shown.name == name).unwrap().origin.clone()
+    };
+    assert_eq!(origin("port"), "flag --set");
+    assert_eq!(origin("host"), "env HOST");
+    assert_eq!(origin("transport"), "file config.toml");
+    assert_eq!(origin("limits.turns"), "default");
+}
+
+#[test]
+fn every_setting_has_its_own_variable_which_beats_the_older_one() {
+    let raw = RawConfig::from_env(&env(&[
+        ("IBEAM_CLOCKS_TURN", "2m"),
+        ("CURSOR_REQUEST_TIMEOUT_MS", "5000"),
+        ("IBEAM_LIMITS_BODY", "1MiB"),
+    ]));
+    let config = resolve(&raw, None).config;
+    assert_eq!(config.clocks.turn, Duration::from_secs(120));
+    assert_eq!(config.limits.body, 1 << 20);
+}
+
+#[test]
+fn the_variables_of_the_older_programs_still_work() {
+    let raw = RawConfig::from_env(&env(&[
+        ("PORT", "8080"),
+        ("CURSOR_AUTH_TOKEN", "Bearer abc"),
+        ("CURSOR_DEBUG", "1"),
+        ("CURSOR_TIMING", "1"),
+        ("CURSOR_LOG_JSON", "true"),
+        ("CURSOR_PRIVACY_MODE", "0"),
+        ("CURSOR_CLIENT_VERSION", "2026.01.28-fd13201"),
+        ("CURSOR_MODEL_CACHE_TTL_MS", "1500"),
+        ("CURSOR_REQUEST_TIMEOUT_MS", "120000"),
+        ("CURSOR_MAX_RETRIES", "1"),
+        ("CURSOR_RETRY_BASE_DELAY_MS", "1000"),
+        ("CURSOR_RETRY_MAX_DELAY_MS", "30000"),
+        ("CURSOR_MAX_BLOBS", "7"),
+        ("CURSOR_MAX_BLOB_SIZE", "10485760"),
+        ("CURSOR_API_URL", "http://127.0.0.1:9999/"),
+        ("CURSOR_VALIDATE_SHELL", "1"),
+        ("CURSOR_SHELL_TIMEOUT_MS", ""),
+    ]));
+    let resolution = resolve(&raw, None);
+    assert_eq!(problems(&resolution), Vec::<String>::new());
+    let warnings: Vec<String> = resolution.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        ["`CURSOR_VALIDATE_SHELL` has no effect: ibeam never runs a shell command \
+          (from env CURSOR_VALIDATE_SHELL)"]
+    );
+    let config = resolution.config;
+    assert_eq!(config.access_token.unwrap().expose_secret(), "abc");
+    assert_eq!(config.log, Log { filter: "debug".to_owned(), json: true, timing: true });
+    assert!(!config.privacy);
+    assert_eq!(config.client_version, "cli-2026.01.28-fd13201");
+    assert_eq!(config.models.cache_ttl, Duration::from_millis(1500));
+    assert_eq!(config.clocks.turn, Duration::from_secs(120));
+    assert_eq!(config.retry.retries, 1);
+    assert_eq!(config.retry.base, Duration::from_secs(1));
+    assert_eq!(config.retry.cap, Duration::from_secs(30));
+    assert_eq!((config.limits.blobs, config.limits.blob_size), (7, 10 << 20));
+    assert_eq!((config.api.name(), config.api.port()), ("127.0.0.1", 9999));
+}
+
+#[test]
+fn every_problem_is_reported_at_once_with_its_origin() {
+    let raw = flags(&["limits.turns=0", "nonsense", "limits.turnz=3"])
+        .or(RawConfig::from_env(&env(&[
+            ("PORT", "eighty"),
+            ("CURSOR_API_URL", "http://example.com"),
+            ("IBEAM_CLOCKS_HEARTBEAT", "0"),
+        ])))
+        .or(file(
+            "transport = 'h3'\nclock.turn = '1m'\nallow = { web_search = 'maybe' }\n\
+             cors_origins = ['http://ok', 'nope/']\nca_file = 'no/such/file.pem'",
+        ));
+    let resolution = resolve(&raw, None);
+    let mut reported = problems(&resolution);
+    reported.sort();
+    let expect = [
+        "`allow.web_search` is neither `true` nor `false` (from file config.toml)",
+        "`api_url` is plain http to another machine, which would show your token to the network \
+         (from env CURSOR_API_URL)",
+        "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
+        "`clock.turn` is no setting; did you mean `clocks.turn`? (from file config.toml)",
+        "`clocks.heartbeat` must be more than zero (from env IBEAM_CLOCKS_HEARTBEAT)",
+        "`cors_origins` has `nope/`, which is no origin such as `https://host` \
+         (from file config.toml)",
+        "`limits.turns` must be at least 1 (from flag --set)",
+        "`limits.turnz` is no setting; did you mean `limits.turns`? (from flag --set)",
+        "`nonsense` has no `=` (from flag --set)",
+        "`port` is no port between 0 and 65535 (from env PORT)",
+        "`transport` is none of `auto`, `h2`, `h1` (from file config.toml)",
+    ];
+    assert_eq!(reported, expect);
+}
+
+#[test]
+fn a_broken_file_is_named_by_line_and_never_quoted() {
+    let raw = file("port = 1\naccess_token = \"eyJsecret\nhost = 3\n");
+    let text = problems(&resolve(&raw, None)).join("\n");
+    assert!(text.contains("line 2"), "{text}");
+    assert!(!text.contains("eyJsecret"), "{text}");
+}
+
+#[test]
+fn listen_takes_the_place_of_host_and_port() {
+    let rows = [
+        ("0.0.0.0:80", "0.0.0.0:80"),
+        ("[::1]:80", "[::1]:80"),
+        ("localhost:80", "127.0.0.1:80"),
+        (":81", "127.0.0.1:81"),
+        ("82", "127.0.0.1:82"),
+    ];
+    for (given, expect) in rows {
+        let raw =
+            flags(&[&format!("listen={given}")]).or(RawConfig::from_env(&env(&[("PORT", "5")])));
+        let resolution = resolve(&raw, None);
+        assert_eq!(problems(&resolution), Vec::<String>::new(), "{given}");
+        assert_eq!(resolution.config.listen.to_string(), expect, "{given}");
+    }
+}
+
+#[test]
+fn listening_beyond_this_machine_needs_a_key() {
+    let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving();
+    assert!(check(&["host=127.0.0.1"]).is_ok());
+    assert!(check(&["host=::1"]).is_ok());
+    assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("IBEAM_API_KEY"));
+    assert!(check(&["host=192.168.0.7"]).is_err());
+    assert!(check(&["host=0.0.0.0", "api_key=k"]).is_ok());
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let raw = flags(&["access_token=tok-very-secret", "api_key=key-very-secret"]);
+    let resolution = resolve(&raw, None);
+    let all = format!("{raw:?} {resolution:?}");
+    assert!(!all.contains("very-secret"), "{all}");
+    let bad = resolve(&flags(&["access_token=two very-secret words"]), None);
+    assert_eq!(bad.problems.len(), 1);
+    assert!(!format!("{bad:?}").contains("very-secret"));
+}
+
+#[test]
+fn a_mistyped_variable_is_noticed() {
+    let raw = RawConfig::from_env(&env(&[
+        ("IBEAM_CLOCKS_TURNS", "1m"),
+        ("IBEAM_CONFIG", "x"),
+        ("IBEAM_APIKEY", "x"),
+    ]));
+    let warnings: Vec<String> = raw.warnings.iter().map(|w| w.text.clone()).collect();
+    assert_eq!(
+        warnings,
+        ["is no setting; `IBEAM_API_KEY` is", "is no setting; `IBEAM_CLOCKS_TURN` is"]
+    );
+}
+
+#[test]
+fn the_installed_cli_gives_the_version() {
+    let home = tempfile::tempdir().unwrap();
+    let versions = home.path().join(".local/share/cursor-agent/versions");
+    for name in ["2026.09.02-fa0c06e", "2026.10.01-e373342", "tmp", "9999", "2026.1.1-x"] {
+        std::fs::create_dir_all(versions.join(name)).unwrap();
+    }
+    let resolution = resolve(&RawConfig::default(), Some(home.path()));
+    assert_eq!(resolution.config.client_version, "cli-2026.10.01-e373342");
+    let shown = resolution.shown.iter().find(|shown| shown.name == "client_version").unwrap();
+    assert_eq!(shown.origin, "installed CLI");
+}
+
+#[test]
+fn a_named_file_must_exist_and_a_default_one_need_not() {
+    let none = load(RawConfig::default(), &env(&[("IBEAM_CONFIG", "no/such.toml")]), None);
+    assert_eq!(none.problems.len(), 1);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.toml");
+    std::fs::write(&path, "port = 5\n[clocks]\nturn = 90\n").unwrap();
+    let some = load(RawConfig::default(), &env(&[]), Some(&path));
+    assert_eq!(problems(&some), Vec::<String>::new());
+    assert_eq!(some.config.listen.port(), 5);
+    assert_eq!(some.config.clocks.turn, Duration::from_secs(90));
+}
+
+#[test]
+fn ways_to_write_values() {
+    assert_eq!(parse::duration("1.5s"), Ok(Duration::from_millis(1500)));
+    assert_eq!(parse::duration("2 h"), Ok(Duration::from_secs(7200)));
+    assert_eq!(parse::duration("3min"), Ok(Duration::from_secs(180)));
+    for bad in ["", "s", "-1s", "1d", "inf", "1e400"] {
+        assert!(parse::duration(bad).is_err(), "{bad}");
+    }
+    assert_eq!(parse::size("10485760"), Ok(10 << 20));
+    assert_eq!(parse::size("2 GiB"), Ok(2 << 30));
+    for bad in ["", "MiB", "-1", "1TB", "99999999999999999999"] {
+        assert!(parse::size(bad).is_err(), "{bad}");
+    }
+    assert_eq!(parse::list(" a, ,b "), ["a", "b"]);
+}
+
+/// The line of a setting in `docs/configuration.md`.
+fn documented(key: Key) -> String {
+    let row = key.row();
+    let older: Vec<String> = row.env.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
+    format!("| `{}` | {default} | {} | {} |", row.name, row.help, older.join(", "))
+}
+
+#[test]
+fn the_documentation_has_every_setting() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let missing: Vec<String> = Key::ALL
+        .iter()
+        .map(|key| documented(*key))
+        .filter(|line| !text.contains(line.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "docs/configuration.md lacks:\n{}", missing.join("\n"));
+    for (name, _) in key::INERT {
+        assert!(text.contains(name), "docs/configuration.md lacks {name}");
+    }
+}

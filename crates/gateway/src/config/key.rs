@@ -1,0 +1,175 @@
+//! Every setting there is: its name in the file, the environment variables that set
+//! it, its default. Flags, `config show` and the documentation follow this table.
+
+/// How a bare number in an environment variable is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// As anywhere else.
+    Same,
+    /// The variable's name says milliseconds.
+    Millis,
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// The name in the file, dotted: `clocks.turn` is `turn` in `[clocks]`.
+    pub name: &'static str,
+    /// Older names of the same thing. `IBEAM_…` is tried before them.
+    pub env: &'static [(&'static str, Unit)],
+    /// As one would write it. Empty: none.
+    pub default: &'static str,
+    pub secret: bool,
+    pub help: &'static str,
+}
+
+macro_rules! keys {
+    ($($key:ident $name:literal [$($env:expr),*] = $default:literal, $help:literal;)*) => {
+        /// The name of a setting.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Key { $($key),* }
+
+        impl Key {
+            pub const ALL: &[Self] = &[$(Self::$key),*];
+
+            #[must_use]
+            pub fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$key => {
+                        const ROW: &Row = &Row {
+                            name: $name,
+                            env: &[$($env),*],
+                            default: $default,
+                            secret: matches!(Key::$key, Key::AccessToken | Key::ApiKey),
+                            help: $help,
+                        };
+                        ROW
+                    })*
+                }
+            }
+        }
+    };
+}
+
+const fn same(name: &'static str) -> (&'static str, Unit) {
+    (name, Unit::Same)
+}
+
+const fn millis(name: &'static str) -> (&'static str, Unit) {
+    (name, Unit::Millis)
+}
+
+keys! {
+    Host "host" [same("HOST")] = "127.0.0.1", "address to listen on";
+    Port "port" [same("PORT")] = "18741", "port to listen on; 0 takes a free one";
+    Listen "listen" [] = "", "address and port in one, in place of `host` and `port`";
+    ApiKey "api_key" [] = "",
+        "key that local clients must send; required to listen beyond this machine";
+    Hosts "hosts" [] = "", "further names under which clients may call, for the `Host` check";
+    CorsOrigins "cors_origins" [] = "", "web origins that may call from a browser";
+
+    AccessToken "access_token" [same("CURSOR_ACCESS_TOKEN"), same("CURSOR_AUTH_TOKEN")] = "",
+        "access token of your Cursor account";
+    ApiUrl "api_url" [same("CURSOR_API_URL")] = "https://api2.cursor.sh",
+        "replaces every Cursor host; plain http only on this machine";
+    ClientVersion "client_version" [same("CURSOR_CLIENT_VERSION")] = "",
+        "version told to Cursor; by default that of the installed CLI, else a built-in one";
+    PrivacyMode "privacy_mode" [same("CURSOR_PRIVACY_MODE")] = "true",
+        "ask Cursor not to keep what is sent (ghost mode)";
+    Transport "transport" [] = "auto", "`auto`, `h2` or `h1`";
+    CaFile "ca_file" [] = "", "PEM file with further certificate authorities to trust";
+
+    LogLevel "log.level" [same("CURSOR_LOG_LEVEL")] = "info",
+        "`error`, `warn`, `info`, `debug`, `trace`, or per target: `info,ibeam::driver=debug`";
+    LogJson "log.json" [same("CURSOR_LOG_JSON")] = "false", "one JSON object a line";
+    LogDebug "log.debug" [same("CURSOR_DEBUG")] = "false", "the same as `log.level = \"debug\"`";
+    LogTiming "log.timing" [same("CURSOR_TIMING")] = "false", "log where the time of a turn went";
+
+    ModelsCacheTtl "models.cache_ttl" [millis("CURSOR_MODEL_CACHE_TTL_MS")] = "5m",
+        "how long the model list is taken for fresh";
+    ModelsPassthrough "models.passthrough" [] = "false",
+        "send names through that are not in the list";
+    AllowWebSearch "allow.web_search" [] = "false",
+        "let Cursor's own web search run when a model asks for it";
+    AllowWebFetch "allow.web_fetch" [] = "false",
+        "let Cursor's own page fetch run when a model asks for it";
+
+    RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
+        "try again while nothing has reached the model";
+    RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times";
+    RetryBaseDelay "retry.base_delay" [millis("CURSOR_RETRY_BASE_DELAY_MS")] = "500ms",
+        "the first wait; each further one doubles";
+    RetryMaxDelay "retry.max_delay" [millis("CURSOR_RETRY_MAX_DELAY_MS")] = "8s",
+        "the longest wait; when Cursor asks for more, the client is told";
+
+    ClockConnect "clocks.connect" [] = "10s", "to reach Cursor: name, TCP, TLS, HTTP/2";
+    ClockNoFrame "clocks.no_frame" [] = "45s", "nothing at all from Cursor";
+    ClockHeartbeatsOnly "clocks.heartbeats_only"
+        [millis("CURSOR_HEARTBEAT_IDLE_NOPROGRESS_MS"), millis("CURSOR_HEARTBEAT_IDLE_PROGRESS_MS")]
+        = "10m", "nothing but heartbeats; minutes of thinking are normal";
+    ClockTurn "clocks.turn" [millis("CURSOR_REQUEST_TIMEOUT_MS")] = "30m", "one whole turn";
+    ClockHeartbeat "clocks.heartbeat" [] = "5s", "between our own heartbeats";
+    ClockCancelGrace "clocks.cancel_grace" [] = "2s",
+        "between a client's leaving and the cancel upstream";
+    ClockClientStall "clocks.client_stall" [] = "60s", "a client that stops reading is cut";
+    ClockEndWait "clocks.end_wait" [] = "2s", "for late usage after the end of a turn";
+    ClockHeaderGrace "clocks.header_grace" [] = "10s",
+        "for a first event, so that an early failure gets its real HTTP status";
+    ClockKeepAlive "clocks.keep_alive" [] = "10s", "of silence before a keep-alive comment";
+    ClockQueue "clocks.queue" [] = "60s", "a request waits for a free turn";
+    ClockDrain "clocks.drain" [] = "10s", "running turns may take to end at shutdown";
+
+    LimitBody "limits.body" [] = "64MiB", "largest request body";
+    LimitTurns "limits.turns" [] = "32", "turns at once";
+    LimitQueue "limits.queue" [] = "1024", "requests that wait for a free turn";
+    LimitConnections "limits.connections" [] = "4096", "client connections at once";
+    LimitUpstream "limits.upstream_connections" [] = "256", "connections to Cursor at once";
+    LimitStreams "limits.upstream_streams" [] = "32", "turns that share one of them";
+    LimitBlobs "limits.blobs" [same("CURSOR_MAX_BLOBS")] = "10000",
+        "pieces of conversation Cursor may store with us, per turn";
+    LimitBlobSize "limits.blob_size" [same("CURSOR_MAX_BLOB_SIZE")] = "16MiB",
+        "largest of them";
+    LimitBlobBytes "limits.blob_bytes" [] = "256MiB", "all of them together, per turn";
+}
+
+impl Key {
+    /// `clocks.turn` is set by `IBEAM_CLOCKS_TURN`.
+    #[must_use]
+    pub fn env_name(self) -> String {
+        format!("IBEAM_{}", self.row().name.replace('.', "_").to_ascii_uppercase())
+    }
+
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|key| key.row().name == name)
+    }
+
+    /// The setting whose name looks most like this one.
+    #[must_use]
+    pub fn close_to(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .map(|key| (strsim::jaro_winkler(name, key.row().name), *key))
+            .filter(|(score, _)| *score > 0.8)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, key)| key)
+    }
+}
+
+/// Variables of the programs ibeam stands in for that have nothing to act on here,
+/// each with the reason. They are accepted, with a warning.
+pub const INERT: &[(&str, &str)] = &[
+    ("CURSOR_VALIDATE_SHELL", "ibeam never runs a shell command"),
+    ("CURSOR_SHELL_TIMEOUT_MS", "ibeam never runs a shell command"),
+    ("CURSOR_REQUEST_LOGGING", "every request is logged, without its content"),
+    ("CURSOR_LOG_FILTERED_IDS", "nothing of that kind is filtered"),
+    ("CURSOR_LOG_MULTIMODAL", "the content of requests is never logged"),
+    ("CURSOR_SESSION_REUSE", "a conversation is always continued where that is safe"),
+    ("CURSOR_SESSION_TIMEOUT_MS", "no session outlives its request yet"),
+    ("CURSOR_MAX_SESSIONS", "see `limits.turns`"),
+    ("CURSOR_HEARTBEAT_MAX_PROGRESS", "heartbeats are not counted; see `clocks.heartbeats_only`"),
+    ("CURSOR_HEARTBEAT_MAX_NOPROGRESS", "heartbeats are not counted; see `clocks.heartbeats_only`"),
+    ("CURSOR_AGENT_PRIVACY_URL", "see `api_url`"),
+    ("CURSOR_AGENT_NON_PRIVACY_URL", "see `api_url`"),
+    ("CURSOR_AGENT_TRY_API5", "see `api_url`"),
+];

@@ -1,0 +1,244 @@
+//! What the program was told: flags before environment before file before defaults.
+//!
+//! All sources give text ([`RawConfig`]); one function makes typed values of the
+//! merged text and reports every problem at once ([`resolve`]).
+
+pub mod key;
+mod parse;
+pub mod raw;
+pub mod resolve;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use etcetera::BaseStrategy as _;
+use ibeam_core::{models::Unknown, retry::Backoff};
+use secrecy::SecretString;
+
+pub use key::Key;
+pub use raw::{Env, Origin, Problem, RawConfig};
+pub use resolve::{Resolution, Shown, resolve};
+
+use crate::net::connect::Host;
+
+pub const DEFAULT_PORT: u16 = 18741;
+
+/// Everything that can be set, checked and typed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub listen: SocketAddr,
+    /// What local clients must send, if anything.
+    pub api_key: Option<SecretString>,
+    /// Names besides loopback under which clients may call.
+    pub hosts: Vec<String>,
+    /// Web origins that may call; `*` stands for all.
+    pub cors_origins: Vec<String>,
+    pub access_token: Option<SecretString>,
+    /// Stands for every host of the backend.
+    pub api: Host,
+    /// With its `cli-` prefix.
+    pub client_version: String,
+    /// Ghost mode.
+    pub privacy: bool,
+    pub transport: Transport,
+    pub ca_file: Option<PathBuf>,
+    pub log: Log,
+    pub models: Models,
+    pub allow: Allow,
+    /// Waits between tries; no retries when they are switched off.
+    pub retry: Backoff,
+    pub clocks: Clocks,
+    pub limits: Limits,
+    pub backend: Backend,
+}
+
+/// Who answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    #[default]
+    Cursor,
+    /// The simulator, in this process.
+    Sim { scenario: Option<PathBuf> },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// HTTP/2, and HTTP/1.1 where that is refused.
+    #[default]
+    Auto,
+    H2,
+    H1,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// In the syntax of `tracing_subscriber::filter::Targets`.
+    pub filter: String,
+    pub json: bool,
+    pub timing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Models {
+    pub cache_ttl: Duration,
+    pub unknown: Unknown,
+}
+
+/// Powers that a user grants the backend's own tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allow {
+    pub web_search: bool,
+    pub web_fetch: bool,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    pub connect: Duration,
+    /// Nothing at all from upstream.
+    pub no_frame: Duration,
+    /// Heartbeats, and nothing else.
+    pub heartbeats_only: Duration,
+    pub turn: Duration,
+    /// Between our heartbeats.
+    pub heartbeat: Duration,
+    /// From a client's leaving to the cancel upstream.
+    pub cancel_grace: Duration,
+    /// A client that does not read.
+    pub client_stall: Duration,
+    /// For late frames after `turn_ended`.
+    pub end_wait: Duration,
+    /// For the first event, before the response's headers go out.
+    pub header_grace: Duration,
+    /// Silence before a comment on an event stream.
+    pub keep_alive: Duration,
+    /// A request waits for a free turn.
+    pub queue: Duration,
+    pub drain: Duration,
+}
+
+/// How much there may be of things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes.
+    pub body: usize,
+    /// Turns that generate with a client attached.
+    pub turns: usize,
+    /// Requests that wait for one.
+    pub queue: usize,
+    pub connections: usize,
+    pub upstream_connections: usize,
+    /// Per upstream connection.
+    pub upstream_streams: usize,
+    /// Per turn.
+    pub blobs: usize,
+    /// Bytes.
+    pub blob_size: usize,
+    /// Bytes of all blobs of a turn.
+    pub blob_bytes: usize,
+}
+
+impl Default for Config {
+    /// The table's defaults, untouched by this machine.
+    fn default() -> Self {
+        resolve(&RawConfig::default(), None).config
+    }
+}
+
+impl Config {
+    /// What must hold before anything listens.
+    ///
+    /// # Errors
+    /// Says why serving would be unsafe, and what to do.
+    pub fn check_serving(&self) -> Result<(), String> {
+        if self.listen.ip().is_loopback() || self.api_key.is_some() {
+            return Ok(());
+        }
+        Err(format!(
+            "refusing to listen on {} without an API key: anyone who can reach this machine \
+             could use your account.\nSet IBEAM_API_KEY to a secret of your choice and give it to \
+             your clients, or listen on 127.0.0.1",
+            self.listen
+        ))
+    }
+}
+
+/// Merges all sources and resolves them. `named` is the file of `--config`.
+#[must_use]
+pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
+    let home = etcetera::home_dir().ok();
+    let given = named
+        .map(Path::to_path_buf)
+        .or_else(|| env.get("IBEAM_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
+    let file = match &given {
+        Some(path) => read_file(path, true),
+        None => default_path().map_or_else(RawConfig::default, |path| read_file(&path, false)),
+    };
+    resolve(&flags.or(RawConfig::from_env(env)).or(file), home.as_deref())
+}
+
+/// The environment as text; variables that are none are no settings.
+#[must_use]
+pub fn environment() -> Env {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// `config.toml` in the platform's place for settings.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.config_dir().join("ibeam").join("config.toml"))
+}
+
+/// Where things may be kept that can be fetched again.
+#[must_use]
+pub fn cache_dir() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.cache_dir().join("ibeam"))
+}
+
+fn read_file(path: &Path, must_exist: bool) -> RawConfig {
+    let origin = || Origin::File(path.to_path_buf());
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let mut raw = RawConfig::from_toml(&text, path);
+            let secret = [Key::AccessToken, Key::ApiKey].iter().any(|key| raw.get(*key).is_some());
+            if secret && others_may_read(path) {
+                raw.warn(
+                    "config file",
+                    origin(),
+                    "holds a secret and others may read it: chmod 600",
+                );
+            }
+            raw
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
+            RawConfig::default()
+        }
+        Err(error) => {
+            let mut raw = RawConfig::default();
+            raw.problem("config file", origin(), format!("cannot be read: {error}"));
+            raw
+        }
+    }
+}
+
+#[cfg(unix)]
+fn others_may_read(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn others_may_read(_: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,224 @@
+//! Settings as text, each with where it came from. Flags, environment and file are
+//! three of these; merged, the stronger one wins value by value.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use super::key::{INERT, Key, Unit};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Flag(String),
+    Env(String),
+    File(PathBuf),
+    /// Found on this machine, such as the version of an installed program.
+    Detected(&'static str),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "flag {flag}"),
+            Self::Env(name) => write!(f, "env {name}"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Detected(what) => f.write_str(what),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value that is not checked yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Found {
+    pub text: String,
+    pub origin: Origin,
+}
+
+/// The text may be a secret.
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Found").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// Something about the settings that the user should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The setting, or what else it is about.
+    pub subject: String,
+    pub origin: Origin,
+    /// Goes on after the subject: "is no whole number".
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            Origin::Default => write!(f, "`{}` {}", self.subject, self.text),
+            origin => write!(f, "`{}` {} (from {origin})", self.subject, self.text),
+        }
+    }
+}
+
+/// The environment, taken once.
+pub type Env = BTreeMap<String, String>;
+
+/// What was given, by setting. Nothing is there by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawConfig {
+    values: BTreeMap<Key, Found>,
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<Problem>,
+}
+
+impl RawConfig {
+    pub fn set(&mut self, key: Key, text: impl Into<String>, origin: Origin) {
+        self.values.insert(key, Found { text: text.into(), origin });
+    }
+
+    #[must_use]
+    pub fn get(&self, key: Key) -> Option<&Found> {
+        self.values.get(&key)
+    }
+
+    /// `self` where it says something, `weaker` elsewhere.
+    #[must_use]
+    pub fn or(mut self, weaker: Self) -> Self {
+        for (key, found) in weaker.values {
+            self.values.entry(key).or_insert(found);
+        }
+        self.problems.extend(weaker.problems);
+        self.warnings.extend(weaker.warnings);
+        self
+    }
+
+    /// `--set clocks.turn=1h`.
+    pub fn set_pair(&mut self, pair: &str) {
+        let origin = Origin::Flag("--set".to_owned());
+        let Some((name, value)) = pair.split_once('=') else {
+            self.problem(pair, origin, "has no `=`");
+            return;
+        };
+        match Key::by_name(name.trim()) {
+            Some(key) => self.set(key, value.trim(), origin),
+            None => self.problem(name.trim(), origin, unknown(name.trim())),
+        }
+    }
+
+    /// Reads the variables of the table. An empty variable is one that is not set.
+    #[must_use]
+    pub fn from_env(env: &Env) -> Self {
+        let mut raw = Self::default();
+        let given = |name: &str| env.get(name).map(|v| v.trim()).filter(|v| !v.is_empty());
+        for &key in Key::ALL {
+            let own = key.env_name();
+            let names =
+                std::iter::once((own.as_str(), Unit::Same)).chain(key.row().env.iter().copied());
+            for (name, unit) in names {
+                if let Some(value) = given(name) {
+                    let bare = value.bytes().all(|b| b.is_ascii_digit());
+                    let unit = if unit == Unit::Millis && bare { "ms" } else { "" };
+                    raw.set(key, format!("{value}{unit}"), Origin::Env(name.to_owned()));
+                    break;
+                }
+            }
+        }
+        for (name, reason) in INERT {
+            if given(name).is_some() {
+                let origin = Origin::Env((*name).to_owned());
+                raw.warn(name, origin, format!("has no effect: {reason}"));
+            }
+        }
+        for name in env.keys().filter(|name| name.starts_with("IBEAM_")) {
+            let known = Key::ALL.iter().any(|key| key.env_name() == *name);
+            if !known && !OTHER_ENV.contains(&name.as_str()) {
+                let dotted = name.trim_start_matches("IBEAM_").to_ascii_lowercase();
+                let hint = Key::close_to(&dotted).or_else(|| {
+                    let (section, rest) = dotted.split_once('_')?;
+                    Key::close_to(&format!("{section}.{rest}"))
+                });
+                let text = match hint {
+                    Some(key) => format!("is no setting; `{}` is", key.env_name()),
+                    None => "is no setting".to_owned(),
+                };
+                raw.warn(name, Origin::Env(name.clone()), text);
+            }
+        }
+        raw
+    }
+
+    /// Reads a TOML file's text. `path` is only for messages.
+    #[must_use]
+    pub fn from_toml(text: &str, path: &Path) -> Self {
+        let mut raw = Self::default();
+        let origin = Origin::File(path.to_path_buf());
+        match text.parse::<toml::Table>() {
+            Ok(table) => raw.add_table("", &table, &origin),
+            Err(error) => {
+                // Without the quoted line: it may hold a token.
+                let line = error.span().map_or(0, |span| {
+                    text.get(..span.start).map_or(0, |before| before.matches('\n').count()) + 1
+                });
+                raw.problem("config file", origin, format!("line {line}: {}", error.message()));
+            }
+        }
+        raw
+    }
+
+    fn add_table(&mut self, prefix: &str, table: &toml::Table, origin: &Origin) {
+        for (name, value) in table {
+            let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            if let toml::Value::Table(inner) = value {
+                self.add_table(&name, inner, origin);
+                continue;
+            }
+            let Some(key) = Key::by_name(&name) else {
+                self.problem(&name, origin.clone(), unknown(&name));
+                continue;
+            };
+            match toml_text(value) {
+                Some(text) => self.set(key, text, origin.clone()),
+                None => self.problem(&name, origin.clone(), "must be text, a number or a list"),
+            }
+        }
+    }
+
+    pub fn problem(&mut self, subject: &str, origin: Origin, text: impl Into<String>) {
+        let subject = subject.to_owned();
+        self.problems.push(Problem { subject, origin, text: text.into() });
+    }
+
+    pub fn warn(&mut self, subject: &str, origin: Origin, text: impl Into<String>) {
+        let subject = subject.to_owned();
+        self.warnings.push(Problem { subject, origin, text: text.into() });
+    }
+}
+
+/// Variables of ours that are no settings.
+const OTHER_ENV: [&str; 1] = ["IBEAM_CONFIG"];
+
+fn unknown(name: &str) -> String {
+    match Key::close_to(name) {
+        Some(key) => format!("is no setting; did you mean `{}`?", key.row().name),
+        None => "is no setting; `ibeam config show` lists them all".to_owned(),
+    }
+}
+
+fn toml_text(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(on) => Some(on.to_string()),
+        toml::Value::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(toml_text).collect();
+            Some(items?.join(","))
+        }
+        toml::Value::Datetime(_) | toml::Value::Table(_) => None,
+    }
+}

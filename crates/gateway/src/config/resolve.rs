@@ -1,0 +1,346 @@
+//! From text to typed values. Every problem is collected, none stops the rest, so
+//! that a user fixes a file once.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use http::uri::{Authority, Scheme};
+use ibeam_core::{models::Unknown, retry::Backoff};
+use secrecy::SecretString;
+use tracing_subscriber::filter::Targets;
+
+use super::{
+    Allow, Backend, Clocks, Config, Limits, Log, Models, Transport,
+    key::Key,
+    parse,
+    raw::{Found, Origin, Problem, RawConfig},
+};
+use crate::{
+    driver::{DEFAULT_CLIENT_VERSION, installed_cli_version},
+    net::connect::Host,
+};
+
+/// One value as `config show` prints it. Secrets are masked already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub name: &'static str,
+    pub value: String,
+    pub origin: String,
+}
+
+/// Everything that came out: a usable configuration if `problems` is empty.
+#[derive(Debug)]
+pub struct Resolution {
+    pub config: Config,
+    pub shown: Vec<Shown>,
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<Problem>,
+}
+
+/// Checks and converts. `home` is where an installed CLI is looked for.
+#[must_use]
+pub fn resolve(raw: &RawConfig, home: Option<&Path>) -> Resolution {
+    let mut resolver = Resolver { raw, problems: raw.problems.clone(), shown: Vec::new() };
+    let config = resolver.config(home);
+    Resolution {
+        config,
+        shown: resolver.shown,
+        problems: resolver.problems,
+        warnings: raw.warnings.clone(),
+    }
+}
+
+struct Resolver<'a> {
+    raw: &'a RawConfig,
+    problems: Vec<Problem>,
+    shown: Vec<Shown>,
+}
+
+impl Resolver<'_> {
+    fn config(&mut self, home: Option<&Path>) -> Config {
+        Config {
+            listen: self.listen(),
+            api_key: self.secret(Key::ApiKey),
+            hosts: self.list(Key::Hosts),
+            cors_origins: self.origins(),
+            access_token: self.secret(Key::AccessToken),
+            api: self.api(),
+            client_version: self.client_version(home),
+            privacy: self.switch(Key::PrivacyMode),
+            transport: self.transport(),
+            ca_file: self.path(Key::CaFile),
+            log: self.log(),
+            models: Models {
+                cache_ttl: self.duration(Key::ModelsCacheTtl),
+                unknown: if self.switch(Key::ModelsPassthrough) {
+                    Unknown::PassThrough
+                } else {
+                    Unknown::Refuse
+                },
+            },
+            allow: Allow {
+                web_search: self.switch(Key::AllowWebSearch),
+                web_fetch: self.switch(Key::AllowWebFetch),
+            },
+            retry: self.retry(),
+            clocks: self.clocks(),
+            limits: self.limits(),
+            backend: Backend::Cursor,
+        }
+    }
+
+    // === one value ===
+
+    fn found(&self, key: Key) -> Found {
+        self.raw.get(key).cloned().unwrap_or_else(|| Found {
+            text: key.row().default.to_owned(),
+            origin: Origin::Default,
+        })
+    }
+
+    fn show(&mut self, key: Key, value: impl Into<String>, origin: &Origin) {
+        let row = key.row();
+        let value = value.into();
+        let value = if row.secret && !value.is_empty() { "(set)".to_owned() } else { value };
+        self.shown.push(Shown { name: row.name, value, origin: origin.to_string() });
+    }
+
+    fn problem(&mut self, key: Key, origin: &Origin, text: impl Into<String>) {
+        let subject = key.row().name.to_owned();
+        self.problems.push(Problem { subject, origin: origin.clone(), text: text.into() });
+    }
+
+    /// Reads one value; a bad one is reported and the default stands in for it.
+    fn value<T>(&mut self, key: Key, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let found = self.found(key);
+        self.show(key, found.text.as_str(), &found.origin);
+        match read(&found.text) {
+            Ok(value) => Some(value),
+            Err(text) => {
+                self.problem(key, &found.origin, text);
+                read(key.row().default).ok()
+            }
+        }
+    }
+
+    fn duration(&mut self, key: Key) -> Duration {
+        self.value(key, parse::duration).unwrap_or_default()
+    }
+
+    fn switch(&mut self, key: Key) -> bool {
+        self.value(key, parse::switch).unwrap_or_default()
+    }
+
+    fn count(&mut self, key: Key) -> usize {
+        self.value(key, parse::at_least_one).unwrap_or(1)
+    }
+
+    fn size(&mut self, key: Key) -> usize {
+        self.value(key, parse::size).unwrap_or_default()
+    }
+
+    fn list(&mut self, key: Key) -> Vec<String> {
+        self.value(key, |text| Ok(parse::list(text))).unwrap_or_default()
+    }
+
+    fn path(&mut self, key: Key) -> Option<PathBuf> {
+        self.value(key, |text| match text {
+            "" => Ok(None),
+            path if Path::new(path).is_file() => Ok(Some(PathBuf::from(path))),
+            path => Err(format!("names no file: `{path}`")),
+        })
+        .flatten()
+    }
+
+    fn secret(&mut self, key: Key) -> Option<SecretString> {
+        let found = self.found(key);
+        self.show(key, found.text.as_str(), &found.origin);
+        let text = found.text.trim();
+        // Copied from a header, as it happens.
+        let text = text.strip_prefix("Bearer ").unwrap_or(text).trim();
+        if text.is_empty() {
+            return None;
+        }
+        if !text.bytes().all(|b| b.is_ascii_graphic()) {
+            self.problem(key, &found.origin, "has a space or another character no token has");
+            return None;
+        }
+        Some(SecretString::from(text))
+    }
+
+    // === values with rules of their own ===
+
+    fn listen(&mut self) -> SocketAddr {
+        let listen = self.found(Key::Listen);
+        if listen.text.is_empty() {
+            let host = self.value(Key::Host, address).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let port = self.value(Key::Port, port).unwrap_or(super::DEFAULT_PORT);
+            self.show(Key::Listen, "", &listen.origin);
+            return SocketAddr::new(host, port);
+        }
+        self.value(Key::Listen, |text| {
+            // `:8080` and `8080` are short for this machine.
+            if text.strip_prefix(':').unwrap_or(text).bytes().all(|b| b.is_ascii_digit()) {
+                return port(text.trim_start_matches(':'))
+                    .map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+            }
+            let (host, port_text) =
+                text.rsplit_once(':').ok_or("is no `address:port`".to_owned())?;
+            Ok(SocketAddr::new(
+                address(host.trim_start_matches('[').trim_end_matches(']'))?,
+                port(port_text)?,
+            ))
+        })
+        .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, super::DEFAULT_PORT)))
+    }
+
+    fn api(&mut self) -> Host {
+        let read = |text: &str| {
+            let host = Host::parse(text.trim_end_matches('/')).map_err(|_| {
+                "is no origin such as `https://host` or `http://127.0.0.1:1234`".to_owned()
+            })?;
+            if host.is_tls() || host.is_loopback() {
+                Ok(host)
+            } else {
+                Err("is plain http to another machine, which would show your token to the network"
+                    .to_owned())
+            }
+        };
+        self.value(Key::ApiUrl, read).unwrap_or_else(|| Host {
+            scheme: Scheme::HTTPS,
+            authority: Authority::from_static("api2.cursor.sh"),
+        })
+    }
+
+    fn client_version(&mut self, home: Option<&Path>) -> String {
+        let mut found = self.found(Key::ClientVersion);
+        if found.text.is_empty() {
+            found = match home.and_then(installed_cli_version) {
+                Some(text) => Found { text, origin: Origin::Detected("installed CLI") },
+                None => Found { text: DEFAULT_CLIENT_VERSION.to_owned(), origin: Origin::Default },
+            };
+        }
+        let text = found.text.trim();
+        // People leave the prefix out.
+        let digit = text.starts_with(|c: char| c.is_ascii_digit());
+        let text = if digit { format!("cli-{text}") } else { text.to_owned() };
+        self.show(Key::ClientVersion, text.as_str(), &found.origin);
+        if !text.bytes().all(|b| b.is_ascii_graphic()) {
+            self.problem(Key::ClientVersion, &found.origin, "cannot be sent in a header");
+            return DEFAULT_CLIENT_VERSION.to_owned();
+        }
+        text
+    }
+
+    fn transport(&mut self) -> Transport {
+        self.value(Key::Transport, |text| match text {
+            "auto" => Ok(Transport::Auto),
+            "h2" | "http2" => Ok(Transport::H2),
+            "h1" | "http1" => Ok(Transport::H1),
+            _ => Err("is none of `auto`, `h2`, `h1`".to_owned()),
+        })
+        .unwrap_or_default()
+    }
+
+    fn origins(&mut self) -> Vec<String> {
+        self.value(Key::CorsOrigins, |text| {
+            let origins = parse::list(text);
+            match origins.iter().find(|origin| !is_origin(origin)) {
+                Some(bad) => Err(format!("has `{bad}`, which is no origin such as `https://host`")),
+                None => Ok(origins),
+            }
+        })
+        .unwrap_or_default()
+    }
+
+    fn log(&mut self) -> Log {
+        let level = self.value(Key::LogLevel, |text| {
+            let text = text.to_ascii_lowercase();
+            match text.parse::<Targets>() {
+                Ok(_) => Ok(text),
+                Err(_) => Err("is no level such as `info` or `debug`".to_owned()),
+            }
+        });
+        let json = self.switch(Key::LogJson);
+        let debug = self.switch(Key::LogDebug);
+        let timing = self.switch(Key::LogTiming);
+        let named = self.raw.get(Key::LogLevel).is_some();
+        let filter = match level {
+            Some(level) if named || !debug => level,
+            _ => "debug".to_owned(),
+        };
+        Log { filter, json, timing }
+    }
+
+    fn retry(&mut self) -> Backoff {
+        let enabled = self.switch(Key::RetryEnabled);
+        let retries = self.value(Key::RetryMax, parse::count).unwrap_or_default();
+        let base = self.duration(Key::RetryBaseDelay);
+        let cap = self.duration(Key::RetryMaxDelay);
+        // More than this only makes an outage worse.
+        let retries = u32::try_from(retries.min(10)).unwrap_or_default();
+        Backoff { base, cap, retries: if enabled { retries } else { 0 } }
+    }
+
+    fn clocks(&mut self) -> Clocks {
+        Clocks {
+            connect: self.duration(Key::ClockConnect),
+            no_frame: self.duration(Key::ClockNoFrame),
+            heartbeats_only: self.duration(Key::ClockHeartbeatsOnly),
+            turn: self.duration(Key::ClockTurn),
+            heartbeat: self.positive(Key::ClockHeartbeat),
+            cancel_grace: self.duration(Key::ClockCancelGrace),
+            client_stall: self.duration(Key::ClockClientStall),
+            end_wait: self.duration(Key::ClockEndWait),
+            header_grace: self.duration(Key::ClockHeaderGrace),
+            keep_alive: self.positive(Key::ClockKeepAlive),
+            queue: self.duration(Key::ClockQueue),
+            drain: self.duration(Key::ClockDrain),
+        }
+    }
+
+    /// For intervals: zero would be a busy loop.
+    fn positive(&mut self, key: Key) -> Duration {
+        self.value(key, |text| match parse::duration(text)? {
+            Duration::ZERO => Err("must be more than zero".to_owned()),
+            interval => Ok(interval),
+        })
+        .unwrap_or(Duration::from_secs(5))
+    }
+
+    fn limits(&mut self) -> Limits {
+        Limits {
+            body: self.size(Key::LimitBody),
+            turns: self.count(Key::LimitTurns),
+            queue: self.value(Key::LimitQueue, parse::count).unwrap_or_default(),
+            connections: self.count(Key::LimitConnections),
+            upstream_connections: self.count(Key::LimitUpstream),
+            upstream_streams: self.count(Key::LimitStreams),
+            blobs: self.count(Key::LimitBlobs),
+            blob_size: self.size(Key::LimitBlobSize),
+            blob_bytes: self.size(Key::LimitBlobBytes),
+        }
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    if text.eq_ignore_ascii_case("localhost") {
+        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    text.trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse()
+        .map_err(|_| "is no IP address such as `127.0.0.1`".to_owned())
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "is no port between 0 and 65535".to_owned())
+}
+
+/// As a browser writes it: scheme and host, nothing after.
+fn is_origin(text: &str) -> bool {
+    text == "*" || Host::parse(text).is_ok()
+}

@@ -1,0 +1,45 @@
+//! The one place that draws random numbers.
+
+use ibeam_core::model::ids;
+
+/// Random bytes from the operating system.
+#[must_use]
+pub fn bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    if getrandom::fill(&mut bytes).is_err() {
+        // Ids made without randomness could be guessed. There is no going on.
+        std::process::abort();
+    }
+    bytes
+}
+
+/// A fresh UUID.
+#[must_use]
+pub fn uuid() -> String {
+    ids::uuid_from_random(bytes())
+}
+
+/// `chatcmpl-` and the like, with 96 random bits.
+#[must_use]
+pub fn id(prefix: &str) -> String {
+    format!("{prefix}{}", ids::hex(&bytes::<12>()))
+}
+
+/// A number in `0..1`, to spread waits.
+#[must_use]
+pub fn unit() -> f64 {
+    f64::from(u32::from_ne_bytes(bytes())) / (f64::from(u32::MAX) + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_differ_and_have_their_shape() {
+        assert_ne!(bytes::<16>(), bytes::<16>());
+        assert_eq!(uuid().len(), 36);
+        assert_eq!(id("x-").len(), 26);
+        assert!((0.0..1.0).contains(&unit()));
+    }
+}
