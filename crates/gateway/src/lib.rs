@@ -1,1 +1,14 @@
-
+pub mod api;
+pub mod app;
+pub mod catalog;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod driver;
+pub mod net;
+pub mod random;
+pub mod server;
+pub mod session;
+pub mod shutdown;
+pub mod tasks;
+pub mod telemetry;

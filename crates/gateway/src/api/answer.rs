@@ -1,0 +1,92 @@
+//! A turn on its way to one client, from the moment it is asked for: starting it is
+//! part of it, so that the response need not wait for the start.
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use ibeam_core::{error::TurnError, model::TurnEvent, wire::chat};
+
+use super::EventSource;
+
+type Start<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>;
+
+/// Gives the events of a turn, always with exactly one terminal event: a turn that
+/// could not start fails, one that stops without an ending is cut off.
+pub(super) struct Answer<T> {
+    stage: Stage<T>,
+    /// Events that were looked at before anyone took them.
+    head: VecDeque<TurnEvent>,
+}
+
+enum Stage<T> {
+    Starting(Start<T>),
+    Running(T),
+    Over,
+}
+
+impl<T: EventSource> Answer<T> {
+    pub(super) fn new(start: Start<T>) -> Self {
+        Self { stage: Stage::Starting(start), head: VecDeque::new() }
+    }
+
+    /// Waits for the first event that a client would see. Gives the error when that
+    /// is a failure: then no byte has gone out yet.
+    pub(super) async fn first(&mut self) -> Result<(), TurnError> {
+        poll_fn(|cx| {
+            loop {
+                match ready!(self.poll_source(cx)) {
+                    Some(TurnEvent::Failed(error)) => return Poll::Ready(Err(error)),
+                    Some(event @ (TurnEvent::Started | TurnEvent::Usage(_))) => {
+                        self.head.push_back(event);
+                    }
+                    Some(event) => {
+                        self.head.push_back(event);
+                        return Poll::Ready(Ok(()));
+                    }
+                    None => return Poll::Ready(Ok(())),
+                }
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn next(&mut self) -> Option<TurnEvent> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
+        match self.head.pop_front() {
+            Some(event) => Poll::Ready(Some(event)),
+            None => self.poll_source(cx),
+        }
+    }
+
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
+        loop {
+            let event = match &mut self.stage {
+                Stage::Starting(start) => match ready!(start.as_mut().poll(cx)) {
+                    Ok(turn) => {
+                        self.stage = Stage::Running(turn);
+                        continue;
+                    }
+                    Err(error) => TurnEvent::Failed(error),
+                },
+                Stage::Running(turn) => {
+                    let event = ready!(turn.poll_next(cx));
+                    event.unwrap_or_else(|| TurnEvent::Failed(chat::cut_off()))
+                }
+                Stage::Over => return Poll::Ready(None),
+            };
+            if event.is_terminal() {
+                // Nothing follows; the turn is let go at once, not when the client
+                // has read the last byte.
+                self.stage = Stage::Over;
+            }
+            return Poll::Ready(Some(event));
+        }
+    }
+}

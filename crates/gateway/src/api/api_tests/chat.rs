@@ -1,0 +1,201 @@
+use std::convert::Infallible;
+
+use bytes::Bytes;
+
+use super::*;
+
+#[tokio::test]
+async fn a_whole_answer() {
+    let fake = Fake { steps: hello(), ..Fake::default() };
+    insta::assert_snapshot!(shown(call(fake, post(chat_body(false))).await).await);
+}
+
+#[tokio::test]
+async fn a_whole_answer_of_tool_calls() {
+    let fake = Fake { steps: one_call(), ..Fake::default() };
+    insta::assert_snapshot!(shown(call(fake, post(chat_body(false))).await).await);
+}
+
+#[tokio::test]
+async fn the_path_works_without_v1() {
+    for path in ["/chat/completions", "/v1/chat/completions"] {
+        let mut request = post(chat_body(false));
+        *request.uri_mut() = path.parse().unwrap();
+        is(&call(Fake { steps: hello(), ..Fake::default() }, request).await, 200);
+    }
+}
+
+/// Seed 002's error table: every row, through the whole path.
+#[tokio::test]
+async fn seed_002_errors() {
+    let refuse =
+        |code, message| Fake { refuse: Some(TurnError::new(code, message)), ..Fake::default() };
+    let rows = [
+        (refuse(ErrorCode::ModelNotFound, "there is no model `auto`"), chat_body(false)),
+        (Fake::default(), "{\"model\": \"auto\",".to_owned()),
+        (Fake::default(), r#"{"model":"auto","messages":[]}"#.to_owned()),
+        (refuse(ErrorCode::NotAuthenticated, "not signed in; run `ibeam login`"), chat_body(false)),
+        (refuse(ErrorCode::RateLimited, "the rate limit was hit"), chat_body(false)),
+        (refuse(ErrorCode::Internal, "something went wrong inside the gateway"), chat_body(false)),
+    ];
+    let mut table = String::new();
+    for (fake, body) in rows {
+        table.push_str(&shown(call(fake, post(body)).await).await);
+        table.push_str("\n\n");
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// The same failure has the same status whether a stream was asked for or not, and
+/// whether it comes at the start or as the first event.
+#[tokio::test]
+async fn failures_before_the_first_byte_have_their_status() {
+    for stream in [false, true] {
+        for code in ErrorCode::ALL {
+            let status = code.row().status;
+            let refuse = Some(TurnError::new(code, "no"));
+            let at_start = Fake { refuse, ..Fake::default() };
+            let steps = vec![Step::Event(TurnEvent::Started), failed(code, "no")];
+            let at_first = Fake { steps, ..Fake::default() };
+            for fake in [at_start, at_first] {
+                let response = call(fake, post(chat_body(stream))).await;
+                is(&response, status);
+                assert_eq!(code_of(&whole(response).await), code.row().code);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn turns_that_stop_without_an_ending_are_errors() {
+    for stream in [false, true] {
+        let fake = Fake { steps: vec![Step::Event(TurnEvent::Started)], ..Fake::default() };
+        let response = call(fake, post(chat_body(stream))).await;
+        is(&response, 502);
+        assert_eq!(code_of(&whole(response).await), "upstream_closed");
+    }
+}
+
+#[tokio::test]
+async fn what_was_ignored_is_in_a_header() {
+    for stream in [false, true] {
+        let body = format!(
+            r#"{{"model":"auto","stream":{stream},"temperature":0,"seed":1,"messages":[{{"role":"user","content":"Hi"}}]}}"#
+        );
+        let response = call(Fake { steps: hello(), ..Fake::default() }, post(body)).await;
+        assert_eq!(response.headers()["x-ibeam-ignored"], "temperature,seed");
+    }
+    let plain = call(Fake { steps: hello(), ..Fake::default() }, post(chat_body(true))).await;
+    assert!(!plain.headers().contains_key("x-ibeam-ignored"));
+}
+
+#[tokio::test]
+async fn headers_reach_the_turn() {
+    let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
+    let mut request = post(chat_body(false));
+    for (name, value) in [
+        ("x-request-id", "mine-1"),
+        ("idempotency-key", "key-1"),
+        ("x-stainless-retry-count", "2"),
+        ("x-session-affinity", "window-1"),
+    ] {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let response = router.oneshot(request).await.unwrap();
+    assert_eq!(response.headers()["x-request-id"], "mine-1");
+    let seen = fake.seen.lock();
+    let (turn, meta) = &seen[0];
+    assert_eq!(turn.hints.session.as_deref(), Some("window-1"));
+    let expect = RequestMeta {
+        request_id: "mine-1".to_owned(),
+        idempotency_key: Some("key-1".to_owned()),
+        retry_count: 2,
+    };
+    assert_eq!(*meta, expect);
+}
+
+#[tokio::test]
+async fn large_bodies_are_refused() {
+    let settings = || Settings { body_limit: 200, ..Settings::default() };
+    let large = chat_body(false).replace("Hi", &"x".repeat(300));
+    // With a length, and without one.
+    let chunked = Body::new(Chunks(large.clone().into_bytes()));
+    for body in [Body::from(large.clone()), chunked] {
+        let fake = Fake { settings: settings(), steps: hello(), ..Fake::default() };
+        let response = call(fake, post(body)).await;
+        is(&response, 413);
+        assert_eq!(code_of(&whole(response).await), "request_too_large");
+    }
+    let chunked = Body::new(Chunks(chat_body(false).into_bytes()));
+    let fake = Fake { settings: settings(), steps: hello(), ..Fake::default() };
+    is(&call(fake, post(chunked)).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_body_is_not_read_to_its_end() {
+    let settings = Settings { body_limit: 200, ..Settings::default() };
+    let endless = post(Body::new(Endless));
+    is(&call(Fake { settings, ..Fake::default() }, endless).await, 413);
+}
+
+#[tokio::test]
+async fn compressed_bodies_are_refused() {
+    let mut request = post(chat_body(false));
+    request.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    let response = call(Fake::default(), request).await;
+    is(&response, 400);
+    assert!(whole(response).await.contains("content-encoding"));
+}
+
+#[tokio::test]
+async fn a_bug_is_a_500_for_one_client() {
+    let response = call(Fake { panics: true, ..Fake::default() }, post(chat_body(false))).await;
+    is(&response, 500);
+    let body = whole(response).await;
+    assert_eq!(code_of(&body), "server_error");
+    assert!(!body.contains("a bug"), "{body}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_drops_the_turn() {
+    let mut steps = hello();
+    steps.insert(3, Step::Hang);
+    let (router, fake) = app(Fake { steps, ..Fake::default() });
+    let waiting = router.oneshot(post(chat_body(false)));
+    assert!(tokio::time::timeout(Duration::from_secs(60), waiting).await.is_err());
+    assert_eq!(fake.seen.lock().len(), 1);
+    assert_eq!(fake.alive.load(Ordering::SeqCst), 0);
+}
+
+/// Bytes in small pieces, with no length announced.
+struct Chunks(Vec<u8>);
+
+impl http_body::Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let end = self.0.len().min(7);
+        let rest = self.0.split_off(end);
+        let piece = std::mem::replace(&mut self.0, rest);
+        let piece = Some(piece).filter(|piece| !piece.is_empty());
+        Poll::Ready(piece.map(|piece| Ok(http_body::Frame::data(piece.into()))))
+    }
+}
+
+struct Endless;
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(http_body::Frame::data(Bytes::from_static(&[b' '; 65_536])))))
+    }
+}

@@ -1,0 +1,235 @@
+//! The whole router over a scripted service, without a socket.
+
+mod chat;
+mod routes;
+mod stream;
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{Router, body::Body};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::{FinishReason, TurnEvent, TurnRequest, Usage, UsageSource, ids::CallId},
+    models::{ModelInfo, ModelList},
+};
+use parking_lot::Mutex;
+use tokio::time::Sleep;
+use tower::ServiceExt as _;
+
+use super::{EventSource, Health, Models, RequestMeta, Service, Sessions, Settings, router};
+
+/// One step of a scripted turn.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Event(TurnEvent),
+    Wait(Duration),
+    /// Never goes on.
+    Hang,
+}
+
+/// A turn that plays steps and counts itself while it lives.
+pub(super) struct Turn {
+    steps: std::vec::IntoIter<Step>,
+    sleep: Option<Pin<Box<Sleep>>>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl EventSource for Turn {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
+        loop {
+            if let Some(sleep) = &mut self.sleep {
+                std::task::ready!(sleep.as_mut().poll(cx));
+                self.sleep = None;
+            }
+            match self.steps.next() {
+                Some(Step::Event(event)) => return Poll::Ready(Some(event)),
+                Some(Step::Wait(time)) => self.sleep = Some(Box::pin(tokio::time::sleep(time))),
+                Some(Step::Hang) => {
+                    self.sleep = Some(Box::pin(tokio::time::sleep(Duration::from_secs(1 << 30))));
+                }
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Fake {
+    pub(super) settings: Settings,
+    pub(super) steps: Vec<Step>,
+    pub(super) start_after: Duration,
+    pub(super) refuse: Option<TurnError>,
+    pub(super) no_models: Option<TurnError>,
+    pub(super) panics: bool,
+    pub(super) authenticated: bool,
+    pub(super) alive: Arc<AtomicUsize>,
+    pub(super) seen: Mutex<Vec<(TurnRequest, RequestMeta)>>,
+}
+
+impl Service for Fake {
+    type Turn = Turn;
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    async fn start_turn(&self, request: TurnRequest, meta: RequestMeta) -> Result<Turn, TurnError> {
+        assert!(!self.panics, "a bug");
+        tokio::time::sleep(self.start_after).await;
+        self.seen.lock().push((request, meta));
+        if let Some(error) = &self.refuse {
+            return Err(error.clone());
+        }
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        let steps = self.steps.clone().into_iter();
+        Ok(Turn { steps, sleep: None, alive: Arc::clone(&self.alive) })
+    }
+
+    async fn models(&self) -> Result<Models, TurnError> {
+        if let Some(error) = &self.no_models {
+            return Err(error.clone());
+        }
+        let claude = ModelInfo {
+            id: "claude-4.6-sonnet".to_owned(),
+            name: "Claude 4.6 Sonnet".to_owned(),
+            aliases: vec!["sonnet-4.6".to_owned()],
+            thinking: true,
+            images: true,
+            context_window: 200_000,
+            output_limit: 64_000,
+            ..ModelInfo::default()
+        };
+        let auto = ModelInfo { name: "Auto".to_owned(), ..ModelInfo::from_id("default") };
+        let secret = ModelInfo { hidden: true, ..ModelInfo::from_id("composer-1") };
+        let list = Arc::new(ModelList::new(vec![auto, claude, secret]));
+        Ok(Models { list, created: 1_710_877_200 })
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            authenticated: self.authenticated,
+            backend: "agent".to_owned(),
+            sessions: Sessions { active: 2, parked: 1 },
+            uptime_seconds: 42,
+            ..Health::default()
+        }
+    }
+
+    fn unix_now(&self) -> u64 {
+        1_710_877_200
+    }
+
+    fn random(&self) -> [u8; 16] {
+        [0xab; 16]
+    }
+}
+
+pub(super) fn text(text: &str) -> Step {
+    Step::Event(TurnEvent::Text(text.to_owned()))
+}
+
+pub(super) fn failed(code: ErrorCode, message: &'static str) -> Step {
+    Step::Event(TurnEvent::Failed(TurnError::new(code, message)))
+}
+
+pub(super) fn finished(reason: FinishReason) -> Step {
+    Step::Event(TurnEvent::Finished(reason))
+}
+
+pub(super) fn hello() -> Vec<Step> {
+    let usage = Usage { input: 10, output: 2, source: UsageSource::Backend, ..Usage::default() };
+    vec![
+        Step::Event(TurnEvent::Started),
+        Step::Event(TurnEvent::Reasoning("Hm.".to_owned())),
+        text("Hel"),
+        text("lo"),
+        Step::Event(TurnEvent::Usage(usage)),
+        finished(FinishReason::Stop),
+    ]
+}
+
+pub(super) fn one_call() -> Vec<Step> {
+    let id = CallId::sanitised("sess_1__call_0");
+    vec![
+        Step::Event(TurnEvent::Started),
+        Step::Event(TurnEvent::ToolCallBegin { id: id.clone(), name: "bash".to_owned() }),
+        Step::Event(TurnEvent::ToolCallArgs { id: id.clone(), delta: "{}".to_owned() }),
+        Step::Event(TurnEvent::ToolCallEnd { id }),
+        finished(FinishReason::ToolCalls),
+    ]
+}
+
+pub(super) fn chat_body(stream: bool) -> String {
+    format!(r#"{{"model":"auto","stream":{stream},"messages":[{{"role":"user","content":"Hi"}}]}}"#)
+}
+
+pub(super) fn post(body: impl Into<Body>) -> Request<Body> {
+    Request::post("/v1/chat/completions")
+        .header("host", "127.0.0.1:18741")
+        .header("content-type", "application/json")
+        .body(body.into())
+        .unwrap()
+}
+
+pub(super) fn get(path: &str) -> Request<Body> {
+    request("GET", path)
+}
+
+pub(super) fn request(method: &str, path: &str) -> Request<Body> {
+    let request = Request::builder().method(method).uri(path).header("host", "localhost:18741");
+    request.body(Body::empty()).unwrap()
+}
+
+pub(super) fn app(fake: Fake) -> (Router, Arc<Fake>) {
+    let fake = Arc::new(fake);
+    (router(Arc::clone(&fake)), fake)
+}
+
+pub(super) async fn call(fake: Fake, request: Request<Body>) -> Response<Body> {
+    app(fake).0.oneshot(request).await.unwrap()
+}
+
+pub(super) async fn whole(response: Response<Body>) -> String {
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Status, the headers that matter, body: what a snapshot should hold.
+pub(super) async fn shown(response: Response<Body>) -> String {
+    use std::fmt::Write as _;
+    let mut out = format!("{}\n", response.status());
+    for name in ["content-type", "allow", "retry-after", "x-should-retry", "x-ibeam-ignored"] {
+        if let Some(value) = response.headers().get(name) {
+            writeln!(out, "{name}: {}", value.to_str().unwrap()).unwrap();
+        }
+    }
+    assert!(response.headers().contains_key("x-request-id"));
+    out.push('\n');
+    out.push_str(&whole(response).await);
+    out
+}
+
+pub(super) fn code_of(body: &str) -> String {
+    let body: serde_json::Value = serde_json::from_str(body).expect(body);
+    body["error"]["code"].as_str().unwrap().to_owned()
+}
+
+pub(super) fn is(response: &Response<Body>, status: u16) {
+    assert_eq!(response.status(), StatusCode::from_u16(status).unwrap());
+}

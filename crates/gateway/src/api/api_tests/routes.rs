@@ -1,0 +1,97 @@
+use super::*;
+
+#[tokio::test]
+async fn health() {
+    let fake = Fake { authenticated: true, ..Fake::default() };
+    let report = whole(call(fake, get("/health")).await).await;
+    let report = report.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    insta::assert_snapshot!(report);
+    let report = whole(call(Fake::default(), get("/healthz")).await).await;
+    assert!(report.contains(r#""auth":"not_authenticated""#), "{report}");
+}
+
+#[tokio::test]
+async fn models() {
+    for path in ["/v1/models", "/models"] {
+        insta::assert_snapshot!("models", shown(call(Fake::default(), get(path)).await).await);
+    }
+}
+
+#[tokio::test]
+async fn one_model_by_any_of_its_names() {
+    for (path, id) in [
+        ("/v1/models/claude-4.6-sonnet", "claude-4.6-sonnet"),
+        ("/models/sonnet-4.6", "sonnet-4.6"),
+        ("/v1/models/anthropic/claude-4.6-sonnet", "anthropic/claude-4.6-sonnet"),
+        ("/v1/models/anthropic%2Fclaude-4.6-sonnet", "anthropic/claude-4.6-sonnet"),
+        ("/v1/models/auto", "auto"),
+    ] {
+        let response = call(Fake::default(), get(path)).await;
+        is(&response, 200);
+        let card: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
+        assert_eq!(card["id"], id);
+        assert_eq!(card["object"], "model");
+    }
+    let response = call(Fake::default(), get("/v1/models/no-such-thing")).await;
+    is(&response, 404);
+    let body = whole(response).await;
+    assert_eq!(code_of(&body), "model_not_found");
+    assert!(body.contains("\"status\":404"), "{body}");
+}
+
+#[tokio::test]
+async fn an_id_that_is_no_text_is_a_json_error_too() {
+    let response = call(Fake::default(), get("/v1/models/%ff")).await;
+    is(&response, 400);
+    assert_eq!(code_of(&whole(response).await), "invalid_value");
+}
+
+#[tokio::test]
+async fn no_list_of_models_is_an_error() {
+    for path in ["/v1/models", "/v1/models/auto"] {
+        let no_models = Some(TurnError::new(ErrorCode::NotAuthenticated, "sign in first"));
+        let response = call(Fake { no_models, ..Fake::default() }, get(path)).await;
+        is(&response, 401);
+        assert_eq!(code_of(&whole(response).await), "not_authenticated");
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods() {
+    let mut all = String::new();
+    for (method, path) in [
+        ("GET", "/v1/embeddings"),
+        ("POST", "/v2/chat/completions"),
+        ("GET", "/v1/chat/completions"),
+        ("DELETE", "/v1/models/auto"),
+        ("POST", "/health"),
+        ("OPTIONS", "/v1/chat/completions"),
+        ("OPTIONS", "/v1/models"),
+        ("OPTIONS", "/nowhere"),
+    ] {
+        all.push_str(&format!("{method} {path}\n"));
+        all.push_str(&shown(call(Fake::default(), request(method, path)).await).await);
+        all.push_str("\n\n");
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn head_is_get_without_its_body() {
+    for path in ["/", "/health", "/healthz", "/v1/models", "/v1/models/auto"] {
+        let got = call(Fake::default(), get(path)).await;
+        let head = call(Fake::default(), request("HEAD", path)).await;
+        is(&head, 200);
+        assert_eq!(head.headers()["content-type"], got.headers()["content-type"]);
+        assert_eq!(whole(head).await, "");
+        assert_ne!(whole(got).await, "");
+    }
+    is(&call(Fake::default(), request("HEAD", "/v1/chat/completions")).await, 405);
+}
+
+#[tokio::test]
+async fn the_root_says_what_this_is() {
+    let body = whole(call(Fake::default(), get("/")).await).await;
+    assert!(body.starts_with(r#"{"name":"ibeam","version":"#), "{body}");
+    assert!(body.contains("POST /v1/chat/completions"), "{body}");
+}

@@ -1,0 +1,120 @@
+//! The body of a streamed reply: events in, event-stream bytes out.
+
+use std::{
+    convert::Infallible,
+    future::Future as _,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use ibeam_core::{
+    model::TurnEvent,
+    wire::{KEEP_ALIVE, chat::Encoder},
+};
+use tokio::time::{Instant, Sleep};
+
+use super::{EventSource, answer::Answer, log::RequestLog};
+
+/// Events that are ready together go out together, up to about this many bytes, so
+/// that a burst costs one write and a slow client still exerts back-pressure.
+pub const FRAME_CAP: usize = 16 * 1024;
+
+/// Pulls the turn only when the connection can take more. Dropping it drops the
+/// turn, and that is how the session learns that the client has left.
+pub(super) struct SseBody<T> {
+    answer: Answer<T>,
+    encoder: Encoder,
+    buffer: BytesMut,
+    interval: Duration,
+    silence: Pin<Box<Sleep>>,
+    log: Arc<RequestLog>,
+}
+
+impl<T: EventSource> SseBody<T> {
+    /// `late`: the headers went out before the first event, so a comment follows
+    /// them at once.
+    pub(super) fn new(
+        answer: Answer<T>,
+        encoder: Encoder,
+        interval: Duration,
+        late: bool,
+        log: Arc<RequestLog>,
+    ) -> Self {
+        let wait = if late { Duration::ZERO } else { interval };
+        Self {
+            answer,
+            encoder,
+            buffer: BytesMut::new(),
+            interval,
+            silence: Box::pin(tokio::time::sleep(wait)),
+            log,
+        }
+    }
+
+    /// Encodes what is ready.
+    fn fill(&mut self, cx: &mut Context<'_>) {
+        while !self.encoder.is_ended() && self.buffer.len() < FRAME_CAP {
+            match self.answer.poll_next(cx) {
+                Poll::Ready(Some(event)) => {
+                    match &event {
+                        TurnEvent::Failed(error) => self.log.failed_in_stream(error),
+                        TurnEvent::Finished(_) => self.log.streamed("complete"),
+                        TurnEvent::Started
+                        | TurnEvent::Text(_)
+                        | TurnEvent::Reasoning(_)
+                        | TurnEvent::ToolCallBegin { .. }
+                        | TurnEvent::ToolCallArgs { .. }
+                        | TurnEvent::ToolCallEnd { .. }
+                        | TurnEvent::Usage(_) => {}
+                    }
+                    self.encoder.on_event(&event, &mut self.buffer);
+                }
+                Poll::Ready(None) => self.encoder.on_cut(&mut self.buffer),
+                Poll::Pending => return,
+            }
+        }
+    }
+}
+
+impl<T: EventSource> Body for SseBody<T> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        this.fill(cx);
+        let bytes = if !this.buffer.is_empty() {
+            this.buffer.split().freeze()
+        } else if this.encoder.is_ended() {
+            return Poll::Ready(None);
+        } else if this.silence.as_mut().poll(cx).is_ready() {
+            Bytes::from_static(KEEP_ALIVE)
+        } else {
+            return Poll::Pending;
+        };
+        this.silence.as_mut().reset(Instant::now() + this.interval);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.encoder.is_ended() && self.buffer.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+impl<T> Drop for SseBody<T> {
+    fn drop(&mut self) {
+        // Keeps the first word: only a stream without an ending was left.
+        self.log.streamed("client left");
+    }
+}

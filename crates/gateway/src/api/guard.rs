@@ -1,0 +1,284 @@
+//! What every request passes: its id and log line, the checks that keep web pages
+//! out, CORS for those that are let in, the API key.
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    net::IpAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::ids,
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use tracing::Instrument as _;
+
+use super::{
+    Ctx, Service, Settings,
+    error::{self, Failure},
+    log::RequestLog,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const ASKS_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const ALLOWS_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// What probes and people may read without the key.
+const OPEN_PATHS: [&str; 3] = ["/", "/health", "/healthz"];
+
+/// The settings, made ready for checking.
+pub(super) struct Rules {
+    hosts: Vec<String>,
+    /// A rebound name is a name: a `Host` that is an address cannot be one.
+    any_address: bool,
+    origins: Vec<String>,
+    key: Option<SecretString>,
+}
+
+impl Rules {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let lower = |list: &[String]| {
+            list.iter()
+                .map(|word| word.trim().trim_end_matches(['/', '.']).to_ascii_lowercase())
+                .filter(|word| !word.is_empty())
+                .collect()
+        };
+        Self {
+            hosts: lower(&settings.allowed_hosts),
+            any_address: settings.bind.is_some_and(|address| !address.is_loopback()),
+            origins: lower(&settings.cors_origins),
+            key: settings.api_key.clone(),
+        }
+    }
+
+    fn host(&self, authority: &str) -> bool {
+        let host = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
+        if host == "localhost" || host.ends_with(".localhost") {
+            return true;
+        }
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        match literal.parse::<IpAddr>() {
+            Ok(address) if address.is_loopback() || self.any_address => true,
+            Ok(_) | Err(_) => self.hosts.contains(&host),
+        }
+    }
+
+    fn origin(&self, origin: &str, authority: Option<&str>) -> Origin {
+        let origin = origin.to_ascii_lowercase();
+        if self.origins.iter().any(|allowed| *allowed == "*" || *allowed == origin) {
+            return Origin::Listed;
+        }
+        let own = origin.split_once("://").map(|(_, rest)| rest);
+        match (own, authority) {
+            (Some(own), Some(authority)) if own.eq_ignore_ascii_case(authority) => Origin::Own,
+            _ => Origin::Foreign,
+        }
+    }
+
+    fn key(&self, headers: &HeaderMap) -> Result<(), TurnError> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+            let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+        });
+        let plain = headers.get(API_KEY).and_then(|value| value.to_str().ok());
+        let given = bearer.into_iter().chain(plain);
+        if given.fold(false, |good, given| good | same(given, key.expose_secret())) {
+            return Ok(());
+        }
+        let missing = bearer.is_none() && plain.is_none();
+        Err(TurnError::new(
+            ErrorCode::InvalidApiKey,
+            if missing {
+                "this gateway needs its API key, as `Authorization: Bearer …` or `x-api-key`"
+            } else {
+                "the API key is wrong; use the key that this gateway was configured with"
+            },
+        ))
+    }
+}
+
+/// Where a web page that calls comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// From no page at all.
+    None,
+    /// From this gateway.
+    Own,
+    /// From a place the user listed: it gets CORS headers.
+    Listed,
+    Foreign,
+}
+
+pub(super) async fn guard<S: Service>(
+    State(shared): Ctx<S>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let id = request_id(&parts.headers)
+        .unwrap_or_else(|| format!("req_{}", ids::hex(&shared.service.random())));
+    let log = Arc::new(RequestLog::new(id.clone(), parts.method.clone(), parts.uri.path()));
+    let authority = authority(&parts);
+    let origin_header = parts.headers.get(header::ORIGIN).cloned();
+    let origin = match &origin_header {
+        None => Origin::None,
+        Some(value) => shared.rules.origin(value.to_str().unwrap_or("null"), authority.as_deref()),
+    };
+
+    let mut response = match check(&shared.rules, &parts, authority.as_deref(), origin) {
+        Err(failure) => error::response(&failure),
+        Ok(()) if is_preflight(&parts, origin) => preflight(&parts.headers),
+        Ok(()) => {
+            parts.extensions.insert(Arc::clone(&log));
+            let span = tracing::info_span!("request", request_id = %id);
+            let run = next.run(Request::from_parts(parts, body)).instrument(span);
+            unpanicked(run).await
+        }
+    };
+
+    if let Some(failure) = response.extensions_mut().remove::<Failure>() {
+        log.failed(failure);
+    }
+    log.status(response.status().as_u16());
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::try_from(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if let (Origin::Listed, Some(origin)) = (origin, origin_header) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("x-request-id, x-ibeam-ignored, retry-after, x-should-retry"),
+        );
+    }
+    response
+}
+
+fn check(
+    rules: &Rules,
+    parts: &Parts,
+    authority: Option<&str>,
+    origin: Origin,
+) -> Result<(), TurnError> {
+    // A page cannot leave the header out, so a request without one is no page.
+    if let Some(authority) = authority
+        && !rules.host(authority)
+    {
+        return Err(TurnError::new(
+            ErrorCode::ForbiddenOrigin,
+            "the `Host` of this request is not one of the gateway's names; \
+             use localhost, or add the name to the setting `hosts`",
+        ));
+    }
+    if origin == Origin::Foreign {
+        return Err(TurnError::new(
+            ErrorCode::ForbiddenOrigin,
+            "web pages of this origin may not use the gateway; \
+             add the origin to the setting `cors_origins` to allow it",
+        ));
+    }
+    if parts.method == Method::OPTIONS || OPEN_PATHS.contains(&parts.uri.path()) {
+        return Ok(());
+    }
+    rules.key(&parts.headers)
+}
+
+fn is_preflight(parts: &Parts, origin: Origin) -> bool {
+    origin == Origin::Listed
+        && parts.method == Method::OPTIONS
+        && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD, POST, OPTIONS"),
+    );
+    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        wanted.unwrap_or_else(|| HeaderValue::from_static("authorization, content-type")),
+    );
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    if asked.contains_key(ASKS_PRIVATE_NETWORK) {
+        headers.insert(ALLOWS_PRIVATE_NETWORK, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// A bug in one handler is a 500 for one client.
+async fn unpanicked(run: impl Future<Output = Response>) -> Response {
+    let mut run = pin!(run);
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(panicked(panic.as_ref())))
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Response {
+    let text = panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("panic");
+    let failure = TurnError::new(ErrorCode::Internal, "something went wrong inside the gateway");
+    error::response(&failure.cause(text))
+}
+
+/// The name the client connected to: `Host`, or the `:authority` of HTTP/2.
+fn authority(parts: &Parts) -> Option<String> {
+    match parts.headers.get(header::HOST) {
+        // Bytes that are no text are no name of ours either.
+        Some(host) => Some(host.to_str().unwrap_or("?").to_owned()),
+        None => parts.uri.authority().map(|authority| authority.as_str().to_owned()),
+    }
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        // The colons of a bare `[::1]` are its own.
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let sane = (1..=128).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    sane.then(|| id.to_owned())
+}
+
+/// Compares without telling by its time where the difference is.
+fn same(given: &str, key: &str) -> bool {
+    let (given, key) = (given.as_bytes(), key.as_bytes());
+    let mut difference = u8::from(given.len() != key.len());
+    for (at, byte) in given.iter().enumerate() {
+        let expected = key.get(at).copied().unwrap_or(!byte);
+        difference |= std::hint::black_box(byte ^ expected);
+    }
+    difference == 0
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

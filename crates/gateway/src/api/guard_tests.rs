@@ -1,0 +1,255 @@
+use std::{
+    io::Write,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+use http::{Request, Response};
+use parking_lot::Mutex;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::*;
+use crate::api::tests::{Fake, app, call, chat_body, code_of, get, hello, is, post, whole};
+
+fn with(settings: Settings) -> Fake {
+    Fake { settings, steps: hello(), ..Fake::default() }
+}
+
+fn header<B>(mut request: Request<B>, name: &'static str, value: &str) -> Request<B> {
+    request.headers_mut().insert(name, value.parse().unwrap());
+    request
+}
+
+fn host(settings: &Settings, host: &str) -> bool {
+    Rules::new(settings).host(host)
+}
+
+#[test]
+fn hosts() {
+    let plain = Settings::default();
+    for good in [
+        "localhost",
+        "localhost:18741",
+        "LOCALHOST:1",
+        "localhost.",
+        "app.localhost",
+        "127.0.0.1",
+        "127.0.0.1:18741",
+        "127.9.9.9:80",
+        "[::1]",
+        "[::1]:18741",
+    ] {
+        assert!(host(&plain, good), "{good}");
+    }
+    for bad in [
+        "",
+        "evil.example",
+        "evil.example:18741",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "192.168.1.5",
+        "0.0.0.0:18741",
+        "[::]:1",
+        "notlocalhost",
+        "?",
+        "::1:18741:x",
+    ] {
+        assert!(!host(&plain, bad), "{bad}");
+    }
+    let named = Settings { allowed_hosts: vec!["Box.Lan".to_owned()], ..Settings::default() };
+    assert!(host(&named, "box.lan:18741") && !host(&named, "other.lan"));
+    let open = Settings { bind: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..Settings::default() };
+    assert!(host(&open, "192.168.1.5:18741") && host(&open, "[fe80::1]:18741"));
+    assert!(!host(&open, "evil.example"));
+}
+
+#[tokio::test]
+async fn rebound_names_are_refused() {
+    for request in [get("/health"), get("/v1/models"), post(chat_body(false))] {
+        let request = header(request, "host", "evil.example:18741");
+        let response = call(Fake { steps: hello(), ..Fake::default() }, request).await;
+        is(&response, 403);
+        assert!(response.headers().contains_key("x-request-id"));
+        assert_eq!(code_of(&whole(response).await), "forbidden_origin");
+    }
+    // HTTP/2 has the name in its URI.
+    let request = Request::get("http://evil.example/health").body(axum::body::Body::empty());
+    is(&call(Fake::default(), request.unwrap()).await, 403);
+}
+
+#[tokio::test]
+async fn foreign_pages_are_refused_and_get_no_cors() {
+    for origin in ["https://evil.example", "null", "http://localhost:3000", "http://127.0.0.1"] {
+        let request = header(post(chat_body(false)), "origin", origin);
+        let (router, fake) = app(with(Settings::default()));
+        let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        is(&response, 403);
+        assert!(!response.headers().contains_key("access-control-allow-origin"));
+        assert!(fake.seen.lock().is_empty());
+    }
+    let own = header(post(chat_body(false)), "origin", "http://127.0.0.1:18741");
+    let response = call(with(Settings::default()), own).await;
+    is(&response, 200);
+    assert!(!response.headers().contains_key("access-control-allow-origin"));
+}
+
+fn cors() -> Settings {
+    let cors_origins = vec!["https://app.example/".to_owned()];
+    let api_key = Some(SecretString::from("the-key"));
+    Settings { cors_origins, api_key, ..Settings::default() }
+}
+
+fn has(response: &Response<axum::body::Body>, name: &str) -> Option<String> {
+    response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn listed_pages_get_cors() {
+    let ask = Request::options("/v1/chat/completions")
+        .header("host", "localhost:18741")
+        .header("origin", "https://app.example")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "authorization,x-thing")
+        .header("access-control-request-private-network", "true")
+        .body(axum::body::Body::empty())
+        .unwrap();
+    let response = call(with(cors()), ask).await;
+    is(&response, 204);
+    for (name, value) in [
+        ("access-control-allow-origin", "https://app.example"),
+        ("access-control-allow-methods", "GET, HEAD, POST, OPTIONS"),
+        ("access-control-allow-headers", "authorization,x-thing"),
+        ("access-control-allow-private-network", "true"),
+        ("vary", "Origin"),
+    ] {
+        assert_eq!(has(&response, name).as_deref(), Some(value));
+    }
+    let request = header(post(chat_body(false)), "origin", "https://app.example");
+    let request = header(request, "authorization", "Bearer the-key");
+    let response = call(with(cors()), request).await;
+    is(&response, 200);
+    assert_eq!(
+        has(&response, "access-control-allow-origin").as_deref(),
+        Some("https://app.example")
+    );
+    // An error is readable by the page as well.
+    let response =
+        call(with(cors()), header(get("/v1/models"), "origin", "https://app.example")).await;
+    is(&response, 401);
+    assert!(has(&response, "access-control-allow-origin").is_some());
+
+    let any = Settings { cors_origins: vec!["*".to_owned()], ..Settings::default() };
+    let request = header(get("/v1/models"), "origin", "https://who.example");
+    let response = call(with(any), request).await;
+    assert_eq!(
+        has(&response, "access-control-allow-origin").as_deref(),
+        Some("https://who.example")
+    );
+}
+
+#[tokio::test]
+async fn the_key() {
+    let cases = [
+        ("authorization", "Bearer the-key", 200),
+        ("authorization", "bearer the-key", 200),
+        ("x-api-key", "the-key", 200),
+        ("authorization", "Bearer the-kez", 401),
+        ("authorization", "Bearer the-ke", 401),
+        ("authorization", "Bearer the-key1", 401),
+        ("authorization", "Basic the-key", 401),
+        ("authorization", "the-key", 401),
+        ("x-api-key", "", 401),
+        ("x-other", "the-key", 401),
+    ];
+    for (name, value, status) in cases {
+        for request in [post(chat_body(false)), get("/v1/models"), get("/models/auto")] {
+            let response = call(with(cors()), header(request, name, value)).await;
+            is(&response, status);
+            if status == 401 {
+                assert_eq!(has(&response, "www-authenticate").as_deref(), Some("Bearer"));
+                assert_eq!(code_of(&whole(response).await), "invalid_api_key");
+            }
+        }
+    }
+    for path in ["/", "/health", "/healthz"] {
+        is(&call(with(cors()), get(path)).await, 200);
+    }
+    // Without a configured key, whatever clients send is fine.
+    let request = header(get("/v1/models"), "authorization", "Bearer anything");
+    is(&call(with(Settings::default()), request).await, 200);
+}
+
+#[tokio::test]
+async fn request_ids() {
+    for (given, expect) in [
+        ("abc-1.2:3_4", "abc-1.2:3_4"),
+        ("with space", "req_abababababababababababababababab"),
+        ("", "req_abababababababababababababababab"),
+        (&"x".repeat(129), "req_abababababababababababababababab"),
+    ] {
+        let response = call(Fake::default(), header(get("/health"), "x-request-id", given)).await;
+        assert_eq!(has(&response, "x-request-id").as_deref(), Some(expect));
+    }
+}
+
+#[test]
+fn comparing_keys() {
+    assert!(same("", "") && same("abc", "abc"));
+    for (given, key) in [("", "a"), ("a", ""), ("abc", "abd"), ("abc", "abcd"), ("abcd", "abc")] {
+        assert!(!same(given, key));
+    }
+}
+
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Captured {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn one_log_line_per_request_and_no_secret_in_it() {
+    let captured = Captured::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(captured.clone())
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .finish();
+    let _scope = tracing::subscriber::set_default(subscriber);
+
+    let mut request = post(chat_body(true));
+    *request.uri_mut() = "/v1/chat/completions?key=the-key".parse().unwrap();
+    let request = header(request, "authorization", "Bearer the-key");
+    let request = header(request, "x-request-id", "first");
+    whole(call(with(cors()), request).await).await;
+    let wrong = header(get("/v1/models"), "authorization", "Bearer wrong-secret");
+    whole(call(with(cors()), header(wrong, "x-request-id", "second")).await).await;
+
+    let log = String::from_utf8(captured.0.lock().clone()).unwrap();
+    assert!(!log.contains("the-key") && !log.contains("wrong-secret"), "{log}");
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("request_id=")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    for word in
+        ["first", "POST", "/v1/chat/completions", "status=200", "model=\"auto\"", "complete"]
+    {
+        assert!(lines[0].contains(word), "{word} in {log}");
+    }
+    for word in ["WARN", "second", "status=401", "invalid_api_key"] {
+        assert!(lines[1].contains(word), "{word} in {log}");
+    }
+}

@@ -1,0 +1,61 @@
+//! `GET /health`: alive, and what it could answer with.
+
+use axum::{Json, extract::State};
+use serde::Serialize;
+
+use super::{Ctx, Service};
+
+/// A look at the running program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Whether there is a usable login.
+    pub authenticated: bool,
+    /// The name of the backend that answers.
+    pub backend: String,
+    pub sessions: Sessions,
+    pub mcp: Mcp,
+    pub uptime_seconds: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sessions {
+    /// Turns with a client attached.
+    pub active: u64,
+    /// Turns that wait for tool results.
+    pub parked: u64,
+}
+
+/// The MCP bridge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Mcp {
+    pub enabled: bool,
+    pub servers: u64,
+    pub tools: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    status: &'static str,
+    version: &'static str,
+    auth: &'static str,
+    backend: String,
+    sessions: Sessions,
+    mcp: Mcp,
+    uptime_seconds: u64,
+    /// For probes that were written for other gateways.
+    ok: bool,
+}
+
+pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
+    let health = shared.service.health();
+    Json(Report {
+        status: "ok",
+        version: env!("CARGO_PKG_VERSION"),
+        auth: if health.authenticated { "authenticated" } else { "not_authenticated" },
+        backend: health.backend,
+        sessions: health.sessions,
+        mcp: health.mcp,
+        uptime_seconds: health.uptime_seconds,
+        ok: true,
+    })
+}

@@ -1,0 +1,100 @@
+//! The one log line of a request, written when its last byte is out.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU16, Ordering},
+};
+
+use http::Method;
+use ibeam_core::error::{LogLevel, TurnError};
+use tokio::time::Instant;
+
+use super::error::Failure;
+
+/// The status that the log shows when nobody waited for one.
+const CLIENT_LEFT: u16 = 499;
+
+/// Shared by the guard and the body of the response; dropping the last handle
+/// writes the line. Holds no header and no query, so no secret.
+#[derive(Debug)]
+pub(super) struct RequestLog {
+    pub(super) id: String,
+    method: Method,
+    path: String,
+    started: Instant,
+    status: AtomicU16,
+    model: OnceLock<String>,
+    failure: OnceLock<Failure>,
+    /// Set for streams: whether the ending went out.
+    streamed: OnceLock<&'static str>,
+}
+
+impl RequestLog {
+    pub(super) fn new(id: String, method: Method, path: &str) -> Self {
+        Self {
+            id,
+            method,
+            path: super::short(path).to_owned(),
+            started: Instant::now(),
+            status: AtomicU16::new(CLIENT_LEFT),
+            model: OnceLock::new(),
+            failure: OnceLock::new(),
+            streamed: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn status(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+
+    pub(super) fn model(&self, model: &str) {
+        let _ = self.model.set(model.chars().take(128).collect());
+    }
+
+    pub(super) fn failed(&self, failure: Failure) {
+        let _ = self.failure.set(failure);
+    }
+
+    pub(super) fn failed_in_stream(&self, error: &TurnError) {
+        self.failed(Failure::from(error));
+        self.streamed("failed");
+    }
+
+    pub(super) fn streamed(&self, ending: &'static str) {
+        let _ = self.streamed.set(ending);
+    }
+}
+
+impl Drop for RequestLog {
+    fn drop(&mut self) {
+        let status = self.status.load(Ordering::Relaxed);
+        let failure = self.failure.get();
+        let level = match failure {
+            Some(failure) => failure.code.row().level,
+            None if matches!(self.path.as_str(), "/health" | "/healthz") => LogLevel::Debug,
+            None => LogLevel::Info,
+        };
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    request_id = %self.id,
+                    method = %self.method,
+                    path = %self.path,
+                    status,
+                    ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    model = self.model.get().map(String::as_str),
+                    stream = self.streamed.get().copied(),
+                    code = failure.map(|failure| failure.code.row().code),
+                    cause = failure.and_then(|failure| failure.cause.as_deref()),
+                    "request"
+                )
+            };
+        }
+        match level {
+            LogLevel::Debug => line!(debug),
+            LogLevel::Info => line!(info),
+            LogLevel::Warn => line!(warn),
+            LogLevel::Error => line!(error),
+        }
+    }
+}

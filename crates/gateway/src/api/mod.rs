@@ -1,0 +1,240 @@
+//! The HTTP face: thin handlers between the clients' APIs and the [`Service`] that
+//! runs turns.
+//!
+//! *Invariant:* nothing in here knows which backend answers.
+
+mod answer;
+mod body;
+mod chat;
+mod error;
+mod guard;
+mod health;
+mod log;
+mod models;
+mod read;
+
+use std::{
+    fmt,
+    future::Future,
+    net::IpAddr,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    middleware,
+    response::{IntoResponse as _, Response},
+    routing::{MethodRouter, get, post},
+};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::{TurnEvent, TurnRequest},
+    models::ModelList,
+};
+use secrecy::SecretString;
+use serde::Serialize;
+
+pub use body::FRAME_CAP;
+pub use health::{Health, Mcp, Sessions};
+
+/// What the handlers need from the program.
+pub trait Service: Send + Sync + 'static {
+    /// A running turn. Dropping it means that the client has left.
+    type Turn: EventSource;
+
+    fn settings(&self) -> &Settings;
+
+    /// Starts (or resumes, or attaches to) the turn of a request. May take as long
+    /// as the backend needs to accept it.
+    fn start_turn(
+        &self,
+        request: TurnRequest,
+        meta: RequestMeta,
+    ) -> impl Future<Output = Result<Self::Turn, TurnError>> + Send;
+
+    fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
+
+    fn health(&self) -> Health;
+
+    /// Seconds since the Unix epoch.
+    fn unix_now(&self) -> u64;
+
+    /// Bytes nobody can guess, for ids.
+    fn random(&self) -> [u8; 16];
+}
+
+/// The events of one turn: an optional `Started`, whatever comes, one terminal
+/// event, then `None`.
+pub trait EventSource: Send + Unpin + 'static {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>>;
+}
+
+/// What a request says beside its body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestMeta {
+    /// The client's `x-request-id` when it is a sane one, else ours.
+    pub request_id: String,
+    pub idempotency_key: Option<String>,
+    /// `x-stainless-retry-count`: above zero, an SDK sends the request again.
+    pub retry_count: u32,
+}
+
+/// The models of the account, and when the list was made.
+#[derive(Clone, Debug)]
+pub struct Models {
+    pub list: Arc<ModelList>,
+    /// Unix seconds.
+    pub created: u64,
+}
+
+/// The part of the configuration that concerns HTTP.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where the listener is bound. On an address that is not loopback, a `Host`
+    /// that is an IP address is accepted too.
+    pub bind: Option<IpAddr>,
+    /// Names beside the loopback ones that a `Host` header may have.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may call; `*` means all. Empty: no CORS.
+    pub cors_origins: Vec<String>,
+    /// When there is one, clients must send it.
+    pub api_key: Option<SecretString>,
+    /// Largest request body in bytes.
+    pub body_limit: usize,
+    /// Silence after which a stream gets a comment.
+    pub keep_alive: Duration,
+    /// How long the response headers of a stream wait for the first event, so that
+    /// an early failure can still have its own status.
+    pub header_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            bind: None,
+            allowed_hosts: Vec::new(),
+            cors_origins: Vec::new(),
+            api_key: None,
+            body_limit: 64 * 1024 * 1024,
+            keep_alive: Duration::from_secs(10),
+            header_grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("bind", &self.bind)
+            .field("allowed_hosts", &self.allowed_hosts)
+            .field("cors_origins", &self.cors_origins)
+            .field("api_key", &self.api_key.is_some())
+            .field("body_limit", &self.body_limit)
+            .field("keep_alive", &self.keep_alive)
+            .field("header_grace", &self.header_grace)
+            .finish()
+    }
+}
+
+/// What there is, as `/` and every 404 say it. Each is also served without `/v1`.
+const ENDPOINTS: [&str; 5] =
+    ["POST /v1/chat/completions", "GET /v1/models", "GET /v1/models/{id}", "GET /health", "GET /"];
+
+const GET: &str = "GET, HEAD, OPTIONS";
+const POST: &str = "POST, OPTIONS";
+
+/// The whole API over `service`.
+pub fn router<S: Service>(service: Arc<S>) -> Router {
+    let rules = Arc::new(guard::Rules::new(service.settings()));
+    let shared = Shared { service, rules };
+    let mut router = Router::new();
+    for prefix in ["", "/v1"] {
+        router = router
+            .route(&format!("{prefix}/chat/completions"), only(POST, post(chat::completions::<S>)))
+            .route(&format!("{prefix}/models"), only(GET, get(models::list::<S>)))
+            // Ids may have slashes in them, as `anthropic/claude-…`.
+            .route(&format!("{prefix}/models/{{*id}}"), only(GET, get(models::one::<S>)));
+    }
+    router
+        .route("/health", only(GET, get(health::health::<S>)))
+        .route("/healthz", only(GET, get(health::health::<S>)))
+        .route("/", only(GET, get(index)))
+        .fallback(not_found)
+        .layer(middleware::from_fn_with_state(shared.clone(), guard::guard::<S>))
+        .with_state(shared)
+}
+
+/// What every handler gets.
+struct Shared<S> {
+    service: Arc<S>,
+    rules: Arc<guard::Rules>,
+}
+
+impl<S> Clone for Shared<S> {
+    fn clone(&self) -> Self {
+        Self { service: Arc::clone(&self.service), rules: Arc::clone(&self.rules) }
+    }
+}
+
+type Ctx<S> = State<Shared<S>>;
+
+/// Answers the other methods of a route: `OPTIONS` with what is allowed, the rest
+/// with a 405 that says so too.
+fn only<S: Service>(
+    allow: &'static str,
+    route: MethodRouter<Shared<S>>,
+) -> MethodRouter<Shared<S>> {
+    route.fallback(move |method: Method, uri: Uri| async move {
+        let mut response = if method == Method::OPTIONS {
+            StatusCode::NO_CONTENT.into_response()
+        } else {
+            error::response(&TurnError::new(
+                ErrorCode::MethodNotAllowed,
+                format!("{method} is not allowed on {}; use {allow}", short(uri.path())),
+            ))
+        };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        response
+    })
+}
+
+async fn not_found(method: Method, uri: Uri) -> Response {
+    error::response(&TurnError::new(
+        ErrorCode::RouteNotFound,
+        format!(
+            "there is no {method} {}; this gateway serves {}",
+            short(uri.path()),
+            ENDPOINTS.join(", ")
+        ),
+    ))
+}
+
+#[derive(Serialize)]
+struct Index {
+    name: &'static str,
+    version: &'static str,
+    description: &'static str,
+    endpoints: [&'static str; 5],
+}
+
+async fn index() -> Json<Index> {
+    Json(Index {
+        name: "ibeam",
+        version: env!("CARGO_PKG_VERSION"),
+        description: env!("CARGO_PKG_DESCRIPTION"),
+        endpoints: ENDPOINTS,
+    })
+}
+
+/// A path as far as it is worth repeating.
+fn short(path: &str) -> &str {
+    path.get(..path.floor_char_boundary(200)).unwrap_or(path)
+}
+
+#[cfg(test)]
+#[path = "api_tests/mod.rs"]
+mod tests;

@@ -1,0 +1,88 @@
+//! Reading a request body up to a limit.
+
+use std::{pin::pin, time::Duration};
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use ibeam_core::error::{ErrorCode, TurnError};
+
+/// How much of a body that is too large is still read, and thrown away. A client in
+/// the middle of sending reads our answer only when it is done; a closed socket
+/// would hide it.
+const DRAIN_CAP: usize = 8 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+/// The whole body, in memory.
+///
+/// # Errors
+/// `RequestTooLarge` as soon as that is clear, `InvalidValue` for encodings we do
+/// not read, `Cancelled` when the client stops sending.
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Bytes, TurnError> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+        && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        return Err(TurnError::new(
+            ErrorCode::InvalidValue,
+            "compressed request bodies are not supported; send plain JSON",
+        )
+        .param("content-encoding"));
+    }
+    let mut body = pin!(body);
+    let announced = body.size_hint().lower();
+    if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
+        drain(body).await;
+        return Err(too_large(limit));
+    }
+    let mut first: Option<Bytes> = None;
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off"));
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        let so_far = first.as_ref().map_or(all.len(), Bytes::len);
+        if so_far.saturating_add(data.len()) > limit {
+            drain(body).await;
+            return Err(too_large(limit));
+        }
+        // Most bodies are one frame, and then nothing is copied.
+        if so_far == 0 {
+            first = Some(data);
+            continue;
+        }
+        if let Some(first) = first.take() {
+            let announced = usize::try_from(announced).unwrap_or(0).min(limit);
+            all.reserve(announced.max(first.len() + data.len()));
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(first.unwrap_or_else(|| all.freeze()))
+}
+
+async fn drain(mut body: std::pin::Pin<&mut Body>) {
+    let mut left = DRAIN_CAP;
+    let _ = tokio::time::timeout(DRAIN_TIME, async {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+fn too_large(limit: usize) -> TurnError {
+    TurnError::new(
+        ErrorCode::RequestTooLarge,
+        format!("the request body is larger than the limit of {limit} bytes"),
+    )
+}

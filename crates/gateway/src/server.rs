@@ -1,0 +1,199 @@
+//! The listener: accepts connections, serves the API on them, and lets what runs
+//! finish when the program is told to stop.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+    service::TowerToHyperService,
+};
+use ibeam_sim::{Scenario, Sim, SimConfig};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{sleep, timeout},
+};
+use tracing::{debug, info, warn};
+
+use crate::{
+    api,
+    app::App,
+    config::{Backend, Config},
+    shutdown::Shutdown,
+    tasks::Tasks,
+};
+
+/// A client must send its request's head within this time.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much of a request's head is read before it is refused.
+const HEAD_CAP: usize = 64 * 1024;
+
+/// After a failed accept (out of file handles, say), wait before the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound server that has not begun to serve.
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+    tasks: Tasks,
+}
+
+impl Server {
+    /// Puts the program together and binds its port.
+    ///
+    /// # Errors
+    /// The configuration is unsafe, the scenario cannot be read, or the port is
+    /// taken.
+    pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+        config.check_serving().map_err(anyhow::Error::msg)?;
+        let listen = config.listen;
+        let listener =
+            TcpListener::bind(listen).await.map_err(|error| bind_error(listen, error))?;
+        Self::on(listener, config, tasks)
+    }
+
+    /// As [`Self::bind`], on a listener that the caller made.
+    ///
+    /// # Errors
+    /// The scenario cannot be read.
+    pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+        let sim = match &config.backend {
+            Backend::Cursor => None,
+            Backend::Sim { scenario } => {
+                let scenario = match scenario {
+                    Some(path) => Scenario::from_path(path)
+                        .with_context(|| format!("cannot use the scenario {}", path.display()))?,
+                    None => Scenario::builtin(),
+                };
+                Some(Sim::new(SimConfig::scenario(scenario)))
+            }
+        };
+        let app = Arc::new(App::new(config, sim.as_ref(), tasks));
+        Ok(Self { app, listener, tasks: tasks.clone() })
+    }
+
+    #[must_use]
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Where it listens; with port 0 the system has chosen one.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `shutdown`, then drains: connections finish their requests for
+    /// as long as the `drain` clock allows, after that every turn ends with an
+    /// error its client can read.
+    pub async fn run(self, shutdown: Shutdown) {
+        let Self { app, listener, tasks } = self;
+        let slots = Arc::new(Semaphore::new(app.config().limits.connections));
+        let router = api::router(Arc::clone(&app));
+        let draining = shutdown.draining();
+        tokio::pin!(draining);
+        loop {
+            let slot = tokio::select! {
+                () = &mut draining => break,
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+            };
+            let Ok(slot) = slot else { break };
+            tokio::select! {
+                () = &mut draining => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let router = router.clone();
+                        tasks.spawn("client", client(stream, router, shutdown.clone(), slot));
+                    }
+                    Err(error) => {
+                        warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        // Nothing new from here on.
+        drop(listener);
+        drain(&app, &shutdown).await;
+    }
+}
+
+/// Waits for the turns to end by themselves, then ends them.
+async fn drain(app: &App, shutdown: &Shutdown) {
+    const LOOK: Duration = Duration::from_millis(20);
+    let quiet = async {
+        while app.sessions().active > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    let limit = app.config().clocks.drain;
+    tokio::select! {
+        ended = timeout(limit, quiet) => {
+            if ended.is_err() {
+                info!("the drain limit is over; ending the remaining turns");
+            }
+        }
+        () = shutdown.aborted() => {}
+    }
+    app.stop_turns();
+    shutdown.abort();
+}
+
+async fn client(
+    stream: TcpStream,
+    router: axum::Router,
+    shutdown: Shutdown,
+    _slot: OwnedSemaphorePermit,
+) {
+    /// How long a connection may take to say goodbye after the turns were ended.
+    const GOODBYE: Duration = Duration::from_secs(2);
+    let _ = stream.set_nodelay(true);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_CAP.max(8192));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HEAD_CAP as u32)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    let service = TowerToHyperService::new(router);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = shutdown.draining() => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                result = connection.as_mut() => result,
+                () = async {
+                    shutdown.aborted().await;
+                    sleep(GOODBYE).await;
+                } => Ok(()),
+            }
+        }
+    };
+    if let Err(error) = result {
+        // Clients hang up all the time; only the curious need to know.
+        debug!(%error, "a connection ended badly");
+    }
+}
+
+fn bind_error(address: SocketAddr, error: io::Error) -> anyhow::Error {
+    let help = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "Something listens there already: another ibeam? Choose another port with `--port`."
+        }
+        io::ErrorKind::PermissionDenied => "Ports below 1024 need privileges; choose a higher one.",
+        _ => "Check the address with `ibeam config show`.",
+    };
+    anyhow::Error::new(error).context(format!("cannot listen on {address}. {help}"))
+}

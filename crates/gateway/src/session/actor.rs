@@ -1,0 +1,421 @@
+//! The task that owns one turn: it carries out what the turn machine asks for and
+//! passes events on. It decides nothing about the protocol.
+
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use ibeam_core::{
+    agent::{Command, LinkError, OpenSpec, Phase, Turn},
+    error::{ErrorCode, TurnError},
+    model::{Millis, TurnEvent, Usage, UsageSource},
+    models::Family,
+    tokens,
+};
+use secrecy::SecretString;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::{Instant, Sleep, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    TurnStream,
+    conversations::{Conversations, Learner},
+    registry::{Entry, Registry},
+};
+use crate::driver::{Driver, Link, Open};
+
+type OpenFuture = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
+
+/// How long the last words of a turn (its cancel message) may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How much may wait to be sent upstream before the stream counts as stuck.
+const OUTBOX_CAP: usize = 4096;
+
+/// How long the actor waits for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// After the client left, the turn lives on this long before it is cancelled.
+    pub cancel_grace: Duration,
+    /// A client that takes no event for this long is given up.
+    pub client_stall: Duration,
+}
+
+/// Remembers which conversation an answer belongs to.
+#[derive(Debug)]
+pub struct Memory {
+    pub conversations: Arc<Conversations>,
+    pub learner: Learner,
+}
+
+/// Everything one turn needs to run.
+#[derive(Debug)]
+pub struct Actor {
+    pub turn: Turn,
+    pub driver: Arc<dyn Driver>,
+    pub token: SecretString,
+    pub patience: Patience,
+    pub family: Family,
+    pub started: Instant,
+    /// Present for a first turn: its answer names the conversation from then on.
+    pub memory: Option<Memory>,
+    /// Ends the turn when the program does.
+    pub stop: CancellationToken,
+    /// Held until the turn is over, so that the number of turns stays bounded.
+    pub permit: OwnedSemaphorePermit,
+}
+
+impl Actor {
+    /// Runs the turn to its end. Never fails: every failure is an event.
+    pub async fn run(self, events: mpsc::Sender<TurnEvent>, registry: Registry) {
+        let Self { turn, driver, token, patience, family, started, memory, stop, permit } = self;
+        let entry = registry.enter();
+        let mut task = Task {
+            turn,
+            driver,
+            token,
+            patience,
+            family,
+            started,
+            memory,
+            stop,
+            events,
+            link: None,
+            opening: None,
+            outbox: VecDeque::new(),
+            queue: VecDeque::new(),
+            usage_told: false,
+            client: Client::Attached,
+            timer: Box::pin(sleep(Duration::ZERO)),
+            entry,
+        };
+        task.run().await;
+        let drift = task.turn.drift();
+        if !drift.is_empty() {
+            task.entry.drifted(&drift);
+            warn!(
+                ?drift,
+                "Cursor sent things that ibeam does not know; the answer is not affected"
+            );
+        }
+        drop(permit);
+    }
+}
+
+/// Whether anybody still listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Attached,
+    /// Takes no events since then.
+    Stalled(Instant),
+    Left(Instant),
+    /// Given up: events go nowhere.
+    Gone,
+}
+
+struct Task {
+    turn: Turn,
+    driver: Arc<dyn Driver>,
+    token: SecretString,
+    patience: Patience,
+    family: Family,
+    started: Instant,
+    memory: Option<Memory>,
+    stop: CancellationToken,
+    events: mpsc::Sender<TurnEvent>,
+    link: Option<Link>,
+    opening: Option<OpenFuture>,
+    outbox: VecDeque<Bytes>,
+    /// Events that found the channel full. Nothing is read while there are any.
+    queue: VecDeque<TurnEvent>,
+    usage_told: bool,
+    client: Client,
+    timer: Pin<Box<Sleep>>,
+    entry: Entry,
+}
+
+/// What woke the task.
+enum Wake {
+    Opened(Result<Link, LinkError>),
+    Bytes(Option<Result<Bytes, LinkError>>),
+    Sent(Result<(), LinkError>),
+    Room(bool),
+    ClientLeft,
+    Timer,
+    Stop,
+}
+
+impl Task {
+    async fn run(&mut self) {
+        loop {
+            self.carry_out().await;
+            self.pass_on().await;
+            if self.turn.phase() == Phase::Done && self.queue.is_empty() {
+                self.last_words().await;
+                return;
+            }
+            self.arm();
+            let wake = self.wait().await;
+            self.handle(wake);
+        }
+    }
+
+    fn now(&self) -> Millis {
+        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Does what the machine asks for.
+    async fn carry_out(&mut self) {
+        while let Some(command) = self.turn.poll_command() {
+            match command {
+                Command::Open(spec) => self.open(spec),
+                Command::Send(frame) => self.outbox.push_back(frame),
+                Command::Close { cancel } => {
+                    if cancel {
+                        self.last_words().await;
+                    }
+                    self.link = None;
+                    self.opening = None;
+                    self.outbox.clear();
+                }
+            }
+        }
+        if self.outbox.len() > OUTBOX_CAP {
+            let error = LinkError::Reset("the peer takes no more data".to_owned());
+            self.outbox.clear();
+            self.turn.on_link_error(&error, self.now());
+        }
+    }
+
+    fn open(&mut self, spec: OpenSpec) {
+        debug!(request_id = %spec.request_id, "opening an upstream stream");
+        self.outbox.clear();
+        self.link = None;
+        let open = Open {
+            token: self.token.clone(),
+            request_id: spec.request_id,
+            original_request_id: spec.original_request_id,
+            prefer_h1: spec.prefer_h1,
+        };
+        let driver = Arc::clone(&self.driver);
+        self.opening = Some(Box::pin(async move { driver.open(open).await }));
+    }
+
+    /// Sends what is left (the cancel message), lets the backend end the stream in
+    /// its own way for a moment, and resets it if it does not.
+    async fn last_words(&mut self) {
+        let Some(mut link) = self.link.take() else { return };
+        let outbox = std::mem::take(&mut self.outbox);
+        let _ = timeout(LAST_WORDS, async {
+            for frame in outbox {
+                if link.tx.send(frame).await.is_err() {
+                    return;
+                }
+            }
+            while let Some(Ok(_)) = link.rx.next().await {}
+        })
+        .await;
+        link.tx.cancel();
+    }
+
+    /// Moves events to the client until there are none or it is full.
+    async fn pass_on(&mut self) {
+        loop {
+            while let Some(event) = self.queue.pop_front() {
+                if let Some(back) = self.offer(event) {
+                    self.queue.push_front(back);
+                    return;
+                }
+            }
+            let Some(event) = self.turn.poll_event() else { return };
+            self.count(&event);
+            if matches!(event, TurnEvent::Finished(_)) && !self.usage_told {
+                let usage = estimate(self.turn.texts_to_count(), self.family).await;
+                self.queue.push_back(TurnEvent::Usage(usage));
+            }
+            self.queue.push_back(event);
+        }
+    }
+
+    /// Gives the event back when the client has no room for it.
+    fn offer(&mut self, event: TurnEvent) -> Option<TurnEvent> {
+        match self.events.try_send(event) {
+            Ok(()) => None,
+            Err(mpsc::error::TrySendError::Full(event)) => {
+                if self.client == Client::Attached {
+                    self.client = Client::Stalled(Instant::now());
+                }
+                let now = self.now();
+                self.turn.set_reading(false, now);
+                Some(event)
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                self.client_left();
+                None
+            }
+        }
+    }
+
+    fn client_left(&mut self) {
+        if !matches!(self.client, Client::Left(_) | Client::Gone) {
+            debug!("the client left");
+            self.client = Client::Left(Instant::now());
+        }
+    }
+
+    fn count(&mut self, event: &TurnEvent) {
+        if let Some(memory) = &mut self.memory {
+            memory.learner.hear(event);
+        }
+        match event {
+            TurnEvent::Usage(_) => self.usage_told = true,
+            TurnEvent::Finished(_) => {
+                self.entry.finished();
+                if let Some(Memory { conversations, learner }) = self.memory.take() {
+                    conversations.remember(learner, self.turn.conversation_id().to_owned());
+                }
+            }
+            TurnEvent::Failed(error) => {
+                self.entry.failed(error.code);
+                info!(code = ?error.code, cause = error.cause.as_deref(), "turn failed: {error}");
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the timer to the earliest thing that is due.
+    fn arm(&mut self) {
+        let turn = self.turn.poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
+        let client = match self.client {
+            Client::Attached | Client::Gone => None,
+            Client::Stalled(since) => Some(since + self.patience.client_stall),
+            Client::Left(since) => Some(since + self.patience.cancel_grace),
+        };
+        // With no deadline at all the other branches wake us.
+        let far = Instant::now() + Duration::from_secs(3600);
+        let due = [turn, client].into_iter().flatten().min().unwrap_or(far);
+        if self.timer.deadline() != due || self.timer.is_elapsed() {
+            self.timer.as_mut().reset(due);
+        }
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let full = !self.queue.is_empty();
+        let listening = matches!(self.client, Client::Attached | Client::Stalled(_));
+        let opening = self.opening.as_mut();
+        let (tx, rx) = match self.link.as_mut() {
+            Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
+            None => (None, None),
+        };
+        let next_frame = self.outbox.front().cloned();
+        tokio::select! {
+            opened = async { or_pending(opening).await } => Wake::Opened(opened),
+            sent = async {
+                match (tx, next_frame) {
+                    (Some(tx), Some(frame)) => tx.send(frame).await,
+                    _ => std::future::pending().await,
+                }
+            } => Wake::Sent(sent),
+            chunk = async {
+                match rx {
+                    Some(rx) if !full => rx.next().await,
+                    _ => std::future::pending().await,
+                }
+            } => Wake::Bytes(chunk),
+            permit = self.events.reserve(), if full => match (permit, self.queue.pop_front()) {
+                (Ok(permit), Some(event)) => {
+                    permit.send(event);
+                    Wake::Room(true)
+                }
+                _ => Wake::Room(false),
+            },
+            () = self.events.closed(), if listening => Wake::ClientLeft,
+            () = self.timer.as_mut() => Wake::Timer,
+            () = self.stop.cancelled(), if self.turn.phase() != Phase::Done => Wake::Stop,
+        }
+    }
+
+    fn handle(&mut self, wake: Wake) {
+        let now = self.now();
+        match wake {
+            Wake::Opened(Ok(link)) => {
+                self.opening = None;
+                self.link = Some(link);
+                self.turn.on_opened(now);
+            }
+            Wake::Opened(Err(error)) => {
+                self.opening = None;
+                self.turn.on_link_error(&error, now);
+            }
+            Wake::Bytes(Some(Ok(bytes))) => self.turn.on_bytes(bytes, now),
+            Wake::Bytes(Some(Err(error))) => {
+                self.link = None;
+                self.turn.on_link_error(&error, now);
+            }
+            Wake::Bytes(None) => {
+                self.link = None;
+                self.turn.on_eof(now);
+            }
+            Wake::Sent(Ok(())) => {
+                self.outbox.pop_front();
+            }
+            // The reading half tells why; it has the status and the reset reason.
+            Wake::Sent(Err(_)) => self.outbox.clear(),
+            Wake::Room(true) => {
+                self.client = Client::Attached;
+                self.turn.set_reading(true, now);
+            }
+            Wake::Room(false) | Wake::ClientLeft => self.client_left(),
+            Wake::Timer => self.on_timer(now),
+            Wake::Stop => {
+                let text = "ibeam is shutting down. Send the request again once it is back.";
+                self.turn.abort(TurnError::new(ErrorCode::Unavailable, text));
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Millis) {
+        let at = Instant::now();
+        match self.client {
+            Client::Stalled(since) if at >= since + self.patience.client_stall => {
+                warn!("the client takes no data; giving it up");
+                self.give_up();
+            }
+            Client::Left(since) if at >= since + self.patience.cancel_grace => self.give_up(),
+            _ => {}
+        }
+        if self.turn.poll_deadline().is_some_and(|due| now >= due) {
+            self.turn.on_timeout(now);
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.client = Client::Gone;
+        // From here on nobody hears anything: closing makes every offer vanish.
+        self.queue.clear();
+        self.events = TurnStream::channel().0;
+        self.turn.cancel();
+    }
+}
+
+async fn or_pending(opening: Option<&mut OpenFuture>) -> Result<Link, LinkError> {
+    match opening {
+        Some(opening) => opening.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Counts what the backend did not. Off the async threads: loading the tokenizer
+/// takes a moment the first time.
+async fn estimate(texts: Option<(Vec<Bytes>, String)>, family: Family) -> Usage {
+    let Some((prompt, answer)) = texts else { return Usage::default() };
+    let counted = tokio::task::spawn_blocking(move || {
+        let count = |piece: &Bytes| tokens::count(&String::from_utf8_lossy(piece), family);
+        (prompt.iter().map(count).sum(), tokens::count(&answer, family))
+    });
+    let (input, output) = counted.await.unwrap_or_default();
+    info!(input, output, estimated = true, "the backend reported no usage");
+    Usage { input, output, source: UsageSource::Estimate, ..Usage::default() }
+}

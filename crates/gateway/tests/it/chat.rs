@@ -1,0 +1,180 @@
+//! What a client sends reaches the model, and what the model says comes back.
+
+use base64::Engine as _;
+use serde_json::json;
+
+use crate::lab::{Lab, chat};
+
+#[tokio::test(start_paused = true)]
+async fn streamed_and_whole_answers_are_the_same() {
+    let lab = Lab::new();
+    let whole = lab.post(chat("Say hello", false).to_string()).await.json();
+    let streamed = lab.stream("Say hello").await;
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(message["content"].as_str().unwrap(), streamed.text());
+    assert_eq!(message["reasoning_content"].as_str().unwrap(), streamed.reasoning());
+    assert!(!streamed.text().is_empty());
+    assert_eq!(streamed.finish_reason().as_deref(), Some("stop"));
+    assert!(streamed.done());
+    assert_eq!(streamed.chunks()[0]["choices"][0]["delta"]["role"], "assistant");
+    assert!(whole["usage"]["prompt_tokens"].as_u64().unwrap() > 0);
+    assert_eq!(lab.sim.stats().violations, Vec::<String>::new());
+    assert_eq!(lab.sim.stats().unknown_fields, Vec::<String>::new());
+    lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_comes_when_it_is_asked_for() {
+    let lab = Lab::new();
+    let mut body = chat("hi", true);
+    body["stream_options"] = json!({ "include_usage": true });
+    let chunks = lab.post(body.to_string()).await.chunks();
+    let last = chunks.last().unwrap();
+    assert_eq!(last["choices"], json!([]));
+    let (prompt, completion) =
+        (&last["usage"]["prompt_tokens"], &last["usage"]["completion_tokens"]);
+    let total = prompt.as_u64().unwrap() + completion.as_u64().unwrap();
+    assert_eq!(last["usage"]["total_tokens"].as_u64(), Some(total));
+}
+
+#[tokio::test(start_paused = true)]
+async fn usage_is_counted_when_the_backend_is_silent_about_it() {
+    let lab = Lab::scenario(
+        r#"
+        [[rule]]
+        quirks = ["terse", "no_turn_ended"]
+        steps = [{ text = "four words of text" }, "end"]
+        "#,
+    );
+    let usage = lab.post(chat("one two three", false).to_string()).await.json()["usage"].clone();
+    assert!(usage["completion_tokens"].as_u64().unwrap() >= 3, "{usage}");
+    assert!(usage["prompt_tokens"].as_u64().unwrap() >= 3, "{usage}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_history_reaches_the_model() {
+    let lab = Lab::scenario(
+        r#"
+        [[rule]]
+        steps = [{ text = "{history}|{system}|{prompt}" }]
+        "#,
+    );
+    let body = json!({
+        "model": "auto",
+        "messages": [
+            { "role": "system", "content": "Speak like a pirate." },
+            { "role": "user", "content": "My name is Ada." },
+            { "role": "assistant", "content": "Hello Ada." },
+            { "role": "user", "content": [{ "type": "text", "text": "What is my name?" }] },
+        ],
+    });
+    let reply = lab.post(body.to_string()).await;
+    let text = reply.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    for piece in ["My name is Ada.", "Hello Ada.", "Speak like a pirate.", "What is my name?"] {
+        assert!(text.contains(piece), "{piece} is missing in {text}");
+    }
+    lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_arrive_as_selected_images() {
+    let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"{images}\" }]");
+    let png = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x03\x08\x06";
+    let url =
+        format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(png));
+    let image = json!({ "type": "image_url", "image_url": { "url": url } });
+    let body = json!({
+        "model": "auto",
+        "messages": [{ "role": "user", "content": [
+            { "type": "text", "text": "Compare" }, image.clone(), image,
+        ]}],
+    });
+    let reply = lab.post(body.to_string()).await;
+    let text = reply.json()["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    assert!(text.contains('2'), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_is_called_and_its_result_comes_back() {
+    let lab = Lab::new();
+    let tools = json!([{
+        "type": "function",
+        "function": {
+            "name": "bash",
+            "description": "Runs a command",
+            "parameters": {
+                "type": "object",
+                "properties": { "command": { "type": "string" } },
+                "required": ["command"],
+            },
+        },
+    }]);
+    let mut body = chat("run `echo hi`", true);
+    body["tools"] = tools.clone();
+    let reply = lab.post(body.to_string()).await;
+    assert_eq!(reply.finish_reason().as_deref(), Some("tool_calls"), "{}", reply.body);
+    let chunks = reply.chunks();
+    let deltas: Vec<_> = chunks
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0].as_object())
+        .collect();
+    assert_eq!(deltas[0]["function"]["name"], "bash");
+    let id = deltas[0]["id"].as_str().unwrap();
+    let arguments: String =
+        deltas.iter().filter_map(|delta| delta["function"]["arguments"].as_str()).collect();
+    assert!(arguments.contains("echo hi"), "{arguments}");
+    lab.assert_clean().await;
+
+    let answer = json!({
+        "model": "auto",
+        "tools": tools,
+        "messages": [
+            { "role": "user", "content": "run `echo hi`" },
+            { "role": "assistant", "content": null, "tool_calls": [{
+                "id": id, "type": "function",
+                "function": { "name": "bash", "arguments": arguments },
+            }]},
+            { "role": "tool", "tool_call_id": id, "content": "hi-from-the-tool" },
+        ],
+    });
+    let reply = lab.post(answer.to_string()).await.json();
+    let text = reply["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    assert!(text.contains("hi-from-the-tool"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_models_are_refused_before_anything_is_sent() {
+    let lab = Lab::new();
+    let mut body = chat("hi", true);
+    body["model"] = json!("no-such-model-9");
+    let reply = lab.post(body.to_string()).await;
+    assert_eq!(reply.status, 400);
+    assert_eq!(reply.error().as_deref(), Some("model_not_found"));
+    assert_eq!(lab.sim.stats().runs_started, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_models_of_the_plan_are_listed() {
+    let lab = Lab::new();
+    let list = lab.get("/v1/models").await.json();
+    let models = list["data"].as_array().unwrap();
+    assert!(models.len() > 3);
+    for model in models {
+        assert_eq!(model["object"], "model");
+        assert!(model["context_window"].as_u64().unwrap() > 0, "{model}");
+    }
+    let id = models[0]["id"].as_str().unwrap();
+    assert_eq!(lab.get(&format!("/v1/models/{id}")).await.json()["id"], id);
+    assert_eq!(lab.get("/v1/models/nope").await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_tells_what_runs() {
+    let lab = Lab::new();
+    let health = lab.get("/health").await.json();
+    assert_eq!(health["status"], "ok");
+    assert_eq!(health["auth"], "authenticated");
+    assert_eq!(health["backend"], "sim");
+    assert_eq!(health["sessions"]["active"], 0);
+    assert_eq!(health["mcp"], json!({ "enabled": false, "servers": 0, "tools": 0 }));
+}

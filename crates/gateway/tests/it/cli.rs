@@ -1,0 +1,191 @@
+//! The binary as people and scripts meet it: exit codes, what goes to stdout and what
+//! to stderr, signals.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Output, Stdio},
+};
+
+use ibeam_sim::Sim;
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// Nothing of this machine's settings reaches the program.
+    fn ibeam(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
+        command.args(line.split_whitespace()).env_clear().env("HOME", self.0.path());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, line: &str) -> Output {
+        self.ibeam(line).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A server that is ended with its test.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("http"), "{line}");
+        Self { child, url: line.trim().to_owned() }
+    }
+
+    fn request(&self, head: &str, body: &str) -> String {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{head} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Ends it as a service manager would; gives what it logged.
+    fn stop(mut self) -> String {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{log}");
+        log
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const HELLO: &str = r#"{"model":"auto","messages":[{"role":"user","content":"Hello"}]}"#;
+
+#[test]
+fn version_and_help_are_data() {
+    let home = Home::new();
+    let version = home.run("--version");
+    assert!(version.status.success());
+    assert_eq!(text(&version.stdout), format!("ibeam {}\n", env!("CARGO_PKG_VERSION")));
+    let help = home.run("--help");
+    assert!(help.status.success() && help.stderr.is_empty());
+    assert!(text(&help.stdout).contains("ibeam up --sim"));
+}
+
+#[test]
+fn without_an_account_the_words_go_to_stderr() {
+    let home = Home::new();
+    for line in ["up", "serve", "models"] {
+        let output = home.run(line);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(output.stdout.is_empty(), "{line}");
+        let words = text(&output.stderr);
+        assert!(words.contains("not signed in"), "{words}");
+        assert!(words.contains("CURSOR_ACCESS_TOKEN") && words.contains("--sim"), "{words}");
+    }
+}
+
+#[test]
+fn an_open_door_is_refused() {
+    let output = Home::new().run("serve --sim --port 0 --host 0.0.0.0");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("IBEAM_API_KEY"));
+}
+
+#[test]
+fn settings_are_shown_with_their_origin_and_without_secrets() {
+    let home = Home::new();
+    let folder = home.0.path().join(".config/ibeam");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), "[limits]\nturns = 5\n").unwrap();
+    let output = home
+        .ibeam("config show --json --set clocks.turn=1h")
+        .env("CURSOR_ACCESS_TOKEN", "very-secret")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let shown = text(&output.stdout);
+    assert!(!shown.contains("very-secret"));
+    let value: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(value["clocks.turn"]["origin"], "flag --set");
+    assert_eq!(value["access_token"]["value"], "(set)");
+    assert_eq!(value["access_token"]["origin"], "env CURSOR_ACCESS_TOKEN");
+    assert_eq!(value["limits.turns"]["value"], "5");
+    assert_eq!(value["port"]["origin"], "default");
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let output = Home::new().run("serve --sim --transport h9 --set limits.turns=0 --port x");
+    assert_eq!(output.status.code(), Some(1));
+    let words = text(&output.stderr);
+    for part in ["3 problems", "transport", "limits.turns", "port"] {
+        assert!(words.contains(part), "{words}");
+    }
+}
+
+#[test]
+fn models_are_a_table_or_json() {
+    let home = Home::new();
+    let table = home.run("models --sim");
+    assert!(table.status.success(), "{}", text(&table.stderr));
+    assert!(text(&table.stdout).starts_with("ID "));
+    let json = home.run("models --sim --json");
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value[0]["id"], "auto");
+}
+
+#[test]
+fn serve_prints_its_url_and_stops_when_told() {
+    let home = Home::new();
+    let server = Server::start(home.ibeam("serve --sim --port 0 --log-json"));
+    assert!(server.request("GET /health", "").contains("\"status\":\"ok\""));
+    let answer = server.request("POST /v1/chat/completions", HELLO);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let log = server.stop();
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    assert!(log.contains("request_id"), "{log}");
+    assert!(!log.contains(Sim::TOKEN), "{log}");
+}
+
+/// Two processes and a socket between them: the real transport, with a token that
+/// must not appear in any log.
+#[test]
+fn the_simulator_by_itself_serves_the_gateway() {
+    let home = Home::new();
+    let sim = Server::start(home.ibeam("sim --port 0"));
+    let mut command = home.ibeam("serve --port 0 --log-level trace");
+    command.env("CURSOR_API_URL", &sim.url).env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
+    let gateway = Server::start(command);
+    let answer = gateway.request("POST /v1/chat/completions", HELLO);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let log = gateway.stop();
+    assert!(!log.contains(Sim::TOKEN), "{log}");
+    assert!(!log.contains("Hello"), "{log}");
+    sim.stop();
+}

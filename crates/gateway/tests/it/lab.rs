@@ -1,0 +1,178 @@
+//! A gateway and a simulator in one process, and a client that reads them.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::body::Body;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use ibeam::{api, app::App, config::Config, tasks::Tasks};
+use ibeam_sim::{Scenario, Sim, SimConfig};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+pub(crate) struct Lab {
+    pub(crate) sim: Sim,
+    pub(crate) app: Arc<App>,
+    router: axum::Router,
+    limit: usize,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        Self::with(SimConfig::default(), |_| {})
+    }
+
+    /// A simulator that plays this scenario (TOML).
+    pub(crate) fn scenario(toml: &str) -> Self {
+        Self::with(SimConfig::scenario(Scenario::from_toml(toml).unwrap()), |_| {})
+    }
+
+    pub(crate) fn with(sim: SimConfig, change: impl FnOnce(&mut Config)) -> Self {
+        let sim = Sim::new(sim);
+        let mut config = Config::default();
+        change(&mut config);
+        let limit = config.limits.turns;
+        let app = Arc::new(App::new(config, Some(&sim), &Tasks::new()));
+        let router = api::router(Arc::clone(&app));
+        Self { sim, app, router, limit }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> http::Response<Body> {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    pub(crate) async fn post(&self, body: impl Into<Body>) -> Reply {
+        Reply::read(self.open(body).await).await
+    }
+
+    /// The response with its body unread.
+    pub(crate) async fn open(&self, body: impl Into<Body>) -> http::Response<Body> {
+        let request = Request::post("/v1/chat/completions")
+            .header("host", "127.0.0.1:18741")
+            .header("content-type", "application/json")
+            .body(body.into())
+            .unwrap();
+        self.send(request).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        Reply::read(self.send(request).await).await
+    }
+
+    /// One user message, not streamed: the text of the answer.
+    pub(crate) async fn ask(&self, text: &str) -> String {
+        let reply = self.post(chat(text, false).to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let message = reply.json()["choices"][0]["message"].clone();
+        message["content"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// One user message, streamed.
+    pub(crate) async fn stream(&self, text: &str) -> Reply {
+        self.post(chat(text, true).to_string()).await
+    }
+
+    /// Waits for everything to wind down and checks that nothing was left behind.
+    pub(crate) async fn assert_clean(&self) {
+        for _ in 0..2000 {
+            let upstream = self.app.driver().stats();
+            if self.app.sessions().active == 0
+                && self.app.free_turns() == self.limit
+                && upstream.http2.streams == 0
+                && upstream.http1_streams == 0
+                && self.sim.stats().open_streams == 0
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!(
+            "left behind: {:?}, {} of {} permits, {:?}, sim streams {}",
+            self.app.sessions(),
+            self.app.free_turns(),
+            self.limit,
+            self.app.driver().stats(),
+            self.sim.stats().open_streams
+        );
+    }
+}
+
+impl Reply {
+    pub(crate) async fn read(response: http::Response<Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Self {
+            status: parts.status,
+            headers: parts.headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
+    }
+
+    /// The objects of a stream, without its `[DONE]`.
+    pub(crate) fn chunks(&self) -> Vec<Value> {
+        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|data| *data != "[DONE]")
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect()
+    }
+
+    pub(crate) fn done(&self) -> bool {
+        self.body.trim_end().ends_with("data: [DONE]")
+    }
+
+    /// The text of a stream.
+    pub(crate) fn text(&self) -> String {
+        self.joined("content")
+    }
+
+    pub(crate) fn reasoning(&self) -> String {
+        self.joined("reasoning_content")
+    }
+
+    fn joined(&self, field: &str) -> String {
+        let chunks = self.chunks();
+        let deltas = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"][field].as_str());
+        deltas.collect()
+    }
+
+    pub(crate) fn finish_reason(&self) -> Option<String> {
+        let chunks = self.chunks();
+        let reasons: Vec<_> = chunks
+            .iter()
+            .filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str())
+            .collect();
+        assert!(reasons.len() <= 1, "more than one ending: {reasons:?}");
+        reasons.first().map(|reason| (*reason).to_owned())
+    }
+
+    /// The code of the error, be it the body or the last event of a stream.
+    pub(crate) fn error(&self) -> Option<String> {
+        let object = if self.status.is_success() {
+            self.chunks().into_iter().find(|chunk| chunk.get("error").is_some())?
+        } else {
+            self.json()
+        };
+        object["error"]["code"].as_str().map(ToOwned::to_owned)
+    }
+}
+
+pub(crate) fn chat(text: &str, stream: bool) -> Value {
+    json!({
+        "model": "auto",
+        "messages": [{ "role": "user", "content": text }],
+        "stream": stream,
+    })
+}

@@ -1,0 +1,17 @@
+//! The whole path, deterministically: the API, the turn machine and the driver
+//! against the simulator, joined in memory, with paused time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on should stop"
+)]
+
+mod chat;
+mod cli;
+mod endings;
+mod faults;
+mod lab;
+mod power;
+mod sessions;
+mod transports;

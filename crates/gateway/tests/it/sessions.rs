@@ -1,0 +1,118 @@
+//! Clients that leave, clients that do not read, and too many of them.
+
+use std::{sync::Arc, time::Duration};
+
+use http_body_util::BodyExt as _;
+use ibeam_sim::{Scenario, SimConfig};
+use tokio::time::{Instant, sleep};
+
+use crate::lab::{Lab, chat};
+
+const ENDLESS: &str =
+    "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100000, pace_ms = 100 } }]";
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_cancels_upstream_after_the_grace() {
+    let lab = Lab::scenario(ENDLESS);
+    let mut body = lab.open(chat("hi", true).to_string()).await.into_body();
+    body.frame().await.unwrap().unwrap();
+    drop(body);
+    let left = Instant::now();
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(lab.sim.stats().runs_cancelled, 0, "a retry could still attach");
+    lab.assert_clean().await;
+    assert!(left.elapsed() < Duration::from_secs(4));
+    assert_eq!(lab.sim.stats().runs_cancelled, 1);
+    assert_eq!(lab.app.sessions().cancelled, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_before_the_answer_cancels_too() {
+    let lab = Lab::scenario("[[rule]]\nsteps = [{ silence = 300 }, { text = \"late\" }]");
+    let waiting = lab.open(chat("hi", false).to_string());
+    assert!(tokio::time::timeout(Duration::from_secs(5), waiting).await.is_err());
+    lab.assert_clean().await;
+    assert_eq!(lab.app.sessions().cancelled, 1);
+}
+
+/// Nobody reads: the backend must not be able to pour megabytes into our memory,
+/// and after `client_stall` the client is given up.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_holds_the_backend_back() {
+    let scenario = Scenario::from_toml(&format!(
+        "[[rule]]\nsteps = [{{ text = {{ text = \"{}\", repeat = 20000, pace_ms = 0 }} }}]",
+        "x".repeat(1000)
+    ));
+    let lab = Lab::with(SimConfig::scenario(scenario.unwrap()), |_| {});
+    let mut body = lab.open(chat("hi", true).to_string()).await.into_body();
+    body.frame().await.unwrap().unwrap();
+    sleep(Duration::from_secs(30)).await;
+    let sent = lab.sim.stats().server_frames;
+    assert!(sent < 3000, "{sent} frames of 20,000 left the backend");
+    assert_eq!(lab.app.sessions().active, 1);
+    sleep(Duration::from_secs(60)).await;
+    lab.assert_clean().await;
+    assert_eq!(lab.app.sessions().cancelled, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_gets_everything() {
+    let lab = Lab::scenario(
+        "[[rule]]\nsteps = [{ text = { text = \"0123456789\", repeat = 2000, pace_ms = 0 } }]",
+    );
+    let mut body = lab.open(chat("hi", true).to_string()).await.into_body();
+    let mut text = String::new();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.unwrap().into_data() {
+            text.push_str(std::str::from_utf8(&data).unwrap());
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(text.matches("0123456789").count(), 2000);
+    assert!(text.trim_end().ends_with("[DONE]"));
+    lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_over_the_limit_wait_and_then_are_refused() {
+    let scenario = Scenario::from_toml(ENDLESS).unwrap();
+    let lab = Arc::new(Lab::with(SimConfig::scenario(scenario), |config| {
+        config.limits.turns = 2;
+        config.limits.queue = 1;
+        config.clocks.queue = Duration::from_secs(3);
+    }));
+    let first = lab.open(chat("hi", true).to_string()).await;
+    let second = lab.open(chat("hi", true).to_string()).await;
+    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
+    let third = lab.stream("hi").await;
+    assert_eq!((third.status.as_u16(), third.error().as_deref()), (429, Some("quota_exceeded")));
+    assert_eq!(third.headers["retry-after"], "5");
+    // One leaves: the one in the queue gets its place.
+    let mut waiting = tokio::task::JoinSet::new();
+    waiting.spawn({
+        let lab = Arc::clone(&lab);
+        async move { lab.open(chat("hi", true).to_string()).await.status() }
+    });
+    sleep(Duration::from_millis(100)).await;
+    drop(first);
+    assert_eq!(waiting.join_next().await.unwrap().unwrap(), 200);
+    drop(second);
+    lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_keeps_its_id_from_turn_to_turn() {
+    let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"{conversation}\" }]");
+    let first = lab.ask("hi").await;
+    assert_ne!(first, lab.ask("hi").await, "two windows never meet");
+    let body = serde_json::json!({
+        "model": "auto",
+        "messages": [
+            { "role": "user", "content": "hi" },
+            { "role": "assistant", "content": first },
+            { "role": "user", "content": "go on" },
+        ],
+    });
+    let second = lab.post(body.to_string()).await.json();
+    assert_eq!(second["choices"][0]["message"]["content"], first);
+}
