@@ -4,6 +4,7 @@
 use std::{collections::HashMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context as _, bail};
+use prost::Message as _;
 use prost_build::Config;
 use protox::prost_reflect::DescriptorPool;
 
@@ -12,10 +13,13 @@ const FILES: [&str; 3] =
 
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let proto = crate::root().join("crates/proto");
-    let descriptors = protox::compile(FILES, [proto.join("proto")]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+    let descriptors =
+        protox::compile(FILES, [proto.join("proto")]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
 
     let fresh = crate::root().join("target/codegen");
     fs::create_dir_all(&fresh)?;
+    // For tools of other languages that want to look inside messages.
+    fs::write(fresh.join("descriptors.binpb"), descriptors.encode_to_vec())?;
     Config::new()
         .out_dir(&fresh)
         .bytes(["."])

@@ -1,7 +1,12 @@
 //! Project tasks, run as `cargo xtask <task>`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task runner talks to a person")]
 
+mod bench;
 mod codegen;
+mod command;
+mod test;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -20,11 +25,25 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Run every check and test, installing under `target` what they need
+    Test(test::Options),
+    /// Race a raw relay, ibeam and a public peer on one simulator
+    Bench(bench::Options),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Args::parse().task {
+fn main() -> ExitCode {
+    let done = match Args::parse().task {
         Task::Codegen { check } => codegen::run(check),
+        Task::Test(options) => test::run(&options),
+        Task::Bench(options) => bench::start(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not by `Debug`: a backtrace of the task runner helps nobody.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -32,4 +51,9 @@ fn main() -> anyhow::Result<()> {
 pub(crate) fn root() -> std::path::PathBuf {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Cargo's target folder; everything a task installs goes below it.
+pub(crate) fn target() -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }

@@ -1,0 +1,73 @@
+//! Proofs by things that nobody here wrote: official SDKs, a public client of
+//! the same protocol, and two independent implementations of Connect.
+
+use std::path::PathBuf;
+
+use super::{Outcome, setup};
+use crate::command::{cargo, command, run};
+
+/// The binary under test. The development profile: it is built for the Rust
+/// tests anyway, and speed is the business of the bench.
+pub(super) fn build() -> anyhow::Result<Outcome> {
+    run(cargo().args(["build", "--locked", "--package", "ibeam"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn python_openai() -> anyhow::Result<Outcome> {
+    let python = match setup::python() {
+        Ok(python) => python,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let folder = crate::root().join("interop/python");
+    run(command(python)
+        .args(["-B", "-m", "unittest", "discover", "--verbose", "--start-directory"])
+        .arg(folder)
+        .env("IBEAM_BIN", binary()))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn node_openai() -> anyhow::Result<Outcome> {
+    node_test("openai-sdk/openai.test.mjs")
+}
+
+pub(super) fn peer() -> anyhow::Result<Outcome> {
+    node_test("opencode-cursor-oauth/peer.test.mjs")
+}
+
+pub(super) fn connect_node() -> anyhow::Result<Outcome> {
+    node_test("connect-server/connect.test.mjs")
+}
+
+pub(super) fn oracle() -> anyhow::Result<Outcome> {
+    // The gateway runs inside the test; what it keeps must not land in a home folder.
+    let home = crate::target().join("interop/home");
+    run(cargo()
+        .args(["test", "--locked", "--package", "ibeam-interop"])
+        .env("XDG_CACHE_HOME", home.join("cache"))
+        .env("XDG_CONFIG_HOME", home.join("config")))?;
+    Ok(Outcome::Passed)
+}
+
+/// The bench in miniature, so that it cannot rot between the days it is read.
+pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
+    run(cargo()
+        .args(["run", "--locked", "--package", "ibeam-bench", "--", "--smoke", "--ibeam"])
+        .arg(binary()))?;
+    Ok(Outcome::Passed)
+}
+
+fn node_test(script: &str) -> anyhow::Result<Outcome> {
+    let folder = match setup::node() {
+        Ok(folder) => folder,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    run(command("node")
+        .args(["--test", "--test-reporter=spec", script])
+        .current_dir(folder)
+        .env("IBEAM_BIN", binary()))?;
+    Ok(Outcome::Passed)
+}
+
+fn binary() -> PathBuf {
+    crate::target().join("debug").join(format!("ibeam{}", std::env::consts::EXE_SUFFIX))
+}

@@ -1,0 +1,169 @@
+//! `cargo xtask test`: every check of the project, in one run, with a table of
+//! what passed, what failed and what could not be run.
+
+mod external;
+mod rust;
+mod setup;
+mod sizes;
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only what needs nothing but Rust
+    #[arg(long)]
+    fast: bool,
+    /// Only the steps whose name contains this text (may be given again)
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Print the names of the steps and stop
+    #[arg(long)]
+    list: bool,
+}
+
+/// What a step may report besides failing.
+pub(crate) enum Outcome {
+    Passed,
+    /// Could not be run here; the text says what is missing.
+    NotRun(String),
+}
+
+/// One line of the table.
+struct Step {
+    name: &'static str,
+    kind: Kind,
+    run: fn(&Options) -> anyhow::Result<Outcome>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rust,
+    External,
+}
+
+enum Verdict {
+    Passed,
+    Failed(String),
+    NotRun(String),
+}
+
+const STEPS: [Step; 15] = [
+    Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
+    Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
+    Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
+    Step { name: "lockfiles", kind: Kind::Rust, run: |_| rust::lockfiles() },
+    Step { name: "clippy", kind: Kind::Rust, run: |options| rust::clippy(options.fast) },
+    Step { name: "tests", kind: Kind::Rust, run: |_| rust::tests() },
+    Step { name: "doc-tests", kind: Kind::Rust, run: |_| rust::doc_tests() },
+    Step { name: "deny", kind: Kind::Rust, run: |_| rust::deny() },
+    Step { name: "build", kind: Kind::External, run: |_| external::build() },
+    Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
+    Step { name: "node-openai", kind: Kind::External, run: |_| external::node_openai() },
+    Step { name: "opencode-cursor-oauth", kind: Kind::External, run: |_| external::peer() },
+    Step { name: "connect-node", kind: Kind::External, run: |_| external::connect_node() },
+    Step { name: "connectrpc", kind: Kind::External, run: |_| external::oracle() },
+    Step { name: "bench-smoke", kind: Kind::External, run: |_| external::bench_smoke() },
+];
+
+/// The Node folder with the public peer installed, for the bench.
+pub(crate) fn peer_folder() -> anyhow::Result<std::path::PathBuf> {
+    setup::node()
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let chosen: Vec<&Step> = STEPS
+        .iter()
+        .filter(|step| !options.fast || step.kind == Kind::Rust)
+        .filter(|step| {
+            options.only.is_empty()
+                || options.only.iter().any(|name| step.name.contains(name.as_str()))
+        })
+        .collect();
+    if options.list {
+        for step in chosen {
+            println!("{}", step.name);
+        }
+        return Ok(());
+    }
+    if chosen.is_empty() {
+        bail!("no step has such a name; `cargo xtask test --list` prints them");
+    }
+
+    let mut rows = Vec::new();
+    for step in chosen {
+        println!("\n=== {} ===", step.name);
+        let started = now();
+        let verdict = match (step.run)(options) {
+            Ok(Outcome::Passed) => Verdict::Passed,
+            Ok(Outcome::NotRun(why)) => Verdict::NotRun(why),
+            Err(error) => Verdict::Failed(format!("{error:#}")),
+        };
+        let took = started.elapsed();
+        println!("--- {}: {} in {}", step.name, word(&verdict), seconds(took));
+        rows.push((step.name, verdict, took));
+    }
+    summary(&rows, in_ci())
+}
+
+/// Under CI everything must have been run.
+fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "1" | "true" | "TRUE" | "True"))
+}
+
+fn summary(rows: &[(&str, Verdict, Duration)], ci: bool) -> anyhow::Result<()> {
+    let mut failed = 0;
+    let mut not_run = 0;
+    println!("\n{:<24}{:<10}{:>9}", "step", "result", "time");
+    for (name, verdict, took) in rows {
+        println!("{name:<24}{:<10}{:>9}", word(verdict), seconds(*took));
+        match verdict {
+            Verdict::Passed => {}
+            Verdict::Failed(_) => failed += 1,
+            Verdict::NotRun(_) => not_run += 1,
+        }
+    }
+    let total: Duration = rows.iter().map(|row| row.2).sum();
+    println!("{:<34}{:>9}", "total", seconds(total));
+    for (name, verdict, _) in rows {
+        match verdict {
+            Verdict::Passed => {}
+            Verdict::Failed(why) => eprintln!("\nFAILED   {name}: {why}"),
+            Verdict::NotRun(why) => eprintln!("\nNOT RUN  {name}: {why}"),
+        }
+    }
+    if failed > 0 {
+        bail!("{failed} of {} steps failed", rows.len());
+    }
+    if not_run > 0 && ci {
+        bail!("{not_run} of {} steps could not be run, and CI asks for all", rows.len());
+    }
+    if not_run > 0 {
+        println!("\nall that could run passed; {not_run} of {} steps DID NOT RUN", rows.len());
+    } else {
+        println!("\nall {} steps passed", rows.len());
+    }
+    Ok(())
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passed => "ok",
+        Verdict::Failed(_) => "FAILED",
+        Verdict::NotRun(_) => "NOT RUN",
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a task runner times its steps; nothing here is paused"
+)]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}

@@ -1,0 +1,83 @@
+//! The checks that need nothing but Rust.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use super::{Outcome, setup};
+use crate::command::{cargo, run, works};
+
+/// A heavy oracle is not part of the everyday run; it has a step of its own.
+const APART: [&str; 2] = ["--exclude", "ibeam-interop"];
+
+pub(super) fn fmt() -> anyhow::Result<Outcome> {
+    run(cargo().args(["fmt", "--all", "--", "--check"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn codegen() -> anyhow::Result<Outcome> {
+    crate::codegen::run(true)?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn clippy(fast: bool) -> anyhow::Result<Outcome> {
+    let mut command = cargo();
+    command.args(["clippy", "--workspace", "--all-targets", "--locked"]);
+    if fast {
+        command.args(APART);
+    }
+    run(command.args(["--", "-D", "warnings"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn tests() -> anyhow::Result<Outcome> {
+    let mut command = cargo();
+    if works("cargo", &["nextest", "--version"]) {
+        command.args(["nextest", "run", "--no-fail-fast"]);
+    } else {
+        println!("  cargo-nextest is not installed: plain `cargo test`");
+        command.args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+    }
+    run(command.args(["--workspace", "--locked"]).args(APART))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn doc_tests() -> anyhow::Result<Outcome> {
+    run(cargo().args(["test", "--doc", "--workspace", "--locked"]).args(APART))?;
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn deny() -> anyhow::Result<Outcome> {
+    if !crate::root().join("deny.toml").exists() {
+        bail!("deny.toml is missing");
+    }
+    let program = match setup::cargo_deny() {
+        Ok(program) => program,
+        Err(error) => return Ok(Outcome::NotRun(format!("cargo-deny: {error:#}"))),
+    };
+    // Advisories need a git host, so they are left to those who can reach it.
+    run(crate::command::command(program).args([
+        "--all-features",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]))?;
+    Ok(Outcome::Passed)
+}
+
+/// Lock files hold versions and hashes, never the address of a registry: each
+/// user's own configuration decides that.
+pub(super) fn lockfiles() -> anyhow::Result<Outcome> {
+    let locks: [PathBuf; 1] = [crate::root().join("interop/node/package-lock.json")];
+    for lock in locks {
+        let text = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
+        if text.contains("\"resolved\": \"http") {
+            bail!(
+                "{} names a registry; write it with `omit-lockfile-registry-resolved`",
+                lock.display()
+            );
+        }
+    }
+    Ok(Outcome::Passed)
+}

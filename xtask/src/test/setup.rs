@@ -1,0 +1,118 @@
+//! What the tests need and Rust does not bring: installed under `target`, with
+//! the ordinary package clients, and only when something changed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+
+use crate::command::{cargo, command, first_line, run, works};
+
+const DENY_VERSION: &str = "0.20.2";
+const NODE_MAJOR: u32 = 20;
+
+/// A program that checks licences, sources and banned crates.
+///
+/// There is no current prebuilt package of it in a registry, so it is built
+/// once, without optimisation and debug information: 80 s on two cores.
+pub(super) fn cargo_deny() -> anyhow::Result<PathBuf> {
+    if let Some(line) = first_line("cargo-deny", &["--version"]) {
+        println!("  {line} (installed)");
+        return Ok("cargo-deny".into());
+    }
+    let tools = crate::target().join("tools");
+    let program = tools.join("bin/cargo-deny");
+    if first_line(&program, &["--version"]).is_some_and(|line| line.contains(DENY_VERSION)) {
+        return Ok(program);
+    }
+    let scratch = tools.join("build");
+    run(cargo()
+        .args(["install", "--locked", "--debug", "--version", DENY_VERSION, "--root"])
+        .arg(&tools)
+        .arg("cargo-deny")
+        .env("CARGO_TARGET_DIR", &scratch)
+        .env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
+    // 340 MB that nothing needs again.
+    fs::remove_dir_all(&scratch).ok();
+    Ok(program)
+}
+
+/// The folder that holds our Node scripts next to their `node_modules`.
+pub(super) fn node() -> anyhow::Result<PathBuf> {
+    if !works("npm", &["--version"]) {
+        debian(&["nodejs", "npm"]).context("node and npm are not installed")?;
+    }
+    let version = first_line("node", &["--version"]).context("node is not installed")?;
+    let major =
+        version.trim_start_matches('v').split('.').next().and_then(|text| text.parse().ok());
+    if major.is_none_or(|major: u32| major < NODE_MAJOR) {
+        bail!("node {NODE_MAJOR} or newer is needed, this is {version}");
+    }
+    let source = crate::root().join("interop/node");
+    let folder = crate::target().join("interop/node");
+    copy(&source, &folder)?;
+    let lock = fs::read(source.join("package-lock.json"))?;
+    let stamp = folder.join("node_modules/.ibeam-lock");
+    if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
+        return Ok(folder);
+    }
+    run(command("npm")
+        .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
+        .current_dir(&folder))?;
+    fs::write(stamp, lock)?;
+    Ok(folder)
+}
+
+/// The Python of a virtual environment with our pinned packages.
+pub(super) fn python() -> anyhow::Result<PathBuf> {
+    if !works("python3", &["-c", "import venv, ensurepip"]) {
+        debian(&["python3", "python3-venv"]).context("python3 with venv is not installed")?;
+    }
+    let folder = crate::target().join("interop/python");
+    let program = folder.join("bin/python");
+    let wanted = crate::root().join("interop/python/requirements.txt");
+    let text = fs::read(&wanted)?;
+    let stamp = folder.join(".ibeam-requirements");
+    if program.exists() && fs::read(&stamp).is_ok_and(|installed| installed == text) {
+        return Ok(program);
+    }
+    run(command("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run(command(&program)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .arg(&wanted))?;
+    fs::write(stamp, text)?;
+    Ok(program)
+}
+
+/// Installs Debian packages, which only root may.
+fn debian(packages: &[&str]) -> anyhow::Result<()> {
+    if first_line("id", &["-u"]).as_deref() != Some("0") || !works("apt-get", &["--version"]) {
+        bail!("and only root on Debian may install them: {}", packages.join(" "));
+    }
+    run(command("apt-get").args(["update", "--quiet=2"]))?;
+    run(command("apt-get")
+        .args(["install", "--yes", "--quiet=2", "--no-install-recommends"])
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Copies a folder of scripts. Node looks for packages from the script's own
+/// place upwards, so scripts and packages must live together, and the source
+/// tree stays clean.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            if entry.file_name() != "node_modules" {
+                copy(&entry.path(), &target)?;
+            }
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
