@@ -13,5 +13,6 @@ mod endings;
 mod faults;
 mod lab;
 mod power;
+mod server;
 mod sessions;
 mod transports;

@@ -1,0 +1,136 @@
+//! The listener on a real socket: it serves, drains, and stops.
+
+use std::{net::SocketAddr, time::Duration};
+
+use ibeam::{
+    config::{Backend, Config},
+    server::Server,
+    shutdown::Shutdown,
+    tasks::Tasks,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::lab::chat;
+
+const SLOW: &str =
+    "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 40, pace_ms = 20 } }]";
+
+struct Running {
+    address: SocketAddr,
+    shutdown: Shutdown,
+    server: JoinSet<()>,
+    _scenario: tempfile::NamedTempFile,
+}
+
+async fn start(scenario: &str, change: impl FnOnce(&mut Config)) -> Running {
+    let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+    std::fs::write(file.path(), scenario).unwrap();
+    let mut config = Config {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        backend: Backend::Sim { scenario: Some(file.path().to_path_buf()) },
+        ..Config::default()
+    };
+    change(&mut config);
+    let server = Server::bind(config, &Tasks::new()).await.unwrap();
+    let (address, shutdown) = (server.address().unwrap(), Shutdown::new());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(server.run(shutdown.clone()));
+    Running { address, shutdown, server: tasks, _scenario: file }
+}
+
+impl Running {
+    async fn connect(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let body = chat("hi", true).to_string();
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn stopped(&mut self) {
+        let ended = timeout(Duration::from_secs(10), self.server.join_next()).await;
+        ended.expect("the server does not stop").unwrap().unwrap();
+    }
+}
+
+async fn read_some(stream: &mut TcpStream) -> String {
+    let mut bytes = vec![0; 64 * 1024];
+    let n = stream.read(&mut bytes).await.unwrap();
+    String::from_utf8_lossy(&bytes[..n]).into_owned()
+}
+
+async fn read_all(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    timeout(Duration::from_secs(20), stream.read_to_string(&mut text)).await.unwrap().unwrap();
+    text
+}
+
+#[tokio::test]
+async fn what_runs_is_finished_and_nothing_new_is_taken() {
+    let mut running = start(SLOW, |_| {}).await;
+    let mut stream = running.connect().await;
+    let head = read_some(&mut stream).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    running.shutdown.drain();
+    let rest = read_all(&mut stream).await;
+    assert!(rest.contains("data: [DONE]"), "{rest}");
+    assert!(TcpStream::connect(running.address).await.is_err());
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_turns_with_an_error_their_clients_can_read() {
+    let mut running = start(&SLOW.replace("repeat = 40", "repeat = 100000"), |_| {}).await;
+    let mut stream = running.connect().await;
+    read_some(&mut stream).await;
+    running.shutdown.drain();
+    running.shutdown.abort();
+    let rest = read_all(&mut stream).await;
+    assert!(rest.contains("\"code\":\"unavailable\""), "{rest}");
+    assert!(!rest.contains("[DONE]"), "{rest}");
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn the_drain_limit_holds() {
+    let endless = SLOW.replace("repeat = 40", "repeat = 100000");
+    let mut running =
+        start(&endless, |config| config.clocks.drain = Duration::from_millis(300)).await;
+    let mut stream = running.connect().await;
+    read_some(&mut stream).await;
+    running.shutdown.drain();
+    assert!(read_all(&mut stream).await.contains("unavailable"));
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
+    let running = start(SLOW, |_| {}).await;
+    let taken = Config { listen: running.address, ..Config::default() };
+    let error = Server::bind(taken, &Tasks::new()).await.unwrap_err().to_string();
+    assert!(error.contains("--port") && error.contains(&running.address.to_string()), "{error}");
+    let open = Config { listen: SocketAddr::from(([0, 0, 0, 0], 0)), ..Config::default() };
+    let error = Server::bind(open, &Tasks::new()).await.unwrap_err().to_string();
+    assert!(error.contains("IBEAM_API_KEY"), "{error}");
+}
+
+#[tokio::test]
+async fn a_foreign_host_name_is_turned_away() {
+    let running = start(SLOW, |_| {}).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let request = "GET /v1/models HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let reply = read_all(&mut stream).await;
+    assert!(reply.starts_with("HTTP/1.1 403"), "{reply}");
+}
