@@ -241,7 +241,7 @@ impl App {
         }
         let busy = || {
             let text = format!(
-                "All {} turns are in use. Try again shortly, or raise `max_turns`.",
+                "All {} turns are in use. Try again shortly, or raise `limits.turns`.",
                 self.config.limits.turns
             );
             TurnError::new(ErrorCode::Overloaded, text)
@@ -343,7 +343,8 @@ fn turn_settings(config: &Config) -> TurnSettings {
             heartbeat_only: clocks.heartbeats_only,
             whole_turn: clocks.turn,
             end_wait: clocks.end_wait,
-            ..Clocks::default()
+            quiet_end: clocks.quiet_end,
+            tool_batch: clocks.tool_batch,
         },
         backoff: config.retry,
         inline_context: false,

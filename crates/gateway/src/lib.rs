@@ -1,3 +1,7 @@
+//! The gateway: everything of ibeam that touches the world. The binary is a thin
+//! shell around this library, and a program may start a server from it too:
+//! see [`server::Server`].
+
 pub mod api;
 pub mod app;
 pub mod catalog;

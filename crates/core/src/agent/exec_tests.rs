@@ -2,7 +2,7 @@ use ibeam_proto::agent::{ExecuteHookArgs, ExecuteHookRequest, McpArgs, ShellArgs
 use prost::Message as _;
 
 use super::*;
-use crate::{agent::wire::top_fields, model::Tool};
+use crate::{codec::pbwalk, model::Tool};
 
 /// Every arm of `ExecServerMessage`, by number, with the number its answer has.
 /// `None`: thrown back.
@@ -79,7 +79,7 @@ fn every_arm_is_answered_under_its_own_number() {
         match (verdict(&exec, &["read"]), answer) {
             (Verdict::Reply(reply), Some(number)) => {
                 let bytes = result(&exec, *reply).encode_to_vec();
-                let fields: Vec<u32> = top_fields(&bytes).map(|field| field.number).collect();
+                let fields: Vec<u32> = pbwalk::fields(&bytes).map(|field| field.number).collect();
                 assert_eq!(fields, [1, number], "arm {ask}");
             }
             (Verdict::Throw(_), None) => {}
@@ -132,7 +132,7 @@ fn a_hook_gets_its_own_arm_back() {
         let Verdict::Reply(reply) = verdict(&exec, &[]) else { panic!() };
         let Reply::ExecuteHookResult(result) = *reply else { panic!() };
         let answer = result.response.unwrap().encode_to_vec();
-        assert_eq!(top_fields(&answer).next().unwrap().number, number);
+        assert_eq!(pbwalk::fields(&answer).next().unwrap().number, number);
     }
 }
 

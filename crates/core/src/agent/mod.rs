@@ -13,7 +13,6 @@ mod settings;
 mod state;
 mod tools;
 mod turn;
-mod wire;
 
 pub use blobs::{BlobId, BlobLimits, BlobRefused, Blobs, assistant_text};
 pub use drift::DriftReport;

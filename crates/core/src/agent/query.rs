@@ -13,6 +13,7 @@ use ibeam_proto::agent::{
 };
 
 use super::request::Permissions;
+use crate::codec::pbwalk;
 
 const NO_WEB_SEARCH: &str = "Web search is switched off in this gateway's configuration \
                              (`allow_web_search`). Answer without it.";
@@ -104,7 +105,7 @@ pub(super) fn answer(query: &InteractionQuery, allow: Permissions) -> Option<Int
 /// The field number of a query's arm, read from its bytes: the only field besides
 /// the id (1).
 pub(super) fn arm_number(query: &[u8]) -> Option<u32> {
-    super::wire::top_fields(query).find(|field| field.number > 1).map(|field| field.number)
+    pbwalk::fields(query).find(|field| field.number > 1).map(|field| field.number)
 }
 
 /// Refuses an arm by its number: field N holding `rejected { reason }`, the form
@@ -151,7 +152,7 @@ mod tests {
                 Permissions::default(),
             );
             let bytes = answer.unwrap().encode_to_vec();
-            let arm = super::super::wire::top_fields(&bytes).nth(1).unwrap().bytes.unwrap();
+            let arm = pbwalk::fields(&bytes).nth(1).unwrap().payload.unwrap();
             assert_eq!(arm.first(), Some(&0x12), "rejected, not approved: {query:?}");
         }
     }

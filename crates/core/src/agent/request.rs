@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     codec::connect,
-    model::{Item, Role, ToolChoice, TurnRequest},
+    model::{Item, Message, Part, Role, ToolChoice, TurnRequest},
 };
 
 /// The model as the backend wants to hear it.
@@ -83,10 +83,20 @@ impl RunSpec {
                 Toolbox::new(&request.tools)
             }
         };
-        let (history, action) = split(&request.items);
+        let (history, action, system) = match request.system.split_last() {
+            // Nothing but instructions: the last of them is the question.
+            Some((last, before)) if request.items.is_empty() => {
+                let question = Message { role: Role::User, parts: vec![Part::Text(last.clone())] };
+                (&[][..], Action::User(state::user_message(&question, 0, None)), before)
+            }
+            _ => {
+                let (history, action) = split(&request.items);
+                (history, action, &request.system[..])
+            }
+        };
         let mut blobs = Blobs::new(limits);
         let state = state::build(history, &mut blobs);
-        let context = context(&request.system, &toolbox, environment, permissions);
+        let context = context(system, &toolbox, environment, permissions);
         Self { conversation_id, model, toolbox, context, blobs, permissions, state, action }
     }
 

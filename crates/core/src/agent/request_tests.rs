@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Dialect, Hints, Message, Part, Sampling, Tool, ToolContent, ToolResult};
+use crate::model::{Dialect, Hints, Sampling, Tool, ToolContent, ToolResult};
 
 fn item(role: Role, text: &str) -> Item {
     Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
@@ -91,6 +91,17 @@ fn tool_results_at_the_end_resume_the_conversation() {
     let action = run.action.unwrap().action;
     assert!(matches!(action, Some(conversation_action::Action::ResumeAction(_))));
     assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), 2);
+}
+
+#[test]
+fn instructions_alone_are_the_question() {
+    let run = decode(&spec(&request(vec![])).first_frame(true, None));
+    let Some(conversation_action::Action::UserMessageAction(action)) = run.action.unwrap().action
+    else {
+        panic!()
+    };
+    assert_eq!(action.user_message.unwrap().text, "Be kind.");
+    assert_eq!(action.request_context.unwrap().cloud_rule.as_deref(), Some("Be brief."));
 }
 
 #[test]

@@ -1,25 +1,6 @@
 use super::*;
 use proptest::prelude::*;
 
-fn read(chunks: &[&[u8]]) -> Vec<Result<Envelope, FrameError>> {
-    let mut decoder = Decoder::new();
-    let mut out = Vec::new();
-    for chunk in chunks {
-        decoder.push(Bytes::copy_from_slice(chunk));
-        loop {
-            match decoder.next() {
-                Ok(Some(envelope)) => out.push(Ok(envelope)),
-                Ok(None) => break,
-                Err(error) => {
-                    out.push(Err(error));
-                    return out;
-                }
-            }
-        }
-    }
-    out
-}
-
 fn quota_error() -> ConnectError {
     ConnectError {
         code: Code::ResourceExhausted,
@@ -36,13 +17,13 @@ fn quota_error() -> ConnectError {
 #[test]
 fn end_frame_is_the_documented_bytes() {
     assert_eq!(&end_frame(None)[..], b"\x02\x00\x00\x00\x02{}");
-    assert_eq!(read(&[b"\x02\x00\x00\x00\x02{}"]), [Ok(Envelope::End(None))]);
+    assert_eq!(read_all(&[b"\x02\x00\x00\x00\x02{}"]), [Ok(Envelope::End(None))]);
 }
 
 #[test]
 fn error_details_survive_the_wire_both_ways() {
     let error = quota_error();
-    assert_eq!(read(&[&end_frame(Some(&error))]), [Ok(Envelope::End(Some(error.clone())))]);
+    assert_eq!(read_all(&[&end_frame(Some(&error))]), [Ok(Envelope::End(Some(error.clone())))]);
     let body = error.to_json().to_string();
     assert!(!body.contains('='), "base64 without padding: {body}");
     assert_eq!(ConnectError::from_json(body.as_bytes()), Some(error));
@@ -60,10 +41,10 @@ fn readable_details_are_used_when_the_encoded_ones_are_missing() {
 #[test]
 fn grpc_web_trailers_end_the_stream() {
     let ok = frame(0x80, b"grpc-status: 0\r\n");
-    assert_eq!(read(&[&ok]), [Ok(Envelope::End(None))]);
+    assert_eq!(read_all(&[&ok]), [Ok(Envelope::End(None))]);
     let failed = frame(0x80, b"grpc-status: 16\r\ngrpc-message: not%20signed%20in\r\n");
     let want = ConnectError::new(Code::Unauthenticated, "not signed in");
-    assert_eq!(read(&[&failed]), [Ok(Envelope::End(Some(want)))]);
+    assert_eq!(read_all(&[&failed]), [Ok(Envelope::End(Some(want)))]);
 }
 
 #[test]
@@ -72,14 +53,14 @@ fn gzip_messages_inflate_and_garbage_does_not() {
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(b"hello").unwrap();
     let packed = frame(0x01, &gz.finish().unwrap());
-    assert_eq!(read(&[&packed]), [Ok(Envelope::Message(Bytes::from_static(b"hello")))]);
-    assert_eq!(read(&[&frame(0x01, b"no gzip")]), [Err(FrameError::Gzip)]);
+    assert_eq!(read_all(&[&packed]), [Ok(Envelope::Message(Bytes::from_static(b"hello")))]);
+    assert_eq!(read_all(&[&frame(0x01, b"no gzip")]), [Err(FrameError::Gzip)]);
 }
 
 #[test]
 fn oversize_and_unknown_flags_are_refused_from_the_header_alone() {
-    assert_eq!(read(&[b"\x00\xff\xff\xff\xff"]), [Err(FrameError::TooLarge(0xffff_ffff))]);
-    assert_eq!(read(&[b"\x40\x00\x00\x00\x00"]), [Err(FrameError::Flags(0x40))]);
+    assert_eq!(read_all(&[b"\x00\xff\xff\xff\xff"]), [Err(FrameError::TooLarge(0xffff_ffff))]);
+    assert_eq!(read_all(&[b"\x40\x00\x00\x00\x00"]), [Err(FrameError::Flags(0x40))]);
 }
 
 #[test]
@@ -109,8 +90,8 @@ proptest! {
             chunks.push(head);
             rest = tail;
         }
-        prop_assert_eq!(read(&chunks), read(&[&bytes]));
-        prop_assert_eq!(read(&[&bytes]).len(), payloads.len() + 1);
+        prop_assert_eq!(read_all(&chunks), read_all(&[&bytes]));
+        prop_assert_eq!(read_all(&[&bytes]).len(), payloads.len() + 1);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Unknown {
 pub fn unknown_fields(root: usize, bytes: &[u8]) -> Vec<Unknown> {
     let mut found = Vec::new();
     if let Some(info) = MESSAGES.get(root) {
-        let _ = walk(info, bytes, MAX_DEPTH, &mut found);
+        walk(info, bytes, MAX_DEPTH, &mut found);
     }
     found
 }
@@ -32,54 +32,52 @@ pub fn fuzz(data: &[u8]) {
     let _ = unknown_fields(ibeam_proto::fields::SERVER_MESSAGE, data);
 }
 
-fn walk(
-    info: &'static MessageInfo,
-    mut bytes: &[u8],
-    depth: usize,
-    found: &mut Vec<Unknown>,
-) -> Option<()> {
-    while !bytes.is_empty() {
-        let tag = varint(&mut bytes)?;
-        let (number, wire) = (u32::try_from(tag >> 3).ok()?, (tag & 7) as u8);
-        let payload = match wire {
-            0 => {
-                varint(&mut bytes)?;
-                None
-            }
-            1 => take(&mut bytes, 8).map(|_| None)?,
-            2 => {
-                let len = usize::try_from(varint(&mut bytes)?).ok()?;
-                Some(take(&mut bytes, len)?)
-            }
-            5 => take(&mut bytes, 4).map(|_| None)?,
-            _ => return None,
-        };
+fn walk(info: &'static MessageInfo, bytes: &[u8], depth: usize, found: &mut Vec<Unknown>) {
+    for Field { number, wire, payload, .. } in fields(bytes) {
         match info.fields.binary_search_by_key(&number, |field| field.number) {
             Err(_) => found.push(Unknown { message: info.name, field: number, wire }),
             Ok(at) => {
                 let inner = info.fields.get(at).and_then(|field| field.message);
+                let inner = inner.and_then(|inner| MESSAGES.get(inner));
                 if let (Some(inner), Some(payload)) = (inner, payload)
                     && depth > 0
                 {
-                    walk(MESSAGES.get(inner)?, payload, depth - 1, found)?;
+                    walk(inner, payload, depth - 1, found);
                 }
             }
         }
     }
-    Some(())
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
+/// One field of an encoded message, without a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    pub number: u32,
+    /// The wire type.
+    pub wire: u8,
+    /// What a length-delimited field holds.
+    pub payload: Option<&'a [u8]>,
+    pub varint: Option<u64>,
+}
+
+/// The top-level fields of a message, until its end or the first malformed byte.
+pub fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    std::iter::from_fn(move || {
+        let tag = prost::encoding::decode_varint(&mut bytes).ok()?;
+        let (number, wire) = (u32::try_from(tag >> 3).ok()?, (tag & 7) as u8);
+        let mut field = Field { number, wire, payload: None, varint: None };
+        match wire {
+            0 => field.varint = Some(prost::encoding::decode_varint(&mut bytes).ok()?),
+            1 => _ = take(&mut bytes, 8)?,
+            2 => {
+                let len = prost::encoding::decode_varint(&mut bytes).ok()?;
+                field.payload = Some(take(&mut bytes, usize::try_from(len).ok()?)?);
+            }
+            5 => _ = take(&mut bytes, 4)?,
+            _ => return None,
         }
-    }
-    None
+        Some(field)
+    })
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {

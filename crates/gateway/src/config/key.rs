@@ -112,7 +112,9 @@ keys! {
     ClockCancelGrace "clocks.cancel_grace" [] = "2s",
         "between a client's leaving and the cancel upstream";
     ClockClientStall "clocks.client_stall" [] = "60s", "a client that stops reading is cut";
-    ClockEndWait "clocks.end_wait" [] = "2s", "for late usage after the end of a turn";
+    ClockEndWait "clocks.end_wait" [] = "2s", "for the end frame, once the turn said it is over";
+    ClockQuietEnd "clocks.quiet_end" [] = "25s", "heartbeats only after a stored answer, where a host ends no turns";
+    ClockToolBatch "clocks.tool_batch" [] = "25ms", "for further tool calls of the same batch";
     ClockHeaderGrace "clocks.header_grace" [] = "10s",
         "for a first event, so that an early failure gets its real HTTP status";
     ClockKeepAlive "clocks.keep_alive" [] = "10s", "of silence before a keep-alive comment";

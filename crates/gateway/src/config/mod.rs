@@ -111,6 +111,10 @@ pub struct Clocks {
     pub client_stall: Duration,
     /// For late frames after `turn_ended`.
     pub end_wait: Duration,
+    /// Heartbeats only, after the answer was stored: it is complete.
+    pub quiet_end: Duration,
+    /// For further tool calls of the same batch.
+    pub tool_batch: Duration,
     /// For the first event, before the response's headers go out.
     pub header_grace: Duration,
     /// Silence before a comment on an event stream.

@@ -295,6 +295,8 @@ impl Resolver<'_> {
             cancel_grace: self.duration(Key::ClockCancelGrace),
             client_stall: self.duration(Key::ClockClientStall),
             end_wait: self.duration(Key::ClockEndWait),
+            quiet_end: self.duration(Key::ClockQuietEnd),
+            tool_batch: self.duration(Key::ClockToolBatch),
             header_grace: self.duration(Key::ClockHeaderGrace),
             keep_alive: self.positive(Key::ClockKeepAlive),
             queue: self.duration(Key::ClockQueue),

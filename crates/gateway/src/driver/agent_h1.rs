@@ -377,3 +377,7 @@ impl Drop for Opened {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+#[path = "agent_h1_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@
 use std::{
     future::poll_fn,
     sync::Arc,
-    task::{Poll, ready},
+    task::{Context, Poll, ready},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -25,6 +25,10 @@ use crate::net::{
 };
 
 const RUN: &str = "/agent.v1.AgentService/Run";
+
+/// Frames smaller than this are given out together, up to about so much at once.
+const GATHER_BELOW: usize = 4 * 1024;
+const GATHER_TO: usize = 16 * 1024;
 
 /// Why a stream did not even begin.
 #[derive(Debug)]
@@ -197,12 +201,8 @@ impl Receiver {
                     return Some(Err(error));
                 }
                 State::Body(body) => {
-                    return match body.data().await {
-                        Some(Ok(chunk)) => {
-                            // Fails only when the stream is closed, and then it is moot.
-                            let _ = body.flow_control().release_capacity(chunk.len());
-                            Some(Ok(chunk))
-                        }
+                    return match poll_fn(|cx| gather(body, cx)).await {
+                        Some(Ok(chunk)) => Some(Ok(chunk)),
                         // "I need no more input", after an answer that is complete.
                         Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => None,
                         Some(Err(error)) => Some(Err(errors::h2_after_answer(&error))),
@@ -216,6 +216,36 @@ impl Receiver {
             }
         }
     }
+}
+
+/// The next bytes, together with what else has arrived. A model's text comes in tiny
+/// frames; taken one by one, each would cost its reader a whole round.
+fn gather(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, h2::Error>>> {
+    let first = match ready!(take(body, cx)) {
+        Some(Ok(chunk)) if chunk.len() < GATHER_BELOW => chunk,
+        other => return Poll::Ready(other),
+    };
+    let mut all = BytesMut::new();
+    // An end or an error is not lost: the next call finds it again.
+    while all.len() < GATHER_TO
+        && let Poll::Ready(Some(Ok(chunk))) = take(body, cx)
+    {
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&chunk);
+    }
+    Poll::Ready(Some(Ok(if all.is_empty() { first } else { all.freeze() })))
+}
+
+/// Takes one frame, and gives its share of the window back.
+fn take(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, h2::Error>>> {
+    let taken = ready!(body.poll_data(cx));
+    if let Some(Ok(chunk)) = &taken {
+        // Fails only when the stream is closed, and then it is moot.
+        let _ = body.flow_control().release_capacity(chunk.len());
+    }
+    Poll::Ready(taken)
 }
 
 impl Drop for Receiver {
@@ -237,3 +267,7 @@ fn refusal(head: &Parts, text: &[u8], fallback: &Fallback) -> LinkError {
 fn over() -> LinkError {
     LinkError::Reset("stream is over".to_owned())
 }
+
+#[cfg(test)]
+#[path = "agent_h2_tests.rs"]
+mod tests;

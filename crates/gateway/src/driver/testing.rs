@@ -1,6 +1,6 @@
 //! A small backend for tests of the drivers: HTTP/1.1 and HTTP/2 on one pipe.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,6 +10,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use ibeam_core::codec::connect;
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -17,7 +18,49 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use crate::net::connect::Connector;
+use super::{AgentConfig, AgentDriver, LinkReceiver, Open, Transport};
+use crate::net::{connect::Connector, testing::host};
+
+pub(super) const RUN: &str = "/agent.v1.AgentService/Run";
+pub(super) const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
+pub(super) const APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
+
+pub(super) fn driver(connector: &Connector, transport: Transport) -> (AgentDriver, TaskTracker) {
+    let tasks = TaskTracker::new();
+    let config = AgentConfig { transport, ..AgentConfig::new(host()) };
+    (AgentDriver::new(config, connector, &tasks), tasks)
+}
+
+pub(super) fn spec() -> Open {
+    Open {
+        token: "tok".to_owned().into(),
+        request_id: "11111111-1111-4111-8111-111111111111".to_owned(),
+        original_request_id: "22222222-2222-4222-8222-222222222222".to_owned(),
+        prefer_h1: false,
+    }
+}
+
+pub(super) fn framed(text: &str) -> Bytes {
+    connect::frame(0, text.as_bytes())
+}
+
+pub(super) async fn read(rx: &mut LinkReceiver, want: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    while out.len() < want {
+        out.extend_from_slice(&rx.next().await.unwrap().unwrap());
+    }
+    out
+}
+
+pub(super) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Waits until nothing runs any more on either side.
+pub(super) async fn all_gone(tasks: &TaskTracker) {
+    tasks.close();
+    tokio::time::timeout(Duration::from_secs(1), tasks.wait()).await.unwrap();
+}
 
 /// What a path answers with: a status, headers and a body.
 #[derive(Clone, Default)]

@@ -60,7 +60,7 @@ impl Running {
 
     async fn stopped(&mut self) {
         let ended = timeout(Duration::from_secs(10), self.server.join_next()).await;
-        ended.expect("the server does not stop").unwrap().unwrap();
+        assert!(matches!(ended, Ok(Some(Ok(())))), "the server does not stop");
     }
 }
 

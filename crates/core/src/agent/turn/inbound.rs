@@ -16,9 +16,12 @@ use crate::{
     agent::{
         blobs, classify,
         exec::{self, Verdict},
-        query, tools, wire,
+        query, tools,
     },
-    codec::connect::{self, ConnectError},
+    codec::{
+        connect::{self, ConnectError},
+        pbwalk,
+    },
     model::{Millis, ids::CallId},
 };
 
@@ -145,8 +148,8 @@ impl Turn {
 
     fn on_checkpoint(&mut self, message: &Bytes, tokens: Option<ConversationTokenDetails>) {
         const CHECKPOINT: u32 = 3;
-        let raw = wire::top_fields(message).find(|field| field.number == CHECKPOINT);
-        self.checkpoint = raw.and_then(|field| field.bytes).map(Bytes::copy_from_slice);
+        let raw = pbwalk::fields(message).find(|field| field.number == CHECKPOINT);
+        self.checkpoint = raw.and_then(|field| field.payload).map(Bytes::copy_from_slice);
         if let Some(tokens) = tokens {
             self.answer.context_tokens(tokens);
         }
@@ -194,8 +197,8 @@ impl Turn {
             return;
         }
         self.drift.unknown_arm();
-        let raw = wire::top_fields(message).find(|field| field.number == QUERY);
-        let arm = raw.and_then(|field| field.bytes).and_then(query::arm_number);
+        let raw = pbwalk::fields(message).find(|field| field.number == QUERY);
+        let arm = raw.and_then(|field| field.payload).and_then(query::arm_number);
         if let Some(arm) = arm {
             let body = query::refuse_by_number(query.id, arm);
             let mut out = vec![RESPONSE_TAG];

@@ -41,13 +41,21 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     }
     let tools = tools(request.tools.unwrap_or_default(), &mut sampling.ignored)?;
     let tool_choice = tool_choice(request.tool_choice, &tools)?;
+    let parallel_tool_calls = request.parallel_tool_calls.unwrap_or(true);
+    // Understood, and so far only a wish: the backend has no such control.
+    if matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
+        sampling.ignored.push("tool_choice");
+    }
+    if !parallel_tool_calls {
+        sampling.ignored.push("parallel_tool_calls");
+    }
     Ok(TurnRequest {
         model,
         system: conversation.system,
         items: conversation.items,
         tools,
         tool_choice,
-        parallel_tool_calls: request.parallel_tool_calls.unwrap_or(true),
+        parallel_tool_calls,
         sampling,
         dialect: Dialect::Chat,
         hints: Hints {
