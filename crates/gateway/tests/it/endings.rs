@@ -17,7 +17,7 @@ async fn every_ending_of_the_backend_gives_one_of_ours() {
         ("reask_context", None),
         ("empty_exec_id", None),
         ("ids_from_zero", None),
-        ("error_after_turn_ended", Some("upstream_error")),
+        ("error_after_turn_ended", Some("unavailable")),
         ("bare_eof", Some("upstream_closed")),
     ] {
         let lab = Lab::scenario(&format!(

@@ -17,8 +17,7 @@ use tokio::{
 
 use crate::lab::chat;
 
-const SLOW: &str =
-    "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 40, pace_ms = 20 } }]";
+const SLOW: &str = "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 40, pace_ms = 20 } }]";
 
 struct Running {
     address: SocketAddr,
