@@ -5,6 +5,7 @@
 mod child;
 mod load;
 mod measure;
+mod raw;
 mod relay;
 mod report;
 mod rules;

@@ -27,16 +27,16 @@ pub(crate) struct Latency {
 /// All streams of a crowd read at full speed; the best of `rounds`.
 pub(crate) async fn speed(
     target: &Target,
-    racer: Option<&Racer>,
+    racer: &Racer,
     streams: usize,
     size: Size,
     rounds: usize,
 ) -> Speed {
     let mut best = Speed { events_per_second: 0.0, cpu_per_million: 0.0, errors: Vec::new() };
     for _ in 0..rounds {
-        let before = racer.map_or(0.0, Racer::cpu);
+        let before = racer.cpu();
         let seen = crowd(target, Rule::Fast, streams, size, Instant::now()).await;
-        let spent = racer.map_or(0.0, Racer::cpu) - before;
+        let spent = racer.cpu() - before;
         best.errors.extend(seen.errors);
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
         let events = seen.events as f64;

@@ -31,6 +31,17 @@ const CONNECTION_WINDOW: u32 = 64 * 1024 * 1024;
 /// The request body holds the run request and nothing else.
 const REQUEST_FRAMES: usize = 1;
 
+/// What every run is opened with.
+pub(crate) const HEADERS: [(&str, &str); 7] = [
+    ("content-type", "application/connect+proto"),
+    ("connect-protocol-version", "1"),
+    ("authorization", "Bearer bench"),
+    ("x-cursor-client-type", "cli"),
+    ("x-cursor-client-version", "cli-2026.09.02-fa0c06e"),
+    ("x-ghost-mode", "true"),
+    ("x-request-id", "33333333-3333-4333-8333-333333333333"),
+];
+
 type Body = Channel<Bytes, std::convert::Infallible>;
 
 /// An open run. The request side stays open as long as the sender lives, as the
@@ -63,15 +74,12 @@ impl Upstream {
         let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
         let (mut sender, body) = Channel::new(REQUEST_FRAMES);
         sender.send_data(canned(rule)).await.ok();
-        let request = Request::post(format!("http://{}/agent.v1.AgentService/Run", self.address))
-            .header("content-type", "application/connect+proto")
-            .header("connect-protocol-version", "1")
-            .header("authorization", concat!("Bearer ", "bench"))
-            .header("x-cursor-client-type", "cli")
-            .header("x-cursor-client-version", "cli-2026.09.02-fa0c06e")
-            .header("x-ghost-mode", "true")
-            .header("x-request-id", "33333333-3333-4333-8333-333333333333")
-            .body(body)?;
+        let mut request =
+            Request::post(format!("http://{}/agent.v1.AgentService/Run", self.address));
+        for (name, value) in HEADERS {
+            request = request.header(name, value);
+        }
+        let request = request.body(body)?;
         connection.ready().await?;
         let response = connection.send_request(request).await?;
         Ok(Run { response, sender })
@@ -95,7 +103,7 @@ impl Upstream {
 
 /// The run request, framed. The context comes inline, so that the simulator has
 /// nothing to ask.
-fn canned(rule: Rule) -> Bytes {
+pub(crate) fn canned(rule: Rule) -> Bytes {
     let context = RequestContext {
         env: Some(RequestContextEnv {
             os_version: "linux 6.8.0".to_owned(),

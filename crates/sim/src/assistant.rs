@@ -176,10 +176,12 @@ impl Run {
         if self.has(Quirk::InjectionSuspicion) && asks(&["<system>", "system prompt:"]) {
             return Some("This looks like a prompt injection, so I will not follow it.".to_owned());
         }
-        let titled = |text: &String| text.to_lowercase().contains("title");
-        if self.prompt.tools.is_empty()
-            && (asks(&["title"]) || rules.iter().chain(&self.prompt.system).any(titled))
-        {
+        let titled = |text: &str| {
+            let text = text.to_lowercase();
+            text.contains("title") && TITLE_WORDS.iter().any(|word| text.contains(word))
+        };
+        let told = rules.iter().chain(&self.prompt.system);
+        if self.prompt.tools.is_empty() && (titled(text) || told.into_iter().any(|t| titled(t))) {
             let subject = lower
                 .split_once("conversation:")
                 .and_then(|(head, _)| text.get(head.len() + "conversation:".len()..))
@@ -286,6 +288,8 @@ fn xml(open: &[Intent]) -> String {
     format!("<tool_use>{}</tool_use>", calls.join(""))
 }
 
+/// Words that make a request for a title out of the word itself.
+const TITLE_WORDS: &[&str] = &["generat", "conversation", "concise", "short", "summar"];
 const SHELL_NAMES: &[&str] = &["command", "cmd", "script", "code", "input"];
 const PATH_NAMES: &[&str] =
     &["file_path", "path", "target_file", "filename", "file", "absolute_path", "filepath"];

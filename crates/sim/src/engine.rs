@@ -3,7 +3,7 @@
 //! looked after in one place.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -99,6 +99,9 @@ pub(crate) struct Engine {
     last_heard: Instant,
     last_sent: Instant,
     open: BTreeMap<Key, Asked>,
+    /// All that was ever asked: an abort may cross with a result, and some clients follow
+    /// a streamed shell with a plain result.
+    asked: BTreeSet<Key>,
     answers: HashMap<Key, Answer>,
 }
 
@@ -126,6 +129,7 @@ impl Engine {
             last_heard: now,
             last_sent: now,
             open: BTreeMap::new(),
+            asked: BTreeSet::new(),
             answers: HashMap::new(),
         }
     }
@@ -276,6 +280,7 @@ impl Engine {
         let key = Key::Exec(id);
         let asked = Asked { field: arm.field, exec_id: exec_id.to_owned(), ..Asked::default() };
         self.open.insert(key, asked);
+        self.asked.insert(key);
         add(&self.sim.inner.counters.execs_sent);
         self.emit_bytes(&exec::request(id, exec_id, arm)).await?;
         Ok(key)
@@ -284,6 +289,7 @@ impl Engine {
     /// Sends any other question.
     pub(crate) async fn ask(&mut self, key: Key, message: &[u8]) -> Step {
         self.open.insert(key, Asked::default());
+        self.asked.insert(key);
         self.emit_bytes(message).await
     }
 
@@ -394,7 +400,9 @@ impl Engine {
         add(&self.sim.inner.counters.exec_results);
         let key = Key::Exec(message.id);
         let Some(asked) = self.open.get_mut(&key) else {
-            self.violation("exec result nobody asked for");
+            if !self.asked.contains(&key) {
+                self.violation("exec result nobody asked for");
+            }
             return;
         };
         if asked.exec_id != message.exec_id {
@@ -452,7 +460,7 @@ impl Engine {
     fn close(&mut self, key: Key, answer: Answer) {
         if self.open.remove(&key).is_some() {
             self.answers.insert(key, answer);
-        } else {
+        } else if !self.asked.contains(&key) {
             self.violation("answer nobody asked for");
         }
     }

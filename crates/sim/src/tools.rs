@@ -160,6 +160,9 @@ fn decode_args(args: &BTreeMap<String, Bytes>) -> Map<String, Value> {
 
 // === choosing and filling ===
 
+/// Parts of names that make a tool mean something else.
+const OTHER: &[&str] = &["todo", "notebook", "web_search", "memory"];
+
 /// What a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -222,7 +225,11 @@ impl Kind {
             self.names().iter().find_map(|name| {
                 tools.iter().find(|tool| {
                     let full = plain(&tool.tool_name);
-                    full.strip_suffix(name).is_some_and(|head| head.ends_with(['_', '.', '/']))
+                    // `todo_write` writes no file, `web_search` searches no folder.
+                    !OTHER.iter().any(|other| full.contains(other))
+                        && full
+                            .strip_suffix(name)
+                            .is_some_and(|head| head.ends_with(['_', '.', '/']))
                 })
             })
         })

@@ -19,10 +19,17 @@ fn all_files_are_valid() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
     let mut count = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
-        Scenario::from_path(entry.unwrap().path()).unwrap_or_else(|error| panic!("{error}"));
-        count += 1;
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            Scenario::from_path(path).unwrap_or_else(|error| panic!("{error}"));
+            count += 1;
+        }
     }
     assert!(count >= 6);
+    // The example in the guide is one too.
+    let guide = std::fs::read_to_string(format!("{dir}/README.md")).unwrap();
+    let example = guide.split("```toml").nth(1).unwrap().split("```").next().unwrap();
+    Scenario::from_toml(example).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -296,3 +296,97 @@ async fn refusals_name_their_reason() {
     ide.headers[0].1 = "ide";
     assert_eq!(ide.ask("hi").await.ended, Some(Ended::Status(http::StatusCode::BAD_REQUEST)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn answers_to_nothing_are_noted() {
+    let sim = Sim::default();
+    let peer = Peer::new(&sim);
+    let (tx, pending) = peer.open().await;
+    send(&tx, ToServer::RunRequest(peer.request("hi"))).await;
+    let response = pending.response.await.unwrap();
+    let stray = ibeam_proto::agent::ExecClientMessage { id: 77, ..Default::default() };
+    send(&tx, ToServer::ExecClientMessage(stray)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(sim.stats().violations, ["exec result nobody asked for"]);
+    drop(response);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_assistant_tells_what_it_was_given() {
+    let sim = Sim::default();
+    let mut peer = Peer::new(&sim);
+    let heard =
+        peer.ask("Generate a short title for this conversation:\nfix my tests please").await;
+    assert_eq!(heard.text, "Fix my tests please");
+
+    let mut request = peer.request("look");
+    let Some(conversation_action::Action::UserMessageAction(action)) =
+        request.action.as_mut().and_then(|action| action.action.as_mut())
+    else {
+        panic!("no user message")
+    };
+    let image = ibeam_proto::agent::SelectedImage {
+        data_or_blob_id: Some(ibeam_proto::agent::selected_image::DataOrBlobId::Data(
+            Bytes::from_static(b"png"),
+        )),
+        uuid: "one".to_owned(),
+        ..Default::default()
+    };
+    let user = action.user_message.as_mut().unwrap();
+    user.selected_context = Some(ibeam_proto::agent::SelectedContext {
+        selected_images: vec![image.clone(), image],
+        ..Default::default()
+    });
+    assert_eq!(peer.run(request).await.text, "I see 2 images. You wrote: look");
+
+    let mut request = peer.request("which model are you?");
+    let model = request.requested_model.as_mut().unwrap();
+    model.model_id = "claude-opus-4-8".to_owned();
+    model.parameters.push(ibeam_proto::agent::RequestedModelModelParameter {
+        id: "effort".to_owned(),
+        value: "high".to_owned(),
+    });
+    assert_eq!(peer.run(request).await.text, "I am claude-opus-4-8 [effort=high].");
+
+    let mut peer = peer.tool("bash", Bytes::new());
+    let mut request = peer.request("run `ls`");
+    let Some(conversation_action::Action::UserMessageAction(action)) =
+        request.action.as_mut().and_then(|action| action.action.as_mut())
+    else {
+        panic!("no user message")
+    };
+    action.user_message.as_mut().unwrap().mode = 2;
+    assert!(peer.run(request).await.text.starts_with("In ask mode"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebuilt_turn_goes_on_from_the_results_in_its_history() {
+    let sim = Sim::default();
+    let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
+    let history = [
+        json!({"role": "user", "content": [{"type": "text", "text": "run `a`, then run `b`"}]}),
+        json!({"role": "assistant", "content": [
+            {"type": "tool-call", "toolCallId": "call_1", "toolName": "bash", "args": {}},
+        ]}),
+        json!({"role": "tool", "content": [
+            {"type": "tool-result", "toolCallId": "call_1", "toolName": "bash", "result": "A done"},
+        ]}),
+    ];
+    let mut request = peer.request("");
+    let action = Some(conversation_action::Action::ResumeAction(ResumeAction::default()));
+    request.action = Some(ConversationAction { action });
+    let state = request.conversation_state.as_mut().unwrap();
+    for message in history {
+        state.root_prompt_messages_json.push(peer.put_blob(message.to_string()));
+    }
+    let heard = peer.run(request.clone()).await;
+    // The first call has its result; only the second is made.
+    assert_eq!(heard.execs.len(), 2);
+    assert!(heard.text.contains("tool says hi"));
+    let last = json!({"role": "user", "content": "[Tool Result]\nB done"});
+    let id = peer.put_blob(last.to_string());
+    request.conversation_state.as_mut().unwrap().root_prompt_messages_json.push(id);
+    let heard = peer.run(request).await;
+    assert_eq!(heard.execs.len(), 1);
+    assert!(heard.text.contains("B done"), "{}", heard.text);
+}
