@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, debug, debug_span};
+use tracing::{Instrument as _, debug, info_span};
 
 use crate::{
     api::{self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions},
@@ -28,7 +28,7 @@ use crate::{
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
     net::{connect::Connector, pool::PoolConfig, proxy::Proxy, tls::Tls},
     random,
-    session::{Actor, Conversations, Memory, Patience, Registry, Snapshot, TurnStream},
+    session::{Actor, Conversations, Patience, Registry, Snapshot, TurnStream},
     tasks::Tasks,
 };
 
@@ -80,7 +80,7 @@ impl App {
                 (connector, "agent", config.access_token.clone())
             }
         };
-        let driver = Arc::new(AgentDriver::new(agent_config(&config), &connector, tasks.tracker()));
+        let driver = Arc::new(AgentDriver::new(agent_config(&config), &connector, tasks));
         Self::with_driver(config, driver, backend, token, tasks)
     }
 
@@ -172,8 +172,8 @@ impl App {
             .info
             .as_ref()
             .map_or_else(|| Family::of(&resolved.wire_id), ibeam_core::models::ModelInfo::family);
-        let named = self.conversations.name(request, random::bytes());
-        debug!(conversation = %named.id, model = %resolved.wire_id, "starting a turn");
+        let (conversation, memory) = self.conversations.name(request, random::bytes());
+        debug!(%conversation, model = %resolved.wire_id, "starting a turn");
         let spec = RunSpec::new(
             request,
             ModelPick {
@@ -181,7 +181,7 @@ impl App {
                 parameters: resolved.parameters,
                 max_mode: resolved.max_mode,
             },
-            named.id,
+            conversation,
             &self.environment,
             Permissions {
                 web_search: self.config.allow.web_search,
@@ -204,11 +204,10 @@ impl App {
             },
             family,
             started,
-            memory: named
-                .learner
-                .map(|learner| Memory { conversations: Arc::clone(&self.conversations), learner }),
+            memory,
             stop: self.stop.clone(),
             permit,
+            tasks: self.tasks.clone(),
         };
         let (events, stream) = TurnStream::channel();
         let turn = actor.run(events, self.registry.clone()).in_current_span();
@@ -267,7 +266,7 @@ impl Service for App {
         request: TurnRequest,
         meta: RequestMeta,
     ) -> Result<TurnStream, TurnError> {
-        let span = debug_span!("turn", request_id = %meta.request_id);
+        let span = info_span!("turn", request_id = %meta.request_id);
         self.start(&request).instrument(span).await
     }
 
@@ -354,11 +353,18 @@ fn turn_settings(config: &Config) -> TurnSettings {
 /// What little the gateway knows about the place the client works in.
 fn environment() -> Environment {
     Environment {
-        os_version: std::env::consts::OS.to_owned(),
+        os_version: os_version(),
         shell: std::env::var("SHELL").unwrap_or_default(),
         time_zone: std::env::var("TZ").unwrap_or_default(),
         workspace_paths: Vec::new(),
     }
+}
+
+/// As the backend's own client says it: `linux 6.8.0`.
+fn os_version() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let words = [std::env::consts::OS, release.trim()];
+    words.join(" ").trim_end().to_owned()
 }
 
 /// The live model list. The simulator's is not kept: it must never answer for a

@@ -24,8 +24,10 @@ pub(super) struct Answer {
     calls: bool,
     /// The newest assistant message seen in a blob.
     blob_text: Option<String>,
-    /// All text so far, for counting; dropped once the backend counts itself.
-    said: Option<String>,
+    /// Everything the model produced, for counting when the backend does not.
+    said: String,
+    /// How many pieces the client could see.
+    visible: u64,
     counts: Counts,
 }
 
@@ -38,10 +40,6 @@ struct Counts {
 }
 
 impl Answer {
-    pub(super) fn new() -> Self {
-        Self { said: Some(String::new()), ..Self::default() }
-    }
-
     pub(super) fn pop(&mut self) -> Option<TurnEvent> {
         self.events.pop_front()
     }
@@ -55,8 +53,18 @@ impl Answer {
         self.text || self.reasoning || self.calls
     }
 
-    pub(super) fn has_text(&self) -> bool {
-        self.text
+    /// Whether there is an answer to give, streamed or stored.
+    pub(super) fn has_answer(&self) -> bool {
+        self.text || self.blob_text.is_some()
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls
+    }
+
+    /// Grows with everything the client sees.
+    pub(super) fn visible(&self) -> u64 {
+        self.visible
     }
 
     /// The backend spoke; only the first time counts.
@@ -77,14 +85,16 @@ impl Answer {
     pub(super) fn reasoning(&mut self, delta: String) {
         if !delta.is_empty() {
             self.flush_tags();
-            self.reasoning = true;
-            self.push(TurnEvent::Reasoning(delta));
+            self.push_pieces(&mut vec![Piece::Reasoning(delta)]);
         }
     }
 
     pub(super) fn tool_call(&mut self, id: CallId, name: String, arguments: String) {
         self.flush_tags();
         self.calls = true;
+        self.visible += 1;
+        self.said.push_str(&name);
+        self.said.push_str(&arguments);
         self.push(TurnEvent::ToolCallBegin { id: id.clone(), name });
         self.push(TurnEvent::ToolCallArgs { id: id.clone(), delta: arguments });
         self.push(TurnEvent::ToolCallEnd { id });
@@ -96,7 +106,6 @@ impl Answer {
 
     pub(super) fn output_tokens(&mut self, tokens: i32) {
         self.counts.output += u64::try_from(tokens).unwrap_or(0);
-        self.said = None;
     }
 
     pub(super) fn context_tokens(&mut self, details: ConversationTokenDetails) {
@@ -133,9 +142,14 @@ impl Answer {
         self.push(TurnEvent::Failed(error));
     }
 
-    /// The text to count when the backend did not.
-    pub(super) fn said(&self) -> Option<&str> {
-        self.said.as_deref()
+    /// What to count when the backend did not.
+    pub(super) fn said(&self) -> &str {
+        &self.said
+    }
+
+    /// The backend's own count of the output, if it gave one.
+    pub(super) fn counted_output(&self) -> Option<u64> {
+        (self.counts.output > 0).then_some(self.counts.output)
     }
 
     fn flush_tags(&mut self) {
@@ -147,12 +161,12 @@ impl Answer {
 
     fn push_pieces(&mut self, pieces: &mut Vec<Piece>) {
         for piece in pieces.drain(..) {
+            self.visible += 1;
+            let (Piece::Text(text) | Piece::Reasoning(text)) = &piece;
+            self.said.push_str(text);
             match piece {
                 Piece::Text(text) => {
                     self.text = true;
-                    if let Some(said) = &mut self.said {
-                        said.push_str(&text);
-                    }
                     self.push(TurnEvent::Text(text));
                 }
                 Piece::Reasoning(text) => {

@@ -1,6 +1,6 @@
 //! What a failure of the backend means for the caller. Cursor's own error enum is
-//! looked at first, then its words where the enum is too coarse, then the Connect
-//! code or the HTTP status.
+//! looked at first; its words only where there is no enum or it is too coarse to
+//! tell a quota from an old client; then the Connect code or the HTTP status.
 
 use std::time::Duration;
 
@@ -36,15 +36,23 @@ pub(super) struct Failure {
 /// A Connect error, from an end frame or a refused call.
 pub(super) fn connect_error(error: &ConnectError) -> Failure {
     let words = Words::of(error);
+    let kind = error.detail.as_ref().map(|detail| detail.kind);
     let code = words
         .code()
-        .or_else(|| error.detail.as_ref().and_then(|detail| by_kind(detail.kind)))
-        .unwrap_or_else(|| by_connect_code(error.code));
-    let remedy = if words.says(&["blob not found", "conversation data missing", "image not found"])
-        || (error.code == Code::ResourceExhausted && error.detail.is_none())
-    {
+        .filter(|_| kind.is_none_or(is_coarse))
+        .or_else(|| kind.and_then(by_kind))
+        .unwrap_or_else(|| by_connect_code(error.code, &words));
+    let lost = words.says(&["blob not found", "conversation data missing", "image not found"]);
+    let stuck = error.code == Code::ResourceExhausted && error.detail.is_none();
+    let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
+    let passing = match code {
+        ErrorCode::Unavailable | ErrorCode::Timeout => retryable != Some(false),
+        ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => retryable == Some(true),
+        _ => false,
+    };
+    let remedy = if lost || stuck {
         Remedy::FreshConversation
-    } else if matches!(code, ErrorCode::Unavailable | ErrorCode::Timeout) {
+    } else if passing {
         Remedy::Retry
     } else {
         Remedy::None
@@ -79,23 +87,33 @@ pub(super) fn link_error(error: &LinkError) -> Failure {
             failure(ErrorCode::UpstreamClosed, redact::text(&text).into(), Remedy::Resume)
         }
         LinkError::Status { status, error: Some(error), retry_after } => {
-            let mut failure = connect_error(error);
-            failure.error.retry_after = *retry_after;
-            failure.error.cause = Some(format!("HTTP {status}, {:?}", failure.error.cause));
-            // A refused call never looked at the conversation: this one is a limit.
-            if error.code == Code::ResourceExhausted {
-                failure.remedy = Remedy::None;
-            }
-            if *status >= 500
-                && failure.remedy == Remedy::None
-                && failure.error.code.row().retryable
-            {
-                failure.remedy = Remedy::Retry;
-            }
-            failure
+            refused(*status, error, *retry_after)
         }
         LinkError::Status { status, error: None, retry_after } => by_status(*status, *retry_after),
     }
+}
+
+/// A call that was refused with a status and a body.
+fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> Failure {
+    let mut failure = connect_error(error);
+    if error.code == Code::Unknown && error.detail.is_none() {
+        // Not a name Connect knows: the status says more.
+        let plain = by_status(status, None);
+        failure.error.code = plain.error.code;
+        failure.error.message = message(plain.error.code, &Words::of(error).public).into();
+        failure.remedy = plain.remedy;
+    }
+    // A refused call never looked at the conversation: this one is a limit.
+    if error.code == Code::ResourceExhausted {
+        failure.remedy = Remedy::None;
+    }
+    if status >= 500 && failure.remedy == Remedy::None && failure.error.code.row().retryable {
+        failure.remedy = Remedy::Retry;
+    }
+    failure.error.retry_after = retry_after;
+    let cause = failure.error.cause.take().unwrap_or_default();
+    failure.error.cause = Some(format!("HTTP {status}, {cause}"));
+    failure
 }
 
 fn failure(code: ErrorCode, message: String, remedy: Remedy) -> Failure {
@@ -175,6 +193,25 @@ impl Words {
     }
 }
 
+/// Kinds that cover several causes, or none.
+fn is_coarse(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ErrorUnspecified
+            | Kind::ErrorCustom
+            | Kind::ErrorCustomMessage
+            | Kind::ErrorGenericRateLimitExceeded
+            | Kind::ErrorGpt4VisionPreviewRateLimit
+            | Kind::ErrorRateLimited
+            | Kind::ErrorRateLimitedChangeable
+            | Kind::ErrorResourceExhausted
+            | Kind::ErrorOpenai
+            | Kind::ErrorProviderError
+            | Kind::ErrorInternal
+            | Kind::ErrorBadRequest
+    )
+}
+
 fn by_kind(kind: Kind) -> Option<ErrorCode> {
     Some(match kind {
         Kind::ErrorBadApiKey
@@ -230,12 +267,13 @@ fn by_kind(kind: Kind) -> Option<ErrorCode> {
     })
 }
 
-fn by_connect_code(code: Code) -> ErrorCode {
+fn by_connect_code(code: Code, words: &Words) -> ErrorCode {
     match code {
         Code::Unauthenticated => ErrorCode::NotAuthenticated,
         Code::PermissionDenied => ErrorCode::PolicyDenied,
-        // The Agent API says this for a model it does not know.
-        Code::NotFound => ErrorCode::ModelNotFound,
+        // The Agent API says this for a model it does not know, and other services
+        // for other things.
+        Code::NotFound if words.says(&["model"]) => ErrorCode::ModelNotFound,
         Code::ResourceExhausted => ErrorCode::RateLimited,
         Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
             ErrorCode::InvalidValue
@@ -244,6 +282,7 @@ fn by_connect_code(code: Code) -> ErrorCode {
         Code::Unavailable => ErrorCode::Unavailable,
         Code::Canceled | Code::Aborted => ErrorCode::UpstreamClosed,
         Code::Unknown
+        | Code::NotFound
         | Code::AlreadyExists
         | Code::Unimplemented
         | Code::Internal

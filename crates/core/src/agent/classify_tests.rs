@@ -64,7 +64,7 @@ fn connect_codes_without_details() {
     for (code, want) in [
         (Code::Unauthenticated, E::NotAuthenticated),
         (Code::PermissionDenied, E::PolicyDenied),
-        (Code::NotFound, E::ModelNotFound),
+        (Code::NotFound, E::UpstreamError),
         (Code::ResourceExhausted, E::RateLimited),
         (Code::InvalidArgument, E::InvalidValue),
         (Code::FailedPrecondition, E::InvalidValue),
@@ -91,6 +91,48 @@ fn what_may_be_done_about_it() {
     }
     assert_eq!(link_error(&LinkError::Reset("x".into())).remedy, Remedy::Resume);
     assert_eq!(link_error(&LinkError::Refused("x".into())).remedy, Remedy::Retry);
+}
+
+#[test]
+fn the_enum_beats_the_words_where_it_is_precise() {
+    for (kind, words, want) in [
+        (Kind::ErrorMaxModeRequired, "needs a larger context window", E::PlanRequired),
+        (Kind::ErrorUsagePricingRequired, "you hit your usage limit", E::PlanRequired),
+        (Kind::ErrorBadModelName, "context window", E::ModelNotFound),
+        (Kind::ErrorRateLimited, "you hit your usage limit", E::InsufficientQuota),
+    ] {
+        let error = detailed(Code::ResourceExhausted, kind, words, "");
+        assert_eq!(connect_error(&error).error.code, want, "{kind:?}");
+    }
+    let model = ConnectError::new(Code::NotFound, "Model not found: gpt-9");
+    assert_eq!(connect_error(&model).error.code, E::ModelNotFound);
+}
+
+#[test]
+fn the_backends_word_on_retrying_counts() {
+    for (kind, retryable, want) in [
+        (Kind::ErrorProviderError, Some(true), Remedy::Retry),
+        (Kind::ErrorProviderError, None, Remedy::None),
+        (Kind::ErrorTimeout, Some(false), Remedy::None),
+        (Kind::ErrorTimeout, None, Remedy::Retry),
+        (Kind::ErrorFreeUserUsageLimit, Some(true), Remedy::None),
+        (Kind::ErrorNotLoggedIn, Some(true), Remedy::None),
+    ] {
+        let mut error = detailed(Code::Internal, kind, "", "");
+        error.detail.as_mut().unwrap().retryable = retryable;
+        assert_eq!(connect_error(&error).remedy, want, "{kind:?} {retryable:?}");
+    }
+}
+
+#[test]
+fn an_unknown_code_leaves_it_to_the_status() {
+    for (status, want) in [(401, E::NotAuthenticated), (403, E::PolicyDenied), (429, E::RateLimited)]
+    {
+        let error = ConnectError::from_json(br#"{"code":"unauthorized","message":"who?"}"#);
+        let failure = link_error(&LinkError::Status { status, error, retry_after: None });
+        assert_eq!(failure.error.code, want);
+        assert!(failure.error.message.contains("who?"), "{}", failure.error.message);
+    }
 }
 
 #[test]

@@ -149,8 +149,11 @@ fn newer_arm(ask: &Ask, toolbox: &Toolbox, allow: Permissions) -> Verdict {
     let reply = match ask {
         Ask::ExecuteHookArgs(args) => {
             let hook = args.request.as_ref().and_then(|request| request.request.as_ref());
+            let Some(hook) = hook else {
+                return Verdict::Throw("this client does not know that hook");
+            };
             Reply::ExecuteHookResult(ExecuteHookResult {
-                response: Some(ExecuteHookResponse { response: hook.map(hook_answer) }),
+                response: Some(ExecuteHookResponse { response: Some(hook_answer(hook)) }),
             })
         }
         Ask::SubagentArgs(_) => Reply::SubagentResult(SubagentResult {

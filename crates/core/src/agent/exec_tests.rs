@@ -24,7 +24,8 @@ const ARMS: [(u32, Option<u32>); 40] = [
     (21, Some(21)),
     (22, Some(22)),
     (23, Some(23)),
-    (27, Some(27)),
+    // Empty: a hook of an unknown kind.
+    (27, None),
     (28, Some(28)),
     (29, Some(29)),
     (30, Some(30)),

@@ -20,4 +20,4 @@ pub use link::LinkError;
 pub use request::{Environment, ModelPick, Permissions, RunSpec};
 pub use settings::{Clocks, Settings};
 pub use tools::{PROVIDER, Toolbox, arguments_json, arguments_map};
-pub use turn::{Command, OpenSpec, Phase, Turn};
+pub use turn::{Command, OpenSpec, Phase, Turn, Uncounted};

@@ -109,7 +109,8 @@ pub(super) fn arm_number(query: &[u8]) -> Option<u32> {
 }
 
 /// Refuses an arm by its number: field N holding `rejected { reason }`, the form
-/// that all published approval answers share.
+/// that nearly all published approval answers share. Other clients approve what
+/// they do not know; we cannot know what that would allow.
 pub(super) fn refuse_by_number(id: u32, arm: u32) -> Vec<u8> {
     use prost::{Message as _, encoding};
     let rejected = ReasonText { reason: "This gateway does not know that request.".to_owned() };

@@ -11,7 +11,7 @@ use ibeam_proto::agent::{
 use prost::Message as _;
 
 use super::{
-    blobs::{BlobLimits, Blobs},
+    blobs::{BlobLimits, Blobs, assistant_text},
     state,
     tools::Toolbox,
 };
@@ -62,7 +62,7 @@ pub struct RunSpec {
 #[derive(Clone, Debug)]
 enum Action {
     /// The conversation ends with a message of the user.
-    User(UserMessage),
+    User(Box<UserMessage>),
     /// It ends with tool results or an unfinished answer: go on from there.
     Continue,
 }
@@ -87,7 +87,7 @@ impl RunSpec {
             // Nothing but instructions: the last of them is the question.
             Some((last, before)) if request.items.is_empty() => {
                 let question = Message { role: Role::User, parts: vec![Part::Text(last.clone())] };
-                (&[][..], Action::User(state::user_message(&question, 0, None)), before)
+                (&[][..], Action::User(Box::new(state::user_message(&question, 0, None))), before)
             }
             _ => {
                 let (history, action) = split(&request.items);
@@ -108,7 +108,7 @@ impl RunSpec {
         let action = match (&self.action, checkpoint) {
             (Action::User(message), None) => {
                 conversation_action::Action::UserMessageAction(UserMessageAction {
-                    user_message: Some(message.clone()),
+                    user_message: Some(UserMessage::clone(message)),
                     request_context,
                     send_to_interaction_listener: None,
                 })
@@ -159,17 +159,30 @@ impl RunSpec {
         self.conversation_id = conversation_id;
     }
 
-    /// What the model reads, for counting tokens when the backend does not.
-    pub(super) fn prompt_pieces(&self) -> impl Iterator<Item = Bytes> {
-        let history =
-            self.state.root_prompt_messages_json.iter().filter_map(|id| self.blobs.get(id));
-        let user = match &self.action {
-            Action::User(message) => Some(Bytes::from(message.text.clone())),
-            Action::Continue => None,
-        };
-        let rule = self.context.cloud_rule.clone().map(Bytes::from);
-        let tools = self.toolbox.definitions().iter().map(|tool| tool.input_schema.clone());
-        history.chain(user).chain(rule).chain(tools)
+    /// Whether the history holds this answer already.
+    pub(super) fn has_answer(&self, text: &str) -> bool {
+        self.history().any(|blob| assistant_text(&blob).is_some_and(|old| old == text))
+    }
+
+    /// What the model reads, for counting tokens when the backend does not: texts,
+    /// and the number of images.
+    pub(super) fn prompt_texts(&self) -> (Vec<String>, usize) {
+        let (mut texts, mut images) = (Vec::new(), 0);
+        for blob in self.history() {
+            images += state::prompt_texts(&blob, &mut texts);
+        }
+        if let Action::User(message) = &self.action {
+            texts.push(message.text.clone());
+            let selected = message.selected_context.as_ref();
+            images += selected.map_or(0, |context| context.selected_images.len());
+        }
+        texts.extend(self.context.cloud_rule.clone());
+        texts.extend(self.toolbox.texts());
+        (texts, images)
+    }
+
+    fn history(&self) -> impl Iterator<Item = Bytes> {
+        self.state.root_prompt_messages_json.iter().filter_map(|id| self.blobs.get(id))
     }
 }
 
@@ -196,7 +209,7 @@ fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
 fn split(items: &[Item]) -> (&[Item], Action) {
     match items.split_last() {
         Some((Item::Message(message), history)) if message.role == Role::User => {
-            (history, Action::User(state::user_message(message, history.len(), None)))
+            (history, Action::User(Box::new(state::user_message(message, history.len(), None))))
         }
         _ => (items, Action::Continue),
     }

@@ -15,7 +15,8 @@ use ibeam_proto::agent::{
     selected_image::DataOrBlobId, tool_call,
 };
 use prost::Message as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
     blobs::Blobs,
@@ -151,6 +152,30 @@ fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
     }
     out.retain(|message| !message.content.is_empty());
     out
+}
+
+/// Adds the texts of a stored prompt message and gives the number of its images.
+pub(super) fn prompt_texts(blob: &[u8], texts: &mut Vec<String>) -> usize {
+    #[derive(Deserialize)]
+    struct Stored {
+        content: Vec<StoredPart>,
+    }
+    #[derive(Deserialize)]
+    struct StoredPart {
+        #[serde(rename = "type")]
+        kind: String,
+        text: Option<String>,
+        result: Option<String>,
+        args: Option<Box<RawValue>>,
+    }
+    let Ok(stored) = serde_json::from_slice::<Stored>(blob) else { return 0 };
+    let mut images = 0;
+    for part in stored.content {
+        images += usize::from(part.kind == "image");
+        texts.extend(part.text.or(part.result));
+        texts.extend(part.args.map(|args| args.get().to_owned()));
+    }
+    images
 }
 
 fn prompt_part(part: &Part) -> PromptPart<'_> {

@@ -64,7 +64,7 @@ fn turns_name_their_blobs_by_hash() {
     assert_eq!(turn.steps.len(), 4);
     let call = ConversationStep::decode(blobs.get(&turn.steps[2]).unwrap()).unwrap();
     let text = format!("{call:?}");
-    assert!(text.contains("call_1_fc_2") && text.contains("hello"), "{text}");
+    assert!(text.contains("call_1_fc_2_") && text.contains("hello"), "{text}");
 }
 
 #[test]

@@ -77,6 +77,14 @@ impl Toolbox {
         })
     }
 
+    /// What the model reads about them, for counting.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> {
+        self.definitions.iter().map(|tool| {
+            let schema = String::from_utf8_lossy(&tool.input_schema);
+            format!("{} {} {schema}", tool.name, tool.description)
+        })
+    }
+
     /// How the model is told to use them; `None` without tools.
     #[must_use]
     pub fn instructions(&self) -> Option<McpInstructions> {

@@ -33,6 +33,10 @@ pub fn fuzz(data: &[u8]) {
 }
 
 fn walk(info: &'static MessageInfo, bytes: &[u8], depth: usize, found: &mut Vec<Unknown>) {
+    // Stands for layouts that nobody has published.
+    if info.name == "agent.v1.Empty" {
+        return;
+    }
     for Field { number, wire, payload, .. } in fields(bytes) {
         match info.fields.binary_search_by_key(&number, |field| field.number) {
             Err(_) => found.push(Unknown { message: info.name, field: number, wire }),

@@ -45,8 +45,8 @@ impl TurnEvent {
     }
 }
 
-/// Checks the invariant of [`TurnEvent`] over one turn. Debug builds wrap every
-/// turn in one; the property tests use it as their oracle.
+/// Checks the invariant of [`TurnEvent`] over one turn. Every turn has one, and the
+/// property tests use it as their oracle.
 #[derive(Debug, Default)]
 pub struct TerminalGuard {
     open_calls: Vec<CallId>,

@@ -10,17 +10,22 @@ use sha2::{Digest as _, Sha256};
 pub struct CallId(String);
 
 impl CallId {
-    /// Cleans a backend's id: newlines and other odd characters are replaced and
-    /// the length is capped, since replayed ids outside `[A-Za-z0-9_-]{1,64}` make
-    /// the backend refuse the whole request.
+    /// Cleans a backend's id: ids outside `[A-Za-z0-9_-]{1,64}` in a replayed
+    /// history make the backend refuse the whole request. An id that must be changed
+    /// gets a hash of the original, so that two of them stay two.
     #[must_use]
     pub fn sanitised(raw: &str) -> Self {
-        let clean: String = raw
-            .chars()
-            .take(64)
-            .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
-            .collect();
-        Self(if clean.is_empty() { "call".to_owned() } else { clean })
+        const LONGEST: usize = 64;
+        const HASHED: usize = 8;
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if (1..=LONGEST).contains(&raw.len()) && raw.chars().all(legal) {
+            return Self(raw.to_owned());
+        }
+        let head = raw.chars().take(LONGEST - HASHED - 1);
+        let clean: String = head.map(|c| if legal(c) { c } else { '_' }).collect();
+        let digest: [u8; 32] = Sha256::digest(raw).into();
+        let tail: String = hex(&digest).chars().take(HASHED).collect();
+        Self(format!("{clean}_{tail}"))
     }
 
     #[must_use]
@@ -59,10 +64,6 @@ pub fn uuid_from_content<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Strin
 /// The lower-case hex form of bytes.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ibeam_core::{
-    agent::{Command, LinkError, OpenSpec, Phase, Turn},
+    agent::{Command, LinkError, OpenSpec, Phase, Turn, Uncounted},
     error::{ErrorCode, TurnError},
     model::{Millis, TurnEvent, Usage, UsageSource},
     models::Family,
@@ -20,19 +20,26 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    TurnStream,
-    conversations::{Conversations, Learner},
+    conversations::Memory,
     registry::{Entry, Registry},
 };
-use crate::driver::{Driver, Link, Open};
+use crate::{
+    driver::{Driver, Link, Open},
+    tasks::Tasks,
+};
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 
 /// How long the last words of a turn (its cancel message) may take to leave.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How much may wait to be sent upstream before the stream counts as stuck.
-const OUTBOX_CAP: usize = 4096;
+/// Nothing more is read while this much waits to be sent: every message may ask
+/// for an answer, and a peer that takes none must not fill our memory.
+const OUTBOX_BYTES: usize = 4 << 20;
+
+/// What an image costs when nobody counted it; providers charge about this for one
+/// of ordinary size.
+const IMAGE_TOKENS: u64 = 1000;
 
 /// How long the actor waits for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +48,6 @@ pub struct Patience {
     pub cancel_grace: Duration,
     /// A client that takes no event for this long is given up.
     pub client_stall: Duration,
-}
-
-/// Remembers which conversation an answer belongs to.
-#[derive(Debug)]
-pub struct Memory {
-    pub conversations: Arc<Conversations>,
-    pub learner: Learner,
 }
 
 /// Everything one turn needs to run.
@@ -59,20 +59,22 @@ pub struct Actor {
     pub patience: Patience,
     pub family: Family,
     pub started: Instant,
-    /// Present for a first turn: its answer names the conversation from then on.
-    pub memory: Option<Memory>,
+    pub memory: Memory,
     /// Ends the turn when the program does.
     pub stop: CancellationToken,
-    /// Held until the turn is over, so that the number of turns stays bounded.
+    /// Held while a client is attached and the turn generates.
     pub permit: OwnedSemaphorePermit,
+    pub tasks: Tasks,
 }
 
 impl Actor {
     /// Runs the turn to its end. Never fails: every failure is an event.
     pub async fn run(self, events: mpsc::Sender<TurnEvent>, registry: Registry) {
-        let Self { turn, driver, token, patience, family, started, memory, stop, permit } = self;
-        let entry = registry.enter();
+        let Self { turn, driver, token, patience, family, started, memory, stop, permit, tasks } =
+            self;
+        let watched = events.clone();
         let mut task = Task {
+            asked_id: turn.conversation_id().to_owned(),
             turn,
             driver,
             token,
@@ -80,27 +82,26 @@ impl Actor {
             family,
             started,
             memory,
-            stop,
-            events,
+            tasks,
+            permit: Some(permit),
+            events: Some(events),
+            left: Box::pin(async move { watched.closed().await }),
+            stop: Box::pin(stop.cancelled_owned()),
             link: None,
             opening: None,
-            outbox: VecDeque::new(),
+            outbox: Outbox::default(),
             queue: VecDeque::new(),
             usage_told: false,
             client: Client::Attached,
             timer: Box::pin(sleep(Duration::ZERO)),
-            entry,
+            entry: registry.enter(),
         };
         task.run().await;
         let drift = task.turn.drift();
         if !drift.is_empty() {
             task.entry.drifted(&drift);
-            warn!(
-                ?drift,
-                "Cursor sent things that ibeam does not know; the answer is not affected"
-            );
+            warn!(?drift, "Cursor sent things that ibeam does not know; the answer is not affected");
         }
-        drop(permit);
     }
 }
 
@@ -122,18 +123,48 @@ struct Task {
     patience: Patience,
     family: Family,
     started: Instant,
-    memory: Option<Memory>,
-    stop: CancellationToken,
-    events: mpsc::Sender<TurnEvent>,
+    memory: Memory,
+    tasks: Tasks,
+    permit: Option<OwnedSemaphorePermit>,
+    /// The conversation id the turn began with; it may have to be renewed.
+    asked_id: String,
+    /// `None` once the client was given up.
+    events: Option<mpsc::Sender<TurnEvent>>,
+    /// Both are made once: waiting anew for each event would take locks that all
+    /// turns share.
+    left: Wait,
+    stop: Wait,
     link: Option<Link>,
     opening: Option<OpenFuture>,
-    outbox: VecDeque<Bytes>,
+    outbox: Outbox,
     /// Events that found the channel full. Nothing is read while there are any.
     queue: VecDeque<TurnEvent>,
     usage_told: bool,
     client: Client,
     timer: Pin<Box<Sleep>>,
     entry: Entry,
+}
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Frames on their way upstream.
+#[derive(Default)]
+struct Outbox {
+    frames: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Outbox {
+    fn push(&mut self, frame: Bytes) {
+        self.bytes += frame.len();
+        self.frames.push_back(frame);
+    }
+
+    fn sent(&mut self) {
+        if let Some(frame) = self.frames.pop_front() {
+            self.bytes -= frame.len();
+        }
+    }
 }
 
 /// What woke the task.
@@ -150,11 +181,16 @@ enum Wake {
 impl Task {
     async fn run(&mut self) {
         loop {
-            self.carry_out().await;
+            self.carry_out();
             self.pass_on().await;
-            if self.turn.phase() == Phase::Done && self.queue.is_empty() {
+            if self.turn.phase() == Phase::Done {
+                // The client has its ending; the backend's goodbye must not delay it
+                // nor hold a place among the turns.
+                self.permit = None;
                 self.last_words().await;
-                return;
+                if self.queue.is_empty() {
+                    return;
+                }
             }
             self.arm();
             let wake = self.wait().await;
@@ -167,32 +203,27 @@ impl Task {
     }
 
     /// Does what the machine asks for.
-    async fn carry_out(&mut self) {
+    fn carry_out(&mut self) {
         while let Some(command) = self.turn.poll_command() {
             match command {
                 Command::Open(spec) => self.open(spec),
-                Command::Send(frame) => self.outbox.push_back(frame),
-                Command::Close { cancel } => {
-                    if cancel {
-                        self.last_words().await;
-                    }
-                    self.link = None;
-                    self.opening = None;
-                    self.outbox.clear();
-                }
+                Command::Send(frame) => self.outbox.push(frame),
+                // The last stream gets its last words once the client was served.
+                Command::Close { cancel: true } if self.turn.phase() == Phase::Done => {}
+                Command::Close { .. } => self.drop_link(),
             }
         }
-        if self.outbox.len() > OUTBOX_CAP {
-            let error = LinkError::Reset("the peer takes no more data".to_owned());
-            self.outbox.clear();
-            self.turn.on_link_error(&error, self.now());
-        }
+    }
+
+    fn drop_link(&mut self) {
+        self.link = None;
+        self.opening = None;
+        self.outbox = Outbox::default();
     }
 
     fn open(&mut self, spec: OpenSpec) {
         debug!(request_id = %spec.request_id, "opening an upstream stream");
-        self.outbox.clear();
-        self.link = None;
+        self.drop_link();
         let open = Open {
             token: self.token.clone(),
             request_id: spec.request_id,
@@ -206,10 +237,11 @@ impl Task {
     /// Sends what is left (the cancel message), lets the backend end the stream in
     /// its own way for a moment, and resets it if it does not.
     async fn last_words(&mut self) {
+        self.opening = None;
         let Some(mut link) = self.link.take() else { return };
         let outbox = std::mem::take(&mut self.outbox);
         let _ = timeout(LAST_WORDS, async {
-            for frame in outbox {
+            for frame in outbox.frames {
                 if link.tx.send(frame).await.is_err() {
                     return;
                 }
@@ -232,7 +264,7 @@ impl Task {
             let Some(event) = self.turn.poll_event() else { return };
             self.count(&event);
             if matches!(event, TurnEvent::Finished(_)) && !self.usage_told {
-                let usage = estimate(self.turn.texts_to_count(), self.family).await;
+                let usage = estimate(self.turn.uncounted(), self.family, &self.tasks).await;
                 self.queue.push_back(TurnEvent::Usage(usage));
             }
             self.queue.push_back(event);
@@ -241,7 +273,8 @@ impl Task {
 
     /// Gives the event back when the client has no room for it.
     fn offer(&mut self, event: TurnEvent) -> Option<TurnEvent> {
-        match self.events.try_send(event) {
+        let events = self.events.as_ref()?;
+        match events.try_send(event) {
             Ok(()) => None,
             Err(mpsc::error::TrySendError::Full(event)) => {
                 if self.client == Client::Attached {
@@ -262,20 +295,17 @@ impl Task {
         if !matches!(self.client, Client::Left(_) | Client::Gone) {
             debug!("the client left");
             self.client = Client::Left(Instant::now());
+            self.permit = None;
         }
     }
 
     fn count(&mut self, event: &TurnEvent) {
-        if let Some(memory) = &mut self.memory {
-            memory.learner.hear(event);
-        }
+        self.memory.hear(event);
         match event {
             TurnEvent::Usage(_) => self.usage_told = true,
             TurnEvent::Finished(_) => {
                 self.entry.finished();
-                if let Some(Memory { conversations, learner }) = self.memory.take() {
-                    conversations.remember(learner, self.turn.conversation_id().to_owned());
-                }
+                self.memory.keep(&self.asked_id, self.turn.conversation_id());
             }
             TurnEvent::Failed(error) => {
                 self.entry.failed(error.code);
@@ -301,17 +331,21 @@ impl Task {
         }
     }
 
+    /// The order matters: what is to be sent goes before what is to be read, and
+    /// the common before the rare.
     async fn wait(&mut self) -> Wake {
         let full = !self.queue.is_empty();
         let listening = matches!(self.client, Client::Attached | Client::Stalled(_));
-        let opening = self.opening.as_mut();
+        let read = !full && self.outbox.bytes < OUTBOX_BYTES;
         let (tx, rx) = match self.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
             None => (None, None),
         };
-        let next_frame = self.outbox.front().cloned();
+        let opening = self.opening.as_mut();
+        let next_frame = self.outbox.frames.front().cloned();
+        let room = self.events.as_ref().filter(|_| full);
         tokio::select! {
-            opened = async { or_pending(opening).await } => Wake::Opened(opened),
+            biased;
             sent = async {
                 match (tx, next_frame) {
                     (Some(tx), Some(frame)) => tx.send(frame).await,
@@ -320,20 +354,31 @@ impl Task {
             } => Wake::Sent(sent),
             chunk = async {
                 match rx {
-                    Some(rx) if !full => rx.next().await,
+                    Some(rx) if read => rx.next().await,
                     _ => std::future::pending().await,
                 }
             } => Wake::Bytes(chunk),
-            permit = self.events.reserve(), if full => match (permit, self.queue.pop_front()) {
+            permit = async {
+                match room {
+                    Some(events) => events.reserve().await,
+                    None => std::future::pending().await,
+                }
+            } => match (permit, self.queue.pop_front()) {
                 (Ok(permit), Some(event)) => {
                     permit.send(event);
                     Wake::Room(true)
                 }
                 _ => Wake::Room(false),
             },
-            () = self.events.closed(), if listening => Wake::ClientLeft,
+            opened = async {
+                match opening {
+                    Some(opening) => opening.await,
+                    None => std::future::pending().await,
+                }
+            } => Wake::Opened(opened),
             () = self.timer.as_mut() => Wake::Timer,
-            () = self.stop.cancelled(), if self.turn.phase() != Phase::Done => Wake::Stop,
+            () = self.left.as_mut(), if listening => Wake::ClientLeft,
+            () = self.stop.as_mut(), if self.turn.phase() != Phase::Done => Wake::Stop,
         }
     }
 
@@ -358,11 +403,9 @@ impl Task {
                 self.link = None;
                 self.turn.on_eof(now);
             }
-            Wake::Sent(Ok(())) => {
-                self.outbox.pop_front();
-            }
+            Wake::Sent(Ok(())) => self.outbox.sent(),
             // The reading half tells why; it has the status and the reset reason.
-            Wake::Sent(Err(_)) => self.outbox.clear(),
+            Wake::Sent(Err(_)) => self.outbox = Outbox::default(),
             Wake::Room(true) => {
                 self.client = Client::Attached;
                 self.turn.set_reading(true, now);
@@ -393,27 +436,21 @@ impl Task {
 
     fn give_up(&mut self) {
         self.client = Client::Gone;
-        // From here on nobody hears anything: closing makes every offer vanish.
         self.queue.clear();
-        self.events = TurnStream::channel().0;
+        self.events = None;
         self.turn.cancel();
-    }
-}
-
-async fn or_pending(opening: Option<&mut OpenFuture>) -> Result<Link, LinkError> {
-    match opening {
-        Some(opening) => opening.await,
-        None => std::future::pending().await,
     }
 }
 
 /// Counts what the backend did not. Off the async threads: loading the tokenizer
 /// takes a moment the first time.
-async fn estimate(texts: Option<(Vec<Bytes>, String)>, family: Family) -> Usage {
-    let Some((prompt, answer)) = texts else { return Usage::default() };
-    let counted = tokio::task::spawn_blocking(move || {
-        let count = |piece: &Bytes| tokens::count(&String::from_utf8_lossy(piece), family);
-        (prompt.iter().map(count).sum(), tokens::count(&answer, family))
+async fn estimate(uncounted: Uncounted, family: Family, tasks: &Tasks) -> Usage {
+    let counted = tasks.spawn_blocking(move || {
+        let texts: u64 = uncounted.prompt.iter().map(|text| tokens::count(text, family)).sum();
+        let input = texts + uncounted.images as u64 * IMAGE_TOKENS;
+        let output =
+            uncounted.output.unwrap_or_else(|| tokens::count(&uncounted.answer, family));
+        (input, output)
     });
     let (input, output) = counted.await.unwrap_or_default();
     info!(input, output, estimated = true, "the backend reported no usage");

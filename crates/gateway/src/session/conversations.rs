@@ -5,7 +5,11 @@
 //! words never meet. When its answer is complete, question and answer together
 //! name it: the next request of that conversation brings both.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+    sync::Arc,
+};
 
 use ibeam_core::model::{
     Item, Message, Part, Role, TurnEvent, TurnRequest,
@@ -27,63 +31,98 @@ pub struct Conversations {
 
 #[derive(Debug, Default)]
 struct Known {
-    ids: HashMap<Key, String>,
-    order: VecDeque<Key>,
+    ids: Bounded<Key, String>,
+    /// Ids the backend got stuck on, and what they were replaced by.
+    renewed: Bounded<String, String>,
 }
 
-/// The id for a request, and how to remember it.
+/// A map that forgets its oldest entries.
 #[derive(Debug)]
-pub struct Named {
-    pub id: String,
-    pub learner: Option<Learner>,
+struct Bounded<K, V> {
+    map: HashMap<K, V>,
+    order: VecDeque<K>,
+}
+
+/// What one turn has to do with its conversation.
+#[derive(Debug)]
+pub struct Memory {
+    conversations: Arc<Conversations>,
+    /// Present for a first turn: its answer names the conversation from then on.
+    learner: Option<Learner>,
 }
 
 /// Listens to a first answer, to recognise the conversation by it later.
 #[derive(Clone, Debug)]
-pub struct Learner {
+struct Learner {
     hash: Sha256,
     any_text: bool,
     first_call: Option<String>,
 }
 
 impl Conversations {
-    /// `random` is used for a conversation that nobody has seen.
+    /// The id for a request, and how to remember it. `random` is used for a
+    /// conversation that nobody has seen.
     #[must_use]
-    pub fn name(&self, request: &TurnRequest, random: [u8; 16]) -> Named {
-        if let Some(session) = &request.hints.session {
-            return Named { id: session_id(session, request), learner: None };
-        }
-        let opening = opening(&request.items);
-        match first_answer(&request.items) {
+    pub fn name(self: &Arc<Self>, request: &TurnRequest, random: [u8; 16]) -> (String, Memory) {
+        let opening = opening(request);
+        let (id, learner) = match first_answer(&request.items) {
             None => {
                 let learner = Learner { hash: opening, any_text: false, first_call: None };
-                Named { id: uuid_from_random(random), learner: Some(learner) }
+                (uuid_from_random(random), Some(learner))
             }
-            Some(answer) => {
-                let key = answer.key(opening);
-                let known = self.known.lock().ids.get(&key).cloned();
-                let id = known.unwrap_or_else(|| uuid_from_content([&b"history"[..], &key]));
-                Named { id, learner: None }
-            }
+            Some(answer) => (self.known_as(&answer.key(opening)), None),
+        };
+        (id, Memory { conversations: Arc::clone(self), learner })
+    }
+
+    fn known_as(&self, key: &Key) -> String {
+        let known = self.known.lock();
+        let id = known.ids.map.get(key).cloned();
+        let id = id.unwrap_or_else(|| uuid_from_content([&b"history"[..], key]));
+        known.renewed.map.get(&id).cloned().unwrap_or(id)
+    }
+}
+
+impl Memory {
+    pub fn hear(&mut self, event: &TurnEvent) {
+        if let Some(learner) = &mut self.learner {
+            learner.hear(event);
         }
     }
 
-    pub fn remember(&self, learner: Learner, id: String) {
-        let Some(key) = learner.key() else { return };
-        let mut known = self.known.lock();
-        if known.ids.insert(key, id).is_none() {
-            known.order.push_back(key);
-        }
-        if known.order.len() > REMEMBERED
-            && let Some(oldest) = known.order.pop_front()
-        {
-            known.ids.remove(&oldest);
+    /// The turn is complete. `asked` is the id it began with, `used` the one it ended
+    /// with: another one when the first was stuck.
+    pub fn keep(&mut self, asked: &str, used: &str) {
+        let mut known = self.conversations.known.lock();
+        if let Some(key) = self.learner.take().and_then(Learner::key) {
+            known.ids.insert(key, used.to_owned());
+        } else if asked != used {
+            known.renewed.insert(asked.to_owned(), used.to_owned());
         }
     }
 }
 
+impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
+    fn insert(&mut self, key: K, value: V) {
+        if self.map.insert(key.clone(), value).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.map.remove(&oldest);
+        }
+    }
+}
+
+impl<K, V> Default for Bounded<K, V> {
+    fn default() -> Self {
+        Self { map: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
 impl Learner {
-    pub fn hear(&mut self, event: &TurnEvent) {
+    fn hear(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::Text(text) => {
                 self.any_text = true;
@@ -104,25 +143,24 @@ impl Learner {
     }
 }
 
-/// A session that the client names itself. The prompt and the tools are part of
-/// it: a title request or a changed prompt under the same name is another
-/// conversation.
-fn session_id(session: &str, request: &TurnRequest) -> String {
-    let system = request.system.iter().map(String::as_bytes);
-    let tools = request.tools.iter().map(|tool| tool.name.as_bytes());
-    uuid_from_content([&b"session"[..], session.as_bytes()].into_iter().chain(system).chain(tools))
-}
-
-/// The first words of the user, before any answer.
-fn opening(items: &[Item]) -> Sha256 {
+/// The first words of the user, before any answer. A session that the client names
+/// is told apart by its name, its instructions and its tools as well: a title
+/// request or a changed prompt under the same name is another conversation.
+fn opening(request: &TurnRequest) -> Sha256 {
     let mut hash = Sha256::new();
-    for item in items {
+    let mut add = |text: &str| {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    };
+    if let Some(session) = &request.hints.session {
+        add(session);
+        request.system.iter().for_each(|text| add(text));
+        request.tools.iter().for_each(|tool| add(&tool.name));
+    }
+    for item in &request.items {
         match item {
             Item::Message(message) if message.role == Role::User => {
-                for text in texts(message) {
-                    hash.update((text.len() as u64).to_be_bytes());
-                    hash.update(text);
-                }
+                texts(message).into_iter().for_each(&mut add);
             }
             _ => break,
         }
@@ -195,66 +233,85 @@ mod tests {
         }
     }
 
+    fn conversations() -> Arc<Conversations> {
+        Arc::default()
+    }
+
+    fn heard(memory: &mut Memory, pieces: &[&str]) {
+        for piece in pieces {
+            memory.hear(&TurnEvent::Text((*piece).into()));
+        }
+    }
+
     #[test]
     fn a_conversation_keeps_its_id_and_equal_openings_do_not_meet() {
-        let conversations = Conversations::default();
+        let conversations = conversations();
         let first = request(vec![said(Role::User, "hi")]);
-        let mut a = conversations.name(&first, [1; 16]);
-        let b = conversations.name(&first, [2; 16]);
-        assert_ne!(a.id, b.id);
-        let mut learner = a.learner.take().unwrap();
-        for piece in ["Hel", "lo"] {
-            learner.hear(&TurnEvent::Text(piece.into()));
-        }
-        conversations.remember(learner, a.id.clone());
+        let (a, mut memory) = conversations.name(&first, [1; 16]);
+        let (b, _) = conversations.name(&first, [2; 16]);
+        assert_ne!(a, b);
+        heard(&mut memory, &["Hel", "lo"]);
+        memory.keep(&a, &a);
         let mut items = vec![said(Role::User, "hi"), said(Role::Assistant, "Hello")];
         items.push(said(Role::User, "and now?"));
-        let next = conversations.name(&request(items.clone()), [3; 16]);
-        assert_eq!(next.id, a.id);
-        assert!(next.learner.is_none());
+        assert_eq!(conversations.name(&request(items.clone()), [3; 16]).0, a);
         items.extend([said(Role::Assistant, "more"), said(Role::User, "again")]);
-        assert_eq!(conversations.name(&request(items), [4; 16]).id, a.id);
+        assert_eq!(conversations.name(&request(items), [4; 16]).0, a);
     }
 
     #[test]
     fn an_answer_of_calls_only_is_known_by_its_first_call() {
-        let conversations = Conversations::default();
-        let mut named = conversations.name(&request(vec![said(Role::User, "ls")]), [1; 16]);
-        let mut learner = named.learner.take().unwrap();
-        learner.hear(&TurnEvent::ToolCallBegin {
+        let conversations = conversations();
+        let (id, mut memory) =
+            conversations.name(&request(vec![said(Role::User, "ls")]), [1; 16]);
+        memory.hear(&TurnEvent::ToolCallBegin {
             id: CallId::sanitised("call_1"),
             name: "bash".into(),
         });
-        conversations.remember(learner, named.id.clone());
+        memory.keep(&id, &id);
         let call = Item::ToolCall(ToolCall {
             id: "call_1".into(),
             name: "bash".into(),
             arguments: "{}".into(),
         });
         let next = request(vec![said(Role::User, "ls"), call]);
-        assert_eq!(conversations.name(&next, [2; 16]).id, named.id);
+        assert_eq!(conversations.name(&next, [2; 16]).0, id);
+    }
+
+    fn later() -> TurnRequest {
+        let items = [(Role::User, "q"), (Role::Assistant, "a"), (Role::User, "r")];
+        request(items.into_iter().map(|(role, text)| said(role, text)).collect())
     }
 
     #[test]
     fn a_history_nobody_remembers_gets_the_same_id_every_time() {
-        let items =
-            || vec![said(Role::User, "q"), said(Role::Assistant, "a"), said(Role::User, "r")];
-        let conversations = Conversations::default();
-        let one = conversations.name(&request(items()), [1; 16]).id;
-        assert_eq!(one, Conversations::default().name(&request(items()), [2; 16]).id);
+        let one = conversations().name(&later(), [1; 16]).0;
+        assert_eq!(one, conversations().name(&later(), [2; 16]).0);
     }
 
     #[test]
-    fn a_named_session_forks_when_its_tools_change() {
-        let conversations = Conversations::default();
+    fn a_stuck_id_is_not_used_again() {
+        let conversations = conversations();
+        let (stuck, mut memory) = conversations.name(&later(), [1; 16]);
+        memory.keep(&stuck, "fresh");
+        assert_eq!(conversations.name(&later(), [2; 16]).0, "fresh");
+    }
+
+    #[test]
+    fn a_session_name_keeps_conversations_apart_and_joins_none() {
+        let conversations = conversations();
         let mut main = request(vec![said(Role::User, "hi")]);
         main.hints.session = Some("window-1".into());
-        let mut title = main.clone();
+        let (id, mut memory) = conversations.name(&main, [1; 16]);
+        assert_ne!(conversations.name(&main, [2; 16]).0, id, "no continuation");
+        heard(&mut memory, &["Hello"]);
+        memory.keep(&id, &id);
+        main.items.extend([said(Role::Assistant, "Hello"), said(Role::User, "more")]);
+        assert_eq!(conversations.name(&main, [3; 16]).0, id);
+        let mut other = main.clone();
+        other.hints.session = Some("window-2".into());
+        assert_ne!(conversations.name(&other, [3; 16]).0, id);
         main.tools.push(Tool { name: "bash".into(), description: String::new(), schema: None });
-        let id = |request: &TurnRequest| conversations.name(request, [1; 16]).id;
-        assert_eq!(id(&main), id(&main));
-        assert_ne!(id(&main), id(&title));
-        title.hints.session = Some("window-2".into());
-        assert_ne!(id(&title), id(&main));
+        assert_ne!(conversations.name(&main, [3; 16]).0, id, "other tools");
     }
 }

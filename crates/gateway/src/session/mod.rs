@@ -13,8 +13,8 @@ use ibeam_core::{
 };
 use tokio::sync::mpsc;
 
-pub use actor::{Actor, Memory, Patience};
-pub use conversations::{Conversations, Learner, Named};
+pub use actor::{Actor, Patience};
+pub use conversations::{Conversations, Memory};
 pub use registry::{Registry, Snapshot};
 
 /// Events waiting for a client. Small, so that a slow client's back-pressure
@@ -48,14 +48,6 @@ impl TurnStream {
             return Poll::Ready(None);
         }
         self.events.poll_recv(cx).map(|event| Some(self.note(event)))
-    }
-
-    /// The next event if one is there already.
-    pub fn try_next(&mut self) -> Option<TurnEvent> {
-        if self.ended {
-            return None;
-        }
-        self.events.try_recv().ok().map(|event| self.note(Some(event)))
     }
 
     fn note(&mut self, event: Option<TurnEvent>) -> TurnEvent {

@@ -87,7 +87,7 @@ async fn every_query_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_are_counted_and_do_no_harm() {
-    // interaction_update { text_delta { text: "ok", field 900: 1 } }
+    // A checkpoint with a field 99 that no schema has.
     let lab = Lab::scenario(
         "[[rule]]\nsteps = [\n\
          { frame = { flags = 0, hex = \"1a03980607\" } },\n\

@@ -22,12 +22,48 @@ pub struct UserMessage {
 pub struct SelectedContext {
     #[prost(message, repeated, tag = "1")]
     pub selected_images: ::prost::alloc::vec::Vec<SelectedImage>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub invocation_context: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, repeated, tag = "3")]
     pub extra_context: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "4")]
     pub files: ::prost::alloc::vec::Vec<SelectedFile>,
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub code_selections: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub terminals: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "7")]
+    pub terminal_selections: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "8")]
+    pub folders: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub external_links: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "10")]
+    pub cursor_rules: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "11")]
+    pub git_diff_from_branch_to_main: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "12")]
+    pub cursor_commands: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "13")]
+    pub documentations: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "14")]
+    pub ui_elements: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "15")]
+    pub console_logs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(message, repeated, tag = "16")]
     pub extra_context_entries: ::prost::alloc::vec::Vec<ExtraContextEntry>,
+    #[prost(bytes = "bytes", repeated, tag = "17")]
+    pub git_commits: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "18")]
+    pub git_diff: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "19")]
+    pub past_chats: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "20")]
+    pub git_pr_diff_selections: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "21")]
+    pub selected_pull_requests: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "22")]
+    pub selected_subagents: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SelectedImage {
@@ -98,6 +134,8 @@ pub struct RequestContext {
     pub rules: ::prost::alloc::vec::Vec<CursorRule>,
     #[prost(message, optional, tag = "4")]
     pub env: ::core::option::Option<RequestContextEnv>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub repository_info: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(message, repeated, tag = "7")]
     pub tools: ::prost::alloc::vec::Vec<McpToolDefinition>,
     #[prost(string, optional, tag = "8")]
@@ -106,12 +144,20 @@ pub struct RequestContext {
     >,
     #[prost(string, optional, tag = "9")]
     pub shared_notes_listing: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", repeated, tag = "11")]
+    pub git_repos: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "13")]
+    pub project_layouts: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(message, repeated, tag = "14")]
     pub mcp_instructions: ::prost::alloc::vec::Vec<McpInstructions>,
+    #[prost(bytes = "bytes", optional, tag = "15")]
+    pub debug_mode_config: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "16")]
     pub cloud_rule: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(bool, optional, tag = "17")]
     pub web_search_enabled: ::core::option::Option<bool>,
+    #[prost(bytes = "bytes", optional, tag = "18")]
+    pub skill_options: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(bool, optional, tag = "19")]
     pub repository_info_should_query_prod: ::core::option::Option<bool>,
     #[prost(btree_map = "string, string", tag = "20")]
@@ -121,8 +167,12 @@ pub struct RequestContext {
     >,
     #[prost(string, optional, tag = "21")]
     pub user_intent_summary: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", repeated, tag = "22")]
+    pub custom_subagents: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(message, optional, tag = "23")]
     pub mcp_file_system_options: ::core::option::Option<McpFileSystemOptions>,
+    #[prost(bytes = "bytes", repeated, tag = "29")]
+    pub agent_skills: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CursorRule {
@@ -421,6 +471,8 @@ pub struct ShellArgs {
     pub has_input_redirect: bool,
     #[prost(bool, tag = "7")]
     pub has_output_redirect: bool,
+    #[prost(bytes = "bytes", tag = "8")]
+    pub parsing_result: ::prost::bytes::Bytes,
     #[prost(message, optional, tag = "9")]
     pub requested_sandbox_policy: ::core::option::Option<SandboxPolicy>,
     #[prost(uint64, optional, tag = "10")]
@@ -435,10 +487,16 @@ pub struct ShellArgs {
     pub hard_timeout: ::core::option::Option<i32>,
     #[prost(string, optional, tag = "15")]
     pub description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "16")]
+    pub classifier_result: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(bool, tag = "17")]
     pub close_stdin: bool,
+    #[prost(bytes = "bytes", optional, tag = "18")]
+    pub output_notification: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(message, optional, tag = "19")]
     pub smart_mode_approval: ::core::option::Option<SmartModeApproval>,
+    #[prost(bytes = "bytes", optional, tag = "20")]
+    pub hook_approval_requirement: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "21")]
     pub conversation_id: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -697,14 +755,22 @@ pub struct BackgroundShellSpawnArgs {
     pub working_directory: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub tool_call_id: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub parsing_result: ::prost::bytes::Bytes,
     #[prost(message, optional, tag = "5")]
     pub sandbox_policy: ::core::option::Option<SandboxPolicy>,
     #[prost(bool, tag = "6")]
     pub enable_write_shell_stdin_tool: bool,
     #[prost(string, optional, tag = "7")]
     pub description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "8")]
+    pub classifier_result: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    pub output_notification: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(message, optional, tag = "10")]
     pub smart_mode_approval: ::core::option::Option<SmartModeApproval>,
+    #[prost(bytes = "bytes", optional, tag = "11")]
+    pub hook_approval_requirement: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(bool, tag = "12")]
     pub skip_approval: bool,
     #[prost(string, optional, tag = "13")]
@@ -752,6 +818,8 @@ pub struct RecordScreenArgs {
 pub struct ComputerUseArgs {
     #[prost(string, tag = "1")]
     pub tool_call_id: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub actions: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WriteShellStdinArgs {
@@ -815,6 +883,8 @@ pub struct SubagentArgs {
     pub resume_agent_id: ::prost::alloc::string::String,
     #[prost(bool, tag = "7")]
     pub run_in_background: bool,
+    #[prost(bytes = "bytes", optional, tag = "8")]
+    pub continuation_config: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, tag = "9")]
     pub parent_conversation_id: ::prost::alloc::string::String,
     #[prost(bool, tag = "13")]
@@ -825,8 +895,12 @@ pub struct SubagentArgs {
     pub fork_agent_id: ::prost::alloc::string::String,
     #[prost(string, tag = "16")]
     pub root_parent_conversation_id: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "17")]
+    pub selected_context: ::prost::bytes::Bytes,
     #[prost(bool, tag = "18")]
     pub direct_meta_parent_child_subagent: bool,
+    #[prost(bytes = "bytes", optional, tag = "19")]
+    pub environment: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, tag = "20")]
     pub cloud_base_branch: ::prost::alloc::string::String,
 }
@@ -892,6 +966,10 @@ pub struct ShellAllowlistPrecheckArgs {
     pub command: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub working_directory: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub parsing_result: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub classifier_result: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "5")]
     pub tool_call_id: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -1403,6 +1481,8 @@ pub struct ComputerUseSuccess {
     pub log: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "5")]
     pub screenshot_path: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    pub cursor_position: ::core::option::Option<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ComputerUseError {
@@ -1699,6 +1779,8 @@ pub struct WebFetchAllowlistPrecheckResult {
 pub struct GetDiffResponse {
     #[prost(message, optional, tag = "1")]
     pub diff: ::core::option::Option<GitDiff>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub submodule_diffs: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "3")]
     pub patch_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "4")]
@@ -1719,6 +1801,8 @@ pub struct FileDiff {
     pub from: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub to: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub chunks: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(int32, tag = "4")]
     pub added: i32,
     #[prost(int32, tag = "5")]
@@ -2459,6 +2543,8 @@ pub struct LsDirectoryTreeNode {
 pub struct LsDirectoryTreeNodeFile {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub terminal_metadata: ::core::option::Option<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LsError {
@@ -2962,7 +3048,7 @@ pub struct ToolCall {
     pub completed_at_ms: ::core::option::Option<i64>,
     #[prost(
         oneof = "tool_call::Tool",
-        tags = "1, 3, 4, 5, 8, 9, 12, 13, 15, 18, 19, 24, 34, 37"
+        tags = "1, 3, 4, 5, 8, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 48, 49, 50, 51, 52, 53, 55, 56, 58, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71"
     )]
     pub tool: ::core::option::Option<tool_call::Tool>,
 }
@@ -2982,22 +3068,118 @@ pub mod tool_call {
         ReadToolCall(super::ReadToolCall),
         #[prost(message, tag = "9")]
         UpdateTodosToolCall(super::UpdateTodosToolCall),
+        #[prost(bytes, tag = "10")]
+        ReadTodosToolCall(::prost::bytes::Bytes),
         #[prost(message, tag = "12")]
         EditToolCall(super::EditToolCall),
         #[prost(message, tag = "13")]
         LsToolCall(super::LsToolCall),
+        #[prost(bytes, tag = "14")]
+        ReadLintsToolCall(::prost::bytes::Bytes),
         #[prost(message, tag = "15")]
         McpToolCall(super::McpToolCall),
+        #[prost(bytes, tag = "16")]
+        SemSearchToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "17")]
+        CreatePlanToolCall(::prost::bytes::Bytes),
         #[prost(message, tag = "18")]
         WebSearchToolCall(super::WebSearchToolCall),
         #[prost(message, tag = "19")]
         TaskToolCall(super::TaskToolCall),
+        #[prost(bytes, tag = "20")]
+        ListMcpResourcesToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "21")]
+        ReadMcpResourceToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "22")]
+        ApplyAgentDiffToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "23")]
+        AskQuestionToolCall(::prost::bytes::Bytes),
         #[prost(message, tag = "24")]
         FetchToolCall(super::FetchToolCall),
+        #[prost(bytes, tag = "25")]
+        SwitchModeToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "26")]
+        ExaSearchToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "27")]
+        ExaFetchToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "28")]
+        GenerateImageToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "29")]
+        RecordScreenToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "30")]
+        ComputerUseToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "31")]
+        WriteShellStdinToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "32")]
+        ReflectToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "33")]
+        SetupVmEnvironmentToolCall(::prost::bytes::Bytes),
         #[prost(message, tag = "34")]
         TruncatedToolCall(super::TruncatedToolCall),
+        #[prost(bytes, tag = "35")]
+        StartGrindExecutionToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "36")]
+        StartGrindPlanningToolCall(::prost::bytes::Bytes),
         #[prost(message, tag = "37")]
         WebFetchToolCall(super::FetchToolCall),
+        #[prost(bytes, tag = "38")]
+        ReportBugfixResultsToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "39")]
+        AiAttributionToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "40")]
+        PrManagementToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "41")]
+        McpAuthToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "42")]
+        AwaitToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "43")]
+        BlameByFilePathToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "44")]
+        GetMcpToolsToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "45")]
+        ReportBugToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "46")]
+        SetActiveBranchToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "48")]
+        CommunicateUpdateToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "49")]
+        SendFinalSummaryToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "50")]
+        UpdatePrCodeTourToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "51")]
+        ReplaceEnvToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "52")]
+        EditPrLabelsToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "53")]
+        RecordCiInvestigationFindingsToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "55")]
+        SendMessageToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "56")]
+        FetchCloudAgentDataToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "58")]
+        SendToUserToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "61")]
+        PiReadToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "62")]
+        PiBashToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "63")]
+        PiEditToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "64")]
+        PiWriteToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "65")]
+        PiGrepToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "66")]
+        PiFindToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "67")]
+        PiLsToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "68")]
+        ConnectScmToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "69")]
+        SearchConversationsToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "70")]
+        CreateGoalToolCall(::prost::bytes::Bytes),
+        #[prost(bytes, tag = "71")]
+        UpdateGoalToolCall(::prost::bytes::Bytes),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3388,6 +3570,8 @@ pub struct WebSearchRejected {
 pub struct TaskToolCall {
     #[prost(message, optional, tag = "1")]
     pub args: ::core::option::Option<TaskArgs>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub result: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskArgs {
@@ -3395,43 +3579,13 @@ pub struct TaskArgs {
     pub description: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub prompt: ::prost::alloc::string::String,
-    #[prost(message, optional, tag = "3")]
-    pub subagent_type: ::core::option::Option<SubagentType>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub subagent_type: ::prost::bytes::Bytes,
     #[prost(string, optional, tag = "4")]
     pub model: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(string, optional, tag = "5")]
     pub resume: ::core::option::Option<::prost::alloc::string::String>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SubagentType {
-    #[prost(oneof = "subagent_type::Type", tags = "1, 2, 3, 4")]
-    pub r#type: ::core::option::Option<subagent_type::Type>,
-}
-/// Nested message and enum types in `SubagentType`.
-pub mod subagent_type {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum Type {
-        #[prost(message, tag = "1")]
-        Unspecified(super::SubagentTypeUnspecified),
-        #[prost(message, tag = "2")]
-        ComputerUse(super::SubagentTypeComputerUse),
-        #[prost(message, tag = "3")]
-        Custom(super::SubagentTypeCustom),
-        #[prost(message, tag = "4")]
-        Explore(super::SubagentTypeExplore),
-    }
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SubagentTypeUnspecified {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SubagentTypeComputerUse {}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SubagentTypeCustom {
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SubagentTypeExplore {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FetchToolCall {
     #[prost(message, optional, tag = "1")]
@@ -3443,6 +3597,10 @@ pub struct FetchToolCall {
 pub struct TruncatedToolCall {
     #[prost(bytes = "bytes", tag = "1")]
     pub original_step_blob_id: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub args: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub result: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SwitchModeArgs {
@@ -3483,6 +3641,8 @@ pub struct CreatePlanArgs {
     pub name: ::prost::alloc::string::String,
     #[prost(bool, tag = "5")]
     pub is_project: bool,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub phases: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetupVmEnvironmentArgs {
@@ -3649,7 +3809,7 @@ pub struct ToolCallDeltaUpdate {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolCallDelta {
-    #[prost(oneof = "tool_call_delta::Delta", tags = "1, 3")]
+    #[prost(oneof = "tool_call_delta::Delta", tags = "1, 2, 3, 4")]
     pub delta: ::core::option::Option<tool_call_delta::Delta>,
 }
 /// Nested message and enum types in `ToolCallDelta`.
@@ -3658,8 +3818,12 @@ pub mod tool_call_delta {
     pub enum Delta {
         #[prost(message, tag = "1")]
         ShellToolCallDelta(super::ShellToolCallDelta),
+        #[prost(bytes, tag = "2")]
+        TaskToolCallDelta(::prost::bytes::Bytes),
         #[prost(message, tag = "3")]
         EditToolCallDelta(super::EditToolCallDelta),
+        #[prost(bytes, tag = "4")]
+        ReplaceEnvToolCallDelta(::prost::bytes::Bytes),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3911,6 +4075,11 @@ pub struct ConversationStateStructure {
     pub mode: ::core::option::Option<i32>,
     #[prost(bytes = "bytes", optional, tag = "11")]
     pub summary_archive: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(btree_map = "string, bytes", tag = "12")]
+    pub file_states: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::bytes::Bytes,
+    >,
     #[prost(bytes = "bytes", repeated, tag = "13")]
     pub summary_archives: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(message, repeated, tag = "14")]
@@ -3919,6 +4088,11 @@ pub struct ConversationStateStructure {
     pub file_states_v2: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         FileStateStructure,
+    >,
+    #[prost(btree_map = "string, bytes", tag = "16")]
+    pub subagent_states: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::bytes::Bytes,
     >,
     #[prost(uint32, tag = "17")]
     pub self_summary_count: u32,
@@ -4164,6 +4338,8 @@ pub struct AgentRunRequest {
     pub conversation_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "6")]
     pub mcp_file_system_options: ::core::option::Option<McpFileSystemOptions>,
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub skill_options: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "8")]
     pub custom_system_prompt: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "9")]
@@ -4176,6 +4352,10 @@ pub struct AgentRunRequest {
     pub exclude_workspace_context: ::core::option::Option<bool>,
     #[prost(string, optional, tag = "13")]
     pub harness: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(bytes = "bytes", repeated, tag = "14")]
+    pub selected_subagent_models: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "15")]
+    pub selected_subagent_model_details: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(string, optional, tag = "16")]
     pub conversation_group_id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "17")]
@@ -4184,6 +4364,8 @@ pub struct AgentRunRequest {
     pub dev_raw_model_slug: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(bool, optional, tag = "19")]
     pub client_supports_inline_images: ::core::option::Option<bool>,
+    #[prost(bytes = "bytes", repeated, tag = "20")]
+    pub subagent_model_overrides: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     #[prost(bool, optional, tag = "21")]
     pub can_create_cloud_subagents: ::core::option::Option<bool>,
     #[prost(bool, optional, tag = "22")]

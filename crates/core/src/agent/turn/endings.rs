@@ -6,7 +6,7 @@ use ibeam_proto::agent::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{Command, Link, OpenSpec, Purpose, Turn};
+use super::{Command, Link, OpenSpec, Purpose, Turn, cut_short};
 use crate::{
     agent::classify::{Failure, Remedy},
     codec::connect,
@@ -22,11 +22,11 @@ impl Turn {
         if due(link.batch_until) {
             self.flush_batch();
         } else if due(link.ended_until)
-            || (link.looks_complete(self.answer.has_text())
+            || (link.looks_complete(self.answer.has_answer())
                 && now >= link.last_progress + clocks.quiet_end)
         {
             self.finish_stop(now, true);
-        } else if link.reading && now >= link.last_frame + clocks.no_frame {
+        } else if link.reading && now >= link.last_frame + clocks.no_frame + link.upload {
             let error = TurnError::new(
                 ErrorCode::Timeout,
                 format!("Cursor sent nothing for {} s.", clocks.no_frame.as_secs()),
@@ -48,12 +48,30 @@ impl Turn {
         }
     }
 
+    /// The stream is gone. That does not matter when the turn said it is over, or
+    /// when it handed out tool calls: those are whole. Gives whether it is settled.
+    pub(super) fn settle(&mut self, now: Millis) -> bool {
+        let Link::Open(link) = &self.link else { return false };
+        let over = link.ended_until.is_some() || link.batch_until.is_some();
+        if over {
+            self.finish_stop(now, false);
+        }
+        over
+    }
+
     /// A clean end. An answer with nothing in it is none.
     pub(super) fn finish_stop(&mut self, now: Millis, cancel: bool) {
-        if let Link::Open(link) = &self.link
-            && link.batch_until.is_some()
-        {
-            self.flush_batch();
+        if self.answer.has_calls() {
+            self.answer.finish(FinishReason::ToolCalls);
+            self.close(cancel);
+            return;
+        }
+        let Link::Open(link) = &self.link else { return };
+        let added = self.answer.visible() > link.seen_before;
+        if link.purpose == Purpose::Resume && !added {
+            // What was said before the cut is not the whole answer.
+            let prefer_h1 = link.prefer_h1;
+            self.recover(cut_short(), prefer_h1, now);
             return;
         }
         if self.answer.is_empty() {
@@ -71,25 +89,28 @@ impl Turn {
     /// The rules for another try, in one place. A stream on which the backend said
     /// nothing is opened again, with back-off. Before the client saw anything, a
     /// fresh conversation id is tried once where that is what helps. A turn whose
-    /// transport was lost is resumed once, from the newest checkpoint.
+    /// transport was lost is resumed once, from the newest checkpoint, unless the
+    /// client has seen more than that: it would come twice.
     pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
         let Failure { error, remedy } = failure;
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
         let (silent, purpose) = match &self.link {
-            Link::Opening { purpose } => (true, *purpose),
+            Link::Opening { purpose, .. } => (true, *purpose),
             Link::Open(link) => (!link.heard, link.purpose),
             Link::Waiting { .. } | Link::Done => (false, Purpose::Start),
         };
+        let seen = self.answer.visible();
+        let covered = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.seen == seen);
         if silent && again {
             let jitter = self.draw_fraction();
             let wait = self.settings.backoff.delay(self.tries, jitter, error.retry_after);
             self.tries += 1;
             if let Some(wait) = wait {
                 self.commands.push_back(Command::Close { cancel: true });
-                self.link = Link::Waiting { until: now + wait, purpose };
+                self.link = Link::Waiting { until: now + wait, purpose, prefer_h1 };
                 return;
             }
-        } else if remedy == Remedy::FreshConversation && !self.answer.delivered() && !self.renewed {
+        } else if remedy == Remedy::FreshConversation && seen == 0 && !self.renewed {
             self.renewed = true;
             let id = self.draw_uuid();
             self.spec.rename(id);
@@ -97,7 +118,7 @@ impl Turn {
             self.commands.push_back(Command::Close { cancel: true });
             self.open(Purpose::Start, prefer_h1);
             return;
-        } else if remedy == Remedy::Resume && self.checkpoint.is_some() && !self.resumed {
+        } else if remedy == Remedy::Resume && covered && !self.resumed {
             self.resumed = true;
             self.tries = 0;
             self.commands.push_back(Command::Close { cancel: true });
@@ -108,7 +129,7 @@ impl Turn {
     }
 
     pub(super) fn open(&mut self, purpose: Purpose, prefer_h1: bool) {
-        self.link = Link::Opening { purpose };
+        self.link = Link::Opening { purpose, prefer_h1 };
         let request_id = self.draw_uuid();
         self.commands.push_back(Command::Open(OpenSpec {
             request_id,

@@ -1,5 +1,7 @@
 //! What the backend says, and the answers it must get.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use ibeam_proto::agent::{
     AgentServerMessage, ConversationTokenDetails, ExecClientStreamClose, ExecClientThrow,
@@ -11,7 +13,7 @@ use ibeam_proto::agent::{
 };
 use prost::Message as _;
 
-use super::{Command, Link, Stored, Turn};
+use super::{Checkpoint, Command, Link, Stored, Turn};
 use crate::{
     agent::{
         blobs, classify,
@@ -25,6 +27,9 @@ use crate::{
     model::{Millis, ids::CallId},
 };
 
+/// `interaction_query` in `AgentServerMessage`.
+const QUERY: u32 = 7;
+
 impl Turn {
     pub(super) fn on_message(&mut self, bytes: &Bytes, now: Millis) {
         self.answer.started();
@@ -32,8 +37,11 @@ impl Turn {
         let Link::Open(link) = &mut self.link else { return };
         link.heard = true;
         link.last_frame = now;
+        link.upload = Duration::ZERO;
         let Ok(message) = message else {
+            link.last_progress = now;
             self.drift.undecodable();
+            self.refuse_undecodable(bytes);
             return;
         };
         let update = match &message.message {
@@ -129,15 +137,15 @@ impl Turn {
                 if exec.message.is_none() {
                     self.drift.unknown_arm();
                 }
-                self.send_control(exec_client_control_message::Message::Throw(ExecClientThrow {
-                    id: exec.id,
-                    error: error.to_owned(),
-                    stack_trace: None,
-                }));
+                self.throw(exec.id, error);
             }
             Verdict::ClientTool { name } => {
                 let Some(Ask::McpArgs(call)) = &exec.message else { return };
-                let id = CallId::sanitised(&call.tool_call_id);
+                let id = if call.tool_call_id.is_empty() {
+                    CallId::sanitised(&format!("call_{}", exec.id))
+                } else {
+                    CallId::sanitised(&call.tool_call_id)
+                };
                 self.answer.tool_call(id, name, tools::arguments_json(&call.args));
                 if let Link::Open(link) = &mut self.link {
                     link.batch_until = Some(now + self.settings.clocks.tool_batch);
@@ -149,7 +157,10 @@ impl Turn {
     fn on_checkpoint(&mut self, message: &Bytes, tokens: Option<ConversationTokenDetails>) {
         const CHECKPOINT: u32 = 3;
         let raw = pbwalk::fields(message).find(|field| field.number == CHECKPOINT);
-        self.checkpoint = raw.and_then(|field| field.payload).map(Bytes::copy_from_slice);
+        let seen = self.answer.visible();
+        self.checkpoint = raw
+            .and_then(|field| field.payload)
+            .map(|bytes| Checkpoint { bytes: Bytes::copy_from_slice(bytes), seen });
         if let Some(tokens) = tokens {
             self.answer.context_tokens(tokens);
         }
@@ -164,10 +175,9 @@ impl Turn {
                 })
             }
             Some(kv_server_message::Message::SetBlobArgs(set)) => {
-                // A blob of our own history is no news.
-                let text = (!self.spec.blobs.contains(&set.blob_id))
-                    .then(|| blobs::assistant_text(&set.blob_data))
-                    .flatten();
+                // An answer of our own history, stored again, is no news.
+                let text = blobs::assistant_text(&set.blob_data)
+                    .filter(|text| !self.spec.has_answer(text));
                 if let Link::Open(link) = &mut self.link {
                     let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
                     link.stored = link.stored.max(stored);
@@ -190,22 +200,49 @@ impl Turn {
     }
 
     fn on_query(&mut self, query: &InteractionQuery, message: &[u8]) {
-        const QUERY: u32 = 7;
-        const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
         if let Some(answer) = query::answer(query, self.spec.permissions) {
             self.send(ToServer::InteractionResponse(answer));
             return;
         }
         self.drift.unknown_arm();
+        self.refuse_query(query.id, message);
+    }
+
+    /// Refuses a query by the number of its arm, which our schema does not have.
+    fn refuse_query(&mut self, id: u32, message: &[u8]) {
+        const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
         let raw = pbwalk::fields(message).find(|field| field.number == QUERY);
-        let arm = raw.and_then(|field| field.payload).and_then(query::arm_number);
-        if let Some(arm) = arm {
-            let body = query::refuse_by_number(query.id, arm);
+        if let Some(arm) = raw.and_then(|field| field.payload).and_then(query::arm_number) {
+            let body = query::refuse_by_number(id, arm);
             let mut out = vec![RESPONSE_TAG];
             prost::encoding::encode_varint(body.len() as u64, &mut out);
             out.extend_from_slice(&body);
             self.commands.push_back(Command::Send(connect::frame(0, &out)));
         }
+    }
+
+    /// A message that our schema cannot read may still be a question, and an
+    /// unanswered one hangs the turn: its id is enough to say no.
+    fn refuse_undecodable(&mut self, message: &[u8]) {
+        const EXEC: u32 = 2;
+        let Some(field) = pbwalk::fields(message).next() else { return };
+        let Some(payload) = field.payload else { return };
+        // An id of 0 is not on the wire.
+        let id = pbwalk::fields(payload).find(|field| field.number == 1);
+        let id = id.and_then(|field| field.varint).and_then(|id| u32::try_from(id).ok());
+        match field.number {
+            EXEC => self.throw(id.unwrap_or(0), "this client cannot read that request"),
+            QUERY => self.refuse_query(id.unwrap_or(0), message),
+            _ => {}
+        }
+    }
+
+    fn throw(&mut self, id: u32, error: &str) {
+        self.send_control(exec_client_control_message::Message::Throw(ExecClientThrow {
+            id,
+            error: error.to_owned(),
+            stack_trace: None,
+        }));
     }
 
     pub(super) fn on_end(&mut self, error: Option<&ConnectError>, now: Millis) {
@@ -214,6 +251,8 @@ impl Turn {
         }
         match error {
             None => self.finish_stop(now, false),
+            // Calls that were handed out are whole, whatever became of the stream.
+            Some(_) if self.answer.has_calls() => self.finish_stop(now, false),
             Some(error) => self.recover(classify::connect_error(error), false, now),
         }
     }

@@ -8,7 +8,10 @@
 mod endings;
 mod inbound;
 
-use std::collections::{HashSet, VecDeque};
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use ibeam_proto::agent::{ClientHeartbeat, agent_client_message::Message as ToServer};
@@ -26,6 +29,9 @@ use crate::{
     error::{ErrorCode, TurnError},
     model::{Millis, TurnEvent},
 };
+
+/// The slowest upload that is still waited for: 100 kB/s.
+const UPLOAD_BYTES_PER_MS: u64 = 100;
 
 /// What the caller must do for the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +74,8 @@ enum Purpose {
 
 #[derive(Debug)]
 enum Link {
-    Waiting { until: Millis, purpose: Purpose },
-    Opening { purpose: Purpose },
+    Waiting { until: Millis, purpose: Purpose, prefer_h1: bool },
+    Opening { purpose: Purpose, prefer_h1: bool },
     Open(Box<OpenLink>),
     Done,
 }
@@ -78,8 +84,13 @@ enum Link {
 #[derive(Debug)]
 struct OpenLink {
     purpose: Purpose,
+    prefer_h1: bool,
     /// Whether the backend said anything on this stream.
     heard: bool,
+    /// What the client had seen when the stream opened.
+    seen_before: u64,
+    /// Extra patience while a large request is still on its way.
+    upload: Duration,
     decoder: Decoder,
     next_heartbeat: Millis,
     last_frame: Millis,
@@ -105,6 +116,15 @@ enum Stored {
     Answer,
 }
 
+/// The newest state of the conversation.
+#[derive(Debug)]
+struct Checkpoint {
+    bytes: Bytes,
+    /// What the client had seen by then. A resume starts from here, so anything
+    /// beyond it would come a second time.
+    seen: u64,
+}
+
 #[derive(Debug)]
 pub struct Turn {
     spec: RunSpec,
@@ -116,8 +136,7 @@ pub struct Turn {
     answer: Answer,
     commands: VecDeque<Command>,
     drift: Drift,
-    /// The newest conversation state, byte for byte.
-    checkpoint: Option<Bytes>,
+    checkpoint: Option<Checkpoint>,
     /// Streams in a row on which the backend said nothing.
     tries: u32,
     renewed: bool,
@@ -137,7 +156,7 @@ impl Turn {
             drawn: 0,
             started: now,
             link: Link::Done,
-            answer: Answer::new(),
+            answer: Answer::default(),
             commands: VecDeque::new(),
             drift: Drift::default(),
             checkpoint: None,
@@ -177,11 +196,11 @@ impl Turn {
             Link::Opening { .. } => Some(whole),
             Link::Open(link) => {
                 let silence = link.reading.then(|| {
-                    (link.last_frame + clocks.no_frame)
+                    (link.last_frame + clocks.no_frame + link.upload)
                         .min(link.last_progress + clocks.heartbeat_only)
                 });
                 let quiet = link
-                    .looks_complete(self.answer.has_text())
+                    .looks_complete(self.answer.has_answer())
                     .then(|| link.last_progress + clocks.quiet_end);
                 [silence, quiet, link.ended_until, link.batch_until]
                     .into_iter()
@@ -194,16 +213,20 @@ impl Turn {
 
     /// The stream that [`Command::Open`] asked for is there.
     pub fn on_opened(&mut self, now: Millis) {
-        let Link::Opening { purpose } = self.link else { return };
+        let Link::Opening { purpose, prefer_h1 } = self.link else { return };
         let checkpoint = match purpose {
             Purpose::Start => None,
-            Purpose::Resume => self.checkpoint.as_deref(),
+            Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
         };
         let first = self.spec.first_frame(self.settings.inline_context, checkpoint);
+        let upload = Duration::from_millis(first.len() as u64 / UPLOAD_BYTES_PER_MS);
         self.commands.push_back(Command::Send(first));
         self.link = Link::Open(Box::new(OpenLink {
             purpose,
+            prefer_h1,
             heard: false,
+            seen_before: self.answer.visible(),
+            upload,
             decoder: Decoder::new(),
             next_heartbeat: now + self.settings.clocks.heartbeat,
             last_frame: now,
@@ -238,30 +261,24 @@ impl Turn {
 
     /// The stream could not be opened, or broke.
     pub fn on_link_error(&mut self, error: &LinkError, now: Millis) {
-        match &self.link {
-            // Once the turn said it is over, how the stream dies does not matter.
-            Link::Open(link) if link.ended_until.is_some() => self.finish_stop(now, false),
-            Link::Open(_) | Link::Opening { .. } => {
-                let prefer_h1 =
-                    matches!(error, LinkError::Reset(why) if why.contains("INTERNAL_ERROR"));
-                self.recover(classify::link_error(error), prefer_h1, now);
-            }
-            Link::Waiting { .. } | Link::Done => {}
+        let internal = matches!(error, LinkError::Reset(why) if why.contains("INTERNAL_ERROR"));
+        let prefer_h1 = match &self.link {
+            Link::Open(link) => link.prefer_h1 || internal,
+            Link::Opening { prefer_h1, .. } => *prefer_h1,
+            Link::Waiting { .. } | Link::Done => return,
+        };
+        if !self.settle(now) {
+            self.recover(classify::link_error(error), prefer_h1, now);
         }
     }
 
     /// The stream ended without an error of the transport.
     pub fn on_eof(&mut self, now: Millis) {
         let Link::Open(link) = &self.link else { return };
-        if link.ended_until.is_some() {
-            self.finish_stop(now, false);
-            return;
+        let prefer_h1 = link.prefer_h1;
+        if !self.settle(now) {
+            self.recover(cut_short(), prefer_h1, now);
         }
-        let error = TurnError::new(
-            ErrorCode::UpstreamClosed,
-            "Cursor closed the stream before the answer was complete.",
-        );
-        self.recover(Failure { error, remedy: Remedy::Resume }, false, now);
     }
 
     /// Whether the caller reads the stream; while it does not, silence proves
@@ -283,9 +300,9 @@ impl Turn {
             return;
         }
         match &mut self.link {
-            Link::Waiting { until, purpose } if now >= *until => {
-                let purpose = *purpose;
-                self.open(purpose, false);
+            Link::Waiting { until, purpose, prefer_h1 } if now >= *until => {
+                let (purpose, prefer_h1) = (*purpose, *prefer_h1);
+                self.open(purpose, prefer_h1);
             }
             Link::Open(link) => {
                 if now >= link.next_heartbeat {
@@ -322,24 +339,45 @@ impl Turn {
         &self.spec.conversation_id
     }
 
-    /// The prompt and the answer, for counting tokens when the backend did not.
+    /// What to count when the backend did not.
     #[must_use]
-    pub fn texts_to_count(&self) -> Option<(Vec<Bytes>, String)> {
-        let said = self.answer.said()?.to_owned();
-        Some((self.spec.prompt_pieces().collect(), said))
+    pub fn uncounted(&self) -> Uncounted {
+        let (prompt, images) = self.spec.prompt_texts();
+        Uncounted {
+            prompt,
+            images,
+            answer: self.answer.said().to_owned(),
+            output: self.answer.counted_output(),
+        }
     }
 }
 
+/// The texts of a turn whose usage nobody reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    pub prompt: Vec<String>,
+    pub images: usize,
+    pub answer: String,
+    /// The output, where only that was counted.
+    pub output: Option<u64>,
+}
+
+/// A stream that ended before its turn did.
+fn cut_short() -> Failure {
+    let text = "Cursor closed the stream before the answer was complete.";
+    Failure { error: TurnError::new(ErrorCode::UpstreamClosed, text), remedy: Remedy::Resume }
+}
+
 impl OpenLink {
-    /// Text came, then it was stored, and since then only heartbeats, with nothing
+    /// An answer came, it was stored, and since then only heartbeats, with nothing
     /// under way that could bring more.
-    fn looks_complete(&self, has_text: bool) -> bool {
+    fn looks_complete(&self, has_answer: bool) -> bool {
         let settled = match self.stored {
             Stored::Nothing => false,
             Stored::Something => self.open_steps == 0,
             Stored::Answer => true,
         };
-        has_text && settled && self.heartbeats >= 2 && self.server_tools.is_empty()
+        has_answer && settled && self.heartbeats >= 2 && self.server_tools.is_empty()
     }
 }
 

@@ -1,0 +1,398 @@
+//! The turn machine, driven by hand: a harness, and the tests by theme.
+
+mod endings;
+mod recovery;
+mod tools;
+
+use std::time::Duration;
+
+use ibeam_proto::agent::{
+    AgentClientMessage, AgentServerMessage, ConversationStateStructure, ConversationTokenDetails,
+    ExecServerMessage, GetBlobArgs, HeartbeatUpdate, InteractionQuery, InteractionUpdate,
+    KvServerMessage, McpArgs, RequestContextArgs, SetBlobArgs, StepCompletedUpdate,
+    StepStartedUpdate, TextDeltaUpdate, ThinkingDeltaUpdate, TokenDeltaUpdate,
+    ToolCallStartedUpdate, TurnEndedUpdate, WebSearchRequestQuery,
+    agent_server_message::Message as FromServer, conversation_action,
+    exec_server_message::Message as Ask, interaction_query::Query,
+    interaction_update::Message as Update, kv_server_message,
+};
+use proptest::prelude::*;
+use prost::Message as _;
+
+use super::*;
+use crate::{
+    agent::{
+        blobs::BlobLimits,
+        request::{Environment, ModelPick, Permissions},
+        tools::arguments_map,
+    },
+    codec::connect::{self, Code, ConnectError},
+    model::{
+        Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, Tool,
+        ToolChoice, TurnRequest, Usage, UsageSource,
+    },
+};
+
+// === a harness ===
+
+fn user(text: &str) -> Item {
+    Item::Message(Message { role: Role::User, parts: vec![Part::Text(text.to_owned())] })
+}
+
+fn said(text: &str) -> Item {
+    Item::Message(Message { role: Role::Assistant, parts: vec![Part::Text(text.to_owned())] })
+}
+
+fn request(tools: &[&str]) -> TurnRequest {
+    TurnRequest {
+        model: "auto".into(),
+        system: vec!["Be brief.".into()],
+        items: vec![user("hi")],
+        tools: tools
+            .iter()
+            .map(|name| Tool { name: (*name).into(), description: String::new(), schema: None })
+            .collect(),
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        sampling: Sampling::default(),
+        dialect: Dialect::Chat,
+        hints: Hints::default(),
+    }
+}
+
+fn spec_of(request: &TurnRequest) -> RunSpec {
+    let model = ModelPick { id: "default".into(), ..ModelPick::default() };
+    RunSpec::new(
+        request,
+        model,
+        "conv".into(),
+        &Environment::default(),
+        Permissions::default(),
+        BlobLimits::default(),
+    )
+}
+
+/// A turn with its clock, and everything it said so far.
+struct Bench {
+    turn: Turn,
+    now: Millis,
+    commands: Vec<Command>,
+    events: Vec<TurnEvent>,
+    guard: TerminalGuard,
+}
+
+impl Bench {
+    /// A turn whose first stream is open.
+    fn open(tools: &[&str]) -> Self {
+        let mut bench = Self::closed(tools);
+        bench.opened();
+        bench
+    }
+
+    fn closed(tools: &[&str]) -> Self {
+        let turn = Turn::new(spec_of(&request(tools)), Settings::default(), [7; 16], Millis(0));
+        let mut bench = Self {
+            turn,
+            now: Millis(0),
+            commands: Vec::new(),
+            events: Vec::new(),
+            guard: TerminalGuard::default(),
+        };
+        bench.drain();
+        bench
+    }
+
+    fn drain(&mut self) {
+        while let Some(command) = self.turn.poll_command() {
+            self.commands.push(command);
+        }
+        while let Some(event) = self.turn.poll_event() {
+            assert_eq!(self.guard.check(&event), Ok(()));
+            self.events.push(event);
+        }
+    }
+
+    fn opened(&mut self) {
+        self.turn.on_opened(self.now);
+        self.drain();
+    }
+
+    fn say(&mut self, message: FromServer) {
+        self.bytes(connect::encode(&AgentServerMessage { message: Some(message) }));
+    }
+
+    fn update(&mut self, update: Update) {
+        self.say(updated(update));
+    }
+
+    fn bytes(&mut self, bytes: Bytes) {
+        self.turn.on_bytes(bytes, self.now);
+        self.drain();
+    }
+
+    fn text(&mut self, text: &str) {
+        self.update(Update::TextDelta(TextDeltaUpdate { text: text.into() }));
+    }
+
+    fn end(&mut self, error: Option<&ConnectError>) {
+        self.bytes(connect::end_frame(error));
+    }
+
+    fn eof(&mut self) {
+        self.turn.on_eof(self.now);
+        self.drain();
+    }
+
+    fn broke(&mut self, error: &LinkError) {
+        self.turn.on_link_error(error, self.now);
+        self.drain();
+    }
+
+    /// Lets time pass, waking the turn whenever it asks to be.
+    fn wait(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(due) = self.turn.poll_deadline().filter(|due| *due <= until) {
+            self.now = due.max(self.now);
+            self.turn.on_timeout(self.now);
+            self.drain();
+        }
+        self.now = until;
+    }
+
+    /// What was sent on the streams, decoded.
+    fn sent(&self) -> Vec<ToServer> {
+        let frames = self.commands.iter().filter_map(|command| match command {
+            Command::Send(frame) => Some(frame.slice(5..)),
+            _ => None,
+        });
+        frames.filter_map(|bytes| AgentClientMessage::decode(bytes).unwrap().message).collect()
+    }
+
+    fn opens(&self) -> usize {
+        self.commands.iter().filter(|command| matches!(command, Command::Open(_))).count()
+    }
+
+    fn ending(&self) -> &TurnEvent {
+        self.events.last().expect("no event")
+    }
+
+    fn failure(&self) -> ErrorCode {
+        match self.ending() {
+            TurnEvent::Failed(error) => error.code,
+            other => panic!("not failed: {other:?}"),
+        }
+    }
+
+    fn said(&self) -> String {
+        let texts = self.events.iter().filter_map(|event| match event {
+            TurnEvent::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+fn updated(update: Update) -> FromServer {
+    FromServer::InteractionUpdate(InteractionUpdate { message: Some(update) })
+}
+
+fn heartbeat() -> Update {
+    Update::Heartbeat(HeartbeatUpdate {})
+}
+
+fn ended() -> Update {
+    Update::TurnEnded(TurnEndedUpdate {
+        input_tokens: Some(100),
+        output_tokens: Some(20),
+        cache_read_tokens: Some(60),
+        ..TurnEndedUpdate::default()
+    })
+}
+
+fn checkpoint() -> FromServer {
+    FromServer::ConversationCheckpointUpdate(ConversationStateStructure {
+        token_details: Some(ConversationTokenDetails { used_tokens: 120, max_tokens: 1000 }),
+        ..ConversationStateStructure::default()
+    })
+}
+
+fn set_blob(data: &str) -> FromServer {
+    FromServer::KvServerMessage(KvServerMessage {
+        id: 5,
+        message: Some(kv_server_message::Message::SetBlobArgs(SetBlobArgs {
+            blob_id: Bytes::copy_from_slice(data.as_bytes()),
+            blob_data: Bytes::copy_from_slice(data.as_bytes()),
+        })),
+        ..KvServerMessage::default()
+    })
+}
+
+fn exec(id: u32, ask: Ask) -> FromServer {
+    FromServer::ExecServerMessage(ExecServerMessage {
+        id,
+        exec_id: format!("e{id}"),
+        message: Some(ask),
+        ..ExecServerMessage::default()
+    })
+}
+
+fn call(id: u32, tool: &str, args: &str) -> FromServer {
+    exec(
+        id,
+        Ask::McpArgs(McpArgs {
+            name: tool.into(),
+            args: arguments_map(args),
+            tool_call_id: format!("call_{id}\nfc_{id}"),
+            ..McpArgs::default()
+        }),
+    )
+}
+
+const STOP: TurnEvent = TurnEvent::Finished(FinishReason::Stop);
+
+fn reset() -> LinkError {
+    LinkError::Reset("connection reset".into())
+}
+
+// === a plain turn ===
+
+#[test]
+fn a_plain_turn_from_open_to_end() {
+    let mut bench = Bench::open(&[]);
+    bench.say(exec(1, Ask::RequestContextArgs(RequestContextArgs::default())));
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "Hm".into() }));
+    bench.text("Hel");
+    bench.text("lo");
+    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
+    bench.say(checkpoint());
+    bench.update(ended());
+    assert_eq!(bench.said(), "Hello");
+    assert_ne!(bench.ending(), &STOP, "an error may still follow");
+    bench.end(None);
+    let usage = Usage {
+        input: 100,
+        output: 20,
+        cache_read: 60,
+        source: UsageSource::Backend,
+        ..Usage::default()
+    };
+    assert_eq!(
+        bench.events,
+        [
+            TurnEvent::Started,
+            TurnEvent::Reasoning("Hm".into()),
+            TurnEvent::Text("Hel".into()),
+            TurnEvent::Text("lo".into()),
+            TurnEvent::Usage(usage),
+            STOP,
+        ]
+    );
+    let sent = bench.sent();
+    assert!(matches!(sent[0], ToServer::RunRequest(_)));
+    assert!(matches!(&sent[1], ToServer::ExecClientMessage(m) if m.id == 1 && m.exec_id == "e1"));
+    assert!(matches!(sent[2], ToServer::ExecClientControlMessage(_)));
+    assert_eq!(sent.len(), 3);
+    assert_eq!(bench.commands.last(), Some(&Command::Close { cancel: false }));
+    assert_eq!(bench.turn.poll_deadline(), None);
+}
+
+#[test]
+fn blobs_are_given_by_hash_and_kept_when_handed_over() {
+    let mut bench = Bench::open(&[]);
+    bench.say(set_blob("stored"));
+    bench.say(FromServer::KvServerMessage(KvServerMessage {
+        id: 6,
+        message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
+            blob_id: Bytes::from_static(b"stored"),
+        })),
+        ..KvServerMessage::default()
+    }));
+    bench.say(FromServer::KvServerMessage(KvServerMessage {
+        id: 7,
+        message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
+            blob_id: Bytes::from_static(b"missing"),
+        })),
+        ..KvServerMessage::default()
+    }));
+    let answers: Vec<String> = bench.sent()[1..].iter().map(|m| format!("{m:?}")).collect();
+    assert!(answers[0].contains("id: 5") && answers[0].contains("SetBlobResult"));
+    assert!(answers[1].contains("id: 6") && answers[1].contains("b\"stored\""));
+    assert!(answers[2].contains("id: 7") && answers[2].contains("blob_data: None"));
+}
+
+#[test]
+fn queries_are_answered_and_unknown_arms_refused_by_number() {
+    let mut bench = Bench::open(&[]);
+    bench.say(FromServer::InteractionQuery(InteractionQuery {
+        id: 4,
+        query: Some(Query::WebSearchRequestQuery(WebSearchRequestQuery::default())),
+    }));
+    // interaction_query { id: 9, field 30: {} }
+    bench.bytes(connect::frame(0, &[0x3a, 0x05, 0x08, 0x09, 0xf2, 0x01, 0x00]));
+    assert!(matches!(&bench.sent()[1], ToServer::InteractionResponse(r) if r.id == 4));
+    let Some(Command::Send(frame)) = bench.commands.last() else { panic!() };
+    assert_eq!(&frame[5..11], [0x32, frame[6], 0x08, 0x09, 0xf2, 0x01]);
+    assert_eq!(bench.turn.drift().unknown_arms, 1);
+}
+
+#[test]
+fn unknown_execs_are_thrown_back_and_counted() {
+    let mut bench = Bench::open(&[]);
+    // exec_server_message { id: 3, field 60: {} }
+    bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x03, 0xe2, 0x03, 0x00]));
+    let text = format!("{:?}", bench.sent()[1]);
+    assert!(text.contains("Throw") && text.contains("id: 3"), "{text}");
+    let drift = bench.turn.drift();
+    assert_eq!(drift.unknown_arms, 1);
+    assert_eq!(drift.unknown_fields[0].0.field, 60);
+}
+
+#[test]
+fn a_question_that_does_not_decode_is_still_refused() {
+    let mut bench = Bench::open(&[]);
+    // exec_server_message { id: 9, shell_args: a malformed message }
+    bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x09, 0x12, 0x01, 0xff]));
+    let text = format!("{:?}", bench.sent()[1]);
+    assert!(text.contains("Throw") && text.contains("id: 9"), "{text}");
+}
+
+#[test]
+fn newer_task_calls_with_a_text_where_a_message_was_do_decode() {
+    use ibeam_proto::agent::{TaskArgs, TaskToolCall, ToolCall, tool_call};
+    let args = TaskArgs {
+        description: "d".into(),
+        subagent_type: Bytes::from_static(b"claude-opus-5"),
+        ..TaskArgs::default()
+    };
+    let task = TaskToolCall { args: Some(args), ..TaskToolCall::default() };
+    let call =
+        ToolCall { tool: Some(tool_call::Tool::TaskToolCall(task)), ..ToolCall::default() };
+    let mut bench = Bench::open(&[]);
+    bench.update(Update::ToolCallStarted(ToolCallStartedUpdate {
+        call_id: "task".into(),
+        tool_call: Some(call),
+        ..ToolCallStartedUpdate::default()
+    }));
+    assert_eq!(bench.turn.drift().undecodable_messages, 0);
+}
+
+#[test]
+fn a_message_that_does_not_decode_is_counted_and_skipped() {
+    let mut bench = Bench::open(&[]);
+    bench.bytes(connect::frame(0, &[0x0a, 0xff]));
+    bench.text("fine");
+    bench.end(None);
+    assert_eq!(bench.turn.drift().undecodable_messages, 1);
+    assert_eq!(bench.said(), "fine");
+}
+
+#[test]
+fn leaked_thinking_goes_to_reasoning() {
+    let mut bench = Bench::open(&[]);
+    bench.text("<thi");
+    bench.text("nk>why</think>");
+    bench.text("because");
+    bench.end(None);
+    assert_eq!(bench.said(), "because");
+    assert!(bench.events.contains(&TurnEvent::Reasoning("why".into())));
+}

@@ -1,0 +1,198 @@
+//! Another try, by how far the turn got.
+
+use super::*;
+
+#[test]
+fn before_the_first_message_it_tries_again_with_back_off() {
+    let unavailable = LinkError::Status { status: 503, error: None, retry_after: None };
+    for error in [LinkError::Connect("refused".into()), LinkError::ConnectTimeout, unavailable] {
+        let mut bench = Bench::closed(&[]);
+        for attempt in 1..=3 {
+            bench.broke(&error);
+            assert_eq!(bench.opens(), attempt, "waits first");
+            bench.wait(Duration::from_secs(10));
+            assert_eq!(bench.opens(), attempt + 1);
+        }
+        bench.broke(&error);
+        assert!(matches!(bench.ending(), TurnEvent::Failed(_)), "{error:?}");
+        assert_eq!(bench.events.len(), 1);
+    }
+    let ids: Vec<_> = {
+        let mut bench = Bench::closed(&[]);
+        bench.broke(&LinkError::ConnectTimeout);
+        bench.wait(Duration::from_secs(10));
+        let opens = bench.commands.into_iter().filter_map(|command| match command {
+            Command::Open(spec) => Some(spec),
+            _ => None,
+        });
+        opens.collect()
+    };
+    assert_ne!(ids[0].request_id, ids[1].request_id);
+    assert_eq!(ids[0].original_request_id, ids[1].original_request_id);
+}
+
+#[test]
+fn what_cannot_get_better_is_not_tried_again() {
+    for (status, code) in [
+        (401, ErrorCode::NotAuthenticated),
+        (403, ErrorCode::PolicyDenied),
+        (429, ErrorCode::RateLimited),
+    ] {
+        let mut bench = Bench::closed(&[]);
+        bench.broke(&LinkError::Status { status, error: None, retry_after: None });
+        assert_eq!(bench.failure(), code);
+        assert_eq!(bench.opens(), 1);
+    }
+}
+
+#[test]
+fn a_stuck_or_broken_conversation_is_renewed_once() {
+    type Script = fn(&mut Bench);
+    let scripts: [(&str, Script); 4] = [
+        ("stuck", |b| b.end(Some(&ConnectError::new(Code::ResourceExhausted, "")))),
+        ("missing blob", |b| b.end(Some(&ConnectError::new(Code::Internal, "Blob not found")))),
+        ("empty turn", |b| {
+            b.update(ended());
+            b.end(None);
+        }),
+        ("empty end", |b| b.end(None)),
+    ];
+    for (name, script) in scripts {
+        let mut bench = Bench::open(&[]);
+        bench.say(checkpoint());
+        script(&mut bench);
+        assert_eq!(bench.opens(), 2, "{name}");
+        bench.opened();
+        let runs: Vec<_> = bench
+            .sent()
+            .into_iter()
+            .filter_map(|message| match message {
+                ToServer::RunRequest(run) => run.conversation_id,
+                _ => None,
+            })
+            .collect();
+        assert_eq!(runs.len(), 2, "{name}");
+        assert_ne!(runs[0], runs[1], "{name}");
+        script(&mut bench);
+        assert!(matches!(bench.ending(), TurnEvent::Failed(_)), "{name}");
+        assert_eq!(bench.opens(), 2, "{name}");
+    }
+}
+
+#[test]
+fn once_the_client_saw_text_nothing_starts_over() {
+    let mut bench = Bench::open(&[]);
+    bench.text("visible");
+    bench.end(Some(&ConnectError::new(Code::Internal, "Blob not found")));
+    assert_eq!(bench.opens(), 1);
+    assert_eq!(bench.failure(), ErrorCode::UpstreamError);
+}
+
+#[test]
+fn a_lost_stream_is_resumed_once_from_the_newest_checkpoint() {
+    let mut bench = Bench::open(&[]);
+    bench.text("one ");
+    bench.say(checkpoint());
+    // A checkpoint with a field that our schema does not have: { 99: 7 }.
+    let raw = [0x98, 0x06, 0x07];
+    let mut message = vec![0x1a, 0x03];
+    message.extend_from_slice(&raw);
+    bench.bytes(connect::frame(0, &message));
+    bench.broke(&reset());
+    assert_eq!(bench.opens(), 2);
+    bench.opened();
+    let Some(Command::Send(frame)) = bench.commands.last() else { panic!() };
+    assert!(
+        frame.windows(5).any(|window| window == [0x0a, 0x03, 0x98, 0x06, 0x07]),
+        "the checkpoint goes back byte for byte"
+    );
+    let sent = bench.sent();
+    let Some(ToServer::RunRequest(run)) = sent.last() else { panic!() };
+    assert_eq!(run.conversation_id.as_deref(), Some("conv"));
+    let action = run.action.as_ref().and_then(|a| a.action.as_ref());
+    assert!(matches!(action, Some(conversation_action::Action::ResumeAction(_))));
+    bench.text("two");
+    bench.broke(&reset());
+    assert_eq!(bench.opens(), 2, "only once");
+    assert_eq!(bench.failure(), ErrorCode::UpstreamClosed);
+    assert_eq!(bench.said(), "one two");
+}
+
+#[test]
+fn text_beyond_the_checkpoint_would_come_twice_so_nothing_is_resumed() {
+    let mut bench = Bench::open(&[]);
+    bench.text("one ");
+    bench.say(checkpoint());
+    bench.text("two ");
+    bench.broke(&reset());
+    assert_eq!(bench.opens(), 1);
+    assert_eq!(bench.failure(), ErrorCode::UpstreamClosed);
+}
+
+#[test]
+fn a_resume_that_brings_nothing_is_no_clean_stop() {
+    let mut bench = Bench::open(&[]);
+    bench.text("half an ans");
+    bench.say(checkpoint());
+    bench.broke(&LinkError::Reset("INTERNAL_ERROR".into()));
+    // The HTTP/1.1 way is tried again when it is refused, not given up for HTTP/2.
+    bench.broke(&LinkError::Refused("busy".into()));
+    bench.wait(Duration::from_secs(10));
+    let preferred: Vec<bool> = bench
+        .commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::Open(spec) => Some(spec.prefer_h1),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(preferred, [false, true, true]);
+    bench.opened();
+    bench.update(heartbeat());
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.failure(), ErrorCode::UpstreamClosed);
+}
+
+#[test]
+fn a_resume_that_finds_a_dead_connection_is_tried_again() {
+    let mut bench = Bench::open(&[]);
+    bench.text("one ");
+    bench.say(checkpoint());
+    bench.broke(&reset());
+    bench.broke(&LinkError::Refused("connection is closing".into()));
+    bench.wait(Duration::from_secs(10));
+    assert_eq!(bench.opens(), 3);
+    bench.opened();
+    bench.text("two");
+    bench.end(None);
+    assert_eq!(bench.said(), "one two");
+}
+
+#[test]
+fn an_internal_reset_is_resumed_over_http1() {
+    let mut bench = Bench::open(&[]);
+    bench.say(checkpoint());
+    bench.broke(&LinkError::Reset("stream reset: INTERNAL_ERROR".into()));
+    let open = bench.commands.iter().rev().find_map(|command| match command {
+        Command::Open(spec) => Some(spec),
+        _ => None,
+    });
+    assert!(open.unwrap().prefer_h1);
+}
+
+#[test]
+fn cancel_tells_the_backend_and_ends_the_turn() {
+    let mut bench = Bench::open(&[]);
+    bench.text("x");
+    bench.turn.cancel();
+    bench.drain();
+    assert_eq!(bench.failure(), ErrorCode::Cancelled);
+    let Some(Command::Send(frame)) = bench.commands.iter().rev().nth(1) else { panic!() };
+    assert_eq!(&frame[5..], [0x22, 0x02, 0x1a, 0x00]);
+    assert_eq!(bench.commands.last(), Some(&Command::Close { cancel: true }));
+    bench.text("too late");
+    bench.turn.cancel();
+    bench.drain();
+    assert_eq!(bench.said(), "x");
+}
