@@ -59,10 +59,7 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
     let direct = Target::Direct(Arc::new(Upstream::new(simulator.address)));
     let origin = Instant::now();
     say("simulator, read directly");
-    let mut own: f64 = 0.0;
-    for _ in 0..plan.rounds {
-        own = own.max(raw::speed(simulator.address, plan.streams, plan.size).await?);
-    }
+    let before = direct_speed(simulator.address, &plan).await?;
     let base = measure::base(&direct, plan.size, origin).await;
 
     let clock = Clock { origin, base };
@@ -71,6 +68,8 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
     say("ibeam");
     let start = ibeam_start(&ibeam, simulator.address);
     let gateway = column(&start, &plan, plan.streams, &clock).await?;
+    // Again, so that a busy moment of the machine does not pass for the simulator's limit.
+    let own = before.max(direct_speed(simulator.address, &plan).await?);
     say("ibeam, a crowd");
     let crowded = crowded(&start, &plan).await?;
 
@@ -99,6 +98,15 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
         println!("written to {}", file.display());
     }
     Ok(())
+}
+
+/// What the simulator can deliver; the best of some rounds.
+async fn direct_speed(simulator: SocketAddr, plan: &Plan) -> anyhow::Result<f64> {
+    let mut best: f64 = 0.0;
+    for _ in 0..plan.rounds {
+        best = best.max(raw::speed(simulator, plan.streams, plan.size).await?);
+    }
+    Ok(best)
 }
 
 /// Two clocks made comparable.

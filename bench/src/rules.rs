@@ -59,6 +59,12 @@ impl Rule {
         }
     }
 
+    /// At full speed four events share a DATA frame. With one to a frame the cost of
+    /// frames hides that of events, and the simulator is not twice as fast as ibeam.
+    fn frames_per_chunk(self) -> usize {
+        if self == Self::Fast { 4 } else { 1 }
+    }
+
     fn steps(self, size: Size) -> String {
         let Size { fast_events, paced_events, pace_ms, hold_ms } = size;
         match self {
@@ -85,8 +91,10 @@ pub(crate) fn scenario(size: Size) -> String {
         // Writing to a string cannot fail.
         let _ = write!(
             out,
-            "\n[[rule]]\nwhen = {{ contains = \"{}\" }}\nquirks = [\"terse\"]\nsteps = [{}]\n",
+            "\n[[rule]]\nwhen = {{ contains = \"{}\" }}\nquirks = [\"terse\"]\n\
+             frames_per_chunk = {}\nsteps = [{}]\n",
             rule.prompt(),
+            rule.frames_per_chunk(),
             rule.steps(size)
         );
     }

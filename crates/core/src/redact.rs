@@ -1,5 +1,5 @@
-//! The one place that keeps secrets out of logs. Headers, JSON and free text all
-//! pass through here before they are written anywhere.
+//! The one place that keeps secrets out of logs: every line of them passes through
+//! here, whether it holds JSON, headers or free text.
 
 use std::borrow::Cow;
 
@@ -31,27 +31,10 @@ const KEY_PREFIXES: [&str; 4] = ["crsr_", "sk-", "cursor_key_", "key_"];
 const KEY_TAIL: usize = 16;
 
 /// Whether the value under this name must not be shown.
-#[must_use]
-pub fn is_sensitive(name: &str) -> bool {
+fn is_sensitive(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     plain == "token" || SENSITIVE.iter().any(|word| plain.contains(word))
-}
-
-/// A header's value as a log may show it.
-#[must_use]
-pub fn header<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
-    if is_sensitive(name) { Cow::Borrowed(MASK) } else { text(value) }
-}
-
-/// Headers on one line.
-#[must_use]
-pub fn headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let shown: Vec<String> = headers
-        .into_iter()
-        .map(|(name, value)| format!("{name}: {}", header(name, value)))
-        .collect();
-    shown.join("; ")
 }
 
 /// Free text without what looks like a secret: values after a sensitive name, bearer

@@ -50,23 +50,6 @@ fn harmless_text_is_left_alone() {
 }
 
 #[test]
-fn headers_show_names_and_harmless_values() {
-    let shown = headers([
-        ("authorization", "Bearer abc"),
-        ("x-api-key", "abc"),
-        ("x-request-id", "r1"),
-        ("proxy-authorization", "Basic abc"),
-        ("set-cookie", "a=b"),
-        ("x-note", "sent with Bearer abc"),
-    ]);
-    assert_eq!(
-        shown,
-        "authorization: ***; x-api-key: ***; x-request-id: r1; proxy-authorization: ***; \
-         set-cookie: ***; x-note: sent with Bearer ***"
-    );
-}
-
-#[test]
 fn sensitive_names() {
     for name in ["accessToken", "refresh_token", "API-Key", "Authorization", "client_secret"] {
         assert!(is_sensitive(name), "{name}");

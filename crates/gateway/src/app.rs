@@ -346,7 +346,7 @@ fn turn_settings(config: &Config) -> TurnSettings {
             tool_batch: clocks.tool_batch,
         },
         backoff: config.retry,
-        inline_context: false,
+        inline_context: config.inline_context,
     }
 }
 

@@ -17,7 +17,10 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::Instant,
+};
 
 use crate::tasks::Tasks;
 
@@ -46,6 +49,8 @@ struct Inner {
     options: Options,
     tasks: Tasks,
     state: Mutex<State>,
+    /// The list on disk, read once for all who want it.
+    kept: OnceCell<Option<Arc<ModelList>>>,
 }
 
 /// How a catalog behaves.
@@ -63,10 +68,17 @@ struct State {
     list: Option<Arc<ModelList>>,
     /// When the list came from the backend; `None` for one from disk.
     fetched: Option<Instant>,
-    not_before: Option<Instant>,
+    /// The last refresh failed: why, and when to try again.
+    failed: Option<(TurnError, Instant)>,
     /// The refresh that is under way.
     flight: Option<watch::Receiver<Option<Outcome>>>,
-    disk_read: bool,
+}
+
+impl State {
+    /// Why the last refresh failed, as long as the backend is left alone for it.
+    fn pause(&self, now: Instant) -> Option<&TurnError> {
+        self.failed.as_ref().filter(|(_, until)| now < *until).map(|(error, _)| error)
+    }
 }
 
 impl std::fmt::Debug for Catalog {
@@ -80,7 +92,7 @@ impl Catalog {
     #[must_use]
     pub fn new(fetch: Fetch, options: Options, tasks: Tasks) -> Self {
         let state = Mutex::new(State::default());
-        Self { inner: Arc::new(Inner { fetch, options, tasks, state }) }
+        Self { inner: Arc::new(Inner { fetch, options, tasks, state, kept: OnceCell::new() }) }
     }
 
     /// The list. Fresh, it comes at once; old, it comes at once while a new one is
@@ -95,38 +107,27 @@ impl Catalog {
             if let (Some(list), Some(fetched)) = (&state.list, state.fetched) {
                 let list = list.clone();
                 let old = now.duration_since(fetched) >= self.inner.options.ttl;
-                let may = state.not_before.is_none_or(|at| now >= at);
+                let paused = state.pause(now).is_some();
                 drop(state);
-                if old && may {
+                if old && !paused {
                     drop(self.refresh());
                 }
                 return Ok(list);
             }
         }
         let last_good = self.last_good().await;
-        let paused = self.inner.state.lock().not_before.is_some_and(|at| now < at);
-        match last_good {
-            Some(list) if paused => Ok(list),
-            Some(list) => match tokio::time::timeout(PATIENCE, wait(self.refresh())).await {
-                Ok(Ok(live)) => Ok(live),
-                Ok(Err(_)) | Err(_) => Ok(list),
-            },
-            None => wait(self.refresh()).await.map_err(no_list),
+        let pause = self.inner.state.lock().pause(now).cloned();
+        match (last_good, pause) {
+            (Some(list), Some(_)) => Ok(list),
+            (Some(list), None) => {
+                match tokio::time::timeout(PATIENCE, wait(self.refresh())).await {
+                    Ok(Ok(live)) => Ok(live),
+                    Ok(Err(_)) | Err(_) => Ok(list),
+                }
+            }
+            (None, Some(error)) => Err(no_list(error)),
+            (None, None) => wait(self.refresh()).await.map_err(no_list),
         }
-    }
-
-    /// The list if there is one already, without asking anyone.
-    #[must_use]
-    pub fn peek(&self) -> Option<Arc<ModelList>> {
-        self.inner.state.lock().list.clone()
-    }
-
-    /// Fetches now, whatever the age of the list.
-    ///
-    /// # Errors
-    /// The backend's answer when it is no list.
-    pub async fn fetch_now(&self) -> Outcome {
-        wait(self.refresh()).await
     }
 
     /// What a client's model name means.
@@ -155,7 +156,7 @@ impl Catalog {
         let state = self.inner.state.lock();
         let now = Instant::now();
         state.fetched.is_none_or(|at| now.duration_since(at) >= STALE_FOR_UNKNOWN)
-            && state.not_before.is_none_or(|at| now >= at)
+            && state.pause(now).is_none()
     }
 
     /// Joins the refresh that is under way, or starts one. It goes on when nobody
@@ -171,13 +172,12 @@ impl Catalog {
         let catalog = self.clone();
         self.inner.tasks.spawn("models", async move {
             let landed = Landing { catalog: &catalog };
-            let outcome = (catalog.inner.fetch)().await.and_then(|list| {
-                if list.is_empty() {
-                    Err(TurnError::new(ErrorCode::UpstreamError, "The backend lists no models."))
-                } else {
-                    Ok(Arc::new(list))
+            let outcome = tokio::select! {
+                fetched = (catalog.inner.fetch)() => usable(fetched),
+                () = catalog.inner.tasks.stopped() => {
+                    Err(TurnError::new(ErrorCode::Unavailable, "ibeam is shutting down."))
                 }
-            });
+            };
             catalog.settle(&outcome);
             drop(landed);
             let list = outcome.as_ref().ok().cloned();
@@ -195,10 +195,13 @@ impl Catalog {
             Ok(list) => {
                 state.list = Some(list.clone());
                 state.fetched = Some(Instant::now());
-                state.not_before = None;
+                state.failed = None;
             }
             Err(error) => {
-                state.not_before = Some(Instant::now() + PAUSE_AFTER_FAILURE);
+                state.failed = Some((error.clone(), Instant::now() + PAUSE_AFTER_FAILURE));
+                if self.inner.tasks.is_stopping() {
+                    return;
+                }
                 tracing::warn!(
                     code = error.code.row().code,
                     cause = error.cause.as_deref().unwrap_or_default(),
@@ -208,20 +211,21 @@ impl Catalog {
         }
     }
 
-    /// The list in memory, else the one on disk, which is read once.
+    /// The list in memory, else the one on disk.
     async fn last_good(&self) -> Option<Arc<ModelList>> {
-        let file = {
-            let mut state = self.inner.state.lock();
-            if state.list.is_some() || state.disk_read {
-                return state.list.clone();
-            }
-            state.disk_read = true;
-            self.inner.options.file.clone()?
-        };
-        let list = self.inner.tasks.spawn_blocking(move || read(&file)).await.ok()??;
+        let known = self.inner.state.lock().list.clone();
+        if known.is_some() {
+            return known;
+        }
+        let kept = self.inner.kept.get_or_init(|| async {
+            let file = self.inner.options.file.clone()?;
+            let list = self.inner.tasks.spawn_blocking(move || read(&file)).await.ok()??;
+            Some(Arc::new(list))
+        });
+        let kept = kept.await.clone()?;
         let mut state = self.inner.state.lock();
         // A live one may have come in the meantime.
-        Some(state.list.get_or_insert(Arc::new(list)).clone())
+        Some(state.list.get_or_insert(kept).clone())
     }
 
     async fn save(&self, list: Arc<ModelList>) {
@@ -250,6 +254,15 @@ async fn wait(mut flight: watch::Receiver<Option<Outcome>>) -> Outcome {
         Some(outcome) => outcome,
         None => Err(TurnError::new(ErrorCode::Internal, "The model list could not be fetched.")),
     }
+}
+
+/// An empty list is no list: it would make every name unknown.
+fn usable(fetched: Result<ModelList, TurnError>) -> Outcome {
+    let list = fetched?;
+    if list.is_empty() {
+        return Err(TurnError::new(ErrorCode::UpstreamError, "The backend lists no models."));
+    }
+    Ok(Arc::new(list))
 }
 
 fn no_list(error: TurnError) -> TurnError {

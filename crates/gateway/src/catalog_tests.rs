@@ -57,6 +57,10 @@ fn ids(list: &ModelList) -> Vec<String> {
     list.models().iter().map(|model| model.id.clone()).collect()
 }
 
+fn has_list(catalog: &Catalog) -> bool {
+    catalog.inner.state.lock().list.is_some()
+}
+
 async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
@@ -65,14 +69,14 @@ async fn pass(seconds: u64) {
 async fn many_callers_share_one_fetch_and_then_the_cache() {
     let backend = Backend::with(&["a"]);
     let catalog = backend.catalog(None);
-    assert!(catalog.peek().is_none());
+    assert!(!has_list(&catalog));
     let (x, y, z) = tokio::join!(catalog.get(), catalog.get(), catalog.get());
     assert_eq!(ids(&x.unwrap()), ["a"]);
     assert!(y.is_ok() && z.is_ok());
     pass(299).await;
     catalog.get().await.unwrap();
     assert_eq!(backend.calls(), 1);
-    assert!(catalog.peek().is_some());
+    assert!(has_list(&catalog));
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,6 +188,48 @@ async fn a_caller_that_leaves_does_not_stop_the_fetch() {
     let left = tokio::time::timeout(Duration::from_millis(10), catalog.get()).await;
     assert!(left.is_err());
     pass(2).await;
-    assert!(catalog.peek().is_some());
+    assert!(has_list(&catalog));
     assert_eq!(backend.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_list_the_pause_is_kept_too() {
+    let backend = Backend::default();
+    backend.fails();
+    let catalog = backend.catalog(None);
+    for _ in 0..3 {
+        let error = catalog.get().await.unwrap_err();
+        assert!(error.message.contains("Cursor is down."), "{}", error.message);
+    }
+    assert_eq!(backend.calls(), 1);
+    pass(30).await;
+    backend.lists(&["a"]);
+    assert_eq!(ids(&catalog.get().await.unwrap()), ["a"]);
+    assert_eq!(backend.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn everyone_gets_the_list_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("models.json");
+    write(&file, &list(&["a"])).unwrap();
+    let backend = Backend::default();
+    backend.fails();
+    let catalog = backend.catalog(Some(file));
+    // The second comes while the first still reads.
+    let (x, y) = tokio::join!(catalog.get(), catalog.get());
+    assert_eq!((ids(&x.unwrap()), ids(&y.unwrap())), (vec!["a".to_owned()], vec!["a".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fetch_that_hangs_ends_with_the_program() {
+    // It never answers.
+    let catalog = Backend::default().catalog(None);
+    let tasks = catalog.inner.tasks.clone();
+    let (listed, left) = tokio::join!(catalog.get(), async {
+        pass(5).await;
+        tasks.stop();
+        tasks.join_within(Duration::from_secs(1)).await
+    });
+    assert_eq!((listed.unwrap_err().code, left), (ErrorCode::Unavailable, 0));
 }

@@ -19,18 +19,6 @@ pub fn uuid() -> String {
     ids::uuid_from_random(bytes())
 }
 
-/// `chatcmpl-` and the like, with 96 random bits.
-#[must_use]
-pub fn id(prefix: &str) -> String {
-    format!("{prefix}{}", ids::hex(&bytes::<12>()))
-}
-
-/// A number in `0..1`, to spread waits.
-#[must_use]
-pub fn unit() -> f64 {
-    f64::from(u32::from_ne_bytes(bytes())) / (f64::from(u32::MAX) + 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,7 +27,5 @@ mod tests {
     fn values_differ_and_have_their_shape() {
         assert_ne!(bytes::<16>(), bytes::<16>());
         assert_eq!(uuid().len(), 36);
-        assert_eq!(id("x-").len(), 26);
-        assert!((0.0..1.0).contains(&unit()));
     }
 }

@@ -4,8 +4,9 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::conn::auto,
     service::TowerToHyperService,
 };
@@ -15,6 +16,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -22,10 +24,11 @@ use crate::{
     app::App,
     config::{Backend, Config},
     shutdown::Shutdown,
-    tasks::Tasks,
+    tasks::{Executor, Tasks},
 };
 
-/// A client must send its request's head within this time.
+/// A client must send its request's head within this time, the first one counted
+/// from the moment it connected.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much of a request's head is read before it is refused.
@@ -94,7 +97,8 @@ impl Server {
     /// error its client can read.
     pub async fn run(self, shutdown: Shutdown) {
         let Self { app, listener, tasks } = self;
-        let slots = Arc::new(Semaphore::new(app.config().limits.connections));
+        let limit = app.config().limits.connections;
+        let slots = Arc::new(Semaphore::new(limit));
         let router = api::router(Arc::clone(&app));
         let draining = shutdown.draining();
         tokio::pin!(draining);
@@ -108,8 +112,9 @@ impl Server {
                 () = &mut draining => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let router = router.clone();
-                        tasks.spawn("client", client(stream, router, shutdown.clone(), slot));
+                        let (router, shutdown) = (router.clone(), shutdown.clone());
+                        let executor = tasks.executor("client stream");
+                        tasks.spawn("client", client(stream, router, executor, shutdown, slot));
                     }
                     Err(error) => {
                         warn!(%error, "cannot accept a connection");
@@ -120,41 +125,45 @@ impl Server {
         }
         // Nothing new from here on.
         drop(listener);
-        drain(&app, &shutdown).await;
+        let busy = || app.sessions().active > 0 || slots.available_permits() < limit;
+        drain(busy, app.config().clocks.drain, &shutdown).await;
+        app.stop_turns();
+        shutdown.abort();
+        tasks.stop();
     }
 }
 
-/// Waits for the turns to end by themselves, then ends them.
-async fn drain(app: &App, shutdown: &Shutdown) {
+/// Waits for turns and connections to end by themselves. A connection that was told
+/// to finish ends once its client has taken the last byte, which may be long after
+/// the turn.
+async fn drain(busy: impl Fn() -> bool, limit: Duration, shutdown: &Shutdown) {
     const LOOK: Duration = Duration::from_millis(20);
     let quiet = async {
-        while app.sessions().active > 0 {
+        while busy() {
             sleep(LOOK).await;
         }
     };
-    let limit = app.config().clocks.drain;
     tokio::select! {
         ended = timeout(limit, quiet) => {
             if ended.is_err() {
-                info!("the drain limit is over; ending the remaining turns");
+                info!("the drain limit is over; ending what still runs");
             }
         }
         () = shutdown.aborted() => {}
     }
-    app.stop_turns();
-    shutdown.abort();
 }
 
 async fn client(
     stream: TcpStream,
     router: axum::Router,
+    executor: Executor,
     shutdown: Shutdown,
     _slot: OwnedSemaphorePermit,
 ) {
     /// How long a connection may take to say goodbye after the turns were ended.
     const GOODBYE: Duration = Duration::from_secs(2);
     let _ = stream.set_nodelay(true);
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(executor);
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -165,11 +174,27 @@ async fn client(
         .timer(TokioTimer::new())
         .max_header_list_size(HEAD_CAP as u32)
         .keep_alive_interval(Some(Duration::from_secs(30)));
-    let service = TowerToHyperService::new(router);
+    let asked = CancellationToken::new();
+    let (inner, tell) = (TowerToHyperService::new(router), asked.clone());
+    let service = service_fn(move |request| {
+        tell.cancel();
+        inner.call(request)
+    });
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
+    // Which protocol it is, is found out without a clock. So a socket on which no
+    // request ever comes is ours to close.
+    let silent = async {
+        if timeout(HEAD_TIMEOUT, asked.cancelled()).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
     let result = tokio::select! {
         result = connection.as_mut() => result,
+        () = silent => {
+            debug!("a client connected and asked for nothing");
+            return;
+        }
         () = shutdown.draining() => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {

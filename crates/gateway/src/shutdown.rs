@@ -1,11 +1,9 @@
 //! The end of the program: the first signal asks it to finish what runs, the second
-//! to stop at once.
+//! to end that too, the third to wait for nothing any more.
 
 use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
-
-use crate::tasks::Tasks;
 
 /// Tells everyone that the end has come. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -21,30 +19,6 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Listens for SIGINT and SIGTERM, or Ctrl-C where there are no signals.
-    ///
-    /// # Errors
-    /// The operating system does not let us listen.
-    pub fn on_signals(tasks: &Tasks) -> std::io::Result<Self> {
-        let shutdown = Self::new();
-        let mut signals = Signals::new()?;
-        let told = shutdown.clone();
-        tasks.spawn("signals", async move {
-            tokio::select! {
-                () = signals.next() => {}
-                // Ended by other means; nobody needs a signal any more.
-                () = told.drain.cancelled() => return,
-            }
-            tracing::info!("shutting down; signal again to stop at once");
-            told.drain();
-            tokio::select! {
-                () = signals.next() => told.abort(),
-                () = told.abort.cancelled() => {}
-            }
-        });
-        Ok(shutdown)
-    }
-
     /// Take nothing new, finish what runs.
     pub fn drain(&self) {
         self.drain.cancel();
@@ -56,9 +30,29 @@ impl Shutdown {
         self.abort.cancel();
     }
 
+    /// One more signal. False when there is nothing left to tell anyone.
+    fn signal(&self) -> bool {
+        if self.is_aborted() {
+            return false;
+        }
+        if self.is_draining() {
+            tracing::info!("ending what runs");
+            self.abort();
+        } else {
+            tracing::info!("shutting down; signal again to stop at once");
+            self.drain();
+        }
+        true
+    }
+
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.drain.is_cancelled()
+    }
+
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.abort.is_cancelled()
     }
 
     pub fn draining(&self) -> impl Future<Output = ()> + Send + 'static {
@@ -76,14 +70,40 @@ impl Shutdown {
     }
 }
 
+/// SIGINT and SIGTERM, or Ctrl-C where there are no signals.
+#[derive(Debug)]
+pub struct Signals(Source);
+
+impl Signals {
+    /// From here on a signal does not end the process by itself.
+    ///
+    /// # Errors
+    /// The operating system does not let us listen.
+    pub fn new() -> std::io::Result<Self> {
+        Source::new().map(Self)
+    }
+
+    /// Passes signals on, for as long as it is polled. Ends when one comes after
+    /// `shutdown` was aborted: then the user does not want to wait any more.
+    pub async fn relay(mut self, shutdown: &Shutdown) {
+        loop {
+            self.0.next().await;
+            if !shutdown.signal() {
+                return;
+            }
+        }
+    }
+}
+
 #[cfg(unix)]
-struct Signals {
+#[derive(Debug)]
+struct Source {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Signals {
+impl Source {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -101,10 +121,11 @@ impl Signals {
 }
 
 #[cfg(not(unix))]
-struct Signals;
+#[derive(Debug)]
+struct Source;
 
 #[cfg(not(unix))]
-impl Signals {
+impl Source {
     fn new() -> std::io::Result<Self> {
         Ok(Self)
     }
@@ -128,5 +149,15 @@ mod tests {
         shutdown.abort();
         other.draining().await;
         other.aborted().await;
+    }
+
+    #[test]
+    fn each_signal_is_more_urgent_than_the_last() {
+        let shutdown = Shutdown::new();
+        assert!(shutdown.signal());
+        assert!(shutdown.is_draining() && !shutdown.is_aborted());
+        assert!(shutdown.signal());
+        assert!(shutdown.is_aborted());
+        assert!(!shutdown.signal());
     }
 }

@@ -1,16 +1,17 @@
 //! Every task of the program. They have names, their logs carry them, and shutdown
 //! waits for all.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use tokio::task::JoinHandle;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
 /// Starts tasks and knows when all have ended. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
+    stop: CancellationToken,
 }
 
 impl Tasks {
@@ -36,10 +37,10 @@ impl Tasks {
         self.tracker.spawn_blocking(work)
     }
 
-    /// For code that only knows trackers.
+    /// For libraries that start tasks themselves: all of them under one name.
     #[must_use]
-    pub fn tracker(&self) -> &TaskTracker {
-        &self.tracker
+    pub fn executor(&self, name: &'static str) -> Executor {
+        Executor { tasks: self.clone(), name }
     }
 
     /// How many are running.
@@ -53,10 +54,49 @@ impl Tasks {
         self.tracker.is_empty()
     }
 
+    /// Tells those that nobody waits for to give up.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Waits for [`Self::stop`].
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.stop.clone().cancelled_owned()
+    }
+
     /// Waits until all have ended.
     pub async fn join(&self) {
         self.tracker.close();
         self.tracker.wait().await;
+    }
+
+    /// As [`Self::join`], but not for ever. Says how many still run.
+    pub async fn join_within(&self, limit: Duration) -> usize {
+        match tokio::time::timeout(limit, self.join()).await {
+            Ok(()) => 0,
+            Err(_elapsed) => self.len(),
+        }
+    }
+}
+
+/// Runs a library's background work where shutdown can see it.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    tasks: Tasks,
+    name: &'static str,
+}
+
+impl<F> hyper::rt::Executor<F> for Executor
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.tasks.spawn(self.name, future);
     }
 }
 
@@ -72,5 +112,22 @@ mod tests {
         tasks.join().await;
         assert!(tasks.is_empty());
         assert_eq!(task.await.unwrap(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_hangs_does_not_hold_the_end_up() {
+        let tasks = Tasks::new();
+        tasks.spawn("stuck", std::future::pending::<()>());
+        tasks.spawn("polite", tasks.stopped());
+        tasks.stop();
+        assert_eq!(tasks.join_within(Duration::from_secs(3)).await, 1);
+    }
+
+    #[tokio::test]
+    async fn an_executor_is_counted_too() {
+        use hyper::rt::Executor as _;
+        let tasks = Tasks::new();
+        tasks.executor("test").execute(std::future::pending::<()>());
+        assert_eq!(tasks.len(), 1);
     }
 }

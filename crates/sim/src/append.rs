@@ -148,7 +148,7 @@ impl State {
 pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
     let Some(form) = Form::of(headers) else { return models::unsupported() };
     if let Err(error) = sim.inner.auth.check(headers) {
-        return reply::error(&error);
+        return reply::error_in(form, &error);
     }
     let parsed = match form {
         Form::Json => parse_json(body),
@@ -160,7 +160,8 @@ pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
     });
     let Some((id, seqno, data)) = message else {
         sim.inner.counters.violation("BidiAppend that cannot be read".to_owned());
-        return reply::error(&ConnectError::new(Code::InvalidArgument, "Invalid append"));
+        let error = ConnectError::new(Code::InvalidArgument, "Invalid append");
+        return reply::error_in(form, &error);
     };
     let counters = &sim.inner.counters;
     match sim.inner.appends.append(id, seqno, data) {
@@ -168,10 +169,11 @@ pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
         Appended::Duplicate => add(&counters.duplicate_appends),
         Appended::Full => {
             let error = ConnectError::new(Code::ResourceExhausted, "Too many appends");
-            return reply::error(&error);
+            return reply::error_in(form, &error);
         }
         Appended::Gone => {
-            return reply::error(&ConnectError::new(Code::NotFound, "Request not found"));
+            let error = ConnectError::new(Code::NotFound, "Request not found");
+            return reply::error_in(form, &error);
         }
     }
     reply::unary(form, &BidiAppendResponse {}, &json!({}), false)
@@ -181,7 +183,8 @@ fn payload(request: &BidiAppendRequest) -> Option<Bytes> {
     if request.data.is_empty() {
         Some(request.data_binary.clone())
     } else {
-        unhex(&request.data).map(Bytes::from)
+        let plain = request.data.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        unhex(&request.data).filter(|_| plain).map(Bytes::from)
     }
 }
 

@@ -80,3 +80,17 @@ async fn every_form_of_body_is_read() {
     }
     assert_eq!(sim.stats().appends, 6);
 }
+
+#[tokio::test]
+async fn hex_is_lower_case_and_without_spaces() {
+    let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
+    let mut headers = HeaderMap::new();
+    headers.insert(http::header::CONTENT_TYPE, "application/json".parse().unwrap());
+    headers.insert(http::header::AUTHORIZATION, "Bearer x".parse().unwrap());
+    for (data, status) in [("3a00", 200), ("3A00", 400), ("3a 00", 400), ("3a0", 400)] {
+        let body = json!({"data": data, "requestId": {"requestId": data}, "appendSeqno": "0"});
+        let reply = answer(&sim, &headers, body.to_string().as_bytes());
+        assert_eq!(reply.status(), status, "{data}");
+    }
+    assert_eq!(sim.stats().violations, ["BidiAppend that cannot be read"]);
+}

@@ -49,7 +49,7 @@ impl Run {
             self.think(&text, "answer in a few words").await?;
             return self.tell(&self.echo(&text)).await;
         }
-        if self.prompt.mode == ASK {
+        if self.prompt.mode == ASK && !self.has(Quirk::AskModeToolsOk) {
             return self
                 .tell("In ask mode I do not use tools. Switch to agent mode for that.")
                 .await;
@@ -214,7 +214,7 @@ impl Run {
         if asks(&["which model", "what model"]) {
             let parameters: Vec<_> =
                 self.prompt.parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
-            return Some(format!("I am {} [{}].", self.prompt.model, parameters.join(",")));
+            return Some(format!("I am {} [{}].", self.model_name(), parameters.join(",")));
         }
         if self.prompt.images > 0 {
             let count = self.prompt.images;
@@ -270,7 +270,6 @@ fn outcome_text(answer: &ExecAnswer) -> String {
         Outcome::Error => format!("Error: {}", answer.text),
         Outcome::Rejected => format!("Refused: {}", answer.text),
         Outcome::Thrown => format!("Not supported: {}", answer.text),
-        Outcome::Closed => "Nothing came back".to_owned(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Sign-in, refresh, account pages, and the check of bearer tokens.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use base64::Engine as _;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -9,6 +12,7 @@ use ibeam_proto::aiserver::ErrorKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::{
     Sim, SimConfig,
@@ -17,6 +21,9 @@ use crate::{
 };
 
 pub(crate) const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyX3NpbSIsInRpbWUiOiIxNzM1Njg5NjAwIiwicmFuZG9tbmVzcyI6InNpbSIsImV4cCI6NDEwMjQ0NDgwMCwiaXNzIjoiaHR0cHM6Ly9hdXRoZW50aWNhdGlvbi5jdXJzb3Iuc2giLCJzY29wZSI6Im9wZW5pZCBwcm9maWxlIGVtYWlsIG9mZmxpbmVfYWNjZXNzIiwiYXVkIjoiaHR0cHM6Ly9jdXJzb3IuY29tIiwidHlwZSI6InNlc3Npb24ifQ.c2ltdWxhdGVkLXNpZ25hdHVyZQ";
+
+pub(crate) const API_KEY: &str =
+    "crsr_51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0";
 
 /// The public client id of Cursor's own app, which form (c) of the refresh carries.
 const CLIENT_ID: &str = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB";
@@ -29,12 +36,19 @@ const MINTED_CAP: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Auth {
     any: bool,
+    api_keys: HashSet<String>,
+    /// The clock: what it showed at first, and when that was.
+    epoch: u64,
+    born: Instant,
+    expiry: u64,
+    lifetime: Option<Duration>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    accepted: HashSet<String>,
+    /// Tokens and their `exp`, where they have one.
+    accepted: HashMap<String, Option<u64>>,
     revoked: HashSet<String>,
     minted: VecDeque<String>,
     serial: u64,
@@ -48,16 +62,37 @@ struct Login {
     challenge: Option<String>,
 }
 
+/// What a bearer token is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    Good,
+    Expired,
+    Nothing,
+}
+
 impl Auth {
     pub(crate) fn new(config: &SimConfig) -> Self {
         let state = State {
-            accepted: config.tokens.iter().cloned().collect(),
+            accepted: config.tokens.iter().map(|t| (t.clone(), expiry_of(t))).collect(),
             revoked: HashSet::new(),
             minted: VecDeque::new(),
             serial: 0,
             logins: HashMap::new(),
         };
-        Self { any: config.any_token, state: Mutex::new(state) }
+        Self {
+            any: config.any_token,
+            api_keys: config.api_keys.iter().cloned().collect(),
+            epoch: config.epoch,
+            born: Instant::now(),
+            expiry: config.token_expiry,
+            lifetime: config.token_lifetime,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Seconds since 1970, by the simulator's clock.
+    fn now(&self) -> u64 {
+        self.epoch.saturating_add(self.born.elapsed().as_secs())
     }
 
     pub(crate) fn revoke(&self, token: &str) {
@@ -66,11 +101,17 @@ impl Auth {
         state.revoked.insert(token.to_owned());
     }
 
-    fn accepts(&self, token: &str) -> bool {
+    fn worth(&self, token: &str) -> Worth {
         let state = self.state.lock();
-        !token.is_empty()
-            && !state.revoked.contains(token)
-            && (self.any || state.accepted.contains(token))
+        if token.is_empty() || state.revoked.contains(token) {
+            return Worth::Nothing;
+        }
+        match state.accepted.get(token) {
+            Some(Some(expiry)) if *expiry <= self.now() => Worth::Expired,
+            Some(_) => Worth::Good,
+            None if self.any => Worth::Good,
+            None => Worth::Nothing,
+        }
     }
 
     /// Whether the request carries a token that is good.
@@ -79,13 +120,21 @@ impl Auth {
     /// The 401 of the real service.
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), ConnectError> {
         match bearer(headers) {
-            Some(token) if self.accepts(token) => Ok(()),
-            Some(_) => Err(reply::cursor_error(
-                Code::Unauthenticated,
-                ErrorKind::ErrorUnauthorized,
-                "Unauthorized",
-                "The token is not valid any more",
-            )),
+            Some(token) => match self.worth(token) {
+                Worth::Good => Ok(()),
+                Worth::Expired => Err(reply::cursor_error(
+                    Code::Unauthenticated,
+                    ErrorKind::ErrorAuthTokenExpired,
+                    "Token expired",
+                    "The token has expired",
+                )),
+                Worth::Nothing => Err(reply::cursor_error(
+                    Code::Unauthenticated,
+                    ErrorKind::ErrorUnauthorized,
+                    "Unauthorized",
+                    "The token is not valid any more",
+                )),
+            },
             None => Err(reply::cursor_error(
                 Code::Unauthenticated,
                 ErrorKind::ErrorNotLoggedIn,
@@ -95,11 +144,14 @@ impl Auth {
         }
     }
 
-    fn mint(&self, expiry: u64) -> String {
+    fn mint(&self) -> String {
+        let expiry = self
+            .lifetime
+            .map_or(self.expiry, |lifetime| self.now().saturating_add(lifetime.as_secs()));
         let mut state = self.state.lock();
         state.serial += 1;
         let token = jwt(expiry, state.serial);
-        state.accepted.insert(token.clone());
+        state.accepted.insert(token.clone(), Some(expiry));
         state.minted.push_back(token.clone());
         if state.minted.len() > MINTED_CAP
             && let Some(old) = state.minted.pop_front()
@@ -122,7 +174,8 @@ pub(crate) fn answer(
     Some(match (method.as_str(), path) {
         ("GET", "/auth/poll") => poll(sim, query),
         ("GET", "/loginDeepControl") => login_page(sim, query),
-        ("POST", "/auth/refresh" | "/auth/exchange_user_api_key") => refresh(sim, headers),
+        ("POST", "/auth/refresh") => refresh(sim, headers, false),
+        ("POST", "/auth/exchange_user_api_key") => refresh(sim, headers, true),
         ("POST", "/oauth/token") => oauth_token(sim, body),
         ("GET", "/auth/usage") => guarded(sim, headers, || {
             json!({
@@ -181,7 +234,7 @@ fn poll(sim: &Sim, query: &str) -> Reply {
         return pending();
     }
     sim.inner.auth.state.lock().logins.remove(&uuid);
-    let token = sim.inner.auth.mint(config.token_expiry);
+    let token = sim.inner.auth.mint();
     reply::json(
         StatusCode::OK,
         &json!({
@@ -210,13 +263,15 @@ fn login_page(sim: &Sim, query: &str) -> Reply {
     reply::whole(status, HeaderValue::from_static("text/html; charset=utf-8"), page)
 }
 
-/// Forms (a) and (b): the refresh token or API key as bearer.
-fn refresh(sim: &Sim, headers: &HeaderMap) -> Reply {
+/// Forms (a) and (b): the refresh token as bearer; an API key for the exchange only.
+fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> Reply {
     let auth = &sim.inner.auth;
+    let accepts =
+        |token: &str| auth.accepts_refresh(token) || (exchange && auth.api_keys.contains(token));
     match bearer(headers) {
-        Some(token) if !sim.inner.config.refuse_refresh && auth.accepts_refresh(token) => {
+        Some(token) if !sim.inner.config.refuse_refresh && accepts(token) => {
             add(&sim.inner.counters.refreshes);
-            let fresh = auth.mint(sim.inner.config.token_expiry);
+            let fresh = auth.mint();
             reply::json(StatusCode::OK, &json!({ "accessToken": fresh, "refreshToken": fresh }))
         }
         _ => reply::error(&ConnectError::new(Code::Unauthenticated, "Invalid refresh token")),
@@ -236,16 +291,23 @@ fn oauth_token(sim: &Sim, body: &[u8]) -> Reply {
         return reply::json(StatusCode::OK, &dead);
     }
     add(&sim.inner.counters.refreshes);
-    let fresh = auth.mint(sim.inner.config.token_expiry);
+    let fresh = auth.mint();
     let answer = json!({ "access_token": fresh, "id_token": fresh, "shouldLogout": false });
     reply::json(StatusCode::OK, &answer)
 }
 
 impl Auth {
-    /// A revoked access token may still be refreshed: access dies first.
+    /// A revoked or expired access token may still be refreshed: access dies first.
     fn accepts_refresh(&self, token: &str) -> bool {
-        self.accepts(token) || self.state.lock().revoked.contains(token)
+        self.worth(token) != Worth::Nothing || self.state.lock().revoked.contains(token)
     }
+}
+
+/// The `exp` claim of a token that has one.
+fn expiry_of(token: &str) -> Option<u64> {
+    let claims = token.split('.').nth(1)?;
+    let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
+    serde_json::from_slice::<Value>(&claims).ok()?.get("exp")?.as_u64()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -8,8 +8,11 @@ use crate::{Sim, faults::Chaos, quirks::Quirks, script::Scenario, transcript::Re
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     pub scenario: Scenario,
-    /// Bearer tokens that are accepted, besides those handed out by a refresh.
+    /// Bearer tokens that are accepted until their `exp`, besides those handed out by a
+    /// refresh.
     pub tokens: Vec<String>,
+    /// API keys: good for the exchange, and for nothing else.
+    pub api_keys: Vec<String>,
     /// Accept any bearer token at all.
     pub any_token: bool,
     /// Switches for every run.
@@ -49,6 +52,13 @@ pub struct SimConfig {
     pub refuse_refresh: bool,
     /// The `exp` claim of tokens that are handed out, in seconds since 1970.
     pub token_expiry: u64,
+    /// The same, counted from the moment a token is handed out; goes before the above.
+    pub token_lifetime: Option<Duration>,
+    /// The time at which the simulator's clock starts, in seconds since 1970. It runs with
+    /// tokio's, and `exp` is held against it.
+    pub epoch: u64,
+    /// How long the end of the stream takes after a cancel action.
+    pub cancel_delay: Duration,
     /// The capacity of an in-memory connection in each direction.
     pub duplex_buffer: usize,
 }
@@ -71,6 +81,7 @@ impl Default for SimConfig {
         Self {
             scenario: Scenario::builtin(),
             tokens: vec![Sim::TOKEN.to_owned()],
+            api_keys: vec![Sim::API_KEY.to_owned()],
             any_token: false,
             quirks: Quirks::default(),
             heartbeat: Duration::from_secs(10),
@@ -90,6 +101,9 @@ impl Default for SimConfig {
             poll_refused: false,
             refuse_refresh: false,
             token_expiry: 4_102_444_800,
+            token_lifetime: None,
+            epoch: 1_767_225_600,
+            cancel_delay: Duration::from_millis(50),
             duplex_buffer: 256 * 1024,
         }
     }

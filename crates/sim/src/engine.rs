@@ -9,27 +9,20 @@ use std::{
 };
 
 use bytes::Bytes;
-use ibeam_core::codec::{
-    connect::{Code, ConnectError},
-    pbwalk,
-};
-use ibeam_proto::{
-    agent::{
-        AgentClientMessage, AgentServerMessage, ExecClientControlMessage, ExecClientMessage,
-        HeartbeatUpdate, InteractionResponse, InteractionUpdate, KvClientMessage,
-        agent_client_message::Message as FromClient, agent_server_message::Message as ToClient,
-        conversation_action, exec_client_control_message::Message as Control_,
-        interaction_update::Message as Update, kv_client_message::Message as KvReply,
-    },
-    fields::CLIENT_MESSAGE,
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::agent::{
+    AgentServerMessage, HeartbeatUpdate, InteractionResponse, InteractionUpdate,
+    agent_client_message::Message as FromClient, agent_server_message::Message as ToClient,
+    interaction_update::Message as Update,
 };
 use prost::Message as _;
 use tokio::time::Instant;
 
 use crate::{
     Sim,
-    exec::{self, ExecAnswer, Outcome},
+    exec::{self, ExecAnswer},
     faults::Cut,
+    hear::is_store,
     inbound::{Heard, Inbound},
     outbound::Outbound,
     quirks::Quirks,
@@ -47,6 +40,8 @@ pub(crate) enum Stop {
     Gone,
     /// The client has not been heard for too long.
     Silent,
+    /// The client closed its half in the middle of the run.
+    HalfClosed,
     /// The service refuses to go on.
     Fail(ConnectError),
     /// The script wants an error end frame.
@@ -77,10 +72,11 @@ pub(crate) enum Answer {
 
 /// What is known about an open question.
 #[derive(Clone, Debug, Default)]
-struct Asked {
-    field: u32,
-    exec_id: String,
-    answer: ExecAnswer,
+pub(crate) struct Asked {
+    /// The arm: of the exec, of the query, of the KV message.
+    pub(crate) field: u32,
+    pub(crate) exec_id: String,
+    pub(crate) answer: ExecAnswer,
 }
 
 #[derive(Debug)]
@@ -93,16 +89,18 @@ pub(crate) struct Engine {
     pub(crate) next_exec: u32,
     pub(crate) next_kv: u32,
     pub(crate) next_query: u32,
-    tape: RunTape,
+    /// `turn_ended` is out: the client may close its half.
+    pub(crate) turn_over: bool,
+    pub(crate) tape: RunTape,
     inbound: Inbound,
-    half_closed: bool,
-    last_heard: Instant,
+    pub(crate) half_closed: bool,
+    pub(crate) last_heard: Instant,
     last_sent: Instant,
-    open: BTreeMap<Key, Asked>,
+    pub(crate) open: BTreeMap<Key, Asked>,
     /// All that was ever asked: an abort may cross with a result, and some clients follow
     /// a streamed shell with a plain result.
-    asked: BTreeSet<Key>,
-    answers: HashMap<Key, Answer>,
+    pub(crate) asked: BTreeSet<Key>,
+    pub(crate) answers: HashMap<Key, Answer>,
 }
 
 impl Engine {
@@ -123,6 +121,7 @@ impl Engine {
             next_exec: 1,
             next_kv: 1,
             next_query: 1,
+            turn_over: false,
             tape,
             inbound,
             half_closed: false,
@@ -286,9 +285,11 @@ impl Engine {
         Ok(key)
     }
 
-    /// Sends any other question.
-    pub(crate) async fn ask(&mut self, key: Key, message: &[u8]) -> Step {
-        self.open.insert(key, Asked::default());
+    /// Sends any other question; only its own arm answers it.
+    pub(crate) async fn ask(&mut self, key: Key, field: u32, message: &[u8]) -> Step {
+        if !(self.half_closed && is_store(key, field)) {
+            self.open.insert(key, Asked { field, ..Asked::default() });
+        }
         self.asked.insert(key);
         self.emit_bytes(message).await
     }
@@ -311,9 +312,20 @@ impl Engine {
         })
     }
 
-    // === hearing ===
+    /// Takes what has already come, and waits for nothing.
+    pub(crate) async fn listen(&mut self) -> Step {
+        while !self.half_closed {
+            let heard = tokio::select! {
+                biased;
+                heard = self.inbound.next() => heard,
+                () = std::future::ready(()) => return Ok(()),
+            };
+            self.hear(heard)?;
+        }
+        Ok(())
+    }
 
-    /// The next message as bytes, before the run has begun.
+    /// The first message that counts, before the run has begun.
     pub(crate) async fn first(&mut self) -> Step<FromClient> {
         let limit = self.sim.inner.config.client_silence;
         loop {
@@ -324,7 +336,7 @@ impl Engine {
             };
             self.last_heard = Instant::now();
             match heard {
-                Heard::Message(bytes) => match self.decode(bytes)? {
+                Heard::Message(bytes) => match self.decode(&bytes)? {
                     Some(FromClient::ClientHeartbeat(_) | FromClient::PrewarmRequest(_)) | None => {
                     }
                     Some(message) => return Ok(message),
@@ -335,133 +347,6 @@ impl Engine {
                 Heard::Gone => return Err(Stop::Gone),
                 Heard::Malformed(what) => return Err(fail(Code::InvalidArgument, &what)),
             }
-        }
-    }
-
-    fn decode(&self, bytes: Bytes) -> Step<Option<FromClient>> {
-        let counters = &self.sim.inner.counters;
-        add(&counters.client_messages);
-        self.tape.note(Direction::FromClient, 0, || bytes.clone());
-        for unknown in pbwalk::unknown_fields(CLIENT_MESSAGE, &bytes) {
-            counters.unknown_field(format!("{} field {}", unknown.message, unknown.field));
-        }
-        match AgentClientMessage::decode(bytes) {
-            Ok(message) => Ok(message.message),
-            Err(error) => {
-                counters.violation(format!("message does not parse: {error}"));
-                Err(fail(Code::InvalidArgument, "parse binary: invalid message"))
-            }
-        }
-    }
-
-    fn hear(&mut self, heard: Heard) -> Step {
-        match heard {
-            Heard::Message(bytes) => {
-                self.last_heard = Instant::now();
-                match self.decode(bytes)? {
-                    Some(message) => self.hear_message(message),
-                    None => Ok(()),
-                }
-            }
-            Heard::HalfClosed => {
-                self.half_closed = true;
-                Ok(())
-            }
-            Heard::Gone => Err(Stop::Gone),
-            Heard::Malformed(what) => Err(fail(Code::InvalidArgument, &what)),
-        }
-    }
-
-    fn hear_message(&mut self, message: FromClient) -> Step {
-        let counters = &self.sim.inner.counters;
-        match message {
-            FromClient::ClientHeartbeat(_) => add(&counters.client_heartbeats),
-            FromClient::ExecClientMessage(message) => self.hear_exec(&message),
-            FromClient::ExecClientControlMessage(message) => self.hear_control(message),
-            FromClient::KvClientMessage(message) => self.hear_kv(message),
-            FromClient::InteractionResponse(response) => {
-                add(&counters.query_answers);
-                let key = Key::Query(response.id);
-                self.close(key, Answer::Query(response));
-            }
-            FromClient::ConversationAction(action) => match action.action {
-                Some(conversation_action::Action::CancelAction(_)) => return Err(Stop::Cancelled),
-                // Seen from clients after tool results; harmless.
-                Some(conversation_action::Action::ResumeAction(_)) => {}
-                _ => self.violation("action in the middle of a run"),
-            },
-            FromClient::RunRequest(_) => self.violation("second run request on a stream"),
-            FromClient::PrewarmRequest(_) => {}
-        }
-        Ok(())
-    }
-
-    fn hear_exec(&mut self, message: &ExecClientMessage) {
-        add(&self.sim.inner.counters.exec_results);
-        let key = Key::Exec(message.id);
-        let Some(asked) = self.open.get_mut(&key) else {
-            if !self.asked.contains(&key) {
-                self.violation("exec result nobody asked for");
-            }
-            return;
-        };
-        if asked.exec_id != message.exec_id {
-            self.sim.inner.counters.violation("exec_id is not echoed".to_owned());
-        }
-        if let Some(reply) = &message.message
-            && !exec::answers(asked.field, reply)
-        {
-            let (sent, got) = (asked.field, exec::field_of(reply));
-            let what = format!("exec arm {sent} answered with result arm {got}");
-            self.sim.inner.counters.violation(what);
-        }
-        if asked.answer.take(message) {
-            let answer = Box::new(asked.answer.clone());
-            self.close(key, Answer::Exec(answer));
-        }
-    }
-
-    fn hear_control(&mut self, message: ExecClientControlMessage) {
-        let counters = &self.sim.inner.counters;
-        match message.message {
-            Some(Control_::StreamClose(close)) => {
-                add(&counters.exec_closes);
-                let key = Key::Exec(close.id);
-                if let Some(asked) = self.open.get(&key) {
-                    let answer = ExecAnswer { outcome: Outcome::Closed, ..asked.answer.clone() };
-                    self.violation("exec closed without a result");
-                    self.close(key, Answer::Exec(Box::new(answer)));
-                }
-            }
-            Some(Control_::Throw(throw)) => {
-                add(&counters.exec_throws);
-                let answer =
-                    ExecAnswer { outcome: Outcome::Thrown, text: throw.error, reply: None };
-                self.close(Key::Exec(throw.id), Answer::Exec(Box::new(answer)));
-            }
-            Some(Control_::Heartbeat(_)) | None => {}
-        }
-    }
-
-    fn hear_kv(&mut self, message: KvClientMessage) {
-        let answer = match message.message {
-            Some(KvReply::GetBlobResult(result)) => result.blob_data,
-            Some(KvReply::SetBlobResult(result)) => {
-                if result.error.is_some() {
-                    self.violation("client could not store a blob");
-                }
-                Some(Bytes::new())
-            }
-            None => None,
-        };
-        self.close(Key::Kv(message.id), Answer::Kv(answer));
-    }
-
-    fn close(&mut self, key: Key, answer: Answer) {
-        if self.open.remove(&key).is_some() {
-            self.answers.insert(key, answer);
-        } else if !self.asked.contains(&key) {
-            self.violation("answer nobody asked for");
         }
     }
 

@@ -3,9 +3,8 @@
 
 use bytes::{Bytes, BytesMut};
 use ibeam_proto::agent::{
-    ExecClientMessage, McpResult, ReadResult, ShellResult, exec_client_message::Message as Reply,
-    mcp_result, mcp_tool_result_content_item, read_result, read_success, shell_result,
-    shell_stream,
+    McpResult, ReadResult, ShellResult, exec_client_message::Message as Reply, mcp_result,
+    mcp_tool_result_content_item, read_result, read_success, shell_result, shell_stream,
 };
 
 use crate::{
@@ -35,8 +34,6 @@ pub(crate) enum Outcome {
     Rejected,
     /// The client does not know the arm.
     Thrown,
-    /// Closed without a result.
-    Closed,
 }
 
 /// `AgentServerMessage { exec_server_message { id, arm, exec_id } }`.
@@ -115,12 +112,8 @@ pub(crate) fn answers(request: u32, reply: &Reply) -> bool {
 }
 
 impl ExecAnswer {
-    /// Takes a message of the client. True when the exec is answered by it.
-    pub(crate) fn take(&mut self, message: &ExecClientMessage) -> bool {
-        let Some(reply) = &message.message else {
-            self.outcome = Outcome::Error;
-            return true;
-        };
+    /// Takes a result of the right arm. True when the exec is answered by it.
+    pub(crate) fn take(&mut self, reply: &Reply) -> bool {
         if let Reply::ShellStream(stream) = reply {
             return self.take_stream(stream.event.as_ref());
         }

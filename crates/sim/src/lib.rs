@@ -17,9 +17,11 @@ mod converse;
 mod engine;
 mod exec;
 mod faults;
+mod hear;
 mod inbound;
 mod intent;
 mod models;
+mod models_json;
 mod outbound;
 mod play;
 mod prompt;
@@ -78,8 +80,11 @@ pub(crate) struct Inner {
 
 impl Sim {
     /// An access token that the default configuration accepts: shaped like the real ones,
-    /// valid until the year 2100. It also serves as refresh token and API key.
+    /// valid until the year 2100. It also serves as refresh token.
     pub const TOKEN: &str = auth::TOKEN;
+    /// An API key that the default configuration exchanges for a token. It opens nothing
+    /// else.
+    pub const API_KEY: &str = auth::API_KEY;
 
     #[must_use]
     pub fn new(config: SimConfig) -> Self {

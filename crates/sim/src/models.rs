@@ -17,8 +17,8 @@ use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::{
-    Sim,
-    quirks::Quirk,
+    Sim, models_json,
+    quirks::{Quirk, Quirks},
     reply::{self, Form, Reply},
 };
 
@@ -39,6 +39,8 @@ pub(crate) struct Model {
     /// The parameter that sets the effort.
     effort: Option<&'static str>,
     fast: bool,
+    /// There is no other mode than max.
+    pub(crate) max_only: bool,
 }
 
 const ANTHROPIC: (i32, &str) = (1, "Anthropic");
@@ -64,6 +66,7 @@ const fn model(
         images: true,
         effort: None,
         fast: false,
+        max_only: false,
     }
 }
 
@@ -84,6 +87,7 @@ pub(crate) const MODELS: &[Model] = &[
     Model { fast: true, ..model("composer-2", "Composer 2", CURSOR, 200_000) },
     claude("claude-opus-5", "Opus 5", 300_000),
     claude("claude-opus-4-8", "Opus 4.8", 300_000),
+    Model { max_only: true, ..claude("claude-opus-4-7", "Opus 4.7", 300_000) },
     claude("claude-fable-5", "Fable 5", 300_000),
     claude("claude-sonnet-5", "Sonnet 5", 200_000),
     claude("claude-sonnet-4-6", "Sonnet 4.6", 200_000),
@@ -132,8 +136,14 @@ impl Model {
             display_name: format!("{}{suffix}", self.name),
             display_name_short: self.name.to_owned(),
             aliases: if slug == "default" { vec!["auto".to_owned()] } else { Vec::new() },
+            max_mode: self.max_only.then_some(true),
             ..ModelDetails::default()
         }
+    }
+
+    /// Whether the model's own definitions have this parameter with this value.
+    pub(crate) fn knows(&self, id: &str, value: &str) -> bool {
+        self.parameters().iter().any(|(known, values)| *known == id && values.contains(&value))
     }
 
     fn parameters(&self) -> Vec<(&'static str, &'static [&'static str])> {
@@ -157,7 +167,7 @@ impl Model {
             supports_thinking: Some(self.thinking),
             supports_images: Some(self.images),
             supports_max_mode: Some(self.context_max > 0),
-            supports_non_max_mode: Some(true),
+            supports_non_max_mode: Some(!self.max_only),
             context_token_limit: Some(self.context),
             context_token_limit_for_max_mode: (self.context_max > 0).then_some(self.context_max),
             client_display_name: Some(self.name.to_owned()),
@@ -170,24 +180,44 @@ impl Model {
         if with_parameters {
             available.parameter_definitions =
                 self.parameters().into_iter().map(|(id, values)| definition(id, values)).collect();
-            available.variants = self.effort.map_or_else(Vec::new, |id| {
-                EFFORTS.iter().map(|effort| self.variant(id, effort)).collect()
-            });
+            available.variants = self.variants();
         }
         available
     }
 
-    fn variant(&self, parameter: &str, effort: &str) -> Variant {
+    /// Every effort, and once more with the long context where there is one.
+    fn variants(&self) -> Vec<Variant> {
+        let Some(id) = self.effort else { return Vec::new() };
+        let mut out = Vec::new();
+        for effort in EFFORTS {
+            if !self.max_only {
+                out.push(self.variant(&[(id, effort)], effort, false));
+            }
+            if self.context_max > 0 {
+                out.push(self.variant(&[("context", "1m"), (id, effort)], effort, true));
+            }
+        }
+        out
+    }
+
+    fn variant(&self, parameters: &[(&str, &str)], effort: &str, max: bool) -> Variant {
+        let default = (effort == "medium").then_some(true);
+        let written: Vec<_> =
+            parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
         Variant {
-            parameter_values: vec![VariantParameter {
-                id: parameter.to_owned(),
-                value: effort.to_owned(),
-            }],
-            display_name: format!("{} {effort}", self.name),
-            is_default_non_max_config: (effort == "medium").then_some(true),
-            variant_string_representation: format!("{}[{parameter}={effort}]", self.id),
-            legacy_slug: format!("{}-{effort}", self.id),
-            ..Variant::default()
+            parameter_values: parameters
+                .iter()
+                .map(|(id, value)| VariantParameter {
+                    id: (*id).to_owned(),
+                    value: (*value).to_owned(),
+                })
+                .collect(),
+            display_name: format!("{} {effort}{}", self.name, if max { " max" } else { "" }),
+            is_max_mode: max,
+            is_default_max_config: default.filter(|_| max),
+            is_default_non_max_config: default.filter(|_| !max),
+            variant_string_representation: format!("{}[{}]", self.id, written.join(",")),
+            legacy_slug: if max { String::new() } else { format!("{}-{effort}", self.id) },
         }
     }
 }
@@ -215,23 +245,53 @@ fn definition(id: &str, values: &[&str]) -> ParameterDefinition {
     }
 }
 
-/// The family of a wire id.
+/// The two parts of a variant string such as `composer-2[fast=true]`; `None` for an id
+/// without brackets, or with broken ones.
+pub(crate) fn split_variant(id: &str) -> Option<(&str, Vec<(String, String)>)> {
+    let (base, rest) = id.split_once('[')?;
+    let pairs = rest.strip_suffix(']')?.split(',').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| {
+        pair.split_once('=').map(|(id, value)| (id.trim().to_owned(), value.trim().to_owned()))
+    });
+    Some((base, pairs.collect::<Option<_>>()?))
+}
+
+/// The family that has this id or slug.
+pub(crate) fn family(id: &str) -> Option<&'static Model> {
+    let by_id = MODELS.iter().find(|model| model.id == id);
+    by_id.or_else(|| MODELS.iter().find(|m| m.slugs().iter().any(|(slug, _)| slug == id)))
+}
+
+/// The family of a wire id. Brackets are only read when the request says that the id is a
+/// variant string.
 ///
 /// # Errors
 /// The id is unknown, or is an effort slug where the provider wants a parameter.
-pub(crate) fn judge(id: &str) -> Result<&'static Model, ConnectError> {
-    let base = id.split_once('[').map_or(id, |(base, _)| base);
-    if let Some(model) = MODELS.iter().find(|model| model.id == base) {
-        return Ok(model);
-    }
-    let family = MODELS.iter().find(|model| model.slugs().iter().any(|(slug, _)| slug == base));
-    match family {
+pub(crate) fn judge(
+    id: &str,
+    variant: bool,
+    quirks: &Quirks,
+) -> Result<&'static Model, ConnectError> {
+    let base = match split_variant(id) {
+        Some((base, _)) if variant => base,
+        _ => id,
+    };
+    let default = || MODELS.first();
+    let not_found = || ConnectError::new(Code::NotFound, format!("Model not found: {id}"));
+    match family(base) {
         // Row 13: no detail, no hint.
-        Some(model) if model.vendor.0 == OPENAI.0 => {
+        Some(model)
+            if model.id != base
+                && model.vendor.0 == OPENAI.0
+                && !quirks.has(Quirk::EffortSlugsOk) =>
+        {
             Err(ConnectError::new(Code::ResourceExhausted, "Error"))
         }
         Some(model) => Ok(model),
-        None => Err(ConnectError::new(Code::NotFound, format!("Model not found: {id}"))),
+        // Row 11: `auto` is only a name for people.
+        None if base == "auto" && quirks.has(Quirk::AutoIdOk) => default().ok_or_else(not_found),
+        None if quirks.has(Quirk::UnknownModelOk) => default().ok_or_else(not_found),
+        None => Err(not_found()),
     }
 }
 
@@ -253,7 +313,7 @@ pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) ->
         return Some(unsupported());
     };
     if let Err(error) = sim.inner.auth.check(headers) {
-        return Some(reply::error(&error));
+        return Some(reply::error_in(form, &error));
     }
     let body = unwrap(form, body);
     let enveloped = sim.inner.config.quirks.has(Quirk::EnvelopedUnary)
@@ -266,12 +326,13 @@ pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) ->
                     m.slugs().into_iter().map(|(slug, thinking)| m.details(&slug, thinking))
                 })
                 .collect();
-            let as_json = json!({ "models": models.iter().map(details_json).collect::<Vec<_>>() });
+            let as_json =
+                json!({ "models": models.iter().map(models_json::details).collect::<Vec<_>>() });
             reply::unary(form, &GetUsableModelsResponse { models }, &as_json, enveloped)
         }
         "GetDefaultModelForCli" => {
             let model = MODELS.first().map(|m| m.details(m.id, false));
-            let as_json = json!({ "model": model.as_ref().map(details_json) });
+            let as_json = json!({ "model": model.as_ref().map(models_json::details) });
             reply::unary(form, &GetDefaultModelForCliResponse { model }, &as_json, enveloped)
         }
         "NameAgent" => {
@@ -299,7 +360,7 @@ pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) ->
                 models: MODELS.iter().map(|m| m.available(with_parameters)).collect(),
                 use_model_parameters: with_parameters,
             };
-            let as_json = available_json(&message);
+            let as_json = models_json::available(&message);
             reply::unary(form, &message, &as_json, enveloped)
         }
         "GetServerConfig" => {
@@ -346,51 +407,6 @@ pub(crate) fn title_of(text: &str) -> String {
         first.make_ascii_uppercase();
     }
     if title.is_empty() { "New chat".to_owned() } else { title }
-}
-
-fn details_json(model: &ModelDetails) -> Value {
-    let mut out = json!({
-        "modelId": model.model_id,
-        "displayModelId": model.display_model_id,
-        "displayName": model.display_name,
-        "displayNameShort": model.display_name_short,
-        "aliases": model.aliases,
-    });
-    if let (Some(_), Some(table)) = (&model.thinking_details, out.as_object_mut()) {
-        table.insert("thinkingDetails".to_owned(), json!({}));
-    }
-    out
-}
-
-fn available_json(message: &AvailableModelsResponse) -> Value {
-    let models: Vec<_> = message
-        .models
-        .iter()
-        .map(|m| {
-            json!({
-                "name": m.name, "defaultOn": m.default_on,
-                "supportsAgent": m.supports_agent, "supportsThinking": m.supports_thinking,
-                "supportsImages": m.supports_images, "supportsMaxMode": m.supports_max_mode,
-                "contextTokenLimit": m.context_token_limit,
-                "clientDisplayName": m.client_display_name, "serverModelName": m.server_model_name,
-                "legacySlugs": m.legacy_slugs, "idAliases": m.id_aliases,
-                "parameterDefinitions": m.parameter_definitions.iter().map(|p| json!({
-                    "id": p.id, "name": p.name,
-                })).collect::<Vec<_>>(),
-                "variants": m.variants.iter().map(|v| json!({
-                    "displayName": v.display_name, "legacySlug": v.legacy_slug,
-                    "parameterValues": v.parameter_values.iter().map(|p| json!({
-                        "id": p.id, "value": p.value,
-                    })).collect::<Vec<_>>(),
-                })).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({
-        "modelNames": message.model_names,
-        "models": models,
-        "useModelParameters": message.use_model_parameters,
-    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 use super::*;
 
-fn code(id: &str) -> Option<Code> {
-    judge(id).err().map(|error| error.code)
+fn code(id: &str, variant: bool, quirks: &[Quirk]) -> Option<Code> {
+    let quirks = quirks.iter().copied().collect();
+    judge(id, variant, &quirks).err().map(|error| error.code)
 }
 
 #[test]
@@ -9,7 +10,9 @@ fn wire_ids_are_judged_as_the_service_does() {
     for (id, expected) in [
         ("default", None),
         ("composer-2.5", None),
-        ("composer-2[fast=true]", None),
+        // Brackets are only read when the request says so.
+        ("composer-2[fast=true]", Some(Code::NotFound)),
+        ("default[]", Some(Code::NotFound)),
         ("claude-opus-4-8-high", None),
         ("gpt-5.4", None),
         // Row 11: `auto` is only a name for people.
@@ -18,8 +21,39 @@ fn wire_ids_are_judged_as_the_service_does() {
         ("gpt-5.4-high-fast", Some(Code::ResourceExhausted)),
         ("no-such-model", Some(Code::NotFound)),
     ] {
-        assert_eq!(code(id), expected, "{id}");
+        assert_eq!(code(id, false, &[]), expected, "{id}");
     }
+    for (id, expected) in [
+        ("composer-2[fast=true]", None),
+        ("default[]", None),
+        ("composer-2", None),
+        ("composer-2[fast=true", Some(Code::NotFound)),
+        ("composer-2[fast]", Some(Code::NotFound)),
+        ("nope[fast=true]", Some(Code::NotFound)),
+    ] {
+        assert_eq!(code(id, true, &[]), expected, "{id}");
+    }
+}
+
+#[test]
+fn switches_make_ids_good() {
+    for (id, quirk) in [
+        ("auto", Quirk::AutoIdOk),
+        ("gpt-5.4-high-fast", Quirk::EffortSlugsOk),
+        ("no-such-model", Quirk::UnknownModelOk),
+    ] {
+        assert_eq!(code(id, false, &[quirk]), None, "{id}");
+    }
+}
+
+#[test]
+fn a_model_knows_its_own_parameters() {
+    let knows = |id: &str, parameter, value| family(id).unwrap().knows(parameter, value);
+    assert!(knows("claude-opus-4-8", "effort", "high"));
+    assert!(knows("composer-2.5", "fast", "false"));
+    assert!(!knows("claude-opus-4-8", "reasoning", "high"));
+    assert!(!knows("gpt-5.4", "reasoning", "enormous"));
+    assert!(!knows("default", "fast", "true"));
 }
 
 #[test]

@@ -238,7 +238,7 @@ impl Run {
             .replace("{system}", &self.prompt.rules.join("\n"))
             .replace("{history}", &history.join("\n"))
             .replace("{images}", &self.prompt.images.to_string())
-            .replace("{model}", &self.prompt.model)
+            .replace("{model}", &self.model_name())
             .replace("{conversation}", &self.prompt.conversation)
             .replace("{uptime_us}", &self.sim().inner.born.elapsed().as_micros().to_string())
     }
@@ -377,7 +377,7 @@ impl Run {
         self.engine.next_query += 1;
         let key = Key::Query(id);
         add(&self.sim().inner.counters.queries_sent);
-        self.engine.ask(key, &exec::query(id, arm)).await?;
+        self.engine.ask(key, arm.field, &exec::query(id, arm)).await?;
         self.engine.answered(&[key]).await?;
         if let Some(Answer::Query(response)) = self.engine.take_answer(key) {
             self.last_result = format!("{:?}", response.result);

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     blobs::{BlobId, id_of},
+    models,
     schema::value_from_proto,
     script::Facts,
     validate,
@@ -42,6 +43,7 @@ pub(crate) struct Prompt {
     pub(crate) conversation: String,
     pub(crate) model: String,
     pub(crate) parameters: Vec<(String, String)>,
+    pub(crate) max_mode: bool,
     pub(crate) text: String,
     pub(crate) user_message: Option<UserMessage>,
     pub(crate) mode: i32,
@@ -75,10 +77,22 @@ impl Prompt {
             _ => None,
         };
         let parameters = request.requested_model.iter().flat_map(|m| &m.parameters);
+        let mut parameters: Vec<_> = parameters.map(|p| (p.id.clone(), p.value.clone())).collect();
+        let mut model = validate::model_id(request);
+        if let (true, Some((base, inside))) =
+            (validate::is_variant(request), models::split_variant(model))
+        {
+            model = base;
+            parameters.extend(inside);
+        }
+        let max_mode = request.requested_model.as_ref().is_some_and(|m| m.max_mode)
+            || request.model_details.as_ref().is_some_and(|m| m.max_mode == Some(true));
         let mut prompt = Self {
             conversation: request.conversation_id.clone().unwrap_or_default(),
-            model: validate::model_id(request).to_owned(),
-            parameters: parameters.map(|p| (p.id.clone(), p.value.clone())).collect(),
+            model: model.to_owned(),
+            parameters,
+            max_mode,
+            rules: request.custom_system_prompt.iter().cloned().collect(),
             text: user.as_ref().map(|user| user.text.clone()).unwrap_or_default(),
             mode: user.as_ref().map_or(1, |user| user.mode),
             resume: matches!(action, Some(Action::ResumeAction(_))),
@@ -152,10 +166,7 @@ impl Prompt {
             .chain(&state.summary_archive)
             .chain(&state.summary_archives)
             .cloned()
-            .chain(images(self.user_message.as_ref()).filter_map(|image| match image {
-                selected_image::DataOrBlobId::BlobId(id) => Some(id.clone()),
-                _ => None,
-            }))
+            .chain(image_blobs(self.user_message.as_ref()))
             .collect()
     }
 
@@ -164,6 +175,13 @@ impl Prompt {
         self.turns(blobs)
             .flat_map(|turn| std::iter::once(turn.user_message).chain(turn.steps))
             .filter(|id| !id.is_empty())
+            .collect()
+    }
+
+    /// What the user said in earlier turns, as it was sent then.
+    pub(crate) fn past_messages(&self, blobs: &HashMap<BlobId, Bytes>) -> Vec<UserMessage> {
+        self.turns(blobs)
+            .filter_map(|turn| UserMessage::decode(get(blobs, &turn.user_message)?.clone()).ok())
             .collect()
     }
 
@@ -241,7 +259,15 @@ pub(crate) fn images(
         .filter_map(|i| i.data_or_blob_id.as_ref())
 }
 
-/// The uuid and the content id of each image that came with its bytes.
+/// Ids of images that must be fetched.
+pub(crate) fn image_blobs(user: Option<&UserMessage>) -> impl Iterator<Item = Bytes> + '_ {
+    images(user).filter_map(|image| match image {
+        selected_image::DataOrBlobId::BlobId(id) => Some(id.clone()),
+        _ => None,
+    })
+}
+
+/// The uuid and the content id of each image.
 pub(crate) fn image_ids(user: Option<&UserMessage>) -> Vec<(String, BlobId)> {
     selected(user)
         .flat_map(|context| &context.selected_images)

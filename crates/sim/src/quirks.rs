@@ -1,5 +1,8 @@
 //! The odd habits of the real service, each as a switch. The row numbers are those
 //! of the quirk table in the protocol notes (§5.11), or the section that tells of it.
+//!
+//! Habits that every server shows are on by default; their switches turn them off, end in
+//! `_ok` where that makes the server kinder, and say what happens without them.
 
 use serde::Deserialize;
 
@@ -40,14 +43,36 @@ quirks! {
     /// it fall back (row 4), a typed result is used (row 5), and
     /// `x-cursor-agent-allowed-tools` is obeyed (row 6).
     NativeToolsFirst = "native_tools_first", "3-6";
+    /// A search may be refused by an empty result. (Off: only `error` says that.)
+    GrepRefusalOk = "grep_refusal_ok", "7";
     /// `system` messages in the prompt are followed like rules. (Off: they are ignored.)
     SystemHonoured = "system_honoured", "8";
+    /// `custom_system_prompt` is taken as a rule. (Off: it is refused.)
+    CustomPromptOk = "custom_prompt_ok", "8";
     /// A user message that carries system text is refused as prompt injection.
     InjectionSuspicion = "injection_suspicion", "9";
+    /// Tools are used in ask mode too. (Off: they are refused there.)
+    AskModeToolsOk = "ask_mode_tools_ok", "10";
+    /// `auto` is a model id. (Off: it is not found.)
+    AutoIdOk = "auto_id_ok", "11";
+    /// A bare `composer-2.5` is the standard tier. (Off: it is the fast one unless the
+    /// parameter `fast=false` is there.)
+    ComposerStandard = "composer_standard", "12";
+    /// Slugs with an effort are good ids for every model. (Off: those of the OpenAI family
+    /// are a bare `resource_exhausted`.)
+    EffortSlugsOk = "effort_slugs_ok", "13";
     /// The first conversation id seen fails with a bare `resource_exhausted`, for ever.
     StuckConversation = "stuck_conversation", "14";
+    /// Any tool-call id may be in the history. (Off: a bare `resource_exhausted`.)
+    AnyCallIdOk = "any_call_id_ok", "15";
+    /// An unknown model id gets the default model. (Off: `not_found`.)
+    UnknownModelOk = "unknown_model_ok", "16";
+    /// `exclude_workspace_context` is allowed. (Off: it is refused.)
+    WorkspaceExclusionOk = "workspace_exclusion_ok", "17";
     /// An image that comes again under a new uuid is `internal` "Image not found".
     ImageUuid = "image_uuid", "18";
+    /// A tool schema may be a bare `Struct`. (Off: a parse error.)
+    RawStructOk = "raw_struct_ok", "19";
     /// Thinking arrives inside the text, between tags.
     LeakedThink = "leaked_think", "20";
     /// A tool call is written out as XML text, and the turn ends in the same chunk.
@@ -60,10 +85,14 @@ quirks! {
     RoutedModel = "routed_model", "24";
     /// The request context is asked for a second time in the middle of the run.
     ReaskContext = "reask_context", "25";
+    /// `turn_ended.input_tokens` leaves out the cached part. (Off: it is the whole prompt.)
+    InputWithoutCache = "input_without_cache", "26";
     /// `exec_id` is empty.
     EmptyExecId = "empty_exec_id", "27";
     /// Ids start at 0, which is not written on the wire.
     IdsFromZero = "ids_from_zero", "28";
+    /// A run goes on after the client has closed its half. (Off: only heartbeats follow.)
+    HalfCloseOk = "half_close_ok", "§1.4";
     /// Tool-call ids have a newline in them.
     NewlineIds = "newline_ids", "§5.4";
     /// No `turn_ended`, only the end frame.
@@ -129,3 +158,7 @@ impl<'de> Deserialize<'de> for Quirks {
         Vec::<Quirk>::deserialize(deserializer).map(|list| list.into_iter().collect())
     }
 }
+
+#[cfg(test)]
+#[path = "quirks_tests.rs"]
+mod tests;

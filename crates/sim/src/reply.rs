@@ -139,6 +139,23 @@ pub(crate) fn error(error: &ConnectError) -> Reply {
     json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.to_json())
 }
 
+/// The same in the form of the request: gRPC-Web has its errors in trailers, under 200.
+pub(crate) fn error_in(form: Form, failure: &ConnectError) -> Reply {
+    match form {
+        Form::GrpcWeb => whole(StatusCode::OK, form.mime(), trailer_frame(Some(failure))),
+        Form::Json | Form::Proto | Form::Connect => error(failure),
+    }
+}
+
+/// A refusal in the form of the request. One that only has a status comes from something
+/// in front of the service, which speaks plain HTTP.
+pub(crate) fn refusal_in(form: Form, refuse: &Refuse) -> Reply {
+    match &refuse.error.kind {
+        Some(_) if form == Form::GrpcWeb => error_in(form, &refuse.connect_error()),
+        _ => refusal(refuse),
+    }
+}
+
 pub(crate) fn refusal(refuse: &Refuse) -> Reply {
     let status = StatusCode::from_u16(refuse.status);
     let mut reply =

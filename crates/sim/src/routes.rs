@@ -72,7 +72,8 @@ async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> Reply {
             return reply;
         }
         if deprecated(path) {
-            return reply::error(&deprecation());
+            let form = Form::of(&head.headers).unwrap_or(Form::Json);
+            return reply::error_in(form, &deprecation());
         }
     }
     let query = head.uri.query().unwrap_or_default();
@@ -129,16 +130,17 @@ async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) ->
         _ => return models::unsupported(),
     };
     if let Err(error) = validate::headers(&sim, &head.headers) {
-        return reply::error(&error);
+        return reply::error_in(form, &error);
     }
     let body = reply::read_body(body, MAX_UNARY).await.unwrap_or_default();
     let id = BidiRequestId::decode(models::unwrap(form, &body)).unwrap_or_default().request_id;
     if id.is_empty() {
         let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
-        return reply::error(&error);
+        return reply::error_in(form, &error);
     }
     let Some(rx) = sim.inner.appends.open(&id) else {
-        return reply::error(&ConnectError::new(Code::AlreadyExists, "The stream is taken"));
+        let error = ConnectError::new(Code::AlreadyExists, "The stream is taken");
+        return reply::error_in(form, &error);
     };
     let joined = Joined { sim: sim.clone(), id };
     start(sim, control, Inbound::Appends(rx), &head.headers, form, Some(joined)).await
@@ -164,7 +166,7 @@ async fn start(
     let mut engine = Engine::new(sim.clone(), control, inbound, Outbound::new(tx, style), tape);
     engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
     match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
-        Some(Strike::Refuse(refuse)) => return reply::refusal(&refuse),
+        Some(Strike::Refuse(refuse)) => return reply::refusal_in(form, &refuse),
         Some(Strike::Cut(cut)) => engine.cut = Some(cut),
         Some(Strike::Gzip) => engine.out.style.gzip = true,
         Some(Strike::Split(size)) => engine.out.style.split = Some(size),
@@ -183,13 +185,13 @@ async fn start(
                 first = Some(FromClient::RunRequest(request));
             }
             Ok(other) => first = Some(other),
-            Err(Stop::Fail(error)) => return reply::error(&error),
+            Err(Stop::Fail(error)) => return reply::error_in(form, &error),
             Err(_) => return reply::refusal(&Refuse::status(408)),
         }
         if let Some(rule) = run.chosen().cloned() {
             tokio::time::sleep(Duration::from_millis(rule.delay_ms)).await;
             if let Some(refuse) = &rule.refuse {
-                return reply::refusal(refuse);
+                return reply::refusal_in(form, refuse);
             }
         }
     }

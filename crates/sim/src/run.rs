@@ -7,8 +7,8 @@ use bytes::Bytes;
 use ibeam_core::codec::connect::{Code, ConnectError};
 use ibeam_proto::agent::{
     AgentRunRequest, RequestContextArgs, StepCompletedUpdate, StepStartedUpdate, TurnEndedUpdate,
-    UserMessageAppendedUpdate, agent_client_message::Message as FromClient, exec_client_message,
-    interaction_update::Message as Update, request_context_result,
+    UserMessage, UserMessageAppendedUpdate, agent_client_message::Message as FromClient,
+    exec_client_message, interaction_update::Message as Update, request_context_result,
 };
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::{
     converse::Saved,
     engine::{Engine, Key, Step, Stop, fail},
     faults::ResetCode,
+    models::Model,
     prompt::{Prompt, image_ids},
     quirks::Quirk,
     script::Rule,
@@ -26,6 +27,9 @@ use crate::{
     step::{Arm, UsageStep},
     validate,
 };
+
+/// The model whose bare id is the fast tier.
+const COMPOSER: &str = "composer-2.5";
 
 /// A run in progress.
 #[derive(Debug)]
@@ -122,7 +126,10 @@ impl Run {
     pub(crate) async fn drive(mut self, first: Option<FromClient>) {
         add(&self.sim().inner.counters.runs_started);
         let _open = OpenStream::new(self.engine.sim.clone());
-        let result = Box::pin(self.turn(first)).await;
+        let mut result = Box::pin(self.turn(first)).await;
+        if matches!(result, Err(Stop::HalfClosed)) {
+            result = self.engine.heartbeats_only().await;
+        }
         let sim = self.engine.sim.clone();
         let counters = &sim.inner.counters;
         counters.server_frames.fetch_add(self.engine.out.frames, Ordering::Relaxed);
@@ -130,9 +137,13 @@ impl Run {
             Ok(()) | Err(Stop::Closed) => add(&counters.runs_finished),
             Err(Stop::Cancelled) => {
                 add(&counters.runs_cancelled);
-                let _ = self.engine.end(None).await;
+                let delay = tokio::time::sleep(sim.inner.config.cancel_delay);
+                tokio::select! {
+                    () = delay => drop(self.engine.end(None).await),
+                    () = self.engine.out.tx.closed() => {}
+                }
             }
-            Err(Stop::Gone) => add(&counters.runs_abandoned),
+            Err(Stop::Gone | Stop::HalfClosed) => add(&counters.runs_abandoned),
             Err(Stop::Silent) => {
                 add(&counters.runs_silent);
                 self.engine.reset(ResetCode::CANCEL).await;
@@ -186,7 +197,10 @@ impl Run {
                 self.choose();
             }
         }
-        validate::request(&request).map_err(Stop::Fail)?;
+        let model = validate::request(&request, &self.engine.quirks).map_err(Stop::Fail)?;
+        self.note_parameters(model);
+        // Some clients close their half with the request.
+        self.engine.listen().await?;
         self.refuse_by_quirk()?;
         if self.has(Quirk::IdsFromZero) {
             self.engine.next_exec = 0;
@@ -203,6 +217,7 @@ impl Run {
         if self.has(Quirk::EmptyTurn)
             || (self.has(Quirk::EmptyResume) && self.prompt.resume && !self.http1)
         {
+            self.engine.turn_over = true;
             self.engine.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
             return self.engine.end(None).await;
         }
@@ -211,16 +226,45 @@ impl Run {
         self.finish().await
     }
 
+    /// What the model was not offered with.
+    fn note_parameters(&self, model: &Model) {
+        let counters = &self.sim().inner.counters;
+        for (id, value) in &self.prompt.parameters {
+            if !model.knows(id, value) {
+                counters.violation(format!("{} has no parameter {id}={value}", model.id));
+            }
+        }
+        if model.max_only && !self.prompt.max_mode {
+            counters.violation(format!("{} asked for without max mode", model.id));
+        }
+    }
+
+    /// Row 12: the model that really answers.
+    pub(crate) fn model_name(&self) -> String {
+        let standard = self.prompt.parameters.iter().any(|(id, v)| id == "fast" && v == "false");
+        match self.prompt.model.as_str() {
+            COMPOSER if !standard && !self.has(Quirk::ComposerStandard) => {
+                format!("{COMPOSER}-fast")
+            }
+            model => model.to_owned(),
+        }
+    }
+
     /// Refusals that a quirk asks for.
     fn refuse_by_quirk(&self) -> Step {
         let conversations = &self.sim().inner.conversations;
-        let id = &self.prompt.conversation;
-        if self.has(Quirk::StuckConversation) && conversations.stuck(id) {
+        if self.has(Quirk::StuckConversation) && conversations.stuck(&self.prompt.conversation) {
             return Err(fail(Code::ResourceExhausted, "Error"));
         }
+        self.check_images(self.prompt.user_message.as_ref())
+    }
+
+    /// Row 18: an image keeps the uuid it came with.
+    pub(crate) fn check_images(&self, user: Option<&UserMessage>) -> Step {
+        let conversations = &self.sim().inner.conversations;
         if self.has(Quirk::ImageUuid) {
-            for (uuid, image) in image_ids(self.prompt.user_message.as_ref()) {
-                if conversations.renamed_image(id, image, &uuid) {
+            for (uuid, image) in image_ids(user) {
+                if conversations.renamed_image(&self.prompt.conversation, image, &uuid) {
                     return Err(fail(Code::Internal, "Image not found"));
                 }
             }
@@ -239,7 +283,7 @@ impl Run {
         match result.result {
             Some(request_context_result::Result::Success(success)) => {
                 let context = success.request_context.unwrap_or_default();
-                validate::context(&context).map_err(Stop::Fail)?;
+                validate::context(&context, &self.engine.quirks).map_err(Stop::Fail)?;
                 self.prompt.add_context(&context);
                 Ok(())
             }
@@ -285,6 +329,7 @@ impl Run {
 
     /// The usual end, bent by the quirks that are about it.
     async fn finish(&mut self) -> Step {
+        self.engine.listen().await?;
         if self.has(Quirk::BareEof) {
             self.engine.flush().await?;
             return Err(Stop::Closed);
@@ -318,6 +363,7 @@ impl Run {
             return Ok(());
         }
         let ended = self.usage();
+        self.engine.turn_over = true;
         self.engine.update(Update::TurnEnded(ended)).await
     }
 
@@ -325,8 +371,10 @@ impl Run {
 
     fn usage(&self) -> TurnEndedUpdate {
         let usage = &self.usage;
+        // Row 26: the cached part belongs to the input.
+        let cached = if self.has(Quirk::InputWithoutCache) { self.history_tokens() } else { 0 };
         TurnEndedUpdate {
-            input_tokens: usage.input.or_else(|| Some(self.input_tokens())),
+            input_tokens: usage.input.or_else(|| Some(self.input_tokens() - cached)),
             output_tokens: usage.output.or_else(|| Some(self.output_tokens())),
             cache_read_tokens: usage.cache_read.or_else(|| Some(self.history_tokens())),
             cache_write_tokens: usage.cache_write.or(Some(0)),

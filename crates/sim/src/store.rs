@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use crate::{
     blobs::{BlobId, id_of},
     engine::{Answer, Key, Step, fail},
-    models,
+    hear::{KV_GET, KV_SET},
+    models::{self, Model},
+    prompt::image_blobs,
     quirks::Quirk,
     run::{Run, message_json},
     stats::add,
@@ -41,8 +43,16 @@ impl Run {
         }
         self.fetch(self.prompt.roots(), &mut blobs).await?;
         self.fetch(self.prompt.nested(&blobs), &mut blobs).await?;
+        // The images of earlier turns are named inside the messages of those.
+        let past = self.prompt.past_messages(&blobs);
+        let images = past.iter().flat_map(|user| image_blobs(Some(user))).collect();
+        self.fetch(images, &mut blobs).await?;
+        for user in &past {
+            self.check_images(Some(user))?;
+        }
         let call_ids = self.prompt.read_history(&blobs);
-        if call_ids.iter().any(|id| !validate::good_call_id(id)) {
+        let any_id = self.has(Quirk::AnyCallIdOk);
+        if !any_id && call_ids.iter().any(|id| !validate::good_call_id(id)) {
             // Row 15: no detail, no hint.
             return Err(fail(Code::ResourceExhausted, "Error"));
         }
@@ -100,11 +110,12 @@ impl Run {
         let id = self.engine.next_kv;
         self.engine.next_kv += 1;
         let key = Key::Kv(id);
+        let field = if matches!(ask, KvAsk::GetBlobArgs(_)) { KV_GET } else { KV_SET };
         let message = KvServerMessage { id, message: Some(ask), span_context: None };
         let message = ibeam_proto::agent::AgentServerMessage {
             message: Some(ToClient::KvServerMessage(message)),
         };
-        self.engine.ask(key, &message.encode_to_vec()).await?;
+        self.engine.ask(key, field, &message.encode_to_vec()).await?;
         Ok(key)
     }
 
@@ -207,7 +218,7 @@ impl Run {
             turns,
             token_details: Some(ConversationTokenDetails {
                 used_tokens: u32::try_from(used).unwrap_or(u32::MAX),
-                max_tokens: models::judge(&self.prompt.model).map_or(200_000, |m| m.context()),
+                max_tokens: models::family(&self.prompt.model).map_or(200_000, Model::context),
             }),
             mode: Some(self.prompt.mode),
             pending_tool_calls: self.routed_model(),

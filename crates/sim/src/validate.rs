@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::{
     Sim,
     models::{self, Model},
+    quirks::{Quirk, Quirks},
     reply,
     schema::value_from_proto,
 };
@@ -55,26 +56,30 @@ fn outdated(version: &str, floor: &str) -> bool {
 ///
 /// # Errors
 /// What the service would answer in the end frame.
-pub(crate) fn request(request: &AgentRunRequest) -> Result<&'static Model, ConnectError> {
+pub(crate) fn request(
+    request: &AgentRunRequest,
+    quirks: &Quirks,
+) -> Result<&'static Model, ConnectError> {
     let invalid = |message: &str| Err(ConnectError::new(Code::InvalidArgument, message));
     if request.conversation_state.is_none() {
         return invalid("Conversation state is required");
     }
-    if request.custom_system_prompt.is_some() {
+    if request.custom_system_prompt.is_some() && !quirks.has(Quirk::CustomPromptOk) {
         return invalid("Custom system prompt is not allowed");
     }
-    if request.exclude_workspace_context == Some(true) {
+    // Row 17.
+    if request.exclude_workspace_context == Some(true) && !quirks.has(Quirk::WorkspaceExclusionOk) {
         return invalid("Workspace context exclusion is not allowed for this account");
     }
     let Some(action) = request.action.as_ref().and_then(|action| action.action.as_ref()) else {
         return invalid("Action is required");
     };
-    let model = models::judge(model_id(request))?;
+    let model = models::judge(model_id(request), is_variant(request), quirks)?;
     if let Some(mcp) = &request.mcp_tools {
-        tools(&mcp.mcp_tools)?;
+        tools(&mcp.mcp_tools, quirks)?;
     }
     if let Some(inline) = inline_context(action) {
-        context(inline)?;
+        context(inline, quirks)?;
     }
     Ok(model)
 }
@@ -86,6 +91,12 @@ pub(crate) fn model_id(request: &AgentRunRequest) -> &str {
         (_, Some(model)) => &model.model_id,
         _ => "",
     }
+}
+
+/// Whether that id is a bracketed variant string.
+pub(crate) fn is_variant(request: &AgentRunRequest) -> bool {
+    let model = request.requested_model.as_ref();
+    model.is_some_and(|model| model.is_variant_string_representation == Some(true))
 }
 
 /// The request context inside an action.
@@ -103,11 +114,14 @@ pub(crate) fn inline_context(action: &Action) -> Option<&RequestContext> {
 ///
 /// # Errors
 /// A tool schema is not what it must be.
-pub(crate) fn context(context: &RequestContext) -> Result<(), ConnectError> {
-    tools(&context.tools)
+pub(crate) fn context(context: &RequestContext, quirks: &Quirks) -> Result<(), ConnectError> {
+    tools(&context.tools, quirks)
 }
 
-fn tools(tools: &[McpToolDefinition]) -> Result<(), ConnectError> {
+fn tools(tools: &[McpToolDefinition], quirks: &Quirks) -> Result<(), ConnectError> {
+    if quirks.has(Quirk::RawStructOk) {
+        return Ok(());
+    }
     let bad = |tool: &McpToolDefinition| {
         !tool.input_schema.is_empty()
             && !matches!(value_from_proto(&tool.input_schema), Some(Value::Object(_)))

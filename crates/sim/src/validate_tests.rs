@@ -24,14 +24,14 @@ fn good() -> AgentRunRequest {
 fn check(edit: impl FnOnce(&mut AgentRunRequest), code: Code, part: &str) {
     let mut bad = good();
     edit(&mut bad);
-    let error = request(&bad).unwrap_err();
+    let error = request(&bad, &Quirks::default()).unwrap_err();
     assert_eq!(error.code, code);
     assert!(error.message.contains(part), "{}", error.message);
 }
 
 #[test]
 fn requests_are_refused_as_the_service_does() {
-    assert!(request(&good()).is_ok());
+    assert!(request(&good(), &Quirks::default()).is_ok());
     let state = "Conversation state is required";
     check(|r| r.conversation_state = None, Code::InvalidArgument, state);
     check(|r| r.custom_system_prompt = Some("x".into()), Code::InvalidArgument, "system prompt");
@@ -49,6 +49,32 @@ fn requests_are_refused_as_the_service_does() {
         Code::InvalidArgument,
         "invalid end group tag",
     );
+}
+
+#[test]
+fn switches_allow_what_is_refused() {
+    let tool = McpToolDefinition {
+        name: "t".to_owned(),
+        input_schema: Bytes::from(unhex("0a100a047479706512081a066f626a656374").unwrap()),
+        ..McpToolDefinition::default()
+    };
+    let mut bad = good();
+    bad.custom_system_prompt = Some("x".to_owned());
+    bad.exclude_workspace_context = Some(true);
+    bad.requested_model.as_mut().unwrap().model_id = "nope".to_owned();
+    bad.mcp_tools = Some(McpTools { mcp_tools: vec![tool] });
+    let all = [
+        Quirk::CustomPromptOk,
+        Quirk::WorkspaceExclusionOk,
+        Quirk::UnknownModelOk,
+        Quirk::RawStructOk,
+    ];
+    assert!(request(&bad, &all.into_iter().collect()).is_ok());
+    // Each of them is needed.
+    for left_out in all {
+        let quirks = all.into_iter().filter(|quirk| *quirk != left_out).collect();
+        assert!(request(&bad, &quirks).is_err(), "{left_out:?}");
+    }
 }
 
 #[test]

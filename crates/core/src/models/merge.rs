@@ -145,6 +145,7 @@ impl From<&Variant> for VariantInfo {
                 .collect(),
             max_mode: variant.is_max_mode,
             is_default: variant.is_default_non_max_config.unwrap_or(false),
+            is_default_max: variant.is_default_max_config.unwrap_or(false),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod alias;
 mod family;
 mod merge;
+mod parameters;
 mod resolve;
 mod slug;
 
@@ -73,6 +74,8 @@ pub struct VariantInfo {
     pub max_mode: bool,
     /// What the backend's own clients choose when nothing is said.
     pub is_default: bool,
+    /// The same for max mode.
+    pub is_default_max: bool,
 }
 
 /// The models of one account.

@@ -10,7 +10,7 @@ use super::*;
 use crate::{error::ErrorCode, model::Effort};
 
 /// A list as `GetUsableModels` gives it: slugs, no parameters.
-fn slugs() -> ModelList {
+pub(super) fn slugs() -> ModelList {
     let details = |id: &str| ModelDetails { model_id: id.to_owned(), ..ModelDetails::default() };
     let mut usable: Vec<ModelDetails> = [
         "default",
@@ -58,7 +58,7 @@ fn slugs() -> ModelList {
     ModelList::merge(&usable, &[])
 }
 
-fn parameter(id: &str, values: &[&str]) -> ParameterDefinition {
+pub(super) fn parameter(id: &str, values: &[&str]) -> ParameterDefinition {
     let values = values
         .iter()
         .map(|value| ParameterValue { value: (*value).to_owned(), ..ParameterValue::default() })
@@ -72,7 +72,7 @@ fn parameter(id: &str, values: &[&str]) -> ParameterDefinition {
     }
 }
 
-fn variant(name: &str, slug: &str, values: &[(&str, &str)]) -> Variant {
+pub(super) fn variant(name: &str, slug: &str, values: &[(&str, &str)]) -> Variant {
     Variant {
         variant_string_representation: name.to_owned(),
         legacy_slug: slug.to_owned(),
@@ -141,7 +141,7 @@ fn parameters() -> ModelList {
     ModelList::merge(&[], &available)
 }
 
-fn show(resolved: &Resolved) -> String {
+pub(super) fn show(resolved: &Resolved) -> String {
     let parameters: Vec<String> =
         resolved.parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
     let max = if resolved.max_mode { " max" } else { "" };
@@ -149,7 +149,7 @@ fn show(resolved: &Resolved) -> String {
 }
 
 #[track_caller]
-fn check(list: &ModelList, rows: &[(&str, Option<Effort>, &str)]) {
+pub(super) fn check(list: &ModelList, rows: &[(&str, Option<Effort>, &str)]) {
     for (name, effort, expect) in rows {
         let got = match list.resolve(name, *effort) {
             Ok(resolved) => show(&resolved),

@@ -1,8 +1,9 @@
 //! From the name a client wrote to what goes on the wire.
 
 use super::{
-    AUTO_NAME, AUTO_WIRE_ID, EFFORT_PARAMETERS, Family, ModelInfo, ModelList, VariantInfo,
+    AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, VariantInfo,
     alias::Target,
+    parameters::{asks_for_long_context, gpt, set, set_composer_tier, with_parameters},
     slug::{self, Wish},
 };
 use crate::{
@@ -51,6 +52,8 @@ pub enum Unknown {
 enum Hit<'a> {
     Model(&'a ModelInfo),
     Variant(&'a ModelInfo, &'a VariantInfo),
+    /// By a slug of before the parameters, which may spell out some of them.
+    Legacy(&'a ModelInfo, &'a str),
     /// A base that is only listed with suffixes; any of them stands for it here.
     Base(&'a ModelInfo),
 }
@@ -85,10 +88,11 @@ impl ModelList {
         if let Some(found) = self.by_alias(bare, &field) {
             return Ok(found);
         }
-        match unknown {
-            Unknown::PassThrough if !plain.is_empty() => Ok(passed_through(plain, field)),
-            Unknown::PassThrough | Unknown::Refuse => Err(self.not_found(name)),
-        }
+        let passed = match unknown {
+            Unknown::PassThrough => passed_through(plain, field),
+            Unknown::Refuse => None,
+        };
+        passed.ok_or_else(|| self.not_found(name))
     }
 
     /// By what the list itself says.
@@ -150,7 +154,12 @@ impl ModelList {
                     Some(Hit::Variant(model, model.variants.iter().find(named)?))
                 })
             })
-            .or_else(|| models.iter().find(|model| listed(&model.legacy_slugs)).map(Hit::Model))
+            .or_else(|| {
+                models.iter().find_map(|model| {
+                    let slug = model.legacy_slugs.iter().find(|slug| is(slug))?;
+                    Some(Hit::Legacy(model, slug))
+                })
+            })
     }
 
     /// A base that only occurs with suffixes, or in the other spelling.
@@ -173,11 +182,14 @@ impl ModelList {
 
     /// Decides id and parameters for a model and what was asked of it.
     fn settle(&self, hit: Hit<'_>, wish: Wish, via: Via) -> Resolved {
+        let mut legacy: &[String] = &[];
         let (model, wish) = match hit {
             Hit::Variant(model, variant) => {
                 return with_parameters(model, Some(variant), &wish, via);
             }
-            Hit::Model(model) | Hit::Base(model) if model.id == AUTO_WIRE_ID => {
+            Hit::Model(model) | Hit::Base(model) | Hit::Legacy(model, _)
+                if model.id == AUTO_WIRE_ID =>
+            {
                 return Resolved { via, info: Some(model.clone()), ..self.auto() };
             }
             Hit::Model(model) if !model.parameters.is_empty() => {
@@ -186,6 +198,15 @@ impl ModelList {
             // The slug's own words count more than the request's effort field.
             Hit::Model(model) => (model, slug::split(&model.id).1.or(wish)),
             Hit::Base(model) => (model, wish),
+            // An old name is the weaker one: the request's own fields come first.
+            Hit::Legacy(model, slug) => {
+                let wish = wish.or(slug::split(slug).1);
+                if !model.parameters.is_empty() {
+                    return with_parameters(model, None, &wish, via);
+                }
+                legacy = &model.legacy_slugs;
+                (model, wish)
+            }
         };
         let base = slug::split(&model.id).0;
         let listed_base = self.models().iter().find(|other| other.id == base);
@@ -197,27 +218,38 @@ impl ModelList {
         if model.family() == Family::Gpt {
             return gpt(base, listed_base.unwrap_or(model), &wish, via);
         }
-        self.closest_slug(model, base, &wish, via)
+        self.closest_slug(model, legacy, &wish, via)
     }
 
-    /// For families whose slugs are ids: the listed slug that fits best.
-    fn closest_slug(&self, model: &ModelInfo, base: &str, wish: &Wish, via: Via) -> Resolved {
-        let key = slug::same_model_key(base);
-        let best = self
-            .models()
-            .iter()
-            .map(|other| (other, slug::split(&other.id)))
-            .filter(|(_, (base, _))| slug::same_model_key(base) == key)
-            .min_by_key(|(other, (_, own))| (distance(own, wish), other.id != model.id))
-            .map_or(model, |(other, _)| other);
+    /// For families whose slugs are ids: the slug that fits best, of the listed ones
+    /// and the `legacy` ones of `model`.
+    fn closest_slug(
+        &self,
+        model: &ModelInfo,
+        legacy: &[String],
+        wish: &Wish,
+        via: Via,
+    ) -> Resolved {
+        let key = slug::same_model_key(slug::split(&model.id).0);
+        let listed = self.models().iter().map(|other| (other, other.id.as_str()));
+        let (best, id) = listed
+            .filter(|(_, id)| slug::same_model_key(slug::split(id).0) == key)
+            .chain(legacy.iter().map(|slug| (model, slug.as_str())))
+            .min_by_key(|(_, id)| (distance(&slug::split(id).1, wish), *id != model.id))
+            .unwrap_or((model, &model.id));
         if !best.parameters.is_empty() {
             return with_parameters(best, None, wish, via);
         }
+        let mut parameters = slug::written_out(id);
+        for (id, value) in &wish.other {
+            set(&mut parameters, id, value);
+        }
+        set_composer_tier(&mut parameters, id, wish);
         Resolved {
-            wire_id: best.id.clone(),
-            parameters: wish.other.clone(),
-            max_mode: best.max_mode,
-            effort: slug::split(&best.id).1.effort,
+            wire_id: slug::plain(id).to_owned(),
+            max_mode: best.max_mode || asks_for_long_context(&parameters),
+            parameters,
+            effort: slug::split(id).1.effort,
             info: Some(best.clone()),
             via,
         }
@@ -261,125 +293,6 @@ fn is_auto(name: &str) -> bool {
     name.eq_ignore_ascii_case(AUTO_NAME) || name.eq_ignore_ascii_case(AUTO_WIRE_ID)
 }
 
-/// The OpenAI family refuses effort slugs as ids, so they always become parameters.
-fn gpt(base: &str, info: &ModelInfo, wish: &Wish, via: Via) -> Resolved {
-    // The generations before 5 have no effort to set.
-    let thinks = !base.starts_with("gpt-4") && !base.starts_with("gpt-3");
-    let effort = wish.effort.filter(|_| thinks);
-    let mut parameters = Vec::new();
-    if let Some(effort) = effort {
-        let effort = match effort {
-            Effort::Minimal => Effort::Low,
-            Effort::Max => Effort::Xhigh,
-            Effort::None | Effort::Low | Effort::Medium | Effort::High | Effort::Xhigh => effort,
-        };
-        set(&mut parameters, Family::Gpt.effort_parameter(), effort.as_str());
-    }
-    if let Some(fast) = wish.fast {
-        set(&mut parameters, "fast", bool_word(fast));
-    }
-    for (id, value) in &wish.other {
-        set(&mut parameters, id, value);
-    }
-    Resolved {
-        wire_id: base.to_owned(),
-        max_mode: info.max_mode || asks_for_long_context(&parameters),
-        parameters,
-        effort,
-        info: Some(ModelInfo { id: base.to_owned(), ..info.clone() }),
-        via,
-    }
-}
-
-/// For models whose parameters the list defines: the variant's or the default's
-/// values, changed by what was asked. What a model does not know is not sent.
-fn with_parameters(
-    model: &ModelInfo,
-    variant: Option<&VariantInfo>,
-    wish: &Wish,
-    via: Via,
-) -> Resolved {
-    let chosen = variant.or_else(|| model.variants.iter().find(|variant| variant.is_default));
-    let mut parameters = chosen.map(|variant| variant.parameters.clone()).unwrap_or_default();
-    let fixed = variant.is_some();
-    let is_set = |parameters: &[(String, String)], id: &str| {
-        fixed && parameters.iter().any(|(own, _)| own == id)
-    };
-    let names_effort = EFFORT_PARAMETERS.iter().any(|id| is_set(&parameters, id));
-    let mut sent = None;
-    if let Some(thinking) = wish.thinking
-        && model.parameter("thinking").is_some()
-        && !is_set(&parameters, "thinking")
-        && !names_effort
-    {
-        set(&mut parameters, "thinking", bool_word(thinking));
-    }
-    if let Some(effort) = wish.effort
-        && !names_effort
-        && let Some(parameter) = EFFORT_PARAMETERS.iter().find_map(|id| model.parameter(id))
-        && let Some((word, effort)) = nearest_effort(&parameter.values, effort)
-    {
-        set(&mut parameters, &parameter.id, word);
-        sent = Some(effort);
-    }
-    if sent.is_none() {
-        sent = parameters
-            .iter()
-            .find(|(id, _)| EFFORT_PARAMETERS.contains(&id.as_str()))
-            .and_then(|(_, value)| Effort::parse(value));
-    }
-    if model.parameter("fast").is_some() && !is_set(&parameters, "fast") {
-        // A bare Composer id means its fast tier unless told otherwise.
-        let composer = model.family() == Family::Composer && !fixed;
-        if let Some(fast) = wish.fast.or(composer.then_some(false)) {
-            set(&mut parameters, "fast", bool_word(fast));
-        }
-    }
-    for (id, value) in &wish.other {
-        set(&mut parameters, id, value);
-    }
-    let max_mode = model.max_mode
-        || chosen.is_some_and(|variant| variant.max_mode)
-        || (!wish.other.is_empty() && asks_for_long_context(&parameters));
-    Resolved {
-        wire_id: model.id.clone(),
-        max_mode,
-        parameters,
-        effort: sent,
-        info: Some(model.clone()),
-        via,
-    }
-}
-
-fn set(parameters: &mut Vec<(String, String)>, id: &str, value: &str) {
-    match parameters.iter_mut().find(|(own, _)| own == id) {
-        Some((_, own)) => value.clone_into(own),
-        None => parameters.push((id.to_owned(), value.to_owned())),
-    }
-}
-
-fn bool_word(on: bool) -> &'static str {
-    if on { "true" } else { "false" }
-}
-
-/// The long context goes with max mode.
-fn asks_for_long_context(parameters: &[(String, String)]) -> bool {
-    parameters.iter().any(|(id, value)| id == "context" && value.ends_with(['m', 'M']))
-}
-
-/// The allowed value closest to what was asked; upwards when two are equally close.
-/// `none` is only ever met exactly: "do not think" is no small amount of thinking.
-fn nearest_effort(values: &[String], wanted: Effort) -> Option<(&str, Effort)> {
-    let rank = |effort: Effort| Effort::ALL.iter().position(|other| *other == effort).unwrap_or(0);
-    values
-        .iter()
-        .filter_map(|value| Some((value.as_str(), Effort::parse(value)?)))
-        .filter(|(_, have)| (*have == Effort::None) == (wanted == Effort::None))
-        .min_by_key(|(_, have)| {
-            (rank(*have).abs_diff(rank(wanted)), std::cmp::Reverse(rank(*have)))
-        })
-}
-
 /// How far a slug is from what was asked, coarse to fine.
 fn distance(own: &Wish, wish: &Wish) -> (bool, usize, usize) {
     let fast = own.fast.unwrap_or(false) != wish.fast.unwrap_or(false);
@@ -394,25 +307,31 @@ fn distance(own: &Wish, wish: &Wish) -> (bool, usize, usize) {
     (fast, usize::from(thinking), effort)
 }
 
-fn passed_through(name: &str, field: Wish) -> Resolved {
-    let family = Family::of(name);
-    let (base, wish) = match slug::strip_controls(name) {
-        Some((rest, controls)) => (rest, controls.or(field)),
-        None => (name, field),
-    };
-    let (base, wish) = match family {
-        Family::Gpt => {
-            let (base, suffixes) = slug::split(base);
-            (base, suffixes.or(wish))
-        }
-        _ => (base, wish),
-    };
-    let mut resolved = gpt(base, &ModelInfo::from_id(base), &wish, Via::PassedThrough);
-    if family != Family::Gpt {
-        // Nothing is known about its controls: only what was written out is sent.
-        resolved.parameters.clone_from(&wish.other);
-        resolved.effort = None;
+/// `None` for what cannot be an id: nothing at all, and brackets that say nothing.
+fn passed_through(name: &str, field: Wish) -> Option<Resolved> {
+    let (base, wish) = slug::strip_controls(name).or_else(|| slug::strip_brackets(name))?;
+    if base.is_empty() {
+        return None;
     }
-    resolved.info = None;
-    resolved
+    let wish = wish.or(field);
+    if Family::of(base) == Family::Gpt {
+        let (base, suffixes) = slug::split(base);
+        let resolved = gpt(base, &ModelInfo::from_id(base), &suffixes.or(wish), Via::PassedThrough);
+        return Some(Resolved { info: None, ..resolved });
+    }
+    // Nothing is known about its controls: only what was written out is sent.
+    let mut parameters = slug::written_out(name);
+    set_composer_tier(&mut parameters, base, &wish);
+    Some(Resolved {
+        wire_id: base.to_owned(),
+        max_mode: asks_for_long_context(&parameters),
+        parameters,
+        info: None,
+        effort: None,
+        via: Via::PassedThrough,
+    })
 }
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

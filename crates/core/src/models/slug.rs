@@ -9,6 +9,8 @@ pub(super) struct Wish {
     pub(super) effort: Option<Effort>,
     pub(super) thinking: Option<bool>,
     pub(super) fast: Option<bool>,
+    /// A long context that was only noted, as in `[1m]`.
+    pub(super) long: Option<String>,
     /// Parameters written out in brackets that have no field here.
     pub(super) other: Vec<(String, String)>,
 }
@@ -31,6 +33,7 @@ impl Wish {
             self.thinking = self.thinking.or(weaker.thinking);
         }
         self.fast = self.fast.or(weaker.fast);
+        self.long = self.long.or(weaker.long);
         for (id, value) in weaker.other {
             if !self.other.iter().any(|(own, _)| *own == id) {
                 self.other.push((id, value));
@@ -73,19 +76,7 @@ pub(super) fn strip_prefixes(name: &str) -> &str {
 /// Splits off `[fast=true]`, `[1m]` and `:high`. `None` when such a part is there
 /// and says nothing we know.
 pub(super) fn strip_controls(name: &str) -> Option<(&str, Wish)> {
-    let mut wish = Wish::default();
-    let mut rest = name;
-    if let Some((before, inside)) = rest.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
-        for pair in inside.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some((id, value)) => wish.set(id.trim(), value.trim()),
-                // `[1m]` is how some clients note a long context for themselves.
-                None if is_size(pair) => {}
-                None => return None,
-            }
-        }
-        rest = before;
-    }
+    let (mut rest, mut wish) = strip_brackets(name)?;
     if let Some((before, word)) = rest.rsplit_once(':') {
         match (word, Effort::parse(word)) {
             (_, Some(effort)) => wish = wish.or(Wish::effort(Some(effort))),
@@ -99,13 +90,70 @@ pub(super) fn strip_controls(name: &str) -> Option<(&str, Wish)> {
     Some((rest, wish))
 }
 
+/// The first half of [`strip_controls`]: what is left has no bracket in it.
+pub(super) fn strip_brackets(name: &str) -> Option<(&str, Wish)> {
+    let mut wish = Wish::default();
+    let (rest, inside) = match name.strip_suffix(']').and_then(|rest| rest.split_once('[')) {
+        Some((rest, inside)) => (rest, inside),
+        None => (name, ""),
+    };
+    if rest.contains(BRACKETS) || inside.contains(BRACKETS) {
+        return None;
+    }
+    for word in words(inside) {
+        match word.split_once('=') {
+            Some((id, value)) => wish.set(id.trim(), value.trim()),
+            None if is_size(word) => {
+                wish.long = Some(word.to_owned()).filter(|size| is_long(size)).or(wish.long);
+            }
+            None => return None,
+        }
+    }
+    Some((rest, wish))
+}
+
+const BRACKETS: [char; 2] = ['[', ']'];
+
+fn words(inside: &str) -> impl Iterator<Item = &str> {
+    inside.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+/// The id without a variant's brackets: they are never part of it on the wire.
+pub(super) fn plain(id: &str) -> &str {
+    id.split_once('[').map_or(id, |(id, _)| id)
+}
+
+/// The parameters in the brackets of a name, as written.
+pub(super) fn written_out(name: &str) -> Vec<(String, String)> {
+    let inside = name.strip_suffix(']').and_then(|rest| rest.split_once('['));
+    words(inside.map_or("", |(_, inside)| inside))
+        .filter_map(|word| word.split_once('='))
+        .map(|(id, value)| (id.trim().to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+/// Whether a size of context is one that only max mode has.
+pub(super) fn is_long(size: &str) -> bool {
+    size.ends_with(['m', 'M'])
+}
+
 fn is_size(word: &str) -> bool {
     word.strip_suffix(['m', 'M', 'k', 'K'])
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Splits `gpt-5.4-high-fast` into `gpt-5.4` and what the rest asks for.
+/// Splits `gpt-5.4-high-fast` into `gpt-5.4` and what the rest asks for. Brackets, as
+/// in a listed `gpt-5.4[fast=true]`, say the same.
 pub(super) fn split(slug: &str) -> (&str, Wish) {
+    let (base, suffixes) = split_suffixes(plain(slug));
+    let mut brackets = Wish::default();
+    for (id, value) in written_out(slug) {
+        brackets.set(&id, &value);
+    }
+    (base, brackets.or(suffixes))
+}
+
+fn split_suffixes(slug: &str) -> (&str, Wish) {
     let gpt = Family::of(slug) == Family::Gpt;
     let mut wish = Wish::default();
     let mut base = slug;

@@ -33,6 +33,22 @@ impl<T: EventSource> Answer<T> {
         Self { stage: Stage::Starting(start), head: VecDeque::new() }
     }
 
+    /// Waits until the turn runs. Gives the error when it does not come to that.
+    pub(super) async fn started(&mut self) -> Result<(), TurnError> {
+        let Stage::Starting(start) = &mut self.stage else { return Ok(()) };
+        let started = start.await;
+        match started {
+            Ok(turn) => {
+                self.stage = Stage::Running(turn);
+                Ok(())
+            }
+            Err(error) => {
+                self.stage = Stage::Over;
+                Err(error)
+            }
+        }
+    }
+
     /// Waits for the first event that a client would see. Gives the error when that
     /// is a failure: then no byte has gone out yet.
     pub(super) async fn first(&mut self) -> Result<(), TurnError> {

@@ -15,7 +15,12 @@ use ibeam_core::{
 };
 
 use super::{
-    Ctx, RequestMeta, Service, Shared, answer::Answer, body::SseBody, error, log::RequestLog, read,
+    Ctx, RequestMeta, Service, Shared,
+    answer::Answer,
+    body::SseBody,
+    error,
+    log::RequestLog,
+    read::{self, Unread},
 };
 
 const IGNORED: HeaderName = HeaderName::from_static("x-ibeam-ignored");
@@ -45,7 +50,11 @@ async fn complete<S: Service>(
 ) -> Result<Response, TurnError> {
     let settings = shared.service.settings();
     let (parts, body) = request.into_parts();
-    let body = read::read(&parts.headers, body, settings.body_limit).await?;
+    let body = match read::read(&parts.headers, body, settings.body_limit).await {
+        Ok(body) => body,
+        Err(Unread::Failed(error)) => return Err(error),
+        Err(Unread::Stalled) => return Ok(read::stalled()),
+    };
     let mut turn = chat::decode(&body)?;
     // The request may wait long for its answer; its bytes need not.
     drop(body);
@@ -67,6 +76,9 @@ async fn complete<S: Service>(
     let mut answer = Answer::new(Box::pin(async move { service.start_turn(turn, meta).await }));
 
     let mut response = if stream {
+        // A place in the queue is waited for as long as that takes, which has a clock
+        // of its own: "too many requests" is a status or it is nothing.
+        answer.started().await?;
         let late = match tokio::time::timeout(settings.header_grace, answer.first()).await {
             Ok(first) => {
                 first?;

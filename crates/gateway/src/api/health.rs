@@ -19,7 +19,7 @@ pub struct Health {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sessions {
-    /// Turns with a client attached.
+    /// Turns that run, also those whose client has just left.
     pub active: u64,
     /// Turns that wait for tool results.
     pub parked: u64,

@@ -49,7 +49,7 @@ pub trait Service: Send + Sync + 'static {
     fn settings(&self) -> &Settings;
 
     /// Starts (or resumes, or attaches to) the turn of a request. May take as long
-    /// as the backend needs to accept it.
+    /// as the queue's clock allows: until then a client gets not even headers.
     fn start_turn(
         &self,
         request: TurnRequest,
@@ -107,8 +107,8 @@ pub struct Settings {
     pub body_limit: usize,
     /// Silence after which a stream gets a comment.
     pub keep_alive: Duration,
-    /// How long the response headers of a stream wait for the first event, so that
-    /// an early failure can still have its own status.
+    /// How long the response headers of a stream wait for the first event of a turn
+    /// that has started, so that an early failure can still have its own status.
     pub header_grace: Duration,
 }
 

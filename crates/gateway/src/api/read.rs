@@ -2,12 +2,15 @@
 
 use std::{pin::pin, time::Duration};
 
-use axum::body::Body;
+use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use ibeam_core::error::{ErrorCode, TurnError};
+use tokio::time::timeout;
+
+use super::error;
 
 /// How much of a body that is too large is still read, and thrown away. A client in
 /// the middle of sending reads our answer only when it is done; a closed socket
@@ -15,16 +18,30 @@ use ibeam_core::error::{ErrorCode, TurnError};
 const DRAIN_CAP: usize = 8 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
+/// A client that sends nothing of its body for this long holds its connection for
+/// nothing.
+const STALL: Duration = Duration::from_secs(30);
+
+/// Why there is no body.
+#[derive(Debug)]
+pub(super) enum Unread {
+    Failed(TurnError),
+    /// The client stopped sending and did not leave.
+    Stalled,
+}
+
+impl From<TurnError> for Unread {
+    fn from(error: TurnError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// The whole body, in memory.
 ///
 /// # Errors
 /// `RequestTooLarge` as soon as that is clear, `InvalidValue` for encodings we do
-/// not read, `Cancelled` when the client stops sending.
-pub(super) async fn read(
-    headers: &HeaderMap,
-    body: Body,
-    limit: usize,
-) -> Result<Bytes, TurnError> {
+/// not read, `Cancelled` when the client hangs up, `Stalled` when it stops sending.
+pub(super) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Unread> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
@@ -32,25 +49,26 @@ pub(super) async fn read(
             ErrorCode::InvalidValue,
             "compressed request bodies are not supported; send plain JSON",
         )
-        .param("content-encoding"));
+        .param("content-encoding")
+        .into());
     }
     let mut body = pin!(body);
     let announced = body.size_hint().lower();
     if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
         drain(body).await;
-        return Err(too_large(limit));
+        return Err(too_large(limit).into());
     }
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(STALL, body.frame()).await.map_err(|_| Unread::Stalled)? {
         let Ok(frame) = frame else {
-            return Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off"));
+            return Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off").into());
         };
         let Ok(data) = frame.into_data() else { continue };
         let so_far = first.as_ref().map_or(all.len(), Bytes::len);
         if so_far.saturating_add(data.len()) > limit {
             drain(body).await;
-            return Err(too_large(limit));
+            return Err(too_large(limit).into());
         }
         // Most bodies are one frame, and then nothing is copied.
         if so_far == 0 {
@@ -69,7 +87,7 @@ pub(super) async fn read(
 
 async fn drain(mut body: std::pin::Pin<&mut Body>) {
     let mut left = DRAIN_CAP;
-    let _ = tokio::time::timeout(DRAIN_TIME, async {
+    let _ = timeout(DRAIN_TIME, async {
         while let Some(Ok(frame)) = body.frame().await {
             left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
             if left == 0 {
@@ -78,6 +96,15 @@ async fn drain(mut body: std::pin::Pin<&mut Body>) {
         }
     })
     .await;
+}
+
+/// 408, which is about the client; the table's time-out is about the backend.
+pub(super) fn stalled() -> Response {
+    let text =
+        format!("the request body did not go on for {} seconds; send it again", STALL.as_secs());
+    let mut response = error::with_status(&TurnError::new(ErrorCode::Timeout, text), 408);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn too_large(limit: usize) -> TurnError {

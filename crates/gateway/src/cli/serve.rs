@@ -4,13 +4,20 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use anstream::println;
 use clap::Args;
 
 use super::{Global, Listening, Upstream, block_on, require_account};
-use crate::{app::App, config::Config, server::Server, shutdown::Shutdown, tasks::Tasks};
+use crate::{
+    app::App,
+    config::Config,
+    server::Server,
+    shutdown::{Shutdown, Signals},
+    tasks::Tasks,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -29,30 +36,50 @@ impl Serve {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
         let config = global.load(self.listening.raw(), &self.upstream)?;
         require_account(&config)?;
-        block_on(serve(config, |url, _, _| println!("{url}")))
+        block_on(serve(config, |ready| println!("{}", ready.url)))
     }
 }
 
+/// How long the last tasks may take once the server is done. Connections that say
+/// goodbye take two seconds.
+const LAST_TASKS: Duration = Duration::from_secs(3);
+
+/// A server that is bound.
+pub(super) struct Ready<'a> {
+    pub(super) url: &'a str,
+    pub(super) app: &'a Arc<App>,
+    pub(super) tasks: &'a Tasks,
+    pub(super) shutdown: &'a Shutdown,
+}
+
 /// Serves until a signal comes. `ready` is called once the port is bound.
-pub(super) async fn serve(
-    config: Config,
-    ready: impl FnOnce(&str, &Arc<App>, &Tasks),
-) -> anyhow::Result<()> {
-    let tasks = Tasks::new();
-    let shutdown = Shutdown::on_signals(&tasks)?;
-    let server = Server::bind(config, &tasks).await?;
-    let url = url(server.address()?);
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        backend = server.app().backend(),
-        "listening on {url}"
-    );
-    ready(&url, server.app(), &tasks);
-    server.run(shutdown.clone()).await;
-    // The server aborts the shutdown when it is done, so every task ends.
-    tasks.join().await;
-    tracing::info!("stopped");
-    Ok(())
+pub(super) async fn serve(config: Config, ready: impl FnOnce(Ready<'_>)) -> anyhow::Result<()> {
+    let (tasks, shutdown) = (Tasks::new(), Shutdown::new());
+    let signals = Signals::new()?;
+    let serving = async {
+        let server = Server::bind(config, &tasks).await?;
+        let url = url(server.address()?);
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            backend = server.app().backend(),
+            "listening on {url}"
+        );
+        ready(Ready { url: &url, app: server.app(), tasks: &tasks, shutdown: &shutdown });
+        server.run(shutdown.clone()).await;
+        match tasks.join_within(LAST_TASKS).await {
+            0 => tracing::info!("stopped"),
+            left => tracing::warn!(left, "stopped, though not every task has ended"),
+        }
+        Ok(())
+    };
+    tokio::select! {
+        served = serving => served,
+        // To the very end: nothing may keep the program from stopping when told.
+        () = signals.relay(&shutdown) => {
+            tracing::info!("stopped at once");
+            Ok(())
+        }
+    }
 }
 
 /// The address as a client on this machine writes it.

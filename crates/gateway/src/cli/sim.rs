@@ -10,7 +10,10 @@ use ibeam_sim::{Scenario, Sim, SimConfig};
 use tokio::net::TcpListener;
 
 use super::{Global, Refusal, Upstream, block_on};
-use crate::{net::tls, shutdown::Shutdown, tasks::Tasks};
+use crate::{
+    net::tls,
+    shutdown::{Shutdown, Signals},
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -85,14 +88,14 @@ impl SimCommand {
             .with_context(|| format!("cannot listen on {}:{}", self.host, self.port))?;
         let address = listener.local_addr()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let tasks = Tasks::new();
-        let shutdown = Shutdown::on_signals(&tasks)?;
+        let (shutdown, signals) = (Shutdown::new(), Signals::new()?);
         println!("{scheme}://{address}");
         eprintln!("the simulator is up; Ctrl-C stops it");
         let sim = Sim::new(config);
         tokio::select! {
             () = sim.serve(listener, tls, shutdown.token().clone()) => {}
             () = shutdown.aborted() => {}
+            () = signals.relay(&shutdown) => {}
         }
         Ok(())
     }

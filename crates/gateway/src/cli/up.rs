@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use anstream::eprint;
+use anstream::{eprint, eprintln};
 use clap::Args;
 use ibeam_core::error::TurnError;
 
@@ -28,12 +28,20 @@ impl Up {
         let config = global.load(self.listening.raw(), &self.upstream)?;
         require_account(&config)?;
         let facts = Facts::of(&config);
-        block_on(serve(config, |url, app, tasks| {
-            let (url, app) = (url.to_owned(), app.clone());
+        block_on(serve(config, |ready| {
+            eprint!("{}", welcome(ready.url, facts));
+            let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
             // Not awaited here: the list may take a moment, and clients may call already.
-            tasks.spawn("welcome", async move {
-                let models = app.model_list().await.map(|models| models.list.visible().count());
-                eprint!("{}", welcome(&url, facts, models.as_ref()));
+            ready.tasks.spawn("welcome", async move {
+                tokio::select! {
+                    biased;
+                    // Who is leaving does not want to know.
+                    () = draining => {}
+                    models = app.model_list() => {
+                        let models = models.map(|models| models.list.visible().count());
+                        eprintln!("{}", models_line(facts, models.as_ref()));
+                    }
+                }
             });
         }))
     }
@@ -55,7 +63,7 @@ impl Facts {
     }
 }
 
-fn welcome(url: &str, facts: Facts, models: Result<&usize, &TurnError>) -> String {
+fn welcome(url: &str, facts: Facts) -> String {
     let mut out = String::new();
     let backend = if facts.sim {
         "the simulator answers (no account, no model)"
@@ -69,13 +77,6 @@ fn welcome(url: &str, facts: Facts, models: Result<&usize, &TurnError>) -> Strin
     } else {
         ("ibeam", "any; none is checked on this machine", "")
     };
-    let models = match models {
-        Ok(count) => {
-            let flag = if facts.sim { " --sim" } else { "" };
-            format!("{count}; `ibeam models{flag}` lists them")
-        }
-        Err(error) => format!("none yet: {}", error.message),
-    };
     let _ = write!(
         out,
         "
@@ -83,7 +84,6 @@ ibeam {version} is up: {backend}.
 
   Base URL   {url}/v1
   API key    {key_shown}
-  Models     {models}
 
 Try it:
 
@@ -104,6 +104,17 @@ Ctrl-C stops it.
     out
 }
 
+/// Comes after the welcome, as soon as the list is there.
+fn models_line(facts: Facts, models: Result<&usize, &TurnError>) -> String {
+    match models {
+        Ok(count) => {
+            let flag = if facts.sim { " --sim" } else { "" };
+            format!("{count} models are ready; `ibeam models{flag}` lists them.")
+        }
+        Err(error) => format!("No models yet: {}", error.message),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ibeam_core::error::ErrorCode;
@@ -112,18 +123,23 @@ mod tests {
 
     #[test]
     fn the_welcome_says_how_to_begin() {
-        let text = welcome("http://127.0.0.1:1", Facts { sim: true, api_key: false }, Ok(&7));
+        let text = welcome("http://127.0.0.1:1", Facts { sim: true, api_key: false });
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
-        assert!(text.contains("Models     7;"), "{text}");
         assert!(text.contains(r#"-d '{"model":"auto","stream":true"#), "{text}");
     }
 
     #[test]
     fn a_key_is_named_and_a_missing_list_explained() {
-        let error = TurnError::new(ErrorCode::Unavailable, "Cursor is down.");
-        let text = welcome("http://x", Facts { sim: false, api_key: true }, Err(&error));
+        let facts = Facts { sim: false, api_key: true };
+        let text = welcome("http://x", facts);
         assert!(text.contains("Bearer $IBEAM_API_KEY"), "{text}");
-        assert!(text.contains("none yet: Cursor is down."), "{text}");
+        let error = TurnError::new(ErrorCode::Unavailable, "Cursor is down.");
+        assert_eq!(models_line(facts, Err(&error)), "No models yet: Cursor is down.");
+        let sim = Facts { sim: true, ..facts };
+        assert_eq!(
+            models_line(sim, Ok(&7)),
+            "7 models are ready; `ibeam models --sim` lists them."
+        );
     }
 }

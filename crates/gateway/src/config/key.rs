@@ -89,6 +89,8 @@ keys! {
         "how long the model list is taken for fresh";
     ModelsPassthrough "models.passthrough" [] = "false",
         "send names through that are not in the list";
+    InlineContext "agent.inline_context" [] = "false",
+        "send the request context with the first message, not when Cursor asks for it";
     AllowWebSearch "allow.web_search" [] = "false",
         "let Cursor's own web search run when a model asks for it";
     AllowWebFetch "allow.web_fetch" [] = "false",

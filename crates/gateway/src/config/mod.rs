@@ -48,6 +48,8 @@ pub struct Config {
     pub log: Log,
     pub models: Models,
     pub allow: Allow,
+    /// The request context goes with the first message, unasked.
+    pub inline_context: bool,
     /// Waits between tries; no retries when they are switched off.
     pub retry: Backoff,
     pub clocks: Clocks,

@@ -85,6 +85,7 @@ impl Resolver<'_> {
                 web_search: self.switch(Key::AllowWebSearch),
                 web_fetch: self.switch(Key::AllowWebFetch),
             },
+            inline_context: self.switch(Key::InlineContext),
             retry: self.retry(),
             clocks: self.clocks(),
             limits: self.limits(),

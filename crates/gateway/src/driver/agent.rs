@@ -14,13 +14,13 @@ use http::{Method, Request, StatusCode};
 use ibeam_core::{
     agent::LinkError,
     codec::connect::{Decoder, Envelope},
-    error::TurnError,
+    error::{ErrorCode, TurnError},
     models::{ModelInfo, ModelList},
 };
 use ibeam_proto::{
     agent::{
-        GetDefaultModelForCliResponse, GetServerConfigResponse, GetUsableModelsRequest,
-        GetUsableModelsResponse, Http2Config, ModelDetails,
+        GetServerConfigResponse, GetUsableModelsRequest, GetUsableModelsResponse, Http2Config,
+        ModelDetails,
     },
     aiserver::{AvailableModelsRequest, AvailableModelsResponse},
 };
@@ -28,27 +28,28 @@ use parking_lot::Mutex;
 use prost::Message;
 use secrecy::SecretString;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
 use super::{
-    BoxFuture, Capabilities, Driver, DriverStats, Link, Open, Support,
+    BoxFuture, Driver, DriverStats, Link, Open,
     agent_h1::Http1,
     agent_h2::{self, OpenError},
     errors,
     fallback::Fallback,
     headers::{self, Profile},
 };
-use crate::net::{
-    connect::{Connector, Host},
-    http::{Bounds, HttpClient},
-    pool::{Pool, PoolConfig},
-    tls::Alpn,
+use crate::{
+    net::{
+        connect::{Connector, Host},
+        http::{Bounds, HttpClient, HttpError},
+        pool::{Pool, PoolConfig},
+        tls::Alpn,
+    },
+    tasks::Tasks,
 };
 
 const SERVER_CONFIG: &str = "/aiserver.v1.ServerConfigService/GetServerConfig";
 const USABLE_MODELS: &str = "/agent.v1.AgentService/GetUsableModels";
 const AVAILABLE_MODELS: &str = "/aiserver.v1.AiService/AvailableModels";
-const DEFAULT_MODEL: &str = "/agent.v1.AgentService/GetDefaultModelForCli";
 
 const CONFIG_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(5), max_body: 1024 * 1024 };
 /// How long a server's wish about HTTP/2 is taken as current.
@@ -94,7 +95,7 @@ struct Inner {
     policy: Mutex<Policy>,
     /// Only one asks for the first policy; the others wait for its answer.
     first_policy: tokio::sync::Mutex<()>,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 /// What the server last said about HTTP/2.
@@ -121,11 +122,11 @@ impl AgentConfig {
 
 impl AgentDriver {
     #[must_use]
-    pub fn new(config: AgentConfig, connector: &Connector, tasks: &TaskTracker) -> Self {
+    pub fn new(config: AgentConfig, connector: &Connector, tasks: &Tasks) -> Self {
         let AgentConfig { agent_host, api_host, profile, transport, pool } = config;
         let profile = Arc::new(profile);
         let fallback = Arc::new(Fallback::new(transport == Transport::Auto));
-        let client = |alpn| HttpClient::new(connector.clone(), alpn, tasks.clone());
+        let client = |alpn| HttpClient::new(connector.clone(), alpn, tasks);
         let http1 = Http1 {
             client: client(Alpn::Http1),
             host: api_host.clone(),
@@ -148,22 +149,6 @@ impl AgentDriver {
             first_policy: tokio::sync::Mutex::default(),
             tasks: tasks.clone(),
         }))
-    }
-
-    /// The model the backend's own CLI would start with.
-    ///
-    /// # Errors
-    /// The backend refused or cannot be reached.
-    pub async fn default_model(
-        &self,
-        token: &SecretString,
-    ) -> Result<Option<ModelInfo>, TurnError> {
-        let answer: GetDefaultModelForCliResponse = self
-            .0
-            .call(DEFAULT_MODEL, token, Bytes::new(), LIST_BOUNDS)
-            .await
-            .map_err(|error| error.to_turn_error())?;
-        Ok(answer.model.as_ref().map(ModelInfo::from))
     }
 }
 
@@ -212,19 +197,6 @@ impl Driver for AgentDriver {
         })
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            client_tools: Support::Native,
-            images: Support::Native,
-            system_prompt: Support::Native,
-            stop: Support::Emulated,
-            max_tokens: Support::Emulated,
-            reasoning_effort: Support::Native,
-            usage: Support::Native,
-            resume: Support::Native,
-        }
-    }
-
     fn stats(&self) -> DriverStats {
         DriverStats {
             http2: self.0.pool.stats(),
@@ -263,7 +235,7 @@ impl Inner {
             // Set first, so that only one asks.
             self.policy.lock().asked = Some(Instant::now());
             let (inner, token) = (Arc::clone(self), token.clone());
-            self.tasks.spawn(async move { inner.ask_policy(&token).await });
+            self.tasks.spawn("server policy", async move { inner.ask_policy(&token).await });
         }
         forbids
     }
@@ -271,21 +243,22 @@ impl Inner {
     async fn ask_policy(&self, token: &SecretString) -> bool {
         let answer: Result<GetServerConfigResponse, _> =
             self.call(SERVER_CONFIG, token, Bytes::new(), CONFIG_BOUNDS).await;
-        let forbids = match answer {
-            Ok(config) => matches!(
-                config.http2_config(),
-                Http2Config::ForceAllDisabled | Http2Config::ForceBidiDisabled
-            ),
-            Err(error) => {
-                tracing::debug!(?error, "no server settings, staying on HTTP/2");
-                false
+        let mut policy = self.policy.lock();
+        policy.asked = Some(Instant::now());
+        match answer {
+            Ok(config) => {
+                policy.forbids_h2 = matches!(
+                    config.http2_config(),
+                    Http2Config::ForceAllDisabled | Http2Config::ForceBidiDisabled
+                );
             }
-        };
-        *self.policy.lock() = Policy { asked: Some(Instant::now()), forbids_h2: forbids };
-        forbids
+            // What it said before holds; with nothing said, HTTP/2 is tried.
+            Err(error) => tracing::debug!(?error, "no server settings"),
+        }
+        policy.forbids_h2
     }
 
-    async fn usable_models(&self, token: &SecretString) -> Result<Vec<ModelDetails>, LinkError> {
+    async fn usable_models(&self, token: &SecretString) -> Result<Vec<ModelDetails>, CallError> {
         let request = GetUsableModelsRequest::default().encode_to_vec();
         let answer: GetUsableModelsResponse =
             self.call(USABLE_MODELS, token, request.into(), LIST_BOUNDS).await?;
@@ -295,7 +268,7 @@ impl Inner {
     async fn available_models(
         &self,
         token: &SecretString,
-    ) -> Result<AvailableModelsResponse, LinkError> {
+    ) -> Result<AvailableModelsResponse, CallError> {
         // Without this the answer has neither parameters nor variants.
         let request = AvailableModelsRequest { use_model_parameters: true, ..Default::default() };
         self.call(AVAILABLE_MODELS, token, request.encode_to_vec().into(), LIST_BOUNDS).await
@@ -308,7 +281,7 @@ impl Inner {
         token: &SecretString,
         body: Bytes,
         bounds: Bounds,
-    ) -> Result<M, LinkError> {
+    ) -> Result<M, CallError> {
         let id = crate::random::uuid();
         let ids = headers::Ids { request: &id, original: None };
         let headers = self
@@ -319,13 +292,41 @@ impl Inner {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.api_host.uri(path);
         *request.headers_mut() = headers;
-        let response =
-            self.unary.call(request, bounds).await.map_err(|error| errors::http_error(&error))?;
+        let response = self.unary.call(request, bounds).await.map_err(|error| match error {
+            HttpError::Timeout => CallError::Timeout(bounds.timeout),
+            error => CallError::Link(errors::http_error(&error)),
+        })?;
         if response.status() != StatusCode::OK {
             let (status, headers) = (response.status(), response.headers());
-            return Err(errors::status_error(status, headers, response.body()));
+            return Err(errors::status_error(status, headers, response.body()).into());
         }
-        decode(response.into_body())
+        Ok(decode(response.into_body())?)
+    }
+}
+
+/// Why a plain request has no answer.
+#[derive(Debug)]
+enum CallError {
+    /// The whole exchange took longer than this.
+    Timeout(Duration),
+    Link(LinkError),
+}
+
+impl From<LinkError> for CallError {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
+}
+
+impl CallError {
+    fn to_turn_error(&self) -> TurnError {
+        match self {
+            Self::Timeout(limit) => {
+                let text = format!("Cursor did not answer within {} seconds.", limit.as_secs());
+                TurnError::new(ErrorCode::Timeout, text)
+            }
+            Self::Link(error) => error.to_turn_error(),
+        }
     }
 }
 

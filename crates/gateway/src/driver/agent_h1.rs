@@ -26,17 +26,17 @@ use secrecy::SecretString;
 use serde::Serialize;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
-};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
-use crate::net::{
-    connect::Host,
-    http::{Bounds, HttpClient, HttpError},
+use crate::{
+    net::{
+        connect::Host,
+        http::{Bounds, HttpClient, HttpError},
+    },
+    tasks::Tasks,
 };
 
 const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
@@ -48,6 +48,9 @@ const APPEND: Bounds = Bounds { timeout: Duration::from_secs(30), max_body: 64 *
 /// How long a cancelled stream may still deliver what was sent before: the cancel
 /// message is usually the last of it.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How long the reader may take to find the end of a stream that the server no
+/// longer knows.
+const END_WAIT: Duration = Duration::from_secs(2);
 /// The bytes of a frame before its message.
 const FRAME_HEADER: usize = 5;
 
@@ -57,7 +60,7 @@ pub(super) struct Http1 {
     pub(super) client: HttpClient,
     pub(super) host: Host,
     pub(super) profile: Arc<headers::Profile>,
-    pub(super) tasks: TaskTracker,
+    pub(super) tasks: Tasks,
     pub(super) streams: Arc<AtomicUsize>,
     pub(super) fallback: Arc<Fallback>,
 }
@@ -71,8 +74,8 @@ pub(super) struct Sender {
 #[derive(Debug)]
 pub(super) struct Receiver {
     state: State,
-    /// An append failed.
-    failed: oneshot::Receiver<LinkError>,
+    /// An append failed. Gone once there will be no more appends.
+    failed: Option<oneshot::Receiver<LinkError>>,
     cancelled: CancellationToken,
     fallback: Arc<Fallback>,
     /// Ends the appends when nobody reads any more.
@@ -89,6 +92,8 @@ enum State {
         until: Instant,
     },
     Body(Incoming),
+    /// There will be no answer, because an append failed; that failure is on its way.
+    Lost,
     Over,
 }
 
@@ -133,7 +138,7 @@ impl Http1 {
         let signals = Signals { cancelled: cancelled.clone(), over: over.clone() };
         let open = Opened::new(&self.streams);
         let client = self.client.clone();
-        self.tasks.spawn(async move {
+        self.tasks.spawn("http1 stream", async move {
             // Its own place in the count, until the appends are done as well.
             let _open = open;
             let run = async move {
@@ -145,7 +150,7 @@ impl Http1 {
         let sender = Sender { queue, cancelled: cancelled.clone() };
         let receiver = Receiver {
             state: State::Head(head),
-            failed,
+            failed: Some(failed),
             cancelled,
             fallback: Arc::clone(&self.fallback),
             reading: Some(over.drop_guard()),
@@ -272,7 +277,18 @@ impl Appender {
         match self.http1.client.call(request, APPEND).await {
             Ok(response) if response.status() == StatusCode::OK => Ok(()),
             Ok(response) => {
-                Err(errors::status_error(response.status(), response.headers(), response.body()))
+                let (status, headers) = (response.status(), response.headers());
+                // The run itself was accepted, so later ones say something about the
+                // stream only, unless they are about the account.
+                if seqno == 0 || matches!(status.as_u16(), 401 | 403 | 429) {
+                    return Err(errors::status_error(status, headers, response.body()));
+                }
+                if status == StatusCode::NOT_FOUND {
+                    // The stream may have ended meanwhile. Its reader then finds the
+                    // end, and this is not waited for any longer.
+                    sleep(END_WAIT).await;
+                }
+                Err(LinkError::Reset(format!("append {seqno}: HTTP status {}", status.as_u16())))
             }
             // Only of the first one is it certain that the turn has not begun.
             Err(error) if seqno == 0 => Err(errors::http_error(&error)),
@@ -304,7 +320,7 @@ impl Receiver {
                 Some(Err(LinkError::Reset("cancelled by us".to_owned())))
             }
             item = advance(&mut self.state, &self.fallback) => item,
-            Ok(error) = &mut self.failed, if running => Some(Err(error)),
+            error = failure(&mut self.failed), if running => Some(Err(error)),
         };
         if !matches!(item, Some(Ok(_))) {
             // Drops the answer's body, and with it the connection.
@@ -313,6 +329,19 @@ impl Receiver {
         }
         item
     }
+}
+
+/// Waits for a failed append, for ever when there is none.
+async fn failure(failed: &mut Option<oneshot::Receiver<LinkError>>) -> LinkError {
+    if let Some(waiting) = failed {
+        let told = waiting.await;
+        // It must not be asked again, whatever it said.
+        *failed = None;
+        if let Ok(error) = told {
+            return error;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Every step leaves its result in `state` before the next wait, so that this may be
@@ -330,8 +359,7 @@ async fn advance(state: &mut State, fallback: &Fallback) -> Option<Result<Bytes,
                     *state = State::Refusal { response, text, until };
                 }
                 Ok(Err(error)) => return Some(Err(errors::http_error(&error))),
-                // The task ended without an answer, because an append failed.
-                Err(_) => return std::future::pending().await,
+                Err(_) => *state = State::Lost,
             },
             State::Refusal { response, text, until } => {
                 let frame = timeout_at(*until, response.body_mut().frame()).await;
@@ -357,6 +385,7 @@ async fn advance(state: &mut State, fallback: &Fallback) -> Option<Result<Bytes,
                 Some(Err(error)) => return Some(Err(LinkError::Reset(crate::net::chain(&error)))),
                 None => return None,
             },
+            State::Lost => return std::future::pending().await,
             State::Over => return None,
         }
     }

@@ -102,3 +102,59 @@ async fn an_append_without_an_answer_times_out() {
     assert_eq!(began.elapsed().as_secs(), 30);
     drop(old);
 }
+
+/// Sends the run, and then another message whose append has this answer.
+async fn second_append(backend: &Backend, status: u16) -> crate::driver::Link {
+    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let mut link = driver.open(spec()).await.unwrap();
+    link.tx.send(framed("run")).await.unwrap();
+    read(&mut link.rx, 10).await;
+    backend.can(APPEND_PATH, status, "");
+    link.tx.send(framed("more")).await.unwrap();
+    link
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_append_says_something_about_the_stream_only() {
+    for status in [400, 404, 409, 500, 503] {
+        let mut link = second_append(&Backend::default(), status).await;
+        let error = link.rx.next().await.unwrap().unwrap_err();
+        assert!(matches!(error, LinkError::Reset(_)), "{status}: {error:?}");
+    }
+    for status in [401, 403, 429] {
+        let mut link = second_append(&Backend::default(), status).await;
+        let error = link.rx.next().await.unwrap().unwrap_err();
+        assert!(matches!(error, LinkError::Status { .. }), "{status}: {error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_append_to_a_stream_that_has_ended_is_no_failure() {
+    let backend = Backend::default();
+    let mut link = second_append(&backend, 404).await;
+    settle().await;
+    // The end comes a moment after the refusal.
+    let answer = backend.answer.lock().take().unwrap();
+    answer.send(Bytes::from_static(b"end")).await.unwrap();
+    drop(answer);
+    assert_eq!(read(&mut link.rx, 3).await, b"end");
+    assert!(link.rx.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_goes_on_when_nothing_more_is_sent() {
+    let backend = Backend::default();
+    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let crate::driver::Link { tx, mut rx } = driver.open(spec()).await.unwrap();
+    tx.send(framed("run")).await.unwrap();
+    read(&mut rx, 10).await;
+    drop(tx);
+    let answer = backend.answer.lock().take().unwrap();
+    for _ in 0..3 {
+        settle().await;
+        answer.send(Bytes::from_static(b"x")).await.unwrap();
+        read(&mut rx, 1).await;
+    }
+    drop(answer);
+    assert!(rx.next().await.is_none());
+}

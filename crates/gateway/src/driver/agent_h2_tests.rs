@@ -119,7 +119,7 @@ async fn cancel_wakes_a_reader_that_waits() {
         let peer = if answered { Peer::echo(100) } else { deaf() };
         let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
         let Link { tx, mut rx } = driver.open(spec()).await.unwrap();
-        let waiting = tasks.spawn(async move { (rx.next().await, rx.next().await) });
+        let waiting = tasks.spawn("test", async move { (rx.next().await, rx.next().await) });
         settle().await;
         assert!(!waiting.is_finished());
         tx.cancel();
@@ -184,7 +184,7 @@ async fn cancel_wakes_a_sender_that_waits() {
     let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
     let link = Arc::new(driver.open(spec()).await.unwrap());
     link.tx.send(Bytes::from(vec![0; 256 * 1024])).await.unwrap();
-    let waiting = tasks.spawn({
+    let waiting = tasks.spawn("test", {
         let link = Arc::clone(&link);
         async move { link.tx.send(framed("x")).await }
     });

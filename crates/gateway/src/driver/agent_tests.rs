@@ -98,6 +98,25 @@ async fn the_servers_wish_counts_and_is_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_servers_wish_outlives_a_failed_question() {
+    let backend = Backend::default();
+    let forbids = Http2Config::ForceBidiDisabled.into();
+    let config = GetServerConfigResponse { http2_config: forbids, ..Default::default() };
+    backend.can(SERVER_CONFIG, 200, config.encode_to_vec());
+    let (driver, _tasks) = driver(&backend.connector(), Transport::Auto);
+    let _first = driver.open(spec()).await.unwrap();
+    backend.can(SERVER_CONFIG, 503, "");
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        let _link = driver.open(spec()).await.unwrap();
+        settle().await;
+    }
+    let paths = backend.paths();
+    assert_eq!(paths.iter().filter(|path| *path == "GetServerConfig").count(), 3);
+    assert!(!paths.contains(&"Run".to_owned()), "{paths:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn prefer_h1_is_heeded_unless_http2_is_forced() {
     let backend = Backend::default();
     let open = Open { prefer_h1: true, ..spec() };
@@ -160,14 +179,18 @@ async fn one_list_is_enough_and_none_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_model_is_asked_for() {
-    let backend = Backend::default();
-    let model = usable().models.pop();
-    let body = GetDefaultModelForCliResponse { model }.encode_to_vec();
-    backend.can(DEFAULT_MODEL, 200, body);
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Auto);
-    let model = driver.default_model(&"tok".to_owned().into()).await.unwrap().unwrap();
-    assert_eq!(model.id, "gpt-5.4-high");
+async fn a_list_that_does_not_come_in_time_is_a_time_out() {
+    // Takes the request and stays silent.
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let connector = Connector::Memory(Arc::new(move || {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        kept.lock().push(far);
+        near
+    }));
+    let (driver, _tasks) = driver(&connector, Transport::Auto);
+    let error = driver.models("tok".to_owned().into()).await.unwrap_err();
+    assert_eq!((error.code, error.code.row().status), (ErrorCode::Timeout, 504));
+    assert!(error.message.contains("15 seconds"), "{}", error.message);
 }
 
 #[test]
@@ -220,7 +243,7 @@ async fn tls_with_h2_runs_over_h2() {
     let backend = Backend::default();
     backend.can(RUN, 200, connect::end_frame(None));
     let (connector, host) = tls_backend(&backend, &["h2", "http/1.1"]).await;
-    let tasks = TaskTracker::new();
+    let tasks = Tasks::new();
     let driver = AgentDriver::new(AgentConfig::new(host), &connector, &tasks);
     let mut link = driver.open(spec()).await.unwrap();
     let _ = link.tx.send(framed("x")).await;
@@ -233,7 +256,7 @@ async fn tls_with_h2_runs_over_h2() {
 async fn tls_without_h2_runs_over_http1() {
     let backend = Backend::default();
     let (connector, host) = tls_backend(&backend, &["http/1.1"]).await;
-    let tasks = TaskTracker::new();
+    let tasks = Tasks::new();
     let driver = AgentDriver::new(AgentConfig::new(host), &connector, &tasks);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("x")).await.unwrap();

@@ -56,14 +56,6 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// As the installed CLI, if there is one under `home`.
-    #[must_use]
-    pub fn detect(home: &Path) -> Self {
-        let installed = installed_cli_version(home);
-        let client_version = installed.unwrap_or_else(|| DEFAULT_CLIENT_VERSION.to_owned());
-        Self { client_version, ..Self::default() }
-    }
-
     pub(super) fn headers(
         &self,
         call: Call,

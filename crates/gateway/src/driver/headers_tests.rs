@@ -57,15 +57,14 @@ fn the_authorization_is_marked_as_sensitive() {
 fn the_newest_installed_build_counts() {
     let home = tempfile::tempdir().unwrap();
     assert_eq!(installed_cli_version(home.path()), None);
-    assert_eq!(Profile::detect(home.path()).client_version, DEFAULT_CLIENT_VERSION);
     let versions = home.path().join(VERSIONS);
     for name in ["2026.07.16-899851b", "2026.10.22-27dcf5f", "9999", "tmp-2026", "2026.1.1-abcdef0"]
     {
         std::fs::create_dir_all(versions.join(name)).unwrap();
     }
     std::fs::write(versions.join("2027.01.01-aaaaaaa"), "a file").unwrap();
-    let found = Profile::detect(home.path()).client_version;
-    assert_eq!(found, "cli-2026.10.22-27dcf5f");
+    let found = installed_cli_version(home.path());
+    assert_eq!(found.as_deref(), Some("cli-2026.10.22-27dcf5f"));
 }
 
 #[test]

@@ -74,32 +74,9 @@ pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
     /// The models this account may use.
     fn models(&self, token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>>;
 
-    fn capabilities(&self) -> Capabilities;
-
     fn stats(&self) -> DriverStats {
         DriverStats::default()
     }
-}
-
-/// How well a feature is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Support {
-    Native,
-    /// Done by us on top of what there is.
-    Emulated,
-    Missing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    pub client_tools: Support,
-    pub images: Support,
-    pub system_prompt: Support,
-    pub stop: Support,
-    pub max_tokens: Support,
-    pub reasoning_effort: Support,
-    pub usage: Support,
-    pub resume: Support,
 }
 
 /// What is open upstream, for `/health` and for tests that look for leaks.

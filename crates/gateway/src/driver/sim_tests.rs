@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use ibeam_sim::{Http2, Sim, SimConfig};
 use secrecy::SecretString;
-use tokio_util::task::TaskTracker;
 
 use super::*;
-use crate::net::{connect::Connector, testing::host};
+use crate::{
+    net::{connect::Connector, testing::host},
+    tasks::Tasks,
+};
 
 fn driver(sim: &Sim) -> AgentDriver {
     let sim = sim.clone();
     let connector = Connector::Memory(Arc::new(move || sim.connect()));
-    AgentDriver::new(AgentConfig::new(host()), &connector, &TaskTracker::new())
+    AgentDriver::new(AgentConfig::new(host()), &connector, &Tasks::new())
 }
 
 #[tokio::test(start_paused = true)]
@@ -22,8 +24,6 @@ async fn the_model_list_is_there() {
     let models = driver.models(SecretString::from(Sim::TOKEN)).await.unwrap();
     assert!(models.iter().any(|model| model.id == "default"), "{models:?}");
     assert!(models.iter().any(|model| !model.parameters.is_empty()), "{models:?}");
-    let default = driver.default_model(&SecretString::from(Sim::TOKEN)).await.unwrap();
-    assert!(default.is_some());
     let refused = driver.models(SecretString::from("wrong")).await.unwrap_err();
     assert_eq!(refused.code, ibeam_core::error::ErrorCode::NotAuthenticated);
     assert_eq!(sim.stats().violations, Vec::<String>::new());

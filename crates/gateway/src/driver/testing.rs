@@ -19,14 +19,17 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{AgentConfig, AgentDriver, LinkReceiver, Open, Transport};
-use crate::net::{connect::Connector, testing::host};
+use crate::{
+    net::{connect::Connector, testing::host},
+    tasks::Tasks,
+};
 
 pub(super) const RUN: &str = "/agent.v1.AgentService/Run";
 pub(super) const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
 pub(super) const APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
 
-pub(super) fn driver(connector: &Connector, transport: Transport) -> (AgentDriver, TaskTracker) {
-    let tasks = TaskTracker::new();
+pub(super) fn driver(connector: &Connector, transport: Transport) -> (AgentDriver, Tasks) {
+    let tasks = Tasks::new();
     let config = AgentConfig { transport, ..AgentConfig::new(host()) };
     (AgentDriver::new(config, connector, &tasks), tasks)
 }
@@ -57,9 +60,8 @@ pub(super) async fn settle() {
 }
 
 /// Waits until nothing runs any more on either side.
-pub(super) async fn all_gone(tasks: &TaskTracker) {
-    tasks.close();
-    tokio::time::timeout(Duration::from_secs(1), tasks.wait()).await.unwrap();
+pub(super) async fn all_gone(tasks: &Tasks) {
+    assert_eq!(tasks.join_within(Duration::from_secs(1)).await, 0);
 }
 
 /// What a path answers with: a status, headers and a body.

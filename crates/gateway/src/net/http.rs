@@ -17,7 +17,6 @@ use hyper_util::{
     client::legacy::Client,
     rt::{TokioIo, TokioTimer},
 };
-use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use super::{
@@ -25,6 +24,7 @@ use super::{
     connect::{Connector, DialError, Host, Io},
     tls::Alpn,
 };
+use crate::tasks::Tasks;
 
 /// A kept connection older than this is not trusted to be alive still.
 const IDLE: Duration = Duration::from_secs(30);
@@ -65,8 +65,8 @@ pub struct HttpClient {
 impl HttpClient {
     /// `alpn` is what TLS peers are offered. Without TLS it is always HTTP/1.1.
     #[must_use]
-    pub fn new(connector: Connector, alpn: Alpn, tasks: TaskTracker) -> Self {
-        let inner = Client::builder(Tracked(tasks))
+    pub fn new(connector: Connector, alpn: Alpn, tasks: &Tasks) -> Self {
+        let inner = Client::builder(tasks.executor("upstream http"))
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .pool_timer(TokioTimer::new())
@@ -143,19 +143,6 @@ pub fn inflate(headers: &http::HeaderMap, body: Bytes, max: usize) -> Result<Byt
         .read_to_end(&mut out)
         .map_err(|_| HttpError::Gzip)?;
     if out.len() > max { Err(HttpError::TooLarge(max)) } else { Ok(out.into()) }
-}
-
-/// Runs the client's background work where shutdown can see it.
-#[derive(Clone, Debug)]
-struct Tracked(TaskTracker);
-
-impl<F> hyper::rt::Executor<F> for Tracked
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn(future);
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ fn gzip(data: &[u8]) -> Vec<u8> {
 }
 
 /// `/echo`, `/gzip`, `/bomb`, `/big`, and `/never`.
-fn client() -> (HttpClient, TaskTracker) {
-    let tasks = TaskTracker::new();
+fn client() -> (HttpClient, Tasks) {
+    let tasks = Tasks::new();
     let spawner = tasks.clone();
     let connector = Connector::Memory(Arc::new(move || {
         let (near, far) = tokio::io::duplex(4096);
@@ -31,14 +31,14 @@ fn client() -> (HttpClient, TaskTracker) {
             };
             Ok::<_, Infallible>(Response::new(Full::new(body)))
         });
-        spawner.spawn(async move {
+        spawner.spawn("test", async move {
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(far), service)
                 .await;
         });
         near
     }));
-    (HttpClient::new(connector, Alpn::Http2, tasks.clone()), tasks)
+    (HttpClient::new(connector, Alpn::Http2, &tasks), tasks)
 }
 
 async fn call(client: &HttpClient, path: &str) -> Result<Bytes, HttpError> {
@@ -59,8 +59,7 @@ async fn whole_requests_within_bounds() {
     assert_eq!(call(&client, "/never").await.unwrap_err(), HttpError::Timeout);
     assert_eq!(began.elapsed(), BOUNDS.timeout);
     drop(client);
-    tasks.close();
-    tokio::time::timeout(Duration::from_secs(1), tasks.wait()).await.unwrap();
+    assert_eq!(tasks.join_within(Duration::from_secs(1)).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +69,7 @@ async fn a_failed_dial_is_known_as_one() {
         proxy: crate::net::proxy::Proxy::none(),
         connect_timeout: Duration::from_secs(1),
     };
-    let client = HttpClient::new(connector, Alpn::Http1, TaskTracker::new());
+    let client = HttpClient::new(connector, Alpn::Http1, &Tasks::new());
     let error = call(&client, "/echo").await.unwrap_err();
     assert!(matches!(error, HttpError::Dial(_)), "{error:?}");
 }

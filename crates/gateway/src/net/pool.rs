@@ -32,9 +32,10 @@ use h2::{
 use http::Request;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use super::connect::{Connector, DialError, Host};
+use crate::tasks::Tasks;
 
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -112,7 +113,7 @@ struct Inner {
     host: Host,
     connector: Connector,
     config: PoolConfig,
-    tasks: TaskTracker,
+    tasks: Tasks,
     state: Mutex<State>,
     /// A place became free, or a connection went away.
     freed: Notify,
@@ -158,7 +159,7 @@ struct Flight {
 
 impl Pool {
     #[must_use]
-    pub fn new(host: Host, connector: Connector, config: PoolConfig, tasks: TaskTracker) -> Self {
+    pub fn new(host: Host, connector: Connector, config: PoolConfig, tasks: Tasks) -> Self {
         Self(Arc::new(Inner {
             host,
             connector,
@@ -290,7 +291,7 @@ impl Inner {
         let pool = Arc::downgrade(self);
         let (host, connector) = (self.host.clone(), self.connector.clone());
         let (config, closing) = (self.config.clone(), self.closing.clone());
-        self.tasks.spawn(async move {
+        self.tasks.spawn("upstream connection", async move {
             let dialled = tokio::select! {
                 () = closing.cancelled() => return,
                 dialled = connection::dial(&host, &connector, &config) => dialled,

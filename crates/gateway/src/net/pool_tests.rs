@@ -7,8 +7,8 @@ use hyper_util::rt::TokioIo;
 use super::{connection::STREAM_WINDOW, *};
 use crate::net::testing::{Mode, Peer, answer, host};
 
-fn pool(peer: &Peer, config: PoolConfig) -> (Pool, TaskTracker) {
-    let tasks = TaskTracker::new();
+fn pool(peer: &Peer, config: PoolConfig) -> (Pool, Tasks) {
+    let tasks = Tasks::new();
     (Pool::new(host(), peer.connector(), config, tasks.clone()), tasks)
 }
 
@@ -79,7 +79,7 @@ async fn a_burst_dials_as_often_as_needed_and_no_more() {
     let burst: Vec<_> = (0..70)
         .map(|_| {
             let pool = pool.clone();
-            tasks.spawn(async move { pool.open(&request()).await.unwrap() })
+            tasks.spawn("test", async move { pool.open(&request()).await.unwrap() })
         })
         .collect();
     let mut open = Vec::new();
@@ -120,8 +120,7 @@ async fn idle_connections_are_closed() {
     drop((stream, answer));
     tokio::time::sleep(Duration::from_secs(241)).await;
     assert_eq!(pool.stats(), PoolStats::default());
-    tasks.close();
-    tasks.wait().await;
+    tasks.join().await;
     peer.tasks.close();
     peer.tasks.wait().await;
 }
@@ -137,8 +136,7 @@ async fn dropping_the_pool_closes_what_is_unused_and_leaves_streams_alone() {
     settle().await;
     ping(&mut kept, &mut answer).await;
     drop((kept, answer));
-    tasks.close();
-    tokio::time::timeout(Duration::from_secs(1), tasks.wait()).await.unwrap();
+    assert_eq!(tasks.join_within(Duration::from_secs(1)).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +164,7 @@ async fn a_silent_peer_is_a_connect_timeout_for_all_who_wait() {
         kept.lock().push(far);
         near
     }));
-    let tasks = TaskTracker::new();
+    let tasks = Tasks::new();
     let pool = Pool::new(host(), connector, PoolConfig::default(), tasks.clone());
     let began = tokio::time::Instant::now();
     let (a, b) = (request(), request());
@@ -179,11 +177,11 @@ async fn a_silent_peer_is_a_connect_timeout_for_all_who_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn an_http1_server_is_recognised() {
-    let tasks = TaskTracker::new();
+    let tasks = Tasks::new();
     let spawner = tasks.clone();
     let connector = Connector::Memory(Arc::new(move || {
         let (near, far) = tokio::io::duplex(4096);
-        spawner.spawn(async move {
+        spawner.spawn("test", async move {
             let service = service_fn(|_| async {
                 Ok::<_, std::convert::Infallible>(http::Response::new(http_body_util::Full::new(
                     Bytes::new(),
@@ -264,7 +262,7 @@ async fn a_full_pool_makes_wait_and_then_says_so() {
     let config = PoolConfig { max_connections: 1, ..streams(1) };
     let (pool, tasks) = pool(&peer, config);
     let first = pool.open(&request()).await.unwrap();
-    let waiting = tasks.spawn({
+    let waiting = tasks.spawn("test", {
         let pool = pool.clone();
         async move { pool.open(&request()).await }
     });
@@ -308,7 +306,7 @@ async fn nothing_is_left_behind_under_load() {
     let work: Vec<_> = (0..600_u64)
         .map(|n| {
             let pool = pool.clone();
-            tasks.spawn(async move {
+            tasks.spawn("test", async move {
                 let patience = Duration::from_micros((n * 37) % 900);
                 let turn = async {
                     let mut stream = pool.open(&request()).await.unwrap();
@@ -331,6 +329,5 @@ async fn nothing_is_left_behind_under_load() {
     assert_eq!(pool.stats().streams, 0);
     assert!(peer.dialled() <= 8, "{}", peer.dialled());
     drop(pool);
-    tasks.close();
-    tokio::time::timeout(Duration::from_secs(10), tasks.wait()).await.unwrap();
+    assert_eq!(tasks.join_within(Duration::from_secs(10)).await, 0);
 }

@@ -1,6 +1,7 @@
 //! What a client sends reaches the model, and what the model says comes back.
 
 use base64::Engine as _;
+use ibeam_sim::SimConfig;
 use serde_json::json;
 
 use crate::lab::{Lab, chat};
@@ -74,6 +75,17 @@ async fn the_whole_history_reaches_the_model() {
         assert!(text.contains(piece), "{piece} is missing in {text}");
     }
     lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_context_may_travel_with_the_first_message() {
+    for inline in [false, true] {
+        let lab = Lab::with(SimConfig::default(), |config| config.inline_context = inline);
+        assert!(!lab.ask("Say hello").await.is_empty());
+        let asked = u64::from(!inline);
+        assert_eq!(lab.sim.stats().execs_sent, asked, "asked for it only if it did not come");
+        assert_eq!(lab.sim.stats().violations, Vec::<String>::new());
+    }
 }
 
 #[tokio::test(start_paused = true)]

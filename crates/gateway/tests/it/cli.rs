@@ -189,3 +189,80 @@ fn the_simulator_by_itself_serves_the_gateway() {
     assert!(!log.contains("Hello"), "{log}");
     sim.stop();
 }
+
+/// A backend that takes connections and never says a word.
+fn mute_backend() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+fn signal(child: &Child) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+}
+
+/// Reads lines until one has this in it.
+fn lines_until(lines: &mut impl Iterator<Item = std::io::Result<String>>, part: &str) -> String {
+    let mut seen = String::new();
+    for line in lines {
+        seen.push_str(&line.unwrap());
+        seen.push('\n');
+        if seen.contains(part) {
+            return seen;
+        }
+    }
+    panic!("no {part}: {seen}");
+}
+
+#[test]
+fn up_welcomes_at_once_and_one_signal_ends_it_while_the_list_hangs() {
+    let (_listener, url) = mute_backend();
+    let home = Home::new();
+    let mut command = home.ibeam("up --port 0");
+    command.env("CURSOR_API_URL", url).env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let welcome = lines_until(&mut lines, "Ctrl-C stops it");
+    assert!(welcome.contains("OPENAI_BASE_URL"), "{welcome}");
+    // The list is being asked for by now.
+    signal(&child);
+    let end = lines_until(&mut lines, "stopped");
+    assert!(child.wait().unwrap().success(), "{end}");
+    let after: Vec<_> = lines.map(Result::unwrap).collect();
+    assert!(!end.contains("models") && after.is_empty(), "{end}{after:?}");
+}
+
+#[test]
+fn a_request_that_hangs_is_waited_for_until_more_signals_come() {
+    let (_listener, url) = mute_backend();
+    let home = Home::new();
+    let mut command = home.ibeam("serve --port 0 --set clocks.drain=10m");
+    command.env("CURSOR_API_URL", url).env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
+    let mut server = Server::start(command);
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /v1/models HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    lines_until(&mut lines, "listening");
+    signal(&server.child);
+    lines_until(&mut lines, "shutting down");
+    signal(&server.child);
+    lines_until(&mut lines, "ending what runs");
+    assert!(server.child.wait().unwrap().success());
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+}
+
+#[test]
+fn up_says_how_many_models_there_are() {
+    let home = Home::new();
+    let mut command = home.ibeam("up --sim --port 0");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    lines_until(&mut lines, "models are ready; `ibeam models --sim` lists them");
+    signal(&child);
+    lines_until(&mut lines, "stopped");
+    assert!(child.wait().unwrap().success());
+}

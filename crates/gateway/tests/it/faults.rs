@@ -159,4 +159,33 @@ async fn a_thousand_turns_with_random_faults_leave_nothing_behind() {
     lab.assert_clean().await;
     let sessions = lab.app.sessions();
     assert_eq!(sessions.started, sessions.finished + sessions.failed + sessions.cancelled);
+    let Ok(lab) = std::sync::Arc::try_unwrap(lab) else { panic!("the lab is still in use") };
+    lab.assert_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_that_brings_nothing_is_an_error() {
+    let sim = ibeam_sim::SimConfig::scenario(
+        ibeam_sim::Scenario::from_toml(
+            r#"
+            [[rule]]
+            quirks = ["empty_resume"]
+            steps = [
+              { text = "half " }, "checkpoint",
+              { fault = { reset = "internal_error" } }, { text = "whole" },
+            ]
+            "#,
+        )
+        .unwrap(),
+    );
+    // Over HTTP/2 alone the resume is empty; with HTTP/1.1 at hand it works.
+    let forced = Lab::with(sim.clone(), |config| config.transport = ibeam::config::Transport::H2);
+    let reply = forced.stream("hi").await;
+    assert_eq!(reply.error().as_deref(), Some("upstream_closed"), "{}", reply.body);
+    assert_eq!(reply.finish_reason(), None);
+    forced.assert_clean().await;
+    let free = Lab::with(sim, |_| {});
+    let reply = free.stream("hi").await;
+    assert_eq!(reply.text(), "half whole", "{}", reply.body);
+    free.assert_clean().await;
 }

@@ -14,6 +14,7 @@ pub(crate) struct Lab {
     pub(crate) sim: Sim,
     pub(crate) app: Arc<App>,
     router: axum::Router,
+    tasks: Tasks,
     limit: usize,
 }
 
@@ -40,9 +41,10 @@ impl Lab {
         let mut config = Config::default();
         change(&mut config);
         let limit = config.limits.turns;
-        let app = Arc::new(App::new(config, Some(&sim), &Tasks::new()));
+        let tasks = Tasks::new();
+        let app = Arc::new(App::new(config, Some(&sim), &tasks));
         let router = api::router(Arc::clone(&app));
-        Self { sim, app, router, limit }
+        Self { sim, app, router, tasks, limit }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> http::Response<Body> {
@@ -103,6 +105,22 @@ impl Lab {
             self.app.driver().stats(),
             self.sim.stats().open_streams
         );
+    }
+}
+
+impl Lab {
+    /// Takes the gateway down and checks that every task went with it.
+    pub(crate) async fn assert_gone(self) {
+        self.assert_clean().await;
+        let Self { sim, app, router, tasks, .. } = self;
+        drop((app, router));
+        for _ in 0..2000 {
+            if tasks.is_empty() && sim.stats().open_connections == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{} tasks, {} connections", tasks.len(), sim.stats().open_connections);
     }
 }
 

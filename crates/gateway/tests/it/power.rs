@@ -58,7 +58,7 @@ async fn every_exec_is_answered_and_none_is_run() {
     ));
     assert_eq!(lab.ask("hi").await, "through");
     let stats = lab.sim.stats();
-    assert_eq!(stats.exec_throws, 2, "the unknown arm and the one without a refusal");
+    assert_eq!(stats.exec_throws, 3, "the unknown arm, an unknown hook, and a diff");
     assert_eq!(stats.violations, Vec::<String>::new());
     lab.assert_clean().await;
 }

@@ -133,3 +133,90 @@ async fn a_foreign_host_name_is_turned_away() {
     let reply = read_all(&mut stream).await;
     assert!(reply.starts_with("HTTP/1.1 403"), "{reply}");
 }
+
+/// The turn is over long before the client has read it.
+#[tokio::test]
+async fn a_client_that_reads_slowly_gets_the_whole_answer() {
+    let long = SLOW.replace("repeat = 40, pace_ms = 20", "repeat = 8000, pace_ms = 0");
+    let mut running = start(&long, |_| {}).await;
+    let mut stream = running.connect().await;
+    let mut text = read_some(&mut stream).await;
+    running.shutdown.drain();
+    // Longer in all than a connection has for its goodbye.
+    for _ in 0..25 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        text.push_str(&read_some(&mut stream).await);
+    }
+    text.push_str(&read_all(&mut stream).await);
+    let tail = text.get(text.len().saturating_sub(300)..).unwrap_or_default();
+    assert!(tail.contains("data: [DONE]"), "{tail}");
+    running.stopped().await;
+}
+
+#[tokio::test]
+async fn a_silent_socket_does_not_hold_up_the_end() {
+    let mut running = start(SLOW, |_| {}).await;
+    let mut silent = TcpStream::connect(running.address).await.unwrap();
+    let mut hesitant = TcpStream::connect(running.address).await.unwrap();
+    hesitant.write_all(b"PRI * HT").await.unwrap();
+    let mut idle = TcpStream::connect(running.address).await.unwrap();
+    idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    assert!(read_some(&mut idle).await.starts_with("HTTP/1.1 200"));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    running.shutdown.drain();
+    let ended = timeout(Duration::from_secs(1), running.server.join_next()).await;
+    assert!(matches!(ended, Ok(Some(Ok(())))), "the server waits for nothing");
+    for stream in [&mut silent, &mut hesitant, &mut idle] {
+        let mut byte = [0];
+        assert!(matches!(stream.read(&mut byte).await, Ok(0) | Err(_)));
+    }
+}
+
+/// Real sockets do not go with paused time, so the clock is only moved on here.
+#[tokio::test]
+async fn a_socket_on_which_nothing_is_asked_is_closed() {
+    let running = start(SLOW, |config| config.limits.connections = 2).await;
+    let mut silent = TcpStream::connect(running.address).await.unwrap();
+    let mut hesitant = TcpStream::connect(running.address).await.unwrap();
+    hesitant.write_all(b"P").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    for stream in [&mut silent, &mut hesitant] {
+        let mut byte = [0];
+        let read = timeout(Duration::from_secs(5), stream.read(&mut byte)).await.unwrap();
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+    // Their places are free again.
+    let mut stream = running.connect().await;
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn http2_is_served_too_and_drained() {
+    let mut running = start(SLOW, |_| {}).await;
+    let stream = TcpStream::connect(running.address).await.unwrap();
+    let (mut send, connection) = h2::client::handshake(stream).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _ = connection.await;
+    });
+    let request = http::Request::post(format!("http://{}/v1/chat/completions", running.address))
+        .header("content-type", "application/json")
+        .body(())
+        .unwrap();
+    let (response, mut body) = send.send_request(request, false).unwrap();
+    body.send_data(chat("hi", true).to_string().into(), true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    running.shutdown.drain();
+    let mut text = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.unwrap();
+        body.flow_control().release_capacity(data.len()).unwrap();
+        text.extend_from_slice(&data);
+    }
+    assert!(String::from_utf8_lossy(&text).contains("data: [DONE]"));
+    drop(send);
+    running.stopped().await;
+}

@@ -116,3 +116,66 @@ async fn a_conversation_keeps_its_id_from_turn_to_turn() {
     let second = lab.post(body.to_string()).await.json();
     assert_eq!(second["choices"][0]["message"]["content"], first);
 }
+
+/// The backend ignores our cancel: that is no reason to keep the client waiting.
+#[tokio::test(start_paused = true)]
+async fn a_tool_call_leaves_at_once_whatever_the_backend_does() {
+    let lab = Lab::scenario(
+        r#"
+        [[rule]]
+        steps = [
+          { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } },
+                     forget = true } },
+          { fault = "black_hole" },
+        ]
+        "#,
+    );
+    let mut body = chat("hi", true);
+    body["tools"] = serde_json::json!([{ "type": "function", "function": { "name": "bash" } }]);
+    body["stream_options"] = serde_json::json!({ "include_usage": true });
+    let start = Instant::now();
+    let reply = lab.post(body.to_string()).await;
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    assert_eq!(reply.finish_reason().as_deref(), Some("tool_calls"), "{}", reply.body);
+    let chunks = reply.chunks();
+    let usage = &chunks.last().unwrap()["usage"];
+    assert!(usage["prompt_tokens"].as_u64().unwrap() > 0, "{usage}");
+    assert!(usage["completion_tokens"].as_u64().unwrap() > 0, "{usage}");
+    lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healed_conversation_stays_healed() {
+    let lab = Lab::scenario(
+        "[[rule]]\nquirks = [\"stuck_conversation\"]\nsteps = [{ text = \"ok\" }]",
+    );
+    let body = serde_json::json!({
+        "model": "auto",
+        "messages": [
+            { "role": "user", "content": "a" },
+            { "role": "assistant", "content": "b" },
+            { "role": "user", "content": "c" },
+        ],
+    });
+    for _ in 0..3 {
+        assert_eq!(lab.post(body.to_string()).await.status, 200);
+    }
+    assert_eq!(lab.sim.stats().runs_started, 4, "one run was lost, not one per turn");
+}
+
+/// More blobs than fit into one read, asked for all at once.
+#[tokio::test(start_paused = true)]
+async fn a_long_history_is_fetched_whole() {
+    let lab = Lab::scenario("[[rule]]\nsteps = [{ text = \"ok\" }]");
+    let mut messages = Vec::new();
+    for n in 0..600 {
+        messages.push(serde_json::json!({ "role": "user", "content": format!("question {n}") }));
+        messages.push(serde_json::json!({ "role": "assistant", "content": format!("answer {n}") }));
+    }
+    messages.push(serde_json::json!({ "role": "user", "content": "and now?" }));
+    let body = serde_json::json!({ "model": "auto", "messages": messages });
+    let reply = lab.post(body.to_string()).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(lab.sim.stats().kv_gets >= 1200);
+    lab.assert_clean().await;
+}

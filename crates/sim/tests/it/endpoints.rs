@@ -51,6 +51,75 @@ async fn models_are_listed_under_both_names_and_in_both_forms() {
     assert!(!opus.variants.is_empty());
 }
 
+fn no_nulls(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null => false,
+        serde_json::Value::Array(list) => list.iter().all(no_nulls),
+        serde_json::Value::Object(table) => table.values().all(no_nulls),
+        _ => true,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_json_lists_say_as_much_as_the_binary_ones() {
+    let sim = Sim::default();
+    let path = "/aiserver.v1.AiService/AvailableModels";
+    let head = Peer::new(&sim).head(path, "application/json");
+    let body = Bytes::from_static(br#"{"useModelParameters":true}"#);
+    let response = call(&sim, head, body).await;
+    let list: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+    assert!(no_nulls(&list));
+    let find = |id: &str| {
+        let models = list["models"].as_array().unwrap();
+        models.iter().find(|model| model["name"] == id).unwrap().clone()
+    };
+    let opus = find("claude-opus-4-8");
+    assert_eq!(opus["contextTokenLimitForMaxMode"], 1_000_000);
+    assert_eq!(opus["supportsNonMaxMode"], true);
+    let definitions = opus["parameterDefinitions"].as_array().unwrap();
+    let effort = definitions.iter().find(|p| p["id"] == "effort").unwrap();
+    assert_eq!(effort["type"]["enum"]["values"][0]["value"], "low");
+    let thinking = definitions.iter().find(|p| p["id"] == "thinking").unwrap();
+    assert_eq!(thinking["type"]["boolean"]["values"][1]["value"], "true");
+    let variants = opus["variants"].as_array().unwrap();
+    let strings: Vec<_> = variants
+        .iter()
+        .filter(|variant| variant["isMaxMode"] == true)
+        .map(|variant| variant["variantStringRepresentation"].as_str().unwrap())
+        .collect();
+    assert_eq!(strings[0], "claude-opus-4-8[context=1m,effort=low]");
+    assert!(variants.iter().any(|variant| variant["isDefaultNonMaxConfig"] == true));
+
+    // One model has no other mode than max.
+    assert_eq!(find("claude-opus-4-7")["supportsNonMaxMode"], false);
+    let list = json(&sim, "/agent.v1.AgentService/GetUsableModels").await;
+    assert!(no_nulls(&list));
+    for model in list["models"].as_array().unwrap() {
+        let max_only = model["modelId"].as_str().unwrap().starts_with("claude-opus-4-7");
+        assert_eq!(model.get("maxMode").is_some(), max_only, "{model}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_token_is_refused_by_a_run() {
+    let lifetime = Some(std::time::Duration::from_secs(60));
+    let sim = Sim::new(SimConfig { token_lifetime: lifetime, ..SimConfig::default() });
+    let mut peer = Peer::new(&sim);
+    peer.token = Sim::API_KEY.to_owned();
+    assert_eq!(peer.ask("hi").await.ended, Some(Ended::Status(http::StatusCode::UNAUTHORIZED)));
+    let head = peer.head("/auth/exchange_user_api_key", "application/json");
+    let response = call(&sim, head, Bytes::from_static(b"{}")).await;
+    let answer: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+    peer.token = answer["accessToken"].as_str().unwrap().to_owned();
+    assert_eq!(peer.ask("hi").await.ended, Some(Ended::EndFrame));
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let head = peer.head("/agent.v1.AgentService/GetUsableModels", "application/json");
+    let response = call(&sim, head, Bytes::from_static(b"{}")).await;
+    assert_eq!(response.status(), 401);
+    let error = ConnectError::from_json(response.body()).unwrap();
+    assert_eq!(error.detail.unwrap().kind, ErrorKind::ErrorAuthTokenExpired);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_server_config_carries_the_policy() {
     let sim = Sim::new(SimConfig { http2_config: 3, ..SimConfig::default() });

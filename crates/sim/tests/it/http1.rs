@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::rt::TokioIo;
-use ibeam_core::codec::connect;
+use ibeam_core::codec::connect::{self, Code, ConnectError, Decoder, Envelope};
 use ibeam_proto::{
     agent::{AgentClientMessage, agent_client_message::Message as ToServer},
     aiserver::{BidiAppendRequest, BidiRequestId},
 };
-use ibeam_sim::{Cut, Fault, Http2, Rule, Scenario, Sim, SimConfig};
+use ibeam_sim::{Cut, ErrorSpec, Fault, Http2, Refuse, Rule, Scenario, Sim, SimConfig};
 use prost::Message as _;
 
 use crate::peer::{Ended, Heard, Peer, call, spawn};
@@ -27,8 +27,8 @@ enum Style {
     GrpcWeb,
 }
 
-async fn append(peer: &Peer, seqno: i64, message: &AgentClientMessage, style: Style) -> u16 {
-    let data = message.encode_to_vec();
+async fn append(peer: &Peer, seqno: i64, data: &[u8], style: Style) -> u16 {
+    let data = data.to_vec();
     let request = BidiAppendRequest {
         data: if matches!(style, Style::Proto) { String::new() } else { hex(&data) },
         data_binary: if matches!(style, Style::Proto) { data.clone().into() } else { Bytes::new() },
@@ -47,11 +47,32 @@ async fn append(peer: &Peer, seqno: i64, message: &AgentClientMessage, style: St
         Style::GrpcWeb => ("application/grpc-web+proto", connect::encode(&request)),
     };
     let head = peer.head("/aiserver.v1.BidiService/BidiAppend", mime);
-    call(&peer.sim, head, body).await.status().as_u16()
+    let response = call(&peer.sim, head, body).await;
+    let status = response.status().as_u16();
+    if !matches!(style, Style::GrpcWeb) {
+        return status;
+    }
+    // Errors are in the trailers.
+    assert_eq!(status, 200);
+    grpc_error(response.into_body()).map_or(200, |error| error.code.http_status())
+}
+
+/// The error in the trailer frame of a gRPC-Web answer.
+fn grpc_error(body: Bytes) -> Option<ConnectError> {
+    let mut decoder = Decoder::new();
+    decoder.push(body);
+    loop {
+        match decoder.next().unwrap() {
+            Some(Envelope::End(error)) => return error,
+            Some(Envelope::Message(_)) => {}
+            None => panic!("no trailer"),
+        }
+    }
 }
 
 async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_first: bool) -> Heard {
     let run = AgentClientMessage { message: Some(ToServer::RunRequest(peer.request(text))) };
+    let run = run.encode_to_vec();
     if append_first {
         assert_eq!(append(peer, 0, &run, style).await, 200);
     }
@@ -73,7 +94,7 @@ async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_firs
     let mut heard = Heard::default();
     let mut seqno = 0;
     let appender = peer.clone();
-    peer.read(response, &mut heard, async |message| {
+    peer.read(response, &mut heard, async |message: Bytes| {
         seqno += 1;
         assert_eq!(append(&appender, seqno, &message, style).await, 200);
         // A repeated one changes nothing. The last may find the stream closed.
@@ -105,7 +126,7 @@ async fn every_style_completes_a_tool_call() {
         // The id is used up.
         let beat =
             AgentClientMessage { message: Some(ToServer::ClientHeartbeat(Default::default())) };
-        assert_eq!(append(&peer, 99, &beat, style).await, 404);
+        assert_eq!(append(&peer, 99, &beat.encode_to_vec(), style).await, 404);
     }
 }
 
@@ -131,4 +152,40 @@ async fn run_itself_needs_a_stream_it_can_read() {
     assert_eq!(call(&sim, head, Bytes::new()).await.status(), 505);
     let head = peer.head("/agent.v1.AgentService/RunSSE", "application/connect+proto");
     assert_eq!(call(&sim, head, Bytes::new()).await.status(), 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn grpc_web_is_refused_in_kind() {
+    let web = "application/grpc-web+proto";
+    let body = connect::encode(&BidiRequestId { request_id: ID.to_owned() });
+    let mut peer = Peer::new(&Sim::default());
+    peer.token = "nonsense".to_owned();
+    for path in [
+        "/agent.v1.AgentService/RunSSE",
+        "/aiserver.v1.BidiService/BidiAppend",
+        "/agent.v1.AgentService/GetUsableModels",
+    ] {
+        let response = call(&peer.sim, peer.head(path, web), body.clone()).await;
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["content-type"]),
+            (200, &web.parse().unwrap()),
+            "{path}"
+        );
+        assert_eq!(grpc_error(response.into_body()).unwrap().code, Code::Unauthenticated, "{path}");
+    }
+    // A refusal of the service is in the trailers too; a bare status is not.
+    for (error, status) in [(ErrorSpec::kind("RATE_LIMITED"), 200), (ErrorSpec::default(), 429)] {
+        let refuse = Some(Refuse { error, ..Refuse::status(429) });
+        let rules = vec![Rule { refuse, ..Rule::default() }];
+        let sim = Sim::new(SimConfig::scenario(Scenario { rules, ..Scenario::builtin() }));
+        let peer = Peer::new(&sim);
+        let run = AgentClientMessage { message: Some(ToServer::RunRequest(peer.request("x"))) };
+        assert_eq!(append(&peer, 0, &run.encode_to_vec(), Style::GrpcWeb).await, 200);
+        let head = peer.head("/agent.v1.AgentService/RunSSE", web);
+        let response = call(&sim, head, body.clone()).await;
+        assert_eq!(response.status(), status);
+        if status == 200 {
+            assert_eq!(grpc_error(response.into_body()).unwrap().code, Code::ResourceExhausted);
+        }
+    }
 }

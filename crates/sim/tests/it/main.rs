@@ -6,6 +6,7 @@
     reason = "a test that panics has failed, which is its duty"
 )]
 
+mod answers;
 mod endpoints;
 mod faults;
 mod http1;

@@ -13,19 +13,21 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use ibeam_core::codec::connect::{self, ConnectError, Decoder, Envelope};
+use ibeam_core::codec::{
+    connect::{self, ConnectError, Decoder, Envelope},
+    pbwalk,
+};
 use ibeam_proto::agent::{
     AgentClientMessage, AgentRunRequest, AgentServerMessage, ClientHeartbeat, ConversationAction,
     ConversationStateStructure, ExecClientMessage, ExecServerMessage, GetBlobResult,
-    InteractionResponse, KvClientMessage, McpResult, McpSuccess, McpTextContent, McpToolDefinition,
+    KvClientMessage, McpResult, McpSuccess, McpTextContent, McpToolDefinition,
     McpToolResultContentItem, RequestContext, RequestContextResult, RequestContextSuccess,
-    RequestedModel, SetBlobResult, TurnEndedUpdate, UserMessage, UserMessageAction,
-    WebSearchRequestResponse, agent_client_message::Message as ToServer,
+    RequestedModel, RequestedModelModelParameter, SetBlobResult, TurnEndedUpdate, UserMessage,
+    UserMessageAction, agent_client_message::Message as ToServer,
     agent_server_message::Message as FromServer, conversation_action,
     exec_client_message::Message as Result_, exec_server_message::Message as Exec,
-    interaction_query, interaction_response, interaction_update::Message as Update,
-    kv_client_message, kv_server_message, mcp_result, mcp_tool_result_content_item,
-    request_context_result, web_search_request_response,
+    interaction_update::Message as Update, kv_client_message, kv_server_message, mcp_result,
+    mcp_tool_result_content_item, request_context_result,
 };
 use ibeam_sim::Sim;
 use prost::Message as _;
@@ -193,7 +195,11 @@ impl Peer {
         request
     }
 
-    async fn listen(&mut self, pending: PendingResponse, tx: &mpsc::Sender<Bytes>) -> Heard {
+    pub(crate) async fn listen(
+        &mut self,
+        pending: PendingResponse,
+        tx: &mpsc::Sender<Bytes>,
+    ) -> Heard {
         let mut heard = Heard::default();
         let patience = self.patience;
         let PendingResponse { response, _keep } = pending;
@@ -204,19 +210,19 @@ impl Peer {
                 return heard;
             }
         };
-        let work = self.read(response, &mut heard, async |message| {
-            let _ = tx.send(connect::encode(&message)).await;
+        let work = self.read(response, &mut heard, async |message: Bytes| {
+            let _ = tx.send(connect::frame(0, &message)).await;
         });
         let _ = tokio::time::timeout(patience, work).await;
         heard
     }
 
-    /// Reads a response to its end and answers through `reply`.
+    /// Reads a response to its end and answers through `reply`, in encoded messages.
     pub(crate) async fn read(
         &mut self,
         response: Response<Incoming>,
         heard: &mut Heard,
-        mut reply: impl AsyncFnMut(AgentClientMessage),
+        mut reply: impl AsyncFnMut(Bytes),
     ) {
         heard.headers = response.headers().clone();
         if response.status() != StatusCode::OK {
@@ -251,11 +257,10 @@ impl Peer {
                         return;
                     }
                     Ok(Some(Envelope::Message(bytes))) => {
-                        let message = AgentServerMessage::decode(bytes).unwrap();
-                        if let Some(answer) = self.hear(message, heard)
+                        if let Some(answer) = self.hear(&bytes, heard)
                             && !self.mute
                         {
-                            reply(AgentClientMessage { message: Some(answer) }).await;
+                            reply(answer).await;
                         }
                     }
                 }
@@ -263,8 +268,21 @@ impl Peer {
         }
     }
 
-    fn hear(&mut self, message: AgentServerMessage, heard: &mut Heard) -> Option<ToServer> {
-        match message.message? {
+    fn hear(&mut self, raw: &Bytes, heard: &mut Heard) -> Option<Bytes> {
+        let message = AgentServerMessage::decode(raw.clone()).unwrap().message?;
+        if let FromServer::InteractionQuery(query) = &message {
+            heard.queries += 1;
+            // The arm may be one that no schema has: the answer goes under its number.
+            let inner = pbwalk::fields(raw).find_map(|field| field.payload).unwrap();
+            let arm = pbwalk::fields(inner).find(|field| field.number != 1).unwrap().number;
+            return Some(approval(query.id, arm, &[0x0a, 0]));
+        }
+        let answer = self.hear_message(message, heard)?;
+        Some(AgentClientMessage { message: Some(answer) }.encode_to_vec().into())
+    }
+
+    fn hear_message(&mut self, message: FromServer, heard: &mut Heard) -> Option<ToServer> {
+        match message {
             FromServer::InteractionUpdate(update) => {
                 let update = update.message?;
                 let name = format!("{update:?}");
@@ -313,20 +331,7 @@ impl Peer {
                 }
                 None
             }
-            FromServer::InteractionQuery(query) => {
-                heard.queries += 1;
-                let approved = WebSearchRequestResponse {
-                    result: Some(web_search_request_response::Result::Approved(
-                        ibeam_proto::agent::Empty {},
-                    )),
-                };
-                let _ =
-                    matches!(query.query, Some(interaction_query::Query::WebSearchRequestQuery(_)));
-                Some(ToServer::InteractionResponse(InteractionResponse {
-                    id: query.id,
-                    result: Some(interaction_response::Result::WebSearchRequestResponse(approved)),
-                }))
-            }
+            FromServer::InteractionQuery(_) => None,
         }
     }
 
@@ -362,6 +367,30 @@ impl Peer {
             ..ExecClientMessage::default()
         })
     }
+}
+
+/// An encoded client message with an answer under any arm; fields up to 15 and from 16.
+pub(crate) fn approval(id: u32, arm: u32, payload: &[u8]) -> Bytes {
+    let mut inner = vec![8, u8::try_from(id).unwrap()];
+    prost::encoding::encode_varint(u64::from(arm) << 3 | 2, &mut inner);
+    inner.push(u8::try_from(payload.len()).unwrap());
+    inner.extend_from_slice(payload);
+    let mut out = vec![0x32, u8::try_from(inner.len()).unwrap()];
+    out.extend(inner);
+    out.into()
+}
+
+/// The user message inside a request.
+pub(crate) fn user_message(request: &mut AgentRunRequest) -> &mut UserMessage {
+    let action = request.action.as_mut().and_then(|action| action.action.as_mut());
+    let Some(conversation_action::Action::UserMessageAction(action)) = action else {
+        panic!("no user message")
+    };
+    action.user_message.as_mut().unwrap()
+}
+
+pub(crate) fn parameter(id: &str, value: &str) -> RequestedModelModelParameter {
+    RequestedModelModelParameter { id: id.to_owned(), value: value.to_owned() }
 }
 
 pub(crate) fn mcp_text(text: &str) -> McpResult {

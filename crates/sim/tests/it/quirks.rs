@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
-use ibeam_proto::agent::exec_server_message::Message as Exec;
+use ibeam_proto::agent::{
+    AgentConversationTurnStructure, AgentRunRequest, ConversationTurnStructure, SelectedContext,
+    SelectedImage, UserMessage, conversation_turn_structure, exec_server_message::Message as Exec,
+    selected_image,
+};
 use ibeam_sim::{Quirk, Quirks, Sim, SimConfig};
+use prost::Message as _;
 use serde_json::Value;
 
-use crate::peer::{Ended, Heard, Peer};
+use crate::peer::{self, Ended, Heard, Peer};
 
 fn sim(quirk: Quirk) -> Sim {
     Sim::new(SimConfig { quirks: Quirks::default().with(quirk), ..SimConfig::default() })
@@ -155,4 +160,177 @@ fn every_switch_names_its_row() {
         let scenario = ibeam_sim::Scenario::from_toml(&toml).unwrap();
         assert!(scenario.quirks.has(*quirk));
     }
+}
+
+// === habits that are on by default ===
+
+fn with(quirk: Option<Quirk>) -> Peer {
+    let quirks = quirk.into_iter().collect();
+    Peer::new(&Sim::new(SimConfig { quirks, ..SimConfig::default() }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn ask_mode_refuses_tools_unless_told() {
+    for (quirk, refuses) in [(None, true), (Some(Quirk::AskModeToolsOk), false)] {
+        let mut peer = with(quirk).tool("bash", Bytes::new());
+        let mut request = peer.request("run `ls`");
+        peer::user_message(&mut request).mode = 2;
+        let heard = peer.run(request).await;
+        assert_eq!(heard.text.starts_with("In ask mode"), refuses, "{}", heard.text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bare_composer_is_the_fast_one() {
+    for (quirk, fast, answer) in [
+        (None, None, "I am composer-2.5-fast []."),
+        (None, Some("false"), "I am composer-2.5 [fast=false]."),
+        (None, Some("true"), "I am composer-2.5-fast [fast=true]."),
+        (Some(Quirk::ComposerStandard), None, "I am composer-2.5 []."),
+    ] {
+        let mut peer = with(quirk);
+        let mut request = peer.request("which model are you?");
+        let model = request.requested_model.as_mut().unwrap();
+        model.model_id = "composer-2.5".to_owned();
+        model.parameters.extend(fast.map(|value| peer::parameter("fast", value)));
+        assert_eq!(peer.run(request).await.text, answer);
+    }
+    let scenario = "[[rule]]\nsteps = [{ text = \"{model}\" }]";
+    let scenario = ibeam_sim::Scenario::from_toml(scenario).unwrap();
+    let mut peer = Peer::new(&Sim::new(SimConfig::scenario(scenario)));
+    let mut request = peer.request("hi");
+    request.requested_model.as_mut().unwrap().model_id = "composer-2.5".to_owned();
+    assert_eq!(peer.run(request).await.text, "composer-2.5-fast");
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_is_judged_and_counted() {
+    let call = serde_json::json!({"role": "assistant", "content": [
+        {"type": "tool-call", "toolCallId": "a.b", "toolName": "t", "args": {}},
+    ]});
+    let mut inputs = Vec::new();
+    for (quirk, good) in
+        [(None, false), (Some(Quirk::AnyCallIdOk), true), (Some(Quirk::InputWithoutCache), false)]
+    {
+        let mut peer = with(quirk);
+        let mut request = peer.request("hi");
+        let bad = peer.put_blob(call.to_string());
+        request.conversation_state.as_mut().unwrap().root_prompt_messages_json.push(bad);
+        assert_eq!(peer.run(request).await.ended == Some(Ended::EndFrame), good, "{quirk:?}");
+        let mut request = peer.request("hi");
+        let said = serde_json::json!({"role": "user", "content": "x".repeat(400)});
+        let said = peer.put_blob(said.to_string());
+        request.conversation_state.as_mut().unwrap().root_prompt_messages_json.push(said);
+        let usage = peer.run(request).await.turn_ended.unwrap();
+        assert_eq!(usage.cache_read_tokens, Some(100));
+        inputs.push(usage.input_tokens.unwrap());
+    }
+    assert_eq!(inputs[0], inputs[1]);
+    assert_eq!(inputs[0] - inputs[2], 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_prompt_is_a_rule_when_allowed() {
+    for (quirk, part) in [(None, ""), (Some(Quirk::CustomPromptOk), "Be brief")] {
+        let mut peer = with(quirk);
+        let mut request = peer.request("What are your instructions?");
+        request.custom_system_prompt = Some("Be brief".to_owned());
+        let heard = peer.run(request).await;
+        assert_eq!(heard.ended == Some(Ended::EndFrame), quirk.is_some());
+        assert!(heard.text.contains(part), "{}", heard.text);
+    }
+}
+
+// === images of earlier turns ===
+
+fn image(id: &Bytes, uuid: &str) -> SelectedImage {
+    SelectedImage {
+        data_or_blob_id: Some(selected_image::DataOrBlobId::BlobId(id.clone())),
+        uuid: uuid.to_owned(),
+        ..SelectedImage::default()
+    }
+}
+
+/// A request whose only earlier turn had an image.
+fn with_past_image(peer: &mut Peer, id: &Bytes, uuid: &str) -> AgentRunRequest {
+    let past = UserMessage {
+        text: "look at this".to_owned(),
+        selected_context: Some(SelectedContext {
+            selected_images: vec![image(id, uuid)],
+            ..SelectedContext::default()
+        }),
+        ..UserMessage::default()
+    };
+    let turn = AgentConversationTurnStructure {
+        user_message: peer.put_blob(past.encode_to_vec()),
+        ..AgentConversationTurnStructure::default()
+    };
+    let turn = ConversationTurnStructure {
+        turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
+    };
+    let turn = peer.put_blob(turn.encode_to_vec());
+    let mut request = peer.request("hi");
+    request.conversation_state.as_mut().unwrap().turns.push(turn);
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_of_earlier_turns_are_fetched() {
+    let mut peer = with(None);
+    let id = peer.put_blob(&b"png"[..]);
+    let request = with_past_image(&mut peer, &id, "one");
+    assert_eq!(peer.run(request.clone()).await.ended, Some(Ended::EndFrame));
+    // The turn, the message in it, and the image in that.
+    assert_eq!(peer.sim.stats().kv_gets, 3);
+    peer.blobs.remove(&id);
+    let Some(Ended::Error(error)) = peer.run(request).await.ended else { panic!("no error") };
+    assert_eq!((error.code, error.message.as_str()), (Code::Internal, "Blob not found"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_of_earlier_turns_keep_their_uuid() {
+    for (quirk, renamed_ok) in [(None, true), (Some(Quirk::ImageUuid), false)] {
+        let mut peer = with(quirk);
+        let id = peer.put_blob(&b"png"[..]);
+        for (uuid, good) in [("one", true), ("one", true), ("two", renamed_ok)] {
+            let request = with_past_image(&mut peer, &id, uuid);
+            let ended = peer.run(request).await.ended;
+            assert_eq!(ended == Some(Ended::EndFrame), good, "{quirk:?} {uuid}");
+            if let Some(Ended::Error(error)) = ended {
+                assert_eq!(error.message, "Image not found");
+            }
+        }
+    }
+}
+
+// === models ===
+
+#[tokio::test(start_paused = true)]
+async fn models_are_asked_for_by_their_own_terms() {
+    let mut peer = with(None);
+    let mut request = peer.request("which model are you?");
+    let model = request.requested_model.as_mut().unwrap();
+    model.model_id = "composer-2[fast=true]".to_owned();
+    let Some(Ended::Error(error)) = peer.run(request.clone()).await.ended else {
+        panic!("no error")
+    };
+    assert_eq!(error.code, Code::NotFound);
+    let model = request.requested_model.as_mut().unwrap();
+    model.is_variant_string_representation = Some(true);
+    assert_eq!(peer.run(request.clone()).await.text, "I am composer-2 [fast=true].");
+    assert_eq!(peer.sim.stats().violations, Vec::<String>::new());
+
+    let model = request.requested_model.as_mut().unwrap();
+    model.parameters.push(peer::parameter("effort", "high"));
+    peer.run(request.clone()).await;
+    let model = request.requested_model.as_mut().unwrap();
+    model.parameters.clear();
+    model.model_id = "claude-opus-4-7".to_owned();
+    peer.run(request.clone()).await;
+    let notes =
+        ["composer-2 has no parameter effort=high", "claude-opus-4-7 asked for without max mode"];
+    assert_eq!(peer.sim.stats().violations, notes);
+    request.requested_model.as_mut().unwrap().max_mode = true;
+    assert_eq!(peer.run(request).await.text, "I am claude-opus-4-7 [].");
+    assert_eq!(peer.sim.stats().violations.len(), 2);
 }

@@ -220,14 +220,17 @@ async fn cancel_ends_the_stream() {
         })
     };
     let mut heard = crate::peer::Heard::default();
-    peer.read(response, &mut heard, async |message| {
-        let _ = tx.send(ibeam_core::codec::connect::encode(&message)).await;
+    let start = tokio::time::Instant::now();
+    peer.read(response, &mut heard, async |message: Bytes| {
+        let _ = tx.send(ibeam_core::codec::connect::frame(0, &message)).await;
     })
     .await;
     canceller.await.unwrap();
     assert_eq!(heard.text, "one");
     assert_eq!(heard.ended, Some(Ended::EndFrame));
     assert_eq!(sim.stats().runs_cancelled, 1);
+    // Not at once: a client that waits for the end really has to wait.
+    assert_eq!(start.elapsed().as_millis(), 20_050);
 }
 
 #[tokio::test(start_paused = true)]

@@ -199,3 +199,37 @@ impl http_body::Body for Endless {
         Poll::Ready(Some(Ok(http_body::Frame::data(Bytes::from_static(&[b' '; 65_536])))))
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stops_is_given_up() {
+    // It sends a frame, pauses for less than the limit, and then for ever.
+    let (sender, frames) = tokio::sync::mpsc::channel(4);
+    sender.send(bytes::Bytes::from_static(b"{")).await.unwrap();
+    let begin = tokio::time::Instant::now();
+    let (router, _fake) = app(Fake::default());
+    let (response, ()) = tokio::join!(router.oneshot(post(Body::new(Frames(frames)))), async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        sender.send(bytes::Bytes::from_static(b"\"model\"")).await.unwrap();
+    });
+    let response = response.unwrap();
+    is(&response, 408);
+    assert_eq!(response.headers()["connection"], "close");
+    assert_eq!(begin.elapsed().as_secs(), 50);
+    assert!(whole(response).await.contains("did not go on"));
+    drop(sender);
+}
+
+/// A body that comes piece by piece.
+struct Frames(tokio::sync::mpsc::Receiver<bytes::Bytes>);
+
+impl http_body::Body for Frames {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+        self.0.poll_recv(cx).map(|data| data.map(|data| Ok(http_body::Frame::data(data))))
+    }
+}

@@ -88,20 +88,19 @@ async fn headers_wait_for_the_first_event_but_not_for_ever() {
     let steps = vec![Step::Wait(Duration::from_secs(9)), failed(ErrorCode::Timeout, "slow")];
     is(&call(Fake { steps, ..Fake::default() }, post(chat_body(true))).await, 504);
 
-    // After it, the headers are out and the failure comes in the stream: whether the
-    // turn had not even started, or had and said nothing.
-    let refuse = Some(TurnError::new(ErrorCode::Timeout, "slow"));
-    let slow_start = Fake { start_after: Duration::from_secs(15), refuse, ..Fake::default() };
+    // After it, the headers are out and the failure comes in the stream. The time to
+    // the start of the turn does not count.
     let steps = vec![
         Step::Event(TurnEvent::Started),
         Step::Wait(Duration::from_secs(15)),
         failed(ErrorCode::Timeout, "slow"),
     ];
-    for fake in [slow_start, Fake { steps, ..Fake::default() }] {
+    for start_after in [0, 50].map(Duration::from_secs) {
+        let fake = Fake { steps: steps.clone(), start_after, ..Fake::default() };
         let start = Instant::now();
         let response = call(fake, post(chat_body(true))).await;
         is(&response, 200);
-        assert_eq!(start.elapsed().as_secs(), 10);
+        assert_eq!(start.elapsed(), start_after + Duration::from_secs(10));
         let frames = frames(response).await;
         assert_eq!(frames[0].0, 0, "something goes out at once");
         let (time, last) = frames.last().unwrap();
@@ -129,4 +128,14 @@ async fn a_finished_turn_is_let_go_before_the_client_has_read_it() {
     let _first = body.frame().await;
     assert_eq!(fake.alive.load(Ordering::SeqCst), 0);
     assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_never_starts_has_its_own_status_however_late() {
+    let refuse = Some(TurnError::new(ErrorCode::Overloaded, "all turns are in use"));
+    let start_after = Duration::from_secs(60);
+    let response =
+        call(Fake { start_after, refuse, ..Fake::default() }, post(chat_body(true))).await;
+    is(&response, 429);
+    assert!(response.headers().contains_key("retry-after"));
 }

@@ -1,0 +1,286 @@
+use ibeam_proto::{
+    agent::ModelDetails,
+    aiserver::{AvailableModel, ParameterDefinition, Variant},
+};
+
+use super::*;
+use crate::models::tests::{check, parameter, show, slugs, variant};
+
+const ON_OFF: [&str; 2] = ["true", "false"];
+
+fn available(
+    name: &str,
+    definitions: Vec<ParameterDefinition>,
+    variants: Vec<Variant>,
+) -> AvailableModel {
+    AvailableModel {
+        name: name.to_owned(),
+        parameter_definitions: definitions,
+        variants,
+        ..AvailableModel::default()
+    }
+}
+
+fn usable(ids: &[&str]) -> ModelList {
+    let details = |id: &&str| ModelDetails { model_id: (*id).to_owned(), ..Default::default() };
+    ModelList::merge(&ids.iter().map(details).collect::<Vec<_>>(), &[])
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+const OPUS_SLUGS: [&str; 4] = [
+    "claude-opus-5-high",
+    "claude-opus-5-thinking-low",
+    "claude-opus-5-thinking-xhigh",
+    "claude-5-opus-max-thinking-fast",
+];
+const GPT_SLUGS: [&str; 2] = ["gpt-5.4-high-fast", "gpt-5.4-preview"];
+
+/// The rich answer alone, and no variant that names the slugs.
+fn legacy(with_parameters: bool) -> ModelList {
+    let mut medium = variant("", "", &[("thinking", "false"), ("effort", "medium")]);
+    medium.is_default_non_max_config = Some(true);
+    let efforts = ["low", "medium", "high", "xhigh", "max"];
+    let mut opus = available(
+        "claude-opus-5",
+        vec![
+            parameter("thinking", &ON_OFF),
+            parameter("effort", &efforts),
+            parameter("fast", &ON_OFF),
+        ],
+        vec![medium],
+    );
+    opus.legacy_slugs = strings(&OPUS_SLUGS);
+    let mut normal = variant("", "", &[("reasoning", "medium"), ("fast", "false")]);
+    normal.is_default_non_max_config = Some(true);
+    let mut gpt = available(
+        "gpt-5.4",
+        vec![parameter("reasoning", &["low", "medium", "high"]), parameter("fast", &ON_OFF)],
+        vec![normal],
+    );
+    gpt.legacy_slugs = strings(&GPT_SLUGS);
+    let mut composer = available("composer-2.5", vec![parameter("fast", &ON_OFF)], Vec::new());
+    composer.legacy_slugs = strings(&["composer-2.5-fast", "composer-next"]);
+    let mut models = [opus, gpt, composer];
+    if !with_parameters {
+        for model in &mut models {
+            model.parameter_definitions.clear();
+            model.variants.clear();
+        }
+    }
+    ModelList::merge(&[], &models)
+}
+
+#[test]
+fn a_legacy_slug_keeps_its_words() {
+    let low = Some(Effort::Low);
+    check(
+        &legacy(true),
+        &[
+            ("gpt-5.4-high-fast", None, "gpt-5.4 [reasoning=high,fast=true]"),
+            ("GPT-5.4-High-Fast", None, "gpt-5.4 [reasoning=high,fast=true]"),
+            ("gpt-5.4-preview", None, "gpt-5.4 [reasoning=medium,fast=false]"),
+            ("claude-opus-5-thinking-xhigh", None, "claude-opus-5 [thinking=true,effort=xhigh]"),
+            (
+                "claude-5-opus-max-thinking-fast",
+                None,
+                "claude-opus-5 [thinking=true,effort=max,fast=true]",
+            ),
+            ("composer-2.5-fast", None, "composer-2.5 [fast=true]"),
+            ("composer-next", None, "composer-2.5 [fast=false]"),
+            // what the request says in so many words counts more
+            ("gpt-5.4-high-fast", low, "gpt-5.4 [reasoning=low,fast=true]"),
+            ("gpt-5.4-high-fast:low", None, "gpt-5.4 [reasoning=low,fast=true]"),
+            ("gpt-5.4-high-fast[fast=false]", None, "gpt-5.4 [reasoning=high,fast=false]"),
+            ("claude-opus-5-thinking-xhigh", low, "claude-opus-5 [thinking=true,effort=low]"),
+            (
+                "claude-opus-5-thinking-xhigh",
+                Some(Effort::None),
+                "claude-opus-5 [thinking=false,effort=medium]",
+            ),
+        ],
+    );
+    let resolved = legacy(true).resolve("claude-opus-5-thinking-xhigh", None).unwrap();
+    assert_eq!(resolved.effort, Some(Effort::Xhigh));
+}
+
+#[test]
+fn a_legacy_slug_keeps_its_words_without_parameters() {
+    let low = Some(Effort::Low);
+    check(
+        &legacy(false),
+        &[
+            ("gpt-5.4-high-fast", None, "gpt-5.4 [reasoning=high,fast=true]"),
+            ("gpt-5.4-high-fast", low, "gpt-5.4 [reasoning=low,fast=true]"),
+            ("gpt-5.4-preview", None, "gpt-5.4 []"),
+            ("claude-opus-5", None, "claude-opus-5 []"),
+            ("claude-opus-5-high", None, "claude-opus-5-high []"),
+            ("claude-opus-5-thinking-xhigh", None, "claude-opus-5-thinking-xhigh []"),
+            ("claude-opus-5-thinking-xhigh", low, "claude-opus-5-thinking-low []"),
+            ("composer-2.5-fast", None, "composer-2.5-fast []"),
+            ("composer-next", None, "composer-2.5 [fast=false]"),
+        ],
+    );
+}
+
+#[test]
+fn a_bare_composer_is_not_the_fast_one_without_parameters() {
+    check(
+        &slugs(),
+        &[
+            ("composer-2.5", None, "composer-2.5 [fast=false]"),
+            ("composer-2.5", Some(Effort::High), "composer-2.5 [fast=false]"),
+            ("composer", None, "composer-2.5 [fast=false]"),
+            ("composer-2.5[fast=false]", None, "composer-2.5 [fast=false]"),
+            ("composer-2.5-fast", None, "composer-2.5-fast []"),
+            ("composer-2.5[fast=true]", None, "composer-2.5-fast []"),
+            ("composer-2.5:fast", None, "composer-2.5-fast []"),
+        ],
+    );
+    check(
+        &usable(&["composer-2", "composer-1-fast"]),
+        &[
+            ("composer-2", None, "composer-2 [fast=false]"),
+            ("composer-2-fast", None, "composer-2 [fast=true]"),
+            // the plan has no other
+            ("composer-1", None, "composer-1-fast []"),
+        ],
+    );
+}
+
+fn pass(name: &str) -> String {
+    match ModelList::default().resolve_with(name, None, Unknown::PassThrough) {
+        Ok(resolved) => show(&resolved),
+        Err(error) => format!("{:?}", error.code),
+    }
+}
+
+#[test]
+fn a_bare_composer_is_not_the_fast_one_when_passed_through() {
+    assert_eq!(pass("composer-9"), "composer-9 [fast=false]");
+    assert_eq!(pass("composer-9-fast"), "composer-9-fast []");
+    assert_eq!(pass("composer-9[fast=true]"), "composer-9 [fast=true]");
+    assert_eq!(pass("composer-9[fast=false]"), "composer-9 [fast=false]");
+    assert_eq!(pass("composer-9[fast=turbo]"), "composer-9 [fast=turbo]");
+    assert_eq!(pass("composer-9:fast"), "composer-9 [fast=true]");
+    assert_eq!(pass("composer-9[size=big]"), "composer-9 [size=big,fast=false]");
+}
+
+#[test]
+fn brackets_never_go_out_as_id() {
+    // as written by the client
+    assert_eq!(pass("llama-4:8b"), "llama-4:8b []");
+    assert_eq!(pass("llama-4:8b[size=big]"), "llama-4:8b [size=big]");
+    assert_eq!(pass("llama-4[1m]"), "llama-4 []");
+    for name in ["llama-4[loud]", "llama-4[a=b]c", "llama-4[", "llama-4]", "[a=b]", "a[b=c][d=e]"] {
+        assert_eq!(pass(name), "ModelNotFound", "{name}");
+    }
+    // as listed by the backend
+    let list = usable(&[
+        "default[]",
+        "composer-2[fast=true]",
+        "composer-2[fast=false]",
+        "gpt-5.4[reasoning=high,fast=true]",
+        "claude-opus-5[thinking=true,context=1m,effort=high]",
+    ]);
+    check(
+        &list,
+        &[
+            ("auto", None, "default []"),
+            ("default[]", None, "default []"),
+            ("composer-2[fast=true]", None, "composer-2 [fast=true]"),
+            ("composer-2-fast", None, "composer-2 [fast=true]"),
+            ("composer-2[fast=false]", None, "composer-2 [fast=false]"),
+            ("composer-2", None, "composer-2 [fast=false]"),
+            ("gpt-5.4[reasoning=high,fast=true]", None, "gpt-5.4 [reasoning=high,fast=true]"),
+            ("gpt-5.4", None, "gpt-5.4 []"),
+            (
+                "claude-opus-5[thinking=true,context=1m,effort=high]",
+                None,
+                "claude-opus-5 [thinking=true,context=1m,effort=high] max",
+            ),
+        ],
+    );
+}
+
+/// A model with a default for either mode.
+fn two_modes() -> AvailableModel {
+    let mut normal = variant("", "", &[("effort", "medium"), ("context", "300k")]);
+    normal.is_default_non_max_config = Some(true);
+    let mut max = variant("", "", &[("effort", "high"), ("context", "1m")]);
+    max.is_max_mode = true;
+    max.is_default_max_config = Some(true);
+    available(
+        "claude-opus-5",
+        vec![
+            parameter("effort", &["low", "medium", "high"]),
+            parameter("context", &["300k", "1m"]),
+        ],
+        vec![normal, max],
+    )
+}
+
+#[test]
+fn a_long_context_takes_the_default_of_max_mode() {
+    let low = Some(Effort::Low);
+    let list = ModelList::merge(&[], &[two_modes()]);
+    let flags: Vec<(bool, bool)> =
+        list.models()[0].variants.iter().map(|v| (v.is_default, v.is_default_max)).collect();
+    assert_eq!(flags, [(true, false), (false, true)]);
+    check(
+        &list,
+        &[
+            ("claude-opus-5", None, "claude-opus-5 [effort=medium,context=300k]"),
+            ("claude-opus-5[300k]", None, "claude-opus-5 [effort=medium,context=300k]"),
+            ("claude-opus-5[1m]", None, "claude-opus-5 [effort=high,context=1m] max"),
+            ("claude-opus-5[1M]", None, "claude-opus-5 [effort=high,context=1m] max"),
+            ("claude-opus-5[context=1m]", None, "claude-opus-5 [effort=high,context=1m] max"),
+            ("claude-opus-5[1m]", low, "claude-opus-5 [effort=low,context=1m] max"),
+            ("claude-opus-5-low[1m]", None, "claude-opus-5 [effort=low,context=1m] max"),
+            ("opus[1m]", None, "claude-opus-5 [effort=high,context=1m] max"),
+        ],
+    );
+}
+
+#[test]
+fn a_model_of_max_mode_only_takes_its_default() {
+    let expect = "claude-opus-5 [effort=high,context=1m] max";
+    let mut by_flags = two_modes();
+    by_flags.supports_max_mode = Some(true);
+    by_flags.supports_non_max_mode = Some(false);
+    check(&ModelList::merge(&[], &[by_flags]), &[("claude-opus-5", None, expect)]);
+    let details = ModelDetails {
+        model_id: "claude-opus-5".to_owned(),
+        max_mode: Some(true),
+        ..ModelDetails::default()
+    };
+    check(&ModelList::merge(&[details], &[two_modes()]), &[("claude-opus-5", None, expect)]);
+    let mut by_variants = two_modes();
+    by_variants.variants.remove(0);
+    check(&ModelList::merge(&[], &[by_variants]), &[("claude-opus-5", None, expect)]);
+}
+
+#[test]
+fn a_long_context_without_a_default_of_max_mode() {
+    let mut model = two_modes();
+    model.variants.pop();
+    check(
+        &ModelList::merge(&[], &[model.clone()]),
+        &[("claude-opus-5[1m]", None, "claude-opus-5 [effort=medium,context=1m] max")],
+    );
+    // A size the model cannot be set to is a note of the client's own.
+    model.parameter_definitions.pop();
+    check(
+        &ModelList::merge(&[], &[model]),
+        &[("claude-opus-5[1m]", None, "claude-opus-5 [effort=medium,context=300k]")],
+    );
+    check(
+        &slugs(),
+        &[
+            ("claude-opus-4-8[1m]", None, "claude-opus-4-8 []"),
+            ("claude-opus-4-8[context=1m]", None, "claude-opus-4-8 [context=1m] max"),
+        ],
+    );
+}
