@@ -8,7 +8,7 @@ use ibeam_core::{
         Turn,
     },
     error::{ErrorCode, TurnError},
-    model::{Millis, TurnEvent, TurnRequest, ids},
+    model::{Item, Millis, Part, TurnEvent, TurnRequest, ids},
     models::{Family, ModelList, Resolved},
 };
 use ibeam_sim::Sim;
@@ -91,7 +91,8 @@ impl App {
         token: Option<SecretString>,
         tasks: &Tasks,
     ) -> Self {
-        let catalog = catalog(&config, &driver, backend, token.as_ref(), tasks);
+        let registry = Registry::default();
+        let catalog = catalog(&config, &driver, backend, token.as_ref(), &registry, tasks);
         Self {
             http: http_settings(&config),
             driver,
@@ -100,7 +101,7 @@ impl App {
             catalog,
             environment: environment(),
             conversations: Arc::new(Conversations::default()),
-            registry: Registry::default(),
+            registry,
             turns: Arc::new(Semaphore::new(config.limits.turns)),
             queue: Arc::new(Semaphore::new(config.limits.queue)),
             tasks: tasks.clone(),
@@ -166,6 +167,7 @@ impl App {
             .token
             .clone()
             .ok_or_else(|| TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN))?;
+        see_images(request, &resolved)?;
         let permit = self.permit().await?;
 
         let family = resolved
@@ -277,7 +279,7 @@ impl Service for App {
     fn health(&self) -> Health {
         let sessions = self.registry.snapshot();
         Health {
-            authenticated: self.token.is_some(),
+            authenticated: self.token.is_some() && !self.registry.credential_refused(),
             backend: self.backend.to_owned(),
             sessions: Sessions { active: sessions.active as u64, parked: 0 },
             mcp: Mcp::default(),
@@ -297,6 +299,22 @@ impl Service for App {
 impl EventSource for TurnStream {
     fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<TurnEvent>> {
         Self::poll_next(self, cx)
+    }
+}
+
+/// A model that cannot see must not be asked to look.
+fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnError> {
+    let Some(Item::Message(last)) = request.items.last() else { return Ok(()) };
+    let shows = last.parts.iter().any(|part| matches!(part, Part::Image(_)));
+    match &resolved.info {
+        Some(info) if shows && !info.images => {
+            let text = format!(
+                "The model `{}` takes no images. `ibeam models` shows which ones do.",
+                request.model
+            );
+            Err(TurnError::new(ErrorCode::InvalidValue, text).param("messages"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -374,15 +392,18 @@ fn catalog(
     driver: &Arc<dyn Driver>,
     backend: &str,
     token: Option<&SecretString>,
+    registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
-    let (driver, token) = (Arc::clone(driver), token.cloned());
+    let (driver, token, registry) = (Arc::clone(driver), token.cloned(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
-        let (driver, token) = (Arc::clone(&driver), token.clone());
+        let (driver, token, registry) = (Arc::clone(&driver), token.clone(), registry.clone());
         Box::pin(async move {
             let token =
                 token.ok_or_else(|| TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN))?;
-            driver.models(token).await.map(ModelList::new)
+            let models = driver.models(token).await;
+            registry.note_credential(models.as_ref().map(|_| ()).map_err(|error| error.code));
+            models.map(ModelList::new)
         })
     });
     let options = catalog::Options {

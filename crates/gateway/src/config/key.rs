@@ -118,10 +118,10 @@ keys! {
     ClockQuietEnd "clocks.quiet_end" [] = "25s", "heartbeats only after a stored answer, where a host ends no turns";
     ClockToolBatch "clocks.tool_batch" [] = "25ms", "for further tool calls of the same batch";
     ClockHeaderGrace "clocks.header_grace" [] = "10s",
-        "for a first event, so that an early failure gets its real HTTP status";
+        "for the first event of a turn, so that an early failure gets its real HTTP status";
     ClockKeepAlive "clocks.keep_alive" [] = "10s", "of silence before a keep-alive comment";
     ClockQueue "clocks.queue" [] = "60s", "a request waits for a free turn";
-    ClockDrain "clocks.drain" [] = "10s", "running turns may take to end at shutdown";
+    ClockDrain "clocks.drain" [] = "10s", "requests may take to end at shutdown";
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";
     LimitTurns "limits.turns" [] = "32", "turns at once";

@@ -117,7 +117,7 @@ pub struct Clocks {
     pub quiet_end: Duration,
     /// For further tool calls of the same batch.
     pub tool_batch: Duration,
-    /// For the first event, before the response's headers go out.
+    /// For a turn's first event, before the response's headers go out.
     pub header_grace: Duration,
     /// Silence before a comment on an event stream.
     pub keep_alive: Duration,

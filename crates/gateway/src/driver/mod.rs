@@ -79,7 +79,7 @@ pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// What is open upstream, for `/health` and for tests that look for leaks.
+/// What is open upstream, for tests that look for leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverStats {
     pub http2: PoolStats,

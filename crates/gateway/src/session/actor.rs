@@ -92,6 +92,7 @@ impl Actor {
             outbox: Outbox::default(),
             queue: VecDeque::new(),
             usage_told: false,
+            opens: 0,
             client: Client::Attached,
             timer: Box::pin(sleep(Duration::ZERO)),
             entry: registry.enter(),
@@ -140,6 +141,8 @@ struct Task {
     /// Events that found the channel full. Nothing is read while there are any.
     queue: VecDeque<TurnEvent>,
     usage_told: bool,
+    /// Streams asked for so far.
+    opens: u32,
     client: Client,
     timer: Pin<Box<Sleep>>,
     entry: Entry,
@@ -222,7 +225,12 @@ impl Task {
     }
 
     fn open(&mut self, spec: OpenSpec) {
-        debug!(request_id = %spec.request_id, "opening an upstream stream");
+        self.opens += 1;
+        if self.opens == 1 {
+            debug!(upstream_id = %spec.request_id, "opening an upstream stream");
+        } else {
+            info!(upstream_id = %spec.request_id, attempt = self.opens, "trying upstream again");
+        }
         self.drop_link();
         let open = Open {
             token: self.token.clone(),
@@ -309,7 +317,7 @@ impl Task {
             }
             TurnEvent::Failed(error) => {
                 self.entry.failed(error.code);
-                info!(code = ?error.code, cause = error.cause.as_deref(), "turn failed: {error}");
+                debug!(code = error.code.row().code, cause = error.cause.as_deref(), "turn failed: {error}");
             }
             _ => {}
         }

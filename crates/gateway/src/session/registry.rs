@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -27,6 +27,8 @@ struct Inner {
     finished: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
+    /// The backend turned our credential away the last time it saw it.
+    refused: AtomicBool,
     drift: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -44,7 +46,7 @@ pub struct Snapshot {
 /// One turn's place in the registry; it leaves with its actor.
 #[derive(Debug)]
 pub(super) struct Entry {
-    inner: Arc<Inner>,
+    registry: Registry,
 }
 
 impl Registry {
@@ -61,26 +63,44 @@ impl Registry {
         }
     }
 
+    /// Notes whether the backend took our credential.
+    pub fn note_credential(&self, outcome: Result<(), ErrorCode>) {
+        match outcome {
+            Ok(()) => self.inner.refused.store(false, Ordering::Relaxed),
+            Err(ErrorCode::NotAuthenticated) => self.inner.refused.store(true, Ordering::Relaxed),
+            // Says nothing about the credential.
+            Err(_) => {}
+        }
+    }
+
+    /// Whether the backend turned our credential away when it last saw it.
+    #[must_use]
+    pub fn credential_refused(&self) -> bool {
+        self.inner.refused.load(Ordering::Relaxed)
+    }
+
     pub(super) fn enter(&self) -> Entry {
         self.inner.active.fetch_add(1, Ordering::Relaxed);
         self.inner.started.fetch_add(1, Ordering::Relaxed);
-        Entry { inner: Arc::clone(&self.inner) }
+        Entry { registry: self.clone() }
     }
 }
 
 impl Entry {
     pub(super) fn finished(&self) {
-        self.inner.finished.fetch_add(1, Ordering::Relaxed);
+        self.registry.inner.finished.fetch_add(1, Ordering::Relaxed);
+        self.registry.note_credential(Ok(()));
     }
 
     pub(super) fn failed(&self, code: ErrorCode) {
         let counter =
-            if code == ErrorCode::Cancelled { &self.inner.cancelled } else { &self.inner.failed };
+            if code == ErrorCode::Cancelled { &self.registry.inner.cancelled } else { &self.registry.inner.failed };
         counter.fetch_add(1, Ordering::Relaxed);
+        self.registry.note_credential(Err(code));
     }
 
     pub(super) fn drifted(&self, report: &DriftReport) {
-        let mut drift = self.inner.drift.lock();
+        let mut drift = self.registry.inner.drift.lock();
         let mut count = |key: String, n: u64| {
             if n > 0 && (drift.len() < DRIFT_KINDS || drift.contains_key(&key)) {
                 *drift.entry(key).or_default() += n;
@@ -96,6 +116,6 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.inner.active.fetch_sub(1, Ordering::Relaxed);
+        self.registry.inner.active.fetch_sub(1, Ordering::Relaxed);
     }
 }

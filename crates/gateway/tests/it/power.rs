@@ -109,4 +109,5 @@ async fn nobody_without_a_token_reaches_the_backend() {
     let reply = lab.stream("hi").await;
     assert_eq!((reply.status.as_u16(), reply.error().as_deref()), (401, Some("not_authenticated")));
     assert!(reply.body.contains("CURSOR_ACCESS_TOKEN"), "{}", reply.body);
+    assert_eq!(lab.get("/health").await.json()["auth"], "not_authenticated");
 }

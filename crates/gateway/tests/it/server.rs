@@ -220,3 +220,21 @@ async fn http2_is_served_too_and_drained() {
     drop(send);
     running.stopped().await;
 }
+
+/// However short the grace for the first event is: a full queue is a status.
+#[tokio::test]
+async fn a_stream_that_waited_in_vain_gets_a_429() {
+    let endless = SLOW.replace("repeat = 40", "repeat = 100000");
+    let running = start(&endless, |config| {
+        config.limits.turns = 1;
+        config.clocks.header_grace = Duration::from_millis(50);
+        config.clocks.queue = Duration::from_millis(400);
+    })
+    .await;
+    let mut first = running.connect().await;
+    assert!(read_some(&mut first).await.starts_with("HTTP/1.1 200"));
+    let mut second = running.connect().await;
+    let reply = read_all(&mut second).await;
+    assert!(reply.starts_with("HTTP/1.1 429"), "{reply}");
+    assert!(reply.contains("retry-after: 5"), "{reply}");
+}
