@@ -38,7 +38,9 @@ impl Run {
             self.think(&text, "answer that from what I know").await?;
             return self.tell(&answer).await;
         }
-        let intents = intent::all(&text);
+        let offered: Vec<&str> =
+            self.prompt.tools.iter().map(|tool| tool.tool_name.as_str()).collect();
+        let intents = intent::all(&text, &offered);
         let done = self.results_since_question();
         let open: Vec<_> = intents.iter().skip(done.len()).cloned().collect();
         if open.is_empty() && !done.is_empty() {
@@ -112,9 +114,12 @@ impl Run {
     /// The tool for a wish, with its arguments.
     fn pick(&self, intent: &Intent) -> Option<(Tool, Map<String, Value>)> {
         let tools = &self.prompt.tools;
-        if let Intent::Named { tool, args } = intent {
+        if let Intent::Named { tool, args, words } = intent {
             let found = tools.iter().find(|t| t.tool_name == *tool || t.name == *tool)?;
             let mut full = fit(&found.schema, &[]);
+            if args.is_empty() {
+                say_into(&found.schema, words, &mut full);
+            }
             full.extend(args.clone());
             return Some((found.clone(), full));
         }
@@ -389,6 +394,22 @@ fn native(intent: &Intent) -> Option<(&'static str, u32, Bytes)> {
         }
         Intent::Edit { .. } | Intent::Named { .. } => return None,
     })
+}
+
+/// Loose words become the first text that the schema requires.
+fn say_into(schema: &Value, words: &[String], args: &mut Map<String, Value>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    let said: Vec<&str> =
+        words.iter().map(String::as_str).filter(|word| !properties.contains_key(*word)).collect();
+    let is_text = |name: &&str| {
+        properties.get(*name).and_then(|property| property.get("type")?.as_str()) == Some("string")
+    };
+    let required = schema.get("required").and_then(Value::as_array);
+    let names = required.into_iter().flatten().filter_map(Value::as_str);
+    let first = names.chain(properties.keys().map(String::as_str)).find(is_text);
+    if let Some(name) = first.filter(|_| !said.is_empty()) {
+        args.insert(name.to_owned(), Value::String(said.join(" ")));
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn every_native_tool_has_its_arm() {
-    let wish = |text: &str| intent::all(text).into_iter().next().unwrap();
+    let wish = |text: &str| intent::all(text, &[]).into_iter().next().unwrap();
     for (text, field) in [
         ("run `ls`", 14),
         ("read file x.txt", 7),

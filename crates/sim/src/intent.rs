@@ -14,7 +14,8 @@ pub(crate) enum Intent {
     Glob(String),
     Grep(String),
     Fetch(String),
-    Named { tool: String, args: Map<String, Value> },
+    /// A tool by its name, with arguments as a table or as loose words.
+    Named { tool: String, args: Map<String, Value>, words: Vec<String> },
 }
 
 impl Intent {
@@ -50,9 +51,9 @@ impl Intent {
     }
 }
 
-/// All wishes of a text, in order.
-pub(crate) fn all(text: &str) -> Vec<Intent> {
-    clauses(text).iter().filter_map(|clause| one(clause)).collect()
+/// All wishes of a text, in order. `offered` are the names of the client's tools.
+pub(crate) fn all(text: &str, offered: &[&str]) -> Vec<Intent> {
+    clauses(text).iter().filter_map(|clause| one(clause, offered)).collect()
 }
 
 /// Whether they may be done at the same time.
@@ -137,7 +138,7 @@ fn table_len(text: &str) -> Option<usize> {
     Some(stream.byte_offset())
 }
 
-fn one(clause: &str) -> Option<Intent> {
+fn one(clause: &str, offered: &[&str]) -> Option<Intent> {
     let tokens = tokens(clause);
     let words: Vec<String> = tokens
         .iter()
@@ -161,11 +162,26 @@ fn one(clause: &str) -> Option<Intent> {
     };
     let first_quoted = |from: usize| tokens.iter().skip(from).find(|t| is_quoted(t));
 
-    if let (Some(_), Some(at)) = (find(&["use", "call"]), find(&["tool"]))
-        && let Some(name) = tokens.get(at + 1)
+    // "use the tool NAME", "the NAME tool", "call NAME": the name of a tool that is an
+    // everyday word counts only where the sentence is about tools.
+    let about_tools = find(&["use", "call", "tool", "invoke"]).is_some();
+    let named = tokens.iter().map(|token| unquote(token)).position(|word| {
+        offered.contains(&word.as_str()) && (about_tools || word.contains(['_', '-']))
+    });
+    let unknown = || {
+        find(&["use", "call"])?;
+        let at = find(&["tool"])? + 1;
+        words.get(at).filter(|word| !filler(word)).map(|_| at)
+    };
+    if let Some(at) = named.or_else(unknown)
+        && let Some(name) = tokens.get(at)
     {
         let args = tokens.iter().find_map(|t| serde_json::from_str(t).ok()).unwrap_or_default();
-        return Some(Intent::Named { tool: unquote(name), args });
+        let mut loose = values(at + 1);
+        loose.retain(|word| {
+            !word.starts_with('{') && !matches!(word.as_str(), "tool" | "tools" | "now" | "it")
+        });
+        return Some(Intent::Named { tool: unquote(name), args, words: loose });
     }
     if let Some(at) = find(&["run", "execute"])
         && let Some(command) = first_quoted(at)

@@ -4,7 +4,7 @@ use super::*;
 
 #[track_caller]
 fn check(text: &str, expected: &[Intent]) {
-    assert_eq!(all(text), expected, "{text}");
+    assert_eq!(all(text, &["get_weather", "read"]), expected, "{text}");
 }
 
 #[test]
@@ -32,13 +32,32 @@ fn fixed_forms_are_understood() {
     let args = json!({"city": "Oslo", "days": 2}).as_object().unwrap().clone();
     check(
         r#"use the tool get_weather with {"city": "Oslo", "days": 2}"#,
-        &[Intent::Named { tool: "get_weather".to_owned(), args }],
+        &[Intent::Named { tool: "get_weather".to_owned(), args, words: Vec::new() }],
     );
     check(
         "write `x` to `a.txt`, then read file a.txt, then run `cat a.txt && then`",
         &[write("a.txt", "x"), read("a.txt"), shell("cat a.txt && then")],
     );
     check("in parallel run `a` and run `b`", &[shell("a"), shell("b")]);
+}
+
+#[test]
+fn an_offered_tool_is_known_by_its_name() {
+    for (text, words) in [
+        ("call get_weather for Oslo", &["Oslo"][..]),
+        ("Use get_weather", &[]),
+        ("use the get_weather tool with city Oslo", &["city", "Oslo"]),
+        ("What does get_weather say about `New York`?", &["New York"]),
+    ] {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        check(text, &[Intent::Named { tool: "get_weather".into(), args: Map::new(), words }]);
+    }
+    // An everyday word is a tool's name only in a sentence about tools.
+    check("I like to read", &[]);
+    check(
+        "use the read tool",
+        &[Intent::Named { tool: "read".into(), args: Map::new(), words: Vec::new() }],
+    );
 }
 
 #[test]
