@@ -187,15 +187,22 @@ impl Engine {
             Err(TrySendError::Closed(_)) => return Err(Stop::Gone),
             Err(TrySendError::Full(chunk)) => chunk,
         };
-        // The client reads slowly. Listen to it meanwhile: it may cancel.
+        // The client reads slowly. Listen to it meanwhile: it may cancel. What was begun is
+        // sent all the same, or a frame would miss its middle.
         let tx = self.out.tx.clone();
+        let mut heard_end = Ok(());
         loop {
             tokio::select! {
                 permit = tx.reserve() => {
                     permit.map_err(|_| Stop::Gone)?.send(chunk);
-                    return Ok(());
+                    return heard_end;
                 }
-                heard = self.inbound.next(), if !self.half_closed => self.hear(heard)?,
+                heard = self.inbound.next(), if !self.half_closed && heard_end.is_ok() => {
+                    heard_end = self.hear(heard);
+                    if matches!(heard_end, Err(Stop::Gone)) {
+                        return heard_end;
+                    }
+                }
             }
         }
     }

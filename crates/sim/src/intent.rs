@@ -8,14 +8,25 @@ use serde_json::{Map, Value};
 pub(crate) enum Intent {
     Shell(String),
     Read(String),
-    Write { path: String, text: String },
-    Edit { path: String, old: String, new: String },
+    Write {
+        path: String,
+        text: String,
+    },
+    Edit {
+        path: String,
+        old: String,
+        new: String,
+    },
     List(String),
     Glob(String),
     Grep(String),
     Fetch(String),
     /// A tool by its name, with arguments as a table or as loose words.
-    Named { tool: String, args: Map<String, Value>, words: Vec<String> },
+    Named {
+        tool: String,
+        args: Map<String, Value>,
+        words: Vec<String>,
+    },
 }
 
 impl Intent {

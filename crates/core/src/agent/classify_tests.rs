@@ -126,7 +126,8 @@ fn the_backends_word_on_retrying_counts() {
 
 #[test]
 fn an_unknown_code_leaves_it_to_the_status() {
-    for (status, want) in [(401, E::NotAuthenticated), (403, E::PolicyDenied), (429, E::RateLimited)]
+    for (status, want) in
+        [(401, E::NotAuthenticated), (403, E::PolicyDenied), (429, E::RateLimited)]
     {
         let error = ConnectError::from_json(br#"{"code":"unauthorized","message":"who?"}"#);
         let failure = link_error(&LinkError::Status { status, error, retry_after: None });

@@ -101,7 +101,10 @@ impl Actor {
         let drift = task.turn.drift();
         if !drift.is_empty() {
             task.entry.drifted(&drift);
-            warn!(?drift, "Cursor sent things that ibeam does not know; the answer is not affected");
+            warn!(
+                ?drift,
+                "Cursor sent things that ibeam does not know; the answer is not affected"
+            );
         }
     }
 }
@@ -317,7 +320,11 @@ impl Task {
             }
             TurnEvent::Failed(error) => {
                 self.entry.failed(error.code);
-                debug!(code = error.code.row().code, cause = error.cause.as_deref(), "turn failed: {error}");
+                debug!(
+                    code = error.code.row().code,
+                    cause = error.cause.as_deref(),
+                    "turn failed: {error}"
+                );
             }
             _ => {}
         }
@@ -456,8 +463,7 @@ async fn estimate(uncounted: Uncounted, family: Family, tasks: &Tasks) -> Usage 
     let counted = tasks.spawn_blocking(move || {
         let texts: u64 = uncounted.prompt.iter().map(|text| tokens::count(text, family)).sum();
         let input = texts + uncounted.images as u64 * IMAGE_TOKENS;
-        let output =
-            uncounted.output.unwrap_or_else(|| tokens::count(&uncounted.answer, family));
+        let output = uncounted.output.unwrap_or_else(|| tokens::count(&uncounted.answer, family));
         (input, output)
     });
     let (input, output) = counted.await.unwrap_or_default();

@@ -262,8 +262,7 @@ mod tests {
     #[test]
     fn an_answer_of_calls_only_is_known_by_its_first_call() {
         let conversations = conversations();
-        let (id, mut memory) =
-            conversations.name(&request(vec![said(Role::User, "ls")]), [1; 16]);
+        let (id, mut memory) = conversations.name(&request(vec![said(Role::User, "ls")]), [1; 16]);
         memory.hear(&TurnEvent::ToolCallBegin {
             id: CallId::sanitised("call_1"),
             name: "bash".into(),

@@ -93,8 +93,11 @@ impl Entry {
     }
 
     pub(super) fn failed(&self, code: ErrorCode) {
-        let counter =
-            if code == ErrorCode::Cancelled { &self.registry.inner.cancelled } else { &self.registry.inner.failed };
+        let counter = if code == ErrorCode::Cancelled {
+            &self.registry.inner.cancelled
+        } else {
+            &self.registry.inner.failed
+        };
         counter.fetch_add(1, Ordering::Relaxed);
         self.registry.note_credential(Err(code));
     }

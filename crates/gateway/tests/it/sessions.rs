@@ -146,9 +146,8 @@ async fn a_tool_call_leaves_at_once_whatever_the_backend_does() {
 
 #[tokio::test(start_paused = true)]
 async fn a_healed_conversation_stays_healed() {
-    let lab = Lab::scenario(
-        "[[rule]]\nquirks = [\"stuck_conversation\"]\nsteps = [{ text = \"ok\" }]",
-    );
+    let lab =
+        Lab::scenario("[[rule]]\nquirks = [\"stuck_conversation\"]\nsteps = [{ text = \"ok\" }]");
     let body = serde_json::json!({
         "model": "auto",
         "messages": [

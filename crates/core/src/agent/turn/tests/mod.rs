@@ -365,8 +365,7 @@ fn newer_task_calls_with_a_text_where_a_message_was_do_decode() {
         ..TaskArgs::default()
     };
     let task = TaskToolCall { args: Some(args), ..TaskToolCall::default() };
-    let call =
-        ToolCall { tool: Some(tool_call::Tool::TaskToolCall(task)), ..ToolCall::default() };
+    let call = ToolCall { tool: Some(tool_call::Tool::TaskToolCall(task)), ..ToolCall::default() };
     let mut bench = Bench::open(&[]);
     bench.update(Update::ToolCallStarted(ToolCallStartedUpdate {
         call_id: "task".into(),
