@@ -84,6 +84,8 @@ impl Actor {
             memory,
             tasks,
             permit: Some(permit),
+            // The channel is new, so there is room for this one.
+            farewell: events.clone().try_reserve_owned().ok(),
             events: Some(events),
             left: Box::pin(async move { watched.closed().await }),
             stop: Box::pin(stop.cancelled_owned()),
@@ -132,6 +134,8 @@ struct Task {
     permit: Option<OwnedSemaphorePermit>,
     /// The conversation id the turn began with; it may have to be renewed.
     asked_id: String,
+    /// A place for the last word to a client that takes nothing else.
+    farewell: Option<mpsc::OwnedPermit<TurnEvent>>,
     /// `None` once the client was given up.
     events: Option<mpsc::Sender<TurnEvent>>,
     /// Both are made once: waiting anew for each event would take locks that all
@@ -453,6 +457,10 @@ impl Task {
         self.client = Client::Gone;
         self.queue.clear();
         self.events = None;
+        if let Some(place) = self.farewell.take() {
+            let text = "The client took no data for too long, so its turn was cancelled.";
+            place.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
+        }
         self.turn.cancel();
     }
 }

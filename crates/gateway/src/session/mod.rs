@@ -35,7 +35,8 @@ impl TurnStream {
     /// The two ends of a turn's events.
     #[must_use]
     pub fn channel() -> (mpsc::Sender<TurnEvent>, Self) {
-        let (sender, events) = mpsc::channel(EVENTS_CAP);
+        // One more than that, for a last word to a client that does not read.
+        let (sender, events) = mpsc::channel(EVENTS_CAP + 1);
         (sender, Self { events, ended: false })
     }
 
