@@ -204,7 +204,7 @@ impl Catalog {
                 }
                 tracing::warn!(
                     code = error.code.row().code,
-                    cause = error.cause.as_deref().unwrap_or_default(),
+                    cause = error.cause.as_deref(),
                     "the model list could not be fetched: {error}"
                 );
             }

@@ -52,10 +52,8 @@ impl Server {
     /// The configuration is unsafe, the scenario cannot be read, or the port is
     /// taken.
     pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
-        config.check_serving().map_err(anyhow::Error::msg)?;
-        let listen = config.listen;
-        let listener =
-            TcpListener::bind(listen).await.map_err(|error| bind_error(listen, error))?;
+        config.check_serving().map_err(StartError::open_door)?;
+        let listener = listen(config.listen).await?;
         Self::on(listener, config, tasks)
     }
 
@@ -68,8 +66,7 @@ impl Server {
             Backend::Cursor => None,
             Backend::Sim { scenario } => {
                 let scenario = match scenario {
-                    Some(path) => Scenario::from_path(path)
-                        .with_context(|| format!("cannot use the scenario {}", path.display()))?,
+                    Some(path) => Scenario::from_path(path).context("cannot use the scenario")?,
                     None => Scenario::builtin(),
                 };
                 Some(Sim::new(SimConfig::scenario(scenario)))
@@ -125,7 +122,8 @@ impl Server {
         }
         // Nothing new from here on.
         drop(listener);
-        let busy = || app.sessions().active > 0 || slots.available_permits() < limit;
+        // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
+        let busy = || app.sessions().active.max(limit.saturating_sub(slots.available_permits()));
         drain(busy, app.config().clocks.drain, &shutdown).await;
         app.stop_turns();
         shutdown.abort();
@@ -136,10 +134,19 @@ impl Server {
 /// Waits for turns and connections to end by themselves. A connection that was told
 /// to finish ends once its client has taken the last byte, which may be long after
 /// the turn.
-async fn drain(busy: impl Fn() -> bool, limit: Duration, shutdown: &Shutdown) {
+async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
     const LOOK: Duration = Duration::from_millis(20);
     let quiet = async {
-        while busy() {
+        if busy() > 0 {
+            // Connections that were idle are gone by the second look.
+            sleep(LOOK).await;
+        }
+        match busy() {
+            0 => return,
+            1 => info!("waiting up to {limit:?} for 1 request; Ctrl-C again stops at once"),
+            n => info!("waiting up to {limit:?} for {n} requests; Ctrl-C again stops at once"),
+        }
+        while busy() > 0 {
             sleep(LOOK).await;
         }
     };
@@ -212,13 +219,43 @@ async fn client(
     }
 }
 
-fn bind_error(address: SocketAddr, error: io::Error) -> anyhow::Error {
-    let help = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            "Something listens there already: another ibeam? Choose another port with `--port`."
-        }
-        io::ErrorKind::PermissionDenied => "Ports below 1024 need privileges; choose a higher one.",
-        _ => "Check the address with `ibeam config show`.",
-    };
-    anyhow::Error::new(error).context(format!("cannot listen on {address}. {help}"))
+/// Why nothing can be served, and what helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct StartError {
+    what: String,
+    pub hint: &'static str,
+    source: Option<io::Error>,
+}
+
+impl StartError {
+    fn open_door(what: String) -> Self {
+        let hint = "set IBEAM_API_KEY to a secret of your choice and give it to your clients, \
+                    or listen on 127.0.0.1";
+        Self { what, hint, source: None }
+    }
+}
+
+/// Binds a port.
+///
+/// # Errors
+/// Names the address, and what to do.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|error| StartError {
+        what: format!("cannot listen on {address}"),
+        hint: match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another ibeam may be running there; choose another port with `--port`, \
+                 or 0 for a free one"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need privileges; choose a higher one with `--port`"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address; choose one of its own with `--host`"
+            }
+            _ => "check the address with `ibeam config show`",
+        },
+        source: Some(error),
+    })
 }

@@ -1,7 +1,13 @@
 //! The end of the program: the first signal asks it to finish what runs, the second
 //! to end that too, the third to wait for nothing any more.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -10,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Shutdown {
     drain: CancellationToken,
     abort: CancellationToken,
+    forced: Arc<AtomicBool>,
 }
 
 impl Shutdown {
@@ -32,6 +39,9 @@ impl Shutdown {
 
     /// One more signal. False when there is nothing left to tell anyone.
     fn signal(&self) -> bool {
+        if self.is_draining() {
+            self.forced.store(true, Ordering::Relaxed);
+        }
         if self.is_aborted() {
             return false;
         }
@@ -39,7 +49,7 @@ impl Shutdown {
             tracing::info!("ending what runs");
             self.abort();
         } else {
-            tracing::info!("shutting down; signal again to stop at once");
+            tracing::info!("shutting down");
             self.drain();
         }
         true
@@ -53,6 +63,12 @@ impl Shutdown {
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.abort.is_cancelled()
+    }
+
+    /// Whether a signal cut the waiting short.
+    #[must_use]
+    pub fn was_forced(&self) -> bool {
+        self.forced.load(Ordering::Relaxed)
     }
 
     pub fn draining(&self) -> impl Future<Output = ()> + Send + 'static {
@@ -155,9 +171,9 @@ mod tests {
     fn each_signal_is_more_urgent_than_the_last() {
         let shutdown = Shutdown::new();
         assert!(shutdown.signal());
-        assert!(shutdown.is_draining() && !shutdown.is_aborted());
+        assert!(shutdown.is_draining() && !shutdown.is_aborted() && !shutdown.was_forced());
         assert!(shutdown.signal());
-        assert!(shutdown.is_aborted());
+        assert!(shutdown.is_aborted() && shutdown.was_forced());
         assert!(!shutdown.signal());
     }
 }

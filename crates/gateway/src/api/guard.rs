@@ -16,7 +16,9 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header, request::Parts,
+};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::ids,
@@ -176,7 +178,17 @@ fn check(
     authority: Option<&str>,
     origin: Origin,
 ) -> Result<(), TurnError> {
-    // A page cannot leave the header out, so a request without one is no page.
+    // RFC 9112, section 3.2. What is older than the header may leave it out, and is no
+    // page then.
+    let names = parts.headers.get_all(header::HOST).iter().count();
+    if names > 1 || (names == 0 && parts.version == Version::HTTP_11) {
+        let what = if names == 0 { "has no `Host` header" } else { "has several `Host` headers" };
+        return Err(TurnError::new(
+            ErrorCode::InvalidValue,
+            format!("this HTTP/1.1 request {what}; send exactly one"),
+        )
+        .param("host"));
+    }
     if let Some(authority) = authority
         && !rules.host(authority)
     {

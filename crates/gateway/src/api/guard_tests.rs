@@ -73,8 +73,27 @@ async fn rebound_names_are_refused() {
         assert_eq!(code_of(&whole(response).await), "forbidden_origin");
     }
     // HTTP/2 has the name in its URI.
-    let request = Request::get("http://evil.example/health").body(axum::body::Body::empty());
+    let request = Request::get("http://evil.example/health")
+        .version(Version::HTTP_2)
+        .body(axum::body::Body::empty());
     is(&call(Fake::default(), request.unwrap()).await, 403);
+}
+
+#[tokio::test]
+async fn http_1_1_needs_exactly_one_host() {
+    let nameless = |version| {
+        let request = Request::get("/v1/models").version(version);
+        request.body(axum::body::Body::empty()).unwrap()
+    };
+    let response = call(Fake::default(), nameless(Version::HTTP_11)).await;
+    is(&response, 400);
+    let body = whole(response).await;
+    assert_eq!(code_of(&body), "invalid_value");
+    assert!(body.contains("`Host`"), "{body}");
+    is(&call(Fake::default(), nameless(Version::HTTP_10)).await, 200);
+    let mut twice = get("/v1/models");
+    twice.headers_mut().append("host", "localhost".parse().unwrap());
+    is(&call(Fake::default(), twice).await, 400);
 }
 
 #[tokio::test]

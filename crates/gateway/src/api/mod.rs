@@ -203,14 +203,32 @@ fn only<S: Service>(
 }
 
 async fn not_found(method: Method, uri: Uri) -> Response {
-    error::response(&TurnError::new(
-        ErrorCode::RouteNotFound,
-        format!(
-            "there is no {method} {}; this gateway serves {}",
-            short(uri.path()),
-            ENDPOINTS.join(", ")
-        ),
-    ))
+    // Asks about the server as a whole.
+    if method == Method::OPTIONS && uri.path() == "*" {
+        let allow = [(header::ALLOW, "GET, HEAD, POST, OPTIONS")];
+        return (StatusCode::NO_CONTENT, allow).into_response();
+    }
+    let path = short(uri.path());
+    let text = match meant(path) {
+        Some(meant) => format!("there is no {method} {path}; did you mean {meant}?"),
+        None => {
+            format!("there is no {method} {path}; this gateway serves {}", ENDPOINTS.join(", "))
+        }
+    };
+    error::response(&TurnError::new(ErrorCode::RouteNotFound, text))
+}
+
+/// The route behind a path with a slash too many, or with the `/v1` that a client adds
+/// to a base URL that has it already.
+fn meant(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let versions = parts.iter().take_while(|part| **part == "v1").count();
+    parts.drain(..versions);
+    match parts.as_slice() {
+        ["chat", "completions"] | ["models", ..] => Some(format!("/v1/{}", parts.join("/"))),
+        ["health" | "healthz"] => Some("/health".to_owned()),
+        _ => None,
+    }
 }
 
 #[derive(Serialize)]

@@ -110,6 +110,32 @@ pub(super) fn stalled() -> Response {
 fn too_large(limit: usize) -> TurnError {
     TurnError::new(
         ErrorCode::RequestTooLarge,
-        format!("the request body is larger than the limit of {limit} bytes"),
+        format!("the request body is larger than the limit of {}", amount(limit)),
     )
+}
+
+/// Bytes as people read them, where that is exact.
+fn amount(bytes: usize) -> String {
+    const KIB: usize = 1 << 10;
+    const MIB: usize = 1 << 20;
+    match bytes {
+        n if n >= MIB && n % MIB == 0 => format!("{} MiB", n / MIB),
+        n if n >= KIB && n % KIB == 0 => format!("{} KiB", n / KIB),
+        n => format!("{n} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_told_in_its_unit() {
+        assert_eq!(
+            too_large(64 << 20).message,
+            "the request body is larger than the limit of 64 MiB"
+        );
+        assert_eq!(amount(512 << 10), "512 KiB");
+        assert_eq!(amount(1000), "1000 bytes");
+    }
 }

@@ -27,7 +27,14 @@ fn commands_of_the_readme_parse() {
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
     }
-    for line in ["ibeam", "ibeam up --scenario a", "ibeam sim --tls-cert a", "ibeam login"] {
+    for line in [
+        "ibeam",
+        "ibeam up --scenario a",
+        "ibeam sim --tls-cert a",
+        "ibeam login",
+        "ibeam up --listen :1 --port 2",
+        "ibeam serve --host ::1 --listen :1",
+    ] {
         assert!(parse(line).is_err(), "{line}");
     }
 }
@@ -63,4 +70,12 @@ fn help_shows_examples_and_no_jargon() {
     let help = Cli::command().render_long_help().to_string();
     assert!(help.contains("ibeam up --sim"), "{help}");
     assert!(help.contains("unofficial"), "{help}");
+}
+
+#[test]
+fn a_cause_is_told_once() {
+    let toml = "[[rule]]\nwhen = 3";
+    let error = anyhow::Error::new(ibeam_sim::Scenario::from_toml(toml).unwrap_err());
+    let text = net::chain(error.context("cannot use the scenario").as_ref());
+    assert_eq!(text.matches("when = 3").count(), 1, "{text}");
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anstream::{eprintln, println};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{Global, Refusal, models::align};
+use super::{Global, Refusal, models::align, print, say};
 use crate::config::{RawConfig, Resolution, default_path};
 
 #[derive(Debug, Args)]
@@ -27,7 +26,7 @@ enum Action {
 
 #[derive(Serialize)]
 struct Value<'a> {
-    value: &'a str,
+    value: serde_json::Value,
     origin: &'a str,
 }
 
@@ -35,16 +34,14 @@ impl ConfigCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
         let Action::Show { json } = self.action;
         let resolution = global.resolve(RawConfig::default());
-        println!("{}", show(&resolution, json)?);
+        print(&show(&resolution, json)?)?;
         for warning in &resolution.warnings {
-            eprintln!("warning: {warning}");
+            say(&format!("warning: {warning}"));
         }
         if resolution.problems.is_empty() {
             return Ok(());
         }
-        let problems: Vec<String> =
-            resolution.problems.iter().map(|problem| format!("\n  {problem}")).collect();
-        Err(Refusal::new(format!("not all of these can be used{}", problems.concat())).into())
+        Err(Refusal::settings("not all of these can be used", &resolution.problems).into())
     }
 }
 
@@ -53,7 +50,7 @@ fn show(resolution: &Resolution, json: bool) -> anyhow::Result<String> {
         let map: BTreeMap<&str, Value<'_>> = resolution
             .shown
             .iter()
-            .map(|shown| (shown.name, Value { value: &shown.value, origin: &shown.origin }))
+            .map(|shown| (shown.name, Value { value: shown.json(), origin: &shown.origin }))
             .collect();
         return Ok(serde_json::to_string_pretty(&map)?);
     }

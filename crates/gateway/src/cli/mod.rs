@@ -8,14 +8,23 @@ mod serve;
 mod sim;
 mod up;
 
-use std::{future::Future, path::PathBuf, process::ExitCode};
+use std::{
+    future::Future,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
-use anstream::eprintln;
 use clap::{Args, Parser, Subcommand, builder::styling};
-use ibeam_core::redact;
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    redact,
+};
 
 use crate::{
-    config::{Backend, Config, Key, Origin, RawConfig, Resolution, environment, load},
+    config::{Backend, Config, Key, Origin, Problem, RawConfig, Resolution, environment, load},
+    net,
+    server::StartError,
     telemetry,
 };
 
@@ -113,7 +122,7 @@ struct Upstream {
 #[derive(Debug, Default, Args)]
 struct Listening {
     /// Address and port in one, in place of --host and --port
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["host", "port"])]
     listen: Option<String>,
     /// Address to listen on [default: 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
@@ -138,11 +147,30 @@ struct Listening {
 struct Refusal {
     message: String,
     hints: Vec<String>,
+    code: u8,
 }
+
+/// What clap exits with when a flag is wrong.
+const USAGE: u8 = 2;
+
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 impl Refusal {
     fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new() }
+        Self { message: message.into(), hints: Vec::new(), code: 1 }
+    }
+
+    /// All that is wrong with the settings, below one line that says so.
+    fn settings(line: &str, problems: &[Problem]) -> Self {
+        let mut refusal = Self::new(line);
+        for problem in problems {
+            refusal.message.push_str(&format!("\n  {problem}"));
+        }
+        if problems.iter().any(|problem| matches!(problem.origin, Origin::Flag(_))) {
+            refusal.code = USAGE;
+        }
+        refusal
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -156,22 +184,22 @@ impl Refusal {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             report(&error);
-            ExitCode::FAILURE
+            error.downcast_ref::<Refusal>().map_or(ExitCode::FAILURE, |r| ExitCode::from(r.code))
         }
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { global, command } = cli;
     match command {
         Command::Up(up) => up.run(&global),
         Command::Serve(serve) => serve.run(&global),
         Command::Sim(sim) => sim.run(&global),
-        Command::Models(models) => models.run(&global),
-        Command::Config(config) => config.run(&global),
+        Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -190,29 +218,59 @@ impl Global {
         load(flags.or(self.raw()), &environment(), self.config.as_deref())
     }
 
-    /// The settings, or all that is wrong with them. Starts logging.
-    fn load(&self, flags: RawConfig, upstream: &Upstream) -> anyhow::Result<Config> {
+    /// The settings of a command that serves. Starts logging.
+    fn load(&self, flags: RawConfig, upstream: &Upstream) -> anyhow::Result<Loaded> {
+        let (loaded, warnings) = self.checked(flags, upstream)?;
+        telemetry::init(&loaded.config.log);
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(loaded)
+    }
+
+    /// The settings of a command that answers and ends. What goes wrong is said once, as
+    /// its error; only who asks for a log gets one.
+    fn load_quietly(&self, flags: RawConfig, upstream: &Upstream) -> anyhow::Result<Config> {
+        let (loaded, warnings) = self.checked(flags, upstream)?;
+        if loaded.log_asked {
+            telemetry::init(&loaded.config.log);
+        }
+        for warning in &warnings {
+            say(&format!("warning: {warning}"));
+        }
+        Ok(loaded.config)
+    }
+
+    /// The settings, or all that is wrong with them.
+    fn checked(
+        &self,
+        flags: RawConfig,
+        upstream: &Upstream,
+    ) -> anyhow::Result<(Loaded, Vec<Problem>)> {
         let resolution = self.resolve(upstream.raw().or(flags));
         if !resolution.problems.is_empty() {
-            let mut refusal = Refusal::new(match resolution.problems.len() {
+            let line = match resolution.problems.len() {
                 1 => "there is a problem with the settings".to_owned(),
                 n => format!("there are {n} problems with the settings"),
-            });
-            for problem in &resolution.problems {
-                refusal.message.push_str(&format!("\n  {problem}"));
-            }
+            };
+            let refusal = Refusal::settings(&line, &resolution.problems);
             return Err(refusal.hint("`ibeam config show` prints every setting").into());
-        }
-        telemetry::init(&resolution.config.log);
-        for warning in &resolution.warnings {
-            tracing::warn!("{warning}");
         }
         let mut config = resolution.config;
         if upstream.sim {
             config.backend = Backend::Sim { scenario: upstream.scenario.clone() };
         }
-        Ok(config)
+        let (key_from, log_asked) = (resolution.api_key_origin, resolution.log_asked);
+        Ok((Loaded { config, key_from, log_asked }, resolution.warnings))
     }
+}
+
+/// Settings that can be used.
+struct Loaded {
+    config: Config,
+    /// Where the key for clients came from.
+    key_from: Origin,
+    log_asked: bool,
 }
 
 impl Upstream {
@@ -252,7 +310,7 @@ fn set(raw: &mut RawConfig, key: Key, flag: &str, value: Option<&str>) {
 }
 
 /// Runs a command's asynchronous part to its end.
-fn block_on<F: Future<Output = anyhow::Result<()>>>(future: F) -> anyhow::Result<()> {
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(future);
     // Whatever still runs has been told to stop and was waited for.
@@ -271,14 +329,57 @@ fn require_account(config: &Config) -> anyhow::Result<()> {
         .into())
 }
 
+/// Data, a line of it. A reader that has left wants no more, and no words about it.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to stdout"))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Words. Where they cannot be written, there is nobody to tell.
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// What helps against a failure of the backend, as far as the user can help it.
+fn advice(error: &TurnError) -> Option<&'static str> {
+    match error.code {
+        ErrorCode::NotAuthenticated => {
+            Some("Cursor refused the access token; set CURSOR_ACCESS_TOKEN to a new one")
+        }
+        ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
+        ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {
+            Some("try again in a while; `--sim` works without Cursor")
+        }
+        _ => None,
+    }
+}
+
 fn report(error: &anyhow::Error) {
     let (red, cyan, end) = (STYLES.get_error(), STYLES.get_literal(), styling::Reset);
-    eprintln!("{red}error{end}: {}", redact::text(&format!("{error:#}")));
-    if let Some(refusal) = error.downcast_ref::<Refusal>() {
-        for hint in &refusal.hints {
-            eprintln!("{cyan}hint{end}: {hint}");
-        }
+    let text = redact::text(&net::chain(error.as_ref())).trim_end().to_owned();
+    say(&format!("{red}error{end}: {text}"));
+    let hints = match error.downcast_ref::<Refusal>() {
+        Some(refusal) => refusal.hints.clone(),
+        None => hint(error).into_iter().map(str::to_owned).collect(),
+    };
+    for hint in hints {
+        say(&format!("{cyan}hint{end}: {hint}"));
     }
+}
+
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(error) = error.downcast_ref::<StartError>() {
+        return Some(error.hint);
+    }
+    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
+        return Some("without `--scenario`, the built-in assistant answers");
+    }
+    error.downcast_ref::<TurnError>().and_then(advice)
 }
 
 const STYLES: styling::Styles = styling::Styles::styled()

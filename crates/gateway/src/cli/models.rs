@@ -1,12 +1,11 @@
 //! `ibeam models`: what the plan has, as a table or as JSON.
 
-use anstream::println;
 use clap::Args;
 use ibeam_core::models::{ModelInfo, ModelList};
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde::Serialize;
 
-use super::{Global, Upstream, block_on, require_account};
+use super::{Global, Upstream, block_on, print, require_account};
 use crate::{
     app::App,
     config::{Backend, RawConfig},
@@ -55,7 +54,7 @@ struct Row<'a> {
 
 impl ModelsCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
-        let config = global.load(RawConfig::default(), &self.upstream)?;
+        let config = global.load_quietly(RawConfig::default(), &self.upstream)?;
         require_account(&config)?;
         block_on(async {
             let tasks = Tasks::new();
@@ -70,8 +69,7 @@ impl ModelsCommand {
             let models = app.model_list().await?;
             let text =
                 if self.aliases { self.aliases(&models.list)? } else { self.list(&models.list)? };
-            println!("{text}");
-            Ok(())
+            print(&text)
         })
     }
 

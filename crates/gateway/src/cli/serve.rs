@@ -3,14 +3,14 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
 
-use anstream::println;
 use clap::Args;
 
-use super::{Global, Listening, Upstream, block_on, require_account};
+use super::{Global, INTERRUPTED, Listening, Upstream, block_on, print, require_account};
 use crate::{
     app::App,
     config::Config,
@@ -33,10 +33,10 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
-        let config = global.load(self.listening.raw(), &self.upstream)?;
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let config = global.load(self.listening.raw(), &self.upstream)?.config;
         require_account(&config)?;
-        block_on(serve(config, |ready| println!("{}", ready.url)))
+        block_on(serve(config, |ready| print(ready.url)))
     }
 }
 
@@ -47,38 +47,57 @@ const LAST_TASKS: Duration = Duration::from_secs(3);
 /// A server that is bound.
 pub(super) struct Ready<'a> {
     pub(super) url: &'a str,
+    pub(super) address: SocketAddr,
     pub(super) app: &'a Arc<App>,
     pub(super) tasks: &'a Tasks,
     pub(super) shutdown: &'a Shutdown,
 }
 
 /// Serves until a signal comes. `ready` is called once the port is bound.
-pub(super) async fn serve(config: Config, ready: impl FnOnce(Ready<'_>)) -> anyhow::Result<()> {
+pub(super) async fn serve(
+    config: Config,
+    ready: impl FnOnce(Ready<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
     let (tasks, shutdown) = (Tasks::new(), Shutdown::new());
     let signals = Signals::new()?;
     let serving = async {
         let server = Server::bind(config, &tasks).await?;
-        let url = url(server.address()?);
+        let address = server.address()?;
+        let url = url(address);
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             backend = server.app().backend(),
-            "listening on {url}"
+            "listening on {}",
+            place(address)
         );
-        ready(Ready { url: &url, app: server.app(), tasks: &tasks, shutdown: &shutdown });
+        if address.ip().is_unspecified() {
+            tracing::info!("names that other machines call it by go into the setting `hosts`");
+        }
+        let app = server.app();
+        ready(Ready { url: &url, address, app, tasks: &tasks, shutdown: &shutdown })?;
         server.run(shutdown.clone()).await;
         match tasks.join_within(LAST_TASKS).await {
             0 => tracing::info!("stopped"),
             left => tracing::warn!(left, "stopped, though not every task has ended"),
         }
-        Ok(())
+        anyhow::Ok(())
     };
     tokio::select! {
-        served = serving => served,
+        served = serving => served?,
         // To the very end: nothing may keep the program from stopping when told.
         () = signals.relay(&shutdown) => {
             tracing::info!("stopped at once");
-            Ok(())
         }
+    }
+    Ok(if shutdown.was_forced() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// The address as it was bound.
+pub(super) fn place(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("{address} (all interfaces)")
+    } else {
+        format!("http://{address}")
     }
 }
 

@@ -1,17 +1,16 @@
 //! `ibeam sim`: the simulator of Cursor's backend by itself, for other clients of
 //! that backend, for tests and for measurements.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
-use anstream::{eprintln, println};
 use anyhow::Context as _;
 use clap::Args;
 use ibeam_sim::{Scenario, Sim, SimConfig};
-use tokio::net::TcpListener;
 
-use super::{Global, Refusal, Upstream, block_on};
+use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
 use crate::{
     net::tls,
+    server::listen,
     shutdown::{Shutdown, Signals},
 };
 
@@ -52,10 +51,10 @@ pub(super) struct SimCommand {
 }
 
 impl SimCommand {
-    pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         if self.token {
-            println!("{}", Sim::TOKEN);
-            return Ok(());
+            print(Sim::TOKEN)?;
+            return Ok(ExitCode::SUCCESS);
         }
         global.load(crate::config::RawConfig::default(), &Upstream::default())?;
         if !self.host.is_loopback() && self.tls_cert.is_none() {
@@ -65,10 +64,9 @@ impl SimCommand {
         block_on(self.serve())
     }
 
-    async fn serve(&self) -> anyhow::Result<()> {
+    async fn serve(&self) -> anyhow::Result<ExitCode> {
         let scenario = match &self.scenario {
-            Some(path) => Scenario::from_path(path)
-                .with_context(|| format!("cannot use the scenario {}", path.display()))?,
+            Some(path) => Scenario::from_path(path).context("cannot use the scenario")?,
             None => Scenario::builtin(),
         };
         let tls = match (&self.tls_cert, &self.tls_key) {
@@ -83,20 +81,18 @@ impl SimCommand {
         if let Some(pace) = self.pace_ms {
             config.pace = std::time::Duration::from_millis(pace);
         }
-        let listener = TcpListener::bind((self.host, self.port))
-            .await
-            .with_context(|| format!("cannot listen on {}:{}", self.host, self.port))?;
+        let listener = listen(SocketAddr::new(self.host, self.port)).await?;
         let address = listener.local_addr()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let (shutdown, signals) = (Shutdown::new(), Signals::new()?);
-        println!("{scheme}://{address}");
-        eprintln!("the simulator is up; Ctrl-C stops it");
+        print(&format!("{scheme}://{address}"))?;
+        say("the simulator is up; Ctrl-C stops it");
         let sim = Sim::new(config);
         tokio::select! {
             () = sim.serve(listener, tls, shutdown.token().clone()) => {}
             () = shutdown.aborted() => {}
             () = signals.relay(&shutdown) => {}
         }
-        Ok(())
+        Ok(if shutdown.was_forced() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
     }
 }

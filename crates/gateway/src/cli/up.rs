@@ -1,14 +1,19 @@
 //! `ibeam up`: the gateway for people. The same server as `ibeam serve`, with a
 //! welcome that says how to use it.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, net::SocketAddr, process::ExitCode};
 
-use anstream::{eprint, eprintln};
 use clap::Args;
-use ibeam_core::error::TurnError;
+use ibeam_core::error::{ErrorCode, TurnError};
 
-use super::{Global, Listening, Upstream, block_on, require_account, serve::serve};
-use crate::config::{Backend, Config};
+use super::{
+    Global, Listening, Loaded, Upstream, advice, block_on, require_account, say,
+    serve::{place, serve},
+};
+use crate::{
+    api::Service as _,
+    config::{Backend, Origin},
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,12 +29,12 @@ pub(super) struct Up {
 }
 
 impl Up {
-    pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
-        let config = global.load(self.listening.raw(), &self.upstream)?;
-        require_account(&config)?;
-        let facts = Facts::of(&config);
-        block_on(serve(config, |ready| {
-            eprint!("{}", welcome(ready.url, facts));
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let loaded = global.load(self.listening.raw(), &self.upstream)?;
+        require_account(&loaded.config)?;
+        let facts = Facts::of(&loaded);
+        block_on(serve(loaded.config, |ready| {
+            say(&welcome(ready.url, ready.address, &facts));
             let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
             // Not awaited here: the list may take a moment, and clients may call already.
             ready.tasks.spawn("welcome", async move {
@@ -38,107 +43,175 @@ impl Up {
                     // Who is leaving does not want to know.
                     () = draining => {}
                     models = app.model_list() => {
-                        let models = models.map(|models| models.list.visible().count());
-                        eprintln!("{}", models_line(facts, models.as_ref()));
+                        let models = match models {
+                            // A list from disk, and a token that is no good any more.
+                            Ok(_) if !facts.sim && !app.health().authenticated => Err(TurnError::new(
+                                ErrorCode::NotAuthenticated,
+                                "Cursor does not know this account.",
+                            )),
+                            models => models.map(|models| models.list.visible().count()),
+                        };
+                        say(&models_line(facts.sim, models.as_ref()));
                     }
                 }
             });
+            Ok(())
         }))
     }
 }
 
 /// What the welcome depends on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Facts {
     sim: bool,
-    api_key: bool,
+    /// Where the key for clients came from, if there is one.
+    key: Option<Origin>,
 }
 
 impl Facts {
-    fn of(config: &Config) -> Self {
+    fn of(loaded: &Loaded) -> Self {
         Self {
-            sim: matches!(config.backend, Backend::Sim { .. }),
-            api_key: config.api_key.is_some(),
+            sim: matches!(loaded.config.backend, Backend::Sim { .. }),
+            key: loaded.config.api_key.is_some().then(|| loaded.key_from.clone()),
         }
     }
 }
 
-fn welcome(url: &str, facts: Facts) -> String {
+fn welcome(url: &str, address: SocketAddr, facts: &Facts) -> String {
     let mut out = String::new();
-    let backend = if facts.sim {
-        "the simulator answers (no account, no model)"
-    } else {
-        "the models of your Cursor plan answer"
+    let backend = if facts.sim { ": the simulator answers (no account, no model)." } else { "." };
+    let (shown, value) = key(facts.key.as_ref());
+    let header = match facts.key {
+        Some(_) => "-H \"authorization: Bearer $OPENAI_API_KEY\" \\\n    ",
+        None => "",
     };
-    // Never the key itself: terminals are shared and logged.
-    let (key, key_shown, header) = if facts.api_key {
-        let header = " \\\n    -H \"authorization: Bearer $IBEAM_API_KEY\"";
-        ("$IBEAM_API_KEY", "the one in IBEAM_API_KEY", header)
+    let everywhere = if address.ip().is_unspecified() {
+        format!(
+            "  Listening  {}\n             \
+             names that other machines call it by go into `hosts`\n",
+            place(address)
+        )
     } else {
-        ("ibeam", "any; none is checked on this machine", "")
+        String::new()
     };
     let _ = write!(
         out,
         "
-ibeam {version} is up: {backend}.
+ibeam {version} is up{backend}
 
   Base URL   {url}/v1
-  API key    {key_shown}
-
-Try it:
-
-  curl -N {url}/v1/chat/completions{header} \\
-    -H 'content-type: application/json' \\
-    -d '{{\"model\":\"auto\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'
-
+  API key    {shown}
+{everywhere}
 For OpenAI clients:
 
   export OPENAI_BASE_URL={url}/v1
-  export OPENAI_API_KEY={key}
+  export OPENAI_API_KEY={value}
+
+Try it:
+
+  curl -N {url}/v1/chat/completions \\
+    {header}-H 'content-type: application/json' \\
+    -d '{{\"model\":\"auto\",\"stream\":true,
+         \"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'
 
 Ctrl-C stops it.
-
 ",
         version = env!("CARGO_PKG_VERSION"),
     );
     out
 }
 
+/// The key for clients: how it is described, and what stands for it in a command. Never
+/// the key itself: terminals are shared and logged.
+fn key(origin: Option<&Origin>) -> (String, String) {
+    match origin {
+        None => ("any; none is checked on this machine".to_owned(), "ibeam".to_owned()),
+        Some(Origin::Env(name)) => (format!("the one in {name}"), format!("\"${name}\"")),
+        Some(Origin::File(path)) => {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            (format!("`api_key` in {}", path.display()), format!("'<the key from {name}>'"))
+        }
+        Some(Origin::Flag(flag)) => {
+            (format!("the one given with {flag}"), format!("'<the key given with {flag}>'"))
+        }
+        Some(Origin::Detected(_) | Origin::Default) => {
+            ("the one you set".to_owned(), "'<your key>'".to_owned())
+        }
+    }
+}
+
 /// Comes after the welcome, as soon as the list is there.
-fn models_line(facts: Facts, models: Result<&usize, &TurnError>) -> String {
+fn models_line(sim: bool, models: Result<&usize, &TurnError>) -> String {
     match models {
         Ok(count) => {
-            let flag = if facts.sim { " --sim" } else { "" };
+            let flag = if sim { " --sim" } else { "" };
             format!("{count} models are ready; `ibeam models{flag}` lists them.")
         }
-        Err(error) => format!("No models yet: {}", error.message),
+        Err(error) => match advice(error) {
+            Some(advice) => format!("error: {}\nhint: {advice}", error.message),
+            None => format!("error: {}", error.message),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ibeam_core::error::ErrorCode;
+    use std::path::PathBuf;
 
     use super::*;
 
-    #[test]
-    fn the_welcome_says_how_to_begin() {
-        let text = welcome("http://127.0.0.1:1", Facts { sim: true, api_key: false });
-        assert!(text.contains("simulator"), "{text}");
-        assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
-        assert!(text.contains(r#"-d '{"model":"auto","stream":true"#), "{text}");
+    const HERE: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn shown(key: Option<Origin>) -> String {
+        let text = welcome("http://127.0.0.1:18741", HERE, &Facts { sim: false, key });
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
     }
 
     #[test]
-    fn a_key_is_named_and_a_missing_list_explained() {
-        let facts = Facts { sim: false, api_key: true };
-        let text = welcome("http://x", facts);
-        assert!(text.contains("Bearer $IBEAM_API_KEY"), "{text}");
-        let error = TurnError::new(ErrorCode::Unavailable, "Cursor is down.");
-        assert_eq!(models_line(facts, Err(&error)), "No models yet: Cursor is down.");
-        let sim = Facts { sim: true, ..facts };
+    fn the_welcome_says_how_to_begin() {
+        let text = welcome("http://127.0.0.1:1", HERE, &Facts { sim: true, key: None });
+        assert!(text.contains("simulator"), "{text}");
+        assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
+        let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["messages"][0]["content"], "Hello");
+        // Nobody knows yet whether the account is good for anything.
+        assert!(!shown(None).contains("models of your"));
+    }
+
+    #[test]
+    fn the_key_is_named_by_its_true_origin() {
+        let text = shown(Some(Origin::Env("IBEAM_API_KEY".to_owned())));
+        assert!(text.contains("OPENAI_API_KEY=\"$IBEAM_API_KEY\""), "{text}");
+        assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
+        let text = shown(Some(Origin::File(PathBuf::from("/home/me/config.toml"))));
+        assert!(text.contains("OPENAI_API_KEY='<the key from config.toml>'"), "{text}");
+        assert!(text.contains("in /home/me/config.toml"), "{text}");
+        assert!(!text.contains("IBEAM_API_KEY"), "{text}");
+        let text = shown(Some(Origin::Flag("--set".to_owned())));
+        assert!(text.contains("'<the key given with --set>'"), "{text}");
+    }
+
+    #[test]
+    fn an_open_door_is_told() {
+        let all = SocketAddr::from(([0, 0, 0, 0], 18741));
+        let facts = Facts { sim: true, key: Some(Origin::Flag("--set".to_owned())) };
+        let text = welcome("http://127.0.0.1:18741", all, &facts);
+        assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
+        assert!(text.contains("`hosts`"), "{text}");
+        assert!(!shown(None).contains("`hosts`"));
+    }
+
+    #[test]
+    fn a_missing_list_is_explained() {
+        let error = TurnError::new(ErrorCode::Internal, "Cursor is down.");
+        assert_eq!(models_line(false, Err(&error)), "error: Cursor is down.");
+        let error = TurnError::new(ErrorCode::NotAuthenticated, "No.");
+        assert!(models_line(false, Err(&error)).contains("refused the access token"));
         assert_eq!(
-            models_line(sim, Ok(&7)),
+            models_line(true, Ok(&7)),
             "7 models are ready; `ibeam models --sim` lists them."
         );
     }

@@ -143,19 +143,19 @@ fn every_problem_is_reported_at_once_with_its_origin() {
     let mut reported = problems(&resolution);
     reported.sort();
     let expect = [
-        "`allow.web_search` is neither `true` nor `false` (from file config.toml)",
-        "`api_url` is plain http to another machine, which would show your token to the network \
-         (from env CURSOR_API_URL)",
+        "`allow.web_search` is neither `true` nor `false`: `maybe` (from file config.toml)",
+        "`api_url` is plain http to another machine, which would show your token to the network: \
+         `http://example.com` (from env CURSOR_API_URL)",
         "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
         "`clock.turn` is no setting; did you mean `clocks.turn`? (from file config.toml)",
-        "`clocks.heartbeat` must be more than zero (from env IBEAM_CLOCKS_HEARTBEAT)",
+        "`clocks.heartbeat` must be more than zero: `0` (from env IBEAM_CLOCKS_HEARTBEAT)",
         "`cors_origins` has `nope/`, which is no origin such as `https://host` \
          (from file config.toml)",
-        "`limits.turns` must be at least 1 (from flag --set)",
+        "`limits.turns` must be at least 1: `0` (from flag --set)",
         "`limits.turnz` is no setting; did you mean `limits.turns`? (from flag --set)",
         "`nonsense` has no `=` (from flag --set)",
-        "`port` is no port between 0 and 65535 (from env PORT)",
-        "`transport` is none of `auto`, `h2`, `h1` (from file config.toml)",
+        "`port` is no port between 0 and 65535: `eighty` (from env PORT)",
+        "`transport` is none of `auto`, `h2`, `h1`: `h3` (from file config.toml)",
     ];
     assert_eq!(reported, expect);
 }
@@ -164,7 +164,7 @@ fn every_problem_is_reported_at_once_with_its_origin() {
 fn a_broken_file_is_named_by_line_and_never_quoted() {
     let raw = file("port = 1\naccess_token = \"eyJsecret\nhost = 3\n");
     let text = problems(&resolve(&raw, None)).join("\n");
-    assert!(text.contains("line 2"), "{text}");
+    assert!(text.starts_with("config.toml:2: "), "{text}");
     assert!(!text.contains("eyJsecret"), "{text}");
 }
 
@@ -191,7 +191,7 @@ fn listening_beyond_this_machine_needs_a_key() {
     let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving();
     assert!(check(&["host=127.0.0.1"]).is_ok());
     assert!(check(&["host=::1"]).is_ok());
-    assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("IBEAM_API_KEY"));
+    assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("without an API key"));
     assert!(check(&["host=192.168.0.7"]).is_err());
     assert!(check(&["host=0.0.0.0", "api_key=k"]).is_ok());
 }
@@ -284,4 +284,41 @@ fn the_documentation_has_every_setting() {
     for (name, _) in key::INERT {
         assert!(text.contains(name), "docs/configuration.md lacks {name}");
     }
+}
+
+#[test]
+fn a_word_that_is_no_level_does_not_silence_the_log() {
+    let level = |text: &str| resolve(&flags(&[&format!("log.level={text}")]), None);
+    for good in ["info", "WARN", "off", "info,ibeam::driver=debug", "ibeam=trace"] {
+        assert_eq!(problems(&level(good)), Vec::<String>::new(), "{good}");
+    }
+    for bad in ["loud", "info,loud", "ibeam::driver", "verbose=1=2"] {
+        let text = problems(&level(bad)).join("\n");
+        assert!(text.contains("`debug`") && text.contains(bad), "{text}");
+    }
+}
+
+#[test]
+fn suggestions_are_close() {
+    for (slip, meant) in
+        [("prot", "port"), ("log.lvel", "log.level"), ("limit.turns", "limits.turns")]
+    {
+        assert_eq!(Key::close_to(slip).unwrap().row().name, meant);
+    }
+    for other in ["x", "model", "limits.foo", "temperature", "clocks.nap"] {
+        assert_eq!(Key::close_to(other), None, "{other}");
+    }
+}
+
+#[test]
+fn values_for_scripts_have_types() {
+    let raw = flags(&["privacy_mode=off", "hosts=a,b", "limits.turns=many", "clocks.turn=60"]);
+    let shown = resolve(&raw, None).shown;
+    let json = |name: &str| shown.iter().find(|shown| shown.name == name).unwrap().json();
+    assert_eq!(json("port"), 18741);
+    assert_eq!(json("privacy_mode"), false);
+    assert_eq!(json("hosts"), serde_json::json!(["a", "b"]));
+    assert_eq!(json("limits.turns"), "many");
+    assert_eq!(json("clocks.turn"), "60");
+    assert_eq!(json("access_token"), serde_json::Value::Null);
 }

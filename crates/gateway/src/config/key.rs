@@ -98,7 +98,7 @@ keys! {
 
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
         "try again while nothing has reached the model";
-    RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times";
+    RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times; more than 10 count as 10";
     RetryBaseDelay "retry.base_delay" [millis("CURSOR_RETRY_BASE_DELAY_MS")] = "500ms",
         "the first wait; each further one doubles";
     RetryMaxDelay "retry.max_delay" [millis("CURSOR_RETRY_MAX_DELAY_MS")] = "8s",
@@ -148,14 +148,15 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.row().name == name)
     }
 
-    /// The setting whose name looks most like this one.
+    /// The setting whose name is this one but for a slip.
     #[must_use]
     pub fn close_to(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
-            .map(|key| (strsim::jaro_winkler(name, key.row().name), *key))
-            .filter(|(score, _)| *score > 0.8)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|key| (strsim::damerau_levenshtein(name, key.row().name), *key))
+            // A slip of the finger, no guess at what was meant.
+            .filter(|(distance, _)| *distance <= (name.len() / 3).clamp(1, 2))
+            .min_by_key(|(distance, _)| *distance)
             .map(|(_, key)| key)
     }
 }

@@ -158,15 +158,14 @@ impl Config {
     /// What must hold before anything listens.
     ///
     /// # Errors
-    /// Says why serving would be unsafe, and what to do.
+    /// Says why serving would be unsafe.
     pub fn check_serving(&self) -> Result<(), String> {
         if self.listen.ip().is_loopback() || self.api_key.is_some() {
             return Ok(());
         }
         Err(format!(
             "refusing to listen on {} without an API key: anyone who can reach this machine \
-             could use your account.\nSet IBEAM_API_KEY to a secret of your choice and give it to \
-             your clients, or listen on 127.0.0.1",
+             could use your account",
             self.listen
         ))
     }
@@ -228,7 +227,8 @@ fn read_file(path: &Path, must_exist: bool) -> RawConfig {
         }
         Err(error) => {
             let mut raw = RawConfig::default();
-            raw.problem("config file", origin(), format!("cannot be read: {error}"));
+            let text = format!("{}: cannot be read: {error}", path.display());
+            raw.problem("", origin(), text);
             raw
         }
     }

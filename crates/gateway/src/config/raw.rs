@@ -49,7 +49,7 @@ impl fmt::Debug for Found {
 /// Something about the settings that the user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The setting, or what else it is about.
+    /// The setting, or what else it is about. Empty: the text says all.
     pub subject: String,
     pub origin: Origin,
     /// Goes on after the subject: "is no whole number".
@@ -59,6 +59,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
+            _ if self.subject.is_empty() => f.write_str(&self.text),
             Origin::Default => write!(f, "`{}` {}", self.subject, self.text),
             origin => write!(f, "`{}` {} (from {origin})", self.subject, self.text),
         }
@@ -164,7 +165,8 @@ impl RawConfig {
                 let line = error.span().map_or(0, |span| {
                     text.get(..span.start).map_or(0, |before| before.matches('\n').count()) + 1
                 });
-                raw.problem("config file", origin, format!("line {line}: {}", error.message()));
+                let text = format!("{}:{line}: {}", path.display(), error.message());
+                raw.problem("", origin, text);
             }
         }
         raw

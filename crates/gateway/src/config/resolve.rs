@@ -31,6 +31,31 @@ pub struct Shown {
     pub origin: String,
 }
 
+impl Shown {
+    /// The value for scripts: switches, whole numbers and lists as JSON has them, null
+    /// for what is not set. Durations and sizes stay text; a value that cannot be used
+    /// does, too.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let key = Key::by_name(self.name);
+        if matches!(key, Some(Key::Hosts | Key::CorsOrigins)) {
+            return parse::list(&self.value).into();
+        }
+        if self.value.is_empty() {
+            return serde_json::Value::Null;
+        }
+        let default = key.map_or("", |key| key.row().default);
+        let typed = if parse::switch(default).is_ok() && default.parse::<u64>().is_err() {
+            parse::switch(&self.value).ok().map(Into::into)
+        } else if default.parse::<u64>().is_ok() {
+            self.value.parse::<u64>().ok().map(Into::into)
+        } else {
+            None
+        };
+        typed.unwrap_or_else(|| self.value.as_str().into())
+    }
+}
+
 /// Everything that came out: a usable configuration if `problems` is empty.
 #[derive(Debug)]
 pub struct Resolution {
@@ -38,6 +63,10 @@ pub struct Resolution {
     pub shown: Vec<Shown>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
+    /// Where the key for clients came from, for those who must be told.
+    pub api_key_origin: Origin,
+    /// Whether anybody asked for a log.
+    pub log_asked: bool,
 }
 
 /// Checks and converts. `home` is where an installed CLI is looked for.
@@ -50,6 +79,10 @@ pub fn resolve(raw: &RawConfig, home: Option<&Path>) -> Resolution {
         shown: resolver.shown,
         problems: resolver.problems,
         warnings: raw.warnings.clone(),
+        api_key_origin: raw.get(Key::ApiKey).map_or(Origin::Default, |found| found.origin.clone()),
+        log_asked: [Key::LogLevel, Key::LogDebug, Key::LogTiming]
+            .iter()
+            .any(|key| raw.get(*key).is_some()),
     }
 }
 
@@ -121,6 +154,10 @@ impl Resolver<'_> {
         match read(&found.text) {
             Ok(value) => Some(value),
             Err(text) => {
+                let text = match quotable(key, &found.text) {
+                    Some(value) => format!("{text}: `{value}`"),
+                    None => text,
+                };
                 self.problem(key, &found.origin, text);
                 read(key.row().default).ok()
             }
@@ -151,7 +188,7 @@ impl Resolver<'_> {
         self.value(key, |text| match text {
             "" => Ok(None),
             path if Path::new(path).is_file() => Ok(Some(PathBuf::from(path))),
-            path => Err(format!("names no file: `{path}`")),
+            _ => Err("names no file".to_owned()),
         })
         .flatten()
     }
@@ -261,8 +298,9 @@ impl Resolver<'_> {
         let level = self.value(Key::LogLevel, |text| {
             let text = text.to_ascii_lowercase();
             match text.parse::<Targets>() {
+                Ok(_) if !bare_words_are_levels(&text) => Err(no_level()),
                 Ok(_) => Ok(text),
-                Err(_) => Err("is no level such as `info` or `debug`".to_owned()),
+                Err(_) => Err(no_level()),
             }
         });
         let json = self.switch(Key::LogJson);
@@ -327,6 +365,29 @@ impl Resolver<'_> {
             blob_bytes: self.size(Key::LimitBlobBytes),
         }
     }
+}
+
+/// The bad value, where repeating it helps and gives nothing away.
+fn quotable(key: Key, value: &str) -> Option<String> {
+    const LONG: usize = 300;
+    let value = value.trim();
+    // An address may carry a password.
+    let hidden = key.row().secret || value.contains('@');
+    // Says itself which item is wrong.
+    let named = key == Key::CorsOrigins;
+    (!hidden && !named && !value.is_empty() && value.len() <= LONG)
+        .then(|| value.escape_debug().to_string())
+}
+
+/// A word alone names a target for the parser, and so would turn all logs off.
+fn bare_words_are_levels(text: &str) -> bool {
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    let mut words = text.split(',').map(str::trim).filter(|word| !word.contains('='));
+    words.all(|word| word.is_empty() || levels.contains(&word))
+}
+
+fn no_level() -> String {
+    "is none of `error`, `warn`, `info`, `debug`, `trace`, `off`, nor `target=level`".to_owned()
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {

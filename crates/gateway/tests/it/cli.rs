@@ -112,7 +112,9 @@ fn without_an_account_the_words_go_to_stderr() {
 fn an_open_door_is_refused() {
     let output = Home::new().run("serve --sim --port 0 --host 0.0.0.0");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("IBEAM_API_KEY"));
+    let words = text(&output.stderr);
+    assert_eq!(words.lines().count(), 2, "{words}");
+    assert!(words.contains("\nhint: set IBEAM_API_KEY"), "{words}");
 }
 
 #[test]
@@ -133,14 +135,17 @@ fn settings_are_shown_with_their_origin_and_without_secrets() {
     assert_eq!(value["clocks.turn"]["origin"], "flag --set");
     assert_eq!(value["access_token"]["value"], "(set)");
     assert_eq!(value["access_token"]["origin"], "env CURSOR_ACCESS_TOKEN");
-    assert_eq!(value["limits.turns"]["value"], "5");
+    assert_eq!(value["limits.turns"]["value"], 5);
+    assert_eq!(value["log.json"]["value"], false);
+    assert!(value["api_key"]["value"].is_null());
     assert_eq!(value["port"]["origin"], "default");
 }
 
 #[test]
 fn all_problems_are_told_at_once() {
     let output = Home::new().run("serve --sim --transport h9 --set limits.turns=0 --port x");
-    assert_eq!(output.status.code(), Some(1));
+    // As for a flag that does not exist.
+    assert_eq!(output.status.code(), Some(2));
     let words = text(&output.stderr);
     for part in ["3 problems", "transport", "limits.turns", "port"] {
         assert!(words.contains(part), "{words}");
@@ -248,10 +253,10 @@ fn a_request_that_hangs_is_waited_for_until_more_signals_come() {
     // Once the backend is asked, the request has arrived.
     let _asked = backend.accept().unwrap();
     signal(&server.child);
-    lines_until(&mut lines, "shutting down");
+    lines_until(&mut lines, "waiting up to 600s for 1 request; Ctrl-C again stops at once");
     signal(&server.child);
     lines_until(&mut lines, "ending what runs");
-    assert!(server.child.wait().unwrap().success());
+    assert_eq!(server.child.wait().unwrap().code(), Some(130));
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
@@ -267,4 +272,88 @@ fn up_says_how_many_models_there_are() {
     signal(&child);
     lines_until(&mut lines, "stopped");
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_word_that_is_no_log_level_is_refused() {
+    let home = Home::new();
+    let flag = home.run("serve --sim --port 0 --log-level loud");
+    assert_eq!(flag.status.code(), Some(2));
+    assert!(text(&flag.stderr).contains("`loud`"), "{}", text(&flag.stderr));
+    let env = home.ibeam("models --sim").env("CURSOR_LOG_LEVEL", "loud").output().unwrap();
+    assert_eq!(env.status.code(), Some(1));
+    assert!(text(&env.stderr).contains("`debug`"), "{}", text(&env.stderr));
+}
+
+#[test]
+fn a_taken_port_is_one_error_and_one_hint() {
+    let (listener, _) = mute_backend();
+    let port = listener.local_addr().unwrap().port();
+    for command in ["serve --sim", "sim"] {
+        let output = Home::new().run(&format!("{command} --port {port}"));
+        assert_eq!(output.status.code(), Some(1));
+        let words = text(&output.stderr);
+        assert_eq!(words.lines().count(), 2, "{words}");
+        let error = format!("error: cannot listen on 127.0.0.1:{port}: Address already in use");
+        assert!(words.starts_with(&error), "{words}");
+        assert!(words.contains("\nhint: ") && words.contains("`--port`"), "{words}");
+    }
+}
+
+#[test]
+fn a_broken_scenario_is_quoted_once() {
+    let home = Home::new();
+    let path = home.0.path().join("bad.toml");
+    std::fs::write(&path, "[[rule]]\nwhen = 3\n").unwrap();
+    for command in ["serve --sim --port 0", "sim", "models --sim"] {
+        let output = home.run(&format!("{command} --scenario {}", path.display()));
+        assert_eq!(output.status.code(), Some(1));
+        let words = text(&output.stderr);
+        assert_eq!(words.matches("when = 3").count(), 1, "{words}");
+        assert_eq!(words.matches("bad.toml").count(), 1, "{words}");
+    }
+}
+
+#[test]
+fn a_failed_list_is_one_error_and_one_hint() {
+    let home = Home::new();
+    let sim = Server::start(home.ibeam("sim --port 0"));
+    let mut command = home.ibeam("models");
+    command.env("CURSOR_API_URL", &sim.url).env("CURSOR_ACCESS_TOKEN", "not-this-one");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let words = text(&output.stderr);
+    assert!(words.starts_with("error: ") && words.contains("\nhint: "), "{words}");
+    assert!(words.contains("access token") && !words.contains("WARN"), "{words}");
+    assert_eq!(words.lines().count(), 2, "{words}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stdout_that_cannot_be_written_is_an_error_and_a_closed_one_is_not() {
+    let home = Home::new();
+    for line in ["models --sim", "config show", "sim --token", "serve --sim --port 0"] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = home.ibeam(line).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {words}");
+        assert!(words.contains("error: cannot write to stdout"), "{line}: {words}");
+    }
+    for line in ["models --sim", "config show"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = home.ibeam(line).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_broken_file_is_named_by_its_line() {
+    let home = Home::new();
+    let path = home.0.path().join("bad.toml");
+    std::fs::write(&path, "port = \n").unwrap();
+    let output = home.run(&format!("serve --sim --config {}", path.display()));
+    assert_eq!(output.status.code(), Some(1));
+    let words = text(&output.stderr);
+    assert!(words.contains("bad.toml:1: "), "{words}");
 }

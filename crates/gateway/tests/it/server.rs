@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use ibeam::{
     config::{Backend, Config},
-    server::Server,
+    server::{Server, StartError},
     shutdown::Shutdown,
     tasks::Tasks,
 };
@@ -117,11 +117,27 @@ async fn the_drain_limit_holds() {
 async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
     let running = start(SLOW, |_| {}).await;
     let taken = Config { listen: running.address, ..Config::default() };
-    let error = Server::bind(taken, &Tasks::new()).await.unwrap_err().to_string();
-    assert!(error.contains("--port") && error.contains(&running.address.to_string()), "{error}");
+    let error = Server::bind(taken, &Tasks::new()).await.unwrap_err();
+    assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("--port"), "{error}");
+    assert_eq!(error.to_string(), format!("cannot listen on {}", running.address));
     let open = Config { listen: SocketAddr::from(([0, 0, 0, 0], 0)), ..Config::default() };
-    let error = Server::bind(open, &Tasks::new()).await.unwrap_err().to_string();
-    assert!(error.contains("IBEAM_API_KEY"), "{error}");
+    let error = Server::bind(open, &Tasks::new()).await.unwrap_err();
+    assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("IBEAM_API_KEY"), "{error}");
+}
+
+#[tokio::test]
+async fn what_no_client_library_sends_is_answered_too() {
+    let running = start(SLOW, |_| {}).await;
+    for (request, status) in [
+        ("GET /v1/models HTTP/1.1\r\nconnection: close\r\n\r\n", "HTTP/1.1 400"),
+        ("GET /v1/models HTTP/1.0\r\n\r\n", "HTTP/1.0 200"),
+        ("OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", "HTTP/1.1 204"),
+    ] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let reply = read_all(&mut stream).await;
+        assert!(reply.starts_with(status), "{request}: {reply}");
+    }
 }
 
 #[tokio::test]

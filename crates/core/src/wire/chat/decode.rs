@@ -103,10 +103,10 @@ fn wrong_type(body: &[u8], error: &serde_json::Error) -> TurnError {
     let detail = capped(&error.to_string());
     // The path of the whole body is written as a dot.
     if path.is_empty() || path == "." {
-        return TurnError::new(
-            ErrorCode::InvalidJson,
-            format!("the request body must be a JSON object: {detail}"),
-        );
+        let is_object = body.trim_ascii_start().starts_with(b"{");
+        let what = if is_object { "cannot be used" } else { "must be a JSON object" };
+        let text = format!("the request body {what}: {detail}");
+        return TurnError::new(ErrorCode::InvalidJson, text);
     }
     invalid(path.clone(), format!("`{path}` has the wrong type: {detail}"))
 }

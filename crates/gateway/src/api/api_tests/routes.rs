@@ -77,6 +77,31 @@ async fn unknown_paths_and_methods() {
 }
 
 #[tokio::test]
+async fn a_path_that_is_nearly_right_is_put_right() {
+    for (path, meant) in [
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("/chat/completions/", "/v1/chat/completions"),
+        ("//v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/models", "/v1/models"),
+        ("/v1/models/", "/v1/models"),
+        ("/v1/health", "/health"),
+    ] {
+        let response = call(Fake::default(), request("POST", path)).await;
+        is(&response, 404);
+        let body = whole(response).await;
+        assert!(body.contains(&format!("did you mean {meant}?")), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn options_of_the_whole_server() {
+    let response = call(Fake::default(), request("OPTIONS", "*")).await;
+    is(&response, 204);
+    assert!(response.headers().contains_key("allow"));
+}
+
+#[tokio::test]
 async fn head_is_get_without_its_body() {
     for path in ["/", "/health", "/healthz", "/v1/models", "/v1/models/auto"] {
         let got = call(Fake::default(), get(path)).await;
