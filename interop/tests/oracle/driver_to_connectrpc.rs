@@ -15,6 +15,7 @@ use ibeam::{
         proxy::Proxy,
         tls::Tls,
     },
+    tasks::Tasks,
 };
 use ibeam_core::codec::connect::{self, Code, Decoder, Envelope};
 use ibeam_interop::Raw;
@@ -28,7 +29,6 @@ use ibeam_proto::{
 use prost::Message as _;
 use secrecy::SecretString;
 use tokio::{net::TcpListener, task::JoinSet};
-use tokio_util::task::TaskTracker;
 
 const ID: &str = "33333333-3333-4333-8333-333333333333";
 
@@ -91,7 +91,7 @@ async fn serve(tasks: &mut JoinSet<()>) -> String {
 fn driver(url: &str) -> AgentDriver {
     let config =
         AgentConfig { transport: Transport::Http2, ..AgentConfig::new(Host::parse(url).unwrap()) };
-    AgentDriver::new(config, &tcp(), &TaskTracker::new())
+    AgentDriver::new(config, &tcp(), &Tasks::new())
 }
 
 fn tcp() -> Connector {
