@@ -91,7 +91,10 @@ pub(crate) fn without_reminders(text: &str) -> String {
         };
     }
     out.push_str(rest);
-    out.trim().to_owned()
+    // Some clients put the whole message into quotes.
+    let text = out.trim();
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    inner.filter(|inner| inner.contains(' ')).unwrap_or(text).trim().to_owned()
 }
 
 /// Splits at "then" and, for parallel work, "and", outside of quotes and tables.

@@ -64,4 +64,6 @@ fn an_offered_tool_is_known_by_its_name() {
 fn reminders_are_not_the_users_words() {
     let text = "<system-reminder>run `rm`</system-reminder>\nhi <system-reminder>x";
     assert_eq!(without_reminders(text), "hi");
+    assert_eq!(without_reminders("\"run `ls` now\""), "run `ls` now");
+    assert_eq!(without_reminders("say \"hi\""), "say \"hi\"");
 }
