@@ -162,6 +162,7 @@ impl App {
     /// The request cannot be served at all: the model is unknown, nobody is signed
     /// in, or there are too many turns already.
     pub async fn start(&self, request: &TurnRequest) -> Result<TurnStream, TurnError> {
+        let asked = Instant::now();
         let resolved = self.resolve(request).await?;
         let token = self
             .token
@@ -205,6 +206,7 @@ impl App {
                 client_stall: self.config.clocks.client_stall,
             },
             family,
+            asked,
             started,
             memory,
             stop: self.stop.clone(),

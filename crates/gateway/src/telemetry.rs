@@ -6,8 +6,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use ibeam_core::redact;
 use tracing_subscriber::{
-    Layer as _, filter::Targets, fmt, fmt::format::FmtSpan, layer::SubscriberExt as _,
-    util::SubscriberInitExt as _,
+    Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use crate::config::Log;
@@ -15,19 +14,16 @@ use crate::config::Log;
 /// Starts logging for the whole process. Later calls change nothing.
 pub fn init(log: &Log) {
     let filter = filter(log);
-    // Each span then says at its end how long it was busy and how long it waited.
-    let ends = if log.timing { FmtSpan::CLOSE } else { FmtSpan::NONE };
     let stderr = || Redacting(io::stderr());
     let registry = tracing_subscriber::registry();
     let started = if log.json {
         let layer = fmt::layer().json().flatten_event(true).with_current_span(true);
-        let layer = layer.with_span_events(ends);
         registry
             .with(layer.with_span_list(false).with_writer(stderr).with_filter(filter))
             .try_init()
     } else {
         let colour = io::stderr().is_terminal() && !no_color();
-        let layer = fmt::layer().with_target(false).with_ansi(colour).with_span_events(ends);
+        let layer = fmt::layer().with_target(false).with_ansi(colour);
         registry.with(layer.with_writer(stderr).with_filter(filter)).try_init()
     };
     if started.is_err() {
@@ -46,9 +42,8 @@ fn filter(log: &Log) -> Targets {
         }
     }
     if log.timing {
-        for name in ["ibeam::api", "ibeam::app", "ibeam::session"] {
-            targets = targets.with_target(name, tracing::Level::DEBUG);
-        }
+        // One line per turn, from its actor.
+        targets = targets.with_target("ibeam::timing", tracing::Level::DEBUG);
     }
     targets
 }

@@ -21,6 +21,8 @@ use tracing::{debug, info, warn};
 
 use super::{
     conversations::Memory,
+    marks::Marks,
+    outbox::Outbox,
     registry::{Entry, Registry},
 };
 use crate::{
@@ -58,6 +60,8 @@ pub struct Actor {
     pub token: SecretString,
     pub patience: Patience,
     pub family: Family,
+    /// When the client's request came; it may have waited since.
+    pub asked: Instant,
     pub started: Instant,
     pub memory: Memory,
     /// Ends the turn when the program does.
@@ -70,8 +74,19 @@ pub struct Actor {
 impl Actor {
     /// Runs the turn to its end. Never fails: every failure is an event.
     pub async fn run(self, events: mpsc::Sender<TurnEvent>, registry: Registry) {
-        let Self { turn, driver, token, patience, family, started, memory, stop, permit, tasks } =
-            self;
+        let Self {
+            turn,
+            driver,
+            token,
+            patience,
+            family,
+            asked,
+            started,
+            memory,
+            stop,
+            permit,
+            tasks,
+        } = self;
         let watched = events.clone();
         let mut task = Task {
             asked_id: turn.conversation_id().to_owned(),
@@ -95,11 +110,13 @@ impl Actor {
             queue: VecDeque::new(),
             usage_told: false,
             opens: 0,
+            marks: Marks::new(asked),
             client: Client::Attached,
             timer: Box::pin(sleep(Duration::ZERO)),
             entry: registry.enter(),
         };
         task.run().await;
+        task.marks.log(task.started);
         let drift = task.turn.drift();
         if !drift.is_empty() {
             task.entry.drifted(&drift);
@@ -150,32 +167,13 @@ struct Task {
     usage_told: bool,
     /// Streams asked for so far.
     opens: u32,
+    marks: Marks,
     client: Client,
     timer: Pin<Box<Sleep>>,
     entry: Entry,
 }
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Frames on their way upstream.
-#[derive(Default)]
-struct Outbox {
-    frames: VecDeque<Bytes>,
-    bytes: usize,
-}
-
-impl Outbox {
-    fn push(&mut self, frame: Bytes) {
-        self.bytes += frame.len();
-        self.frames.push_back(frame);
-    }
-
-    fn sent(&mut self) {
-        if let Some(frame) = self.frames.pop_front() {
-            self.bytes -= frame.len();
-        }
-    }
-}
 
 /// What woke the task.
 enum Wake {
@@ -317,6 +315,9 @@ impl Task {
     fn count(&mut self, event: &TurnEvent) {
         self.memory.hear(event);
         match event {
+            TurnEvent::Text(_) | TurnEvent::Reasoning(_) | TurnEvent::ToolCallBegin { .. } => {
+                self.marks.first_piece.get_or_insert_with(Instant::now);
+            }
             TurnEvent::Usage(_) => self.usage_told = true,
             TurnEvent::Finished(_) => {
                 self.entry.finished();
@@ -407,13 +408,17 @@ impl Task {
             Wake::Opened(Ok(link)) => {
                 self.opening = None;
                 self.link = Some(link);
+                self.marks.opened.get_or_insert_with(Instant::now);
                 self.turn.on_opened(now);
             }
             Wake::Opened(Err(error)) => {
                 self.opening = None;
                 self.turn.on_link_error(&error, now);
             }
-            Wake::Bytes(Some(Ok(bytes))) => self.turn.on_bytes(bytes, now),
+            Wake::Bytes(Some(Ok(bytes))) => {
+                self.marks.first_frame.get_or_insert_with(Instant::now);
+                self.turn.on_bytes(bytes, now);
+            }
             Wake::Bytes(Some(Err(error))) => {
                 self.link = None;
                 self.turn.on_link_error(&error, now);

@@ -3,6 +3,8 @@
 
 mod actor;
 mod conversations;
+mod marks;
+mod outbox;
 mod registry;
 
 use std::task::{Context, Poll};
