@@ -76,17 +76,17 @@ impl ModelList {
         let plain = slug::strip_prefixes(name);
         let field = Wish::effort(effort);
         if let Some(found) = self.by_name(plain, &field) {
-            return Ok(found);
+            return with_known_controls(plain, found);
         }
         // `anthropic/claude-…`, as routers write it.
         let bare = plain.rsplit_once('/').map_or(plain, |(_, bare)| bare);
         if bare != plain
             && let Some(found) = self.by_name(bare, &field)
         {
-            return Ok(found);
+            return with_known_controls(bare, found);
         }
         if let Some(found) = self.by_alias(bare, &field) {
-            return Ok(found);
+            return with_known_controls(bare, found);
         }
         let passed = match unknown {
             Unknown::PassThrough => passed_through(plain, field),
@@ -330,6 +330,30 @@ fn passed_through(name: &str, field: Wish) -> Option<Resolved> {
         effort: None,
         via: Via::PassedThrough,
     })
+}
+
+/// Refuses controls in brackets that the model does not have, where the list says
+/// which it has: a typo must not cost a turn.
+fn with_known_controls(name: &str, found: Resolved) -> Result<Resolved, TurnError> {
+    let Some(info) = found.info.as_ref().filter(|info| !info.parameters.is_empty()) else {
+        return Ok(found);
+    };
+    let controls = slug::strip_controls(name).map(|(_, controls)| controls.other);
+    for (id, value) in controls.into_iter().flatten() {
+        let text = match info.parameter(&id) {
+            Some(known) if known.values.is_empty() || known.values.contains(&value) => continue,
+            Some(known) => {
+                format!("`{id}` of `{}` is one of: {}", info.id, known.values.join(", "))
+            }
+            None => {
+                let has: Vec<&str> =
+                    info.parameters.iter().map(|known| known.id.as_str()).collect();
+                format!("`{}` has no control `{id}`; it has: {}", info.id, has.join(", "))
+            }
+        };
+        return Err(TurnError::new(ErrorCode::InvalidValue, text).param("model"));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

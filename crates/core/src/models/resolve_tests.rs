@@ -284,3 +284,17 @@ fn a_long_context_without_a_default_of_max_mode() {
         ],
     );
 }
+
+#[test]
+fn controls_that_a_model_does_not_have_are_refused_by_name() {
+    let list = legacy(true);
+    for (name, want) in [
+        ("gpt-5.4[fast=maybe]", "`fast` of `gpt-5.4` is one of: true, false"),
+        ("gpt-5.4[bogus=1]", "`gpt-5.4` has no control `bogus`"),
+    ] {
+        let error = list.resolve(name, None).unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidValue, "{name}");
+        assert!(error.message.contains(want), "{}", error.message);
+    }
+    assert!(list.resolve("gpt-5.4[fast=true]", None).is_ok());
+}
