@@ -134,6 +134,8 @@ fn summary(rows: &[(&str, Verdict, Duration)], ci: bool) -> anyhow::Result<()> {
             Verdict::NotRun(why) => eprintln!("\nNOT RUN  {name}: {why}"),
         }
     }
+    let passed = rows.len() - failed - not_run;
+    println!("\n{passed} passed, {failed} failed, {not_run} skipped");
     if failed > 0 {
         bail!("{failed} of {} steps failed", rows.len());
     }
@@ -141,9 +143,9 @@ fn summary(rows: &[(&str, Verdict, Duration)], ci: bool) -> anyhow::Result<()> {
         bail!("{not_run} of {} steps could not be run, and CI asks for all", rows.len());
     }
     if not_run > 0 {
-        println!("\nall that could run passed; {not_run} of {} steps DID NOT RUN", rows.len());
+        println!("all that could run passed; {not_run} of {} steps DID NOT RUN", rows.len());
     } else {
-        println!("\nall {} steps passed", rows.len());
+        println!("all {} steps passed", rows.len());
     }
     Ok(())
 }
