@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use ibeam_core::{
     agent::{
-        BlobLimits, Clocks, Environment, ModelPick, Permissions, RunSpec, Settings as TurnSettings,
+        BlobLimits, Clocks, Environment, ModelPick, Permissions, Plan, Settings as TurnSettings,
         Turn,
     },
     error::{ErrorCode, TurnError},
-    model::{Item, Millis, Part, TurnEvent, TurnRequest, ids},
+    model::{
+        Item, Millis, Part, TurnEvent, TurnRequest,
+        ids::{self, SessionId},
+    },
     models::{Family, ModelList, Resolved},
 };
 use ibeam_sim::Sim;
@@ -161,44 +164,45 @@ impl App {
     /// # Errors
     /// The request cannot be served at all: the model is unknown, nobody is signed
     /// in, or there are too many turns already.
-    pub async fn start(&self, request: &TurnRequest) -> Result<TurnStream, TurnError> {
+    pub async fn start(&self, request: TurnRequest) -> Result<TurnStream, TurnError> {
         let asked = Instant::now();
-        let resolved = self.resolve(request).await?;
+        let resolved = self.resolve(&request).await?;
         let token = self
             .token
             .clone()
             .ok_or_else(|| TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN))?;
-        see_images(request, &resolved)?;
+        see_images(&request, &resolved)?;
         let permit = self.permit().await?;
 
         let family = resolved
             .info
             .as_ref()
             .map_or_else(|| Family::of(&resolved.wire_id), ibeam_core::models::ModelInfo::family);
-        let (conversation, memory) = self.conversations.name(request, random::bytes());
+        let (conversation, memory) = self.conversations.name(&request, random::bytes());
         debug!(%conversation, model = %resolved.wire_id, "starting a turn");
-        let spec = RunSpec::new(
-            request,
-            ModelPick {
+        let plan = Plan {
+            model: ModelPick {
                 id: resolved.wire_id,
                 parameters: resolved.parameters,
                 max_mode: resolved.max_mode,
             },
-            conversation,
-            &self.environment,
-            Permissions {
+            conversation_id: conversation,
+            session: SessionId::from_random(random::bytes()),
+            environment: self.environment.clone(),
+            permissions: Permissions {
                 web_search: self.config.allow.web_search,
                 web_fetch: self.config.allow.web_fetch,
             },
-            BlobLimits {
+            limits: BlobLimits {
                 count: self.config.limits.blobs,
                 blob_bytes: self.config.limits.blob_size,
                 total_bytes: self.config.limits.blob_bytes,
             },
-        );
+            kept: None,
+        };
         let started = Instant::now();
         let actor = Actor {
-            turn: Turn::new(spec, turn_settings(&self.config), random::bytes(), Millis(0)),
+            turn: Turn::new(request, plan, turn_settings(&self.config), random::bytes(), Millis(0)),
             driver: Arc::clone(&self.driver),
             token,
             patience: Patience {
@@ -271,7 +275,7 @@ impl Service for App {
         meta: RequestMeta,
     ) -> Result<TurnStream, TurnError> {
         let span = info_span!("turn", request_id = %meta.request_id);
-        self.start(&request).instrument(span).await
+        self.start(request).instrument(span).await
     }
 
     async fn models(&self) -> Result<Models, TurnError> {
@@ -367,6 +371,7 @@ fn turn_settings(config: &Config) -> TurnSettings {
         },
         backoff: config.retry,
         inline_context: config.inline_context,
+        ..TurnSettings::default()
     }
 }
 

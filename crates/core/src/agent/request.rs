@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     codec::connect,
-    model::{Item, Message, Part, Role, ToolChoice, TurnRequest},
+    model::{Item, Message, Part, Role, ToolCall, ToolChoice, TurnRequest, ids::SessionId},
 };
 
 /// The model as the backend wants to hear it.
@@ -45,9 +45,35 @@ pub struct Permissions {
     pub web_fetch: bool,
 }
 
+/// What a turn needs besides the client's request.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub model: ModelPick,
+    pub conversation_id: String,
+    /// Names the turn in the ids of its tool calls.
+    pub session: SessionId,
+    pub environment: Environment,
+    pub permissions: Permissions,
+    pub limits: BlobLimits,
+    /// Go on from here instead of sending the history again.
+    pub kept: Option<Kept>,
+}
+
+/// What was kept of a conversation: its newest state, and every blob that this names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub checkpoint: Bytes,
+    /// Ids and contents.
+    pub blobs: Vec<(Bytes, Bytes)>,
+    /// How many items of the request, from its start, the state covers.
+    pub covers: usize,
+    /// Calls that were handed out after the checkpoint was made; their results are new.
+    pub calls: Vec<ToolCall>,
+}
+
 /// Everything one turn needs from the client's request.
 #[derive(Clone, Debug)]
-pub struct RunSpec {
+pub(super) struct RunSpec {
     pub(super) conversation_id: String,
     pub(super) model: ModelPick,
     pub(super) toolbox: Toolbox,
@@ -69,14 +95,8 @@ enum Action {
 
 impl RunSpec {
     #[must_use]
-    pub fn new(
-        request: &TurnRequest,
-        model: ModelPick,
-        conversation_id: String,
-        environment: &Environment,
-        permissions: Permissions,
-        limits: BlobLimits,
-    ) -> Self {
+    pub(super) fn new(request: &TurnRequest, plan: Plan) -> Self {
+        let Plan { model, conversation_id, environment, permissions, limits, .. } = plan;
         let toolbox = match request.tool_choice {
             ToolChoice::None => Toolbox::default(),
             ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => {
@@ -96,7 +116,7 @@ impl RunSpec {
         };
         let mut blobs = Blobs::new(limits);
         let state = state::build(history, &mut blobs);
-        let context = context(system, &toolbox, environment, permissions);
+        let context = context(system, &toolbox, &environment, permissions);
         Self { conversation_id, model, toolbox, context, blobs, permissions, state, action }
     }
 

@@ -25,14 +25,16 @@ fn spec(request: &TurnRequest) -> RunSpec {
         parameters: vec![("reasoning".into(), "high".into())],
         max_mode: false,
     };
-    RunSpec::new(
-        request,
+    let plan = Plan {
         model,
-        "22222222-2222-4222-8222-222222222222".into(),
-        &Environment { os_version: "linux".into(), ..Environment::default() },
-        Permissions::default(),
-        BlobLimits::default(),
-    )
+        conversation_id: "22222222-2222-4222-8222-222222222222".into(),
+        session: SessionId::from_random([0; 16]),
+        environment: Environment { os_version: "linux".into(), ..Environment::default() },
+        permissions: Permissions::default(),
+        limits: BlobLimits::default(),
+        kept: None,
+    };
+    RunSpec::new(request, plan)
 }
 
 fn decode(frame: &Bytes) -> AgentRunRequest {

@@ -41,11 +41,27 @@ impl Default for Clocks {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub clocks: Clocks,
     pub backoff: Backoff,
     /// Send the request context with the first message instead of waiting to be
     /// asked for it.
     pub inline_context: bool,
+    /// Keep the stream open while the client runs its tools.
+    pub park: bool,
+    /// How much of what the backend says meanwhile is kept for the next request.
+    pub parked_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clocks: Clocks::default(),
+            backoff: Backoff::default(),
+            inline_context: false,
+            park: true,
+            parked_bytes: 1 << 20,
+        }
+    }
 }

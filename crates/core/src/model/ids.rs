@@ -28,6 +28,13 @@ impl CallId {
         Self(format!("{clean}_{tail}"))
     }
 
+    /// The id of the `n`th call of a session: `sess_<id>__call_<n>`. Its session can be
+    /// read from it, so that a result finds its way home without a header.
+    #[must_use]
+    pub fn in_session(session: SessionId, n: u32) -> Self {
+        Self(format!("sess_{session}__call_{n}"))
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -37,6 +44,57 @@ impl CallId {
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The name of a turn that may wait for tool results: 96 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId([u8; 12]);
+
+impl SessionId {
+    #[must_use]
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(*bytes.first_chunk().unwrap_or(&[0; 12]))
+    }
+
+    /// The session and the number of a call, if the id is one of ours.
+    #[must_use]
+    pub fn of_call(call_id: &str) -> Option<(Self, u32)> {
+        let (session, call) = call_id.strip_prefix("sess_")?.split_once("__call_")?;
+        // `+1` and `01` are numbers to a parser, and no ids of ours.
+        let number: u32 = call.parse().ok().filter(|n: &u32| n.to_string() == call)?;
+        Some((Self::parse(session)?, number))
+    }
+
+    /// Reads the form that [`fmt::Display`] writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut bytes = [0; 12];
+        if text.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let [high, low] = pair else { return None };
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionId({self})")
     }
 }
 
@@ -66,4 +124,34 @@ pub fn uuid_from_content<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Strin
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_id_leads_back_to_its_session() {
+        let session = SessionId::from_random([0xab; 16]);
+        let id = CallId::in_session(session, 7);
+        assert_eq!(id.as_str(), "sess_abababababababababababab__call_7");
+        assert_eq!(SessionId::of_call(id.as_str()), Some((session, 7)));
+        assert_eq!(CallId::sanitised(id.as_str()), id, "clients and backends take it as it is");
+    }
+
+    #[test]
+    fn foreign_ids_name_no_session() {
+        for id in [
+            "call_1",
+            "toolu_01",
+            "sess_abc__call_1",
+            "sess_ababababababababababABAB__call_1",
+            "sess_abababababababababababab__call_01",
+            "sess_abababababababababababab__call_+1",
+            "sess_abababababababababababab__call_",
+            "sess_éééééééééééé__call_1",
+        ] {
+            assert_eq!(SessionId::of_call(id), None, "{id}");
+        }
+    }
 }

@@ -21,13 +21,13 @@ use super::{
     classify::{self, Failure, Remedy},
     drift::{Drift, DriftReport},
     link::LinkError,
-    request::RunSpec,
+    request::{Plan, RunSpec},
     settings::Settings,
 };
 use crate::{
     codec::connect::{Decoder, Envelope},
     error::{ErrorCode, TurnError},
-    model::{Millis, TurnEvent},
+    model::{Millis, ToolCall, TurnEvent, TurnRequest},
 };
 
 /// The slowest upload that is still waited for: 100 kB/s.
@@ -62,6 +62,8 @@ pub enum Phase {
     /// No stream yet, or waiting to try again.
     Opening,
     Streaming,
+    /// Calls are with the client; the stream is kept open for their results.
+    AwaitingTools,
     Done,
 }
 
@@ -148,9 +150,15 @@ pub struct Turn {
 impl Turn {
     /// `seed` is the source of every id and of the back-off's jitter.
     #[must_use]
-    pub fn new(spec: RunSpec, settings: Settings, seed: [u8; 16], now: Millis) -> Self {
+    pub fn new(
+        request: TurnRequest,
+        plan: Plan,
+        settings: Settings,
+        seed: [u8; 16],
+        now: Millis,
+    ) -> Self {
         let mut turn = Self {
-            spec,
+            spec: RunSpec::new(&request, plan),
             settings,
             seed,
             drawn: 0,
@@ -327,6 +335,48 @@ impl Turn {
             self.fail(error, true);
         }
     }
+
+    /// Goes on with the results that `request` brings, on the stream that waits for
+    /// them. The next events are the answer to `request`.
+    ///
+    /// # Errors
+    /// Gives the request back when none of its new results is awaited here.
+    pub fn resume(&mut self, request: TurnRequest, _now: Millis) -> Result<(), Box<TurnRequest>> {
+        Err(Box::new(request))
+    }
+
+    /// Whether the result of this call is waited for.
+    #[must_use]
+    pub fn awaits(&self, _call_id: &str) -> bool {
+        false
+    }
+
+    /// The calls that the client has to answer.
+    #[must_use]
+    pub fn calls(&self) -> Vec<ToolCall> {
+        Vec::new()
+    }
+
+    /// The newest state of the conversation, as the backend gave it.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Bytes> {
+        self.checkpoint.as_ref().map(|checkpoint| checkpoint.bytes.clone())
+    }
+
+    /// The blobs (ids and contents) that came since the last time this was asked.
+    pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
+        Vec::new()
+    }
+
+    /// About how many bytes the turn holds.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        0
+    }
+
+    /// Tells the turn how many tokens its answer so far was counted at, prompt included,
+    /// so that the next estimate only counts what is new.
+    pub fn note_usage(&mut self, _total: u64) {}
 
     /// What was not understood so far.
     #[must_use]

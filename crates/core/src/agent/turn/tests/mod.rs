@@ -29,7 +29,7 @@ use crate::{
     codec::connect::{self, Code, ConnectError},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, Tool,
-        ToolChoice, TurnRequest, Usage, UsageSource,
+        ToolChoice, TurnRequest, Usage, UsageSource, ids::SessionId,
     },
 };
 
@@ -60,16 +60,16 @@ fn request(tools: &[&str]) -> TurnRequest {
     }
 }
 
-fn spec_of(request: &TurnRequest) -> RunSpec {
-    let model = ModelPick { id: "default".into(), ..ModelPick::default() };
-    RunSpec::new(
-        request,
-        model,
-        "conv".into(),
-        &Environment::default(),
-        Permissions::default(),
-        BlobLimits::default(),
-    )
+fn plan() -> Plan {
+    Plan {
+        model: ModelPick { id: "default".into(), ..ModelPick::default() },
+        conversation_id: "conv".into(),
+        session: SessionId::from_random([0xab; 16]),
+        environment: Environment::default(),
+        permissions: Permissions::default(),
+        limits: BlobLimits::default(),
+        kept: None,
+    }
 }
 
 /// A turn with its clock, and everything it said so far.
@@ -90,7 +90,7 @@ impl Bench {
     }
 
     fn closed(tools: &[&str]) -> Self {
-        let turn = Turn::new(spec_of(&request(tools)), Settings::default(), [7; 16], Millis(0));
+        let turn = Turn::new(request(tools), plan(), Settings::default(), [7; 16], Millis(0));
         let mut bench = Self {
             turn,
             now: Millis(0),
