@@ -36,6 +36,8 @@ pub enum ErrorCode {
     UpstreamClosed,
     Unavailable,
     Timeout,
+    ToolLoop,
+    ToolChoiceUnmet,
     /// The client is gone; nobody sees this one.
     Cancelled,
     Internal,
@@ -162,6 +164,10 @@ impl ErrorCode {
             }
             Self::Unavailable => {
                 row(503, "server_error", "unavailable", "overloaded_error", true, Warn)
+            }
+            Self::ToolLoop => row(422, INVALID, "tool_loop", INVALID, false, Info),
+            Self::ToolChoiceUnmet => {
+                row(502, "server_error", "tool_choice_unmet", "api_error", false, Warn)
             }
             Self::Timeout => row(504, "server_error", "timeout", "timeout_error", true, Warn),
             Self::Cancelled => row(499, "server_error", "cancelled", "api_error", false, Debug),

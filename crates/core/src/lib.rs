@@ -9,6 +9,7 @@ pub mod agent;
 pub mod codec;
 pub mod error;
 pub mod guard;
+pub mod history;
 pub mod model;
 pub mod models;
 pub mod redact;

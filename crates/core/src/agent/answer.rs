@@ -1,5 +1,6 @@
 //! The answer as it grows: events for the client, and what is needed to end it
-//! well (text that only exists in blobs, token counts).
+//! well (text that only exists in blobs, token counts). A turn that waits for tool
+//! results gives one answer per request; each is a leg.
 
 use std::collections::VecDeque;
 
@@ -20,16 +21,33 @@ pub(super) struct Answer {
     pieces: Vec<Piece>,
     started: bool,
     text: bool,
-    reasoning: bool,
     calls: bool,
     /// The newest assistant message seen in a blob.
     blob_text: Option<String>,
-    /// Everything the model produced, for counting when the backend does not.
+    /// The text of this leg.
+    words: String,
+    /// What else the model produced, for counting when the backend does not.
     said: String,
-    /// How many pieces the client could see.
+    /// How many pieces the client could see, over all legs.
     visible: u64,
+    /// The same when this leg began.
+    visible_before: u64,
+    /// Text is kept back until a tool is called.
+    held: Option<String>,
+    /// The leg's ending was taken: what comes now belongs to the next one.
+    taken: bool,
+    /// Bytes of events nobody has taken since the leg ended.
+    waiting: usize,
+    /// What earlier legs said. The backend stores it later, and then it is no answer
+    /// that only exists there.
+    told: String,
+    /// The leg that just ended, for counting.
+    last: Option<(String, Option<u64>)>,
     counts: Counts,
 }
+
+/// How much of what earlier legs said is remembered.
+const TOLD: usize = 64 << 10;
 
 /// The backend's counters, as far as they came.
 #[derive(Debug, Default)]
@@ -40,29 +58,84 @@ struct Counts {
 }
 
 impl Answer {
+    /// The next event of this leg; none after its ending.
     pub(super) fn pop(&mut self) -> Option<TurnEvent> {
-        self.events.pop_front()
+        if self.taken {
+            return None;
+        }
+        let event = self.events.pop_front()?;
+        self.taken = event.is_terminal();
+        Some(event)
+    }
+
+    /// From here on everything belongs to the next leg.
+    pub(super) fn end_leg(&mut self) {
+        if self.told.len() + self.words.len() > TOLD {
+            self.told.clear();
+        }
+        self.told.push_str(&self.words);
+        let last = (self.said(), self.counted_output());
+        *self = Self {
+            last: Some(last),
+            events: std::mem::take(&mut self.events),
+            told: std::mem::take(&mut self.told),
+            visible: self.visible,
+            visible_before: self.visible,
+            taken: self.taken,
+            counts: Counts { context: self.counts.context, ..Counts::default() },
+            ..Self::default()
+        };
+    }
+
+    /// The next leg has somebody who takes its events.
+    pub(super) fn begin_leg(&mut self) {
+        self.taken = false;
+        self.waiting = 0;
+        self.last = None;
+    }
+
+    /// Keeps text back until a tool is called.
+    pub(super) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Forgets the text that was kept back.
+    pub(super) fn forget_held(&mut self) {
+        if let Some(held) = &mut self.held {
+            held.clear();
+        }
+        self.blob_text = None;
+    }
+
+    /// About how many bytes the answer takes.
+    pub(super) fn memory(&self) -> usize {
+        self.words.len() + self.said.len() + self.told.len() + self.waiting
+    }
+
+    /// What waits for the next leg's client, in bytes.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
     }
 
     pub(super) fn ended(&self) -> bool {
         self.guard.ended()
     }
 
-    /// Whether the client was given anything it can see.
+    /// Whether the client of this leg was given anything it can see.
     pub(super) fn delivered(&self) -> bool {
-        self.text || self.reasoning || self.calls
+        self.visible > self.visible_before
     }
 
     /// Whether there is an answer to give, streamed or stored.
     pub(super) fn has_answer(&self) -> bool {
-        self.text || self.blob_text.is_some()
+        self.text || self.blob_text.is_some() || self.holds_text()
     }
 
     pub(super) fn has_calls(&self) -> bool {
         self.calls
     }
 
-    /// Grows with everything the client sees.
+    /// Grows with everything the client sees, from leg to leg.
     pub(super) fn visible(&self) -> u64 {
         self.visible
     }
@@ -89,19 +162,39 @@ impl Answer {
         }
     }
 
-    pub(super) fn tool_call(&mut self, id: CallId, name: String, arguments: String) {
+    pub(super) fn call_begin(&mut self, id: CallId, name: String) {
+        self.release();
         self.flush_tags();
         self.calls = true;
         self.visible += 1;
         self.said.push_str(&name);
-        self.said.push_str(&arguments);
-        self.push(TurnEvent::ToolCallBegin { id: id.clone(), name });
-        self.push(TurnEvent::ToolCallArgs { id: id.clone(), delta: arguments });
+        self.push(TurnEvent::ToolCallBegin { id, name });
+    }
+
+    pub(super) fn call_args(&mut self, id: &CallId, delta: String) {
+        if !delta.is_empty() {
+            self.said.push_str(&delta);
+            self.push(TurnEvent::ToolCallArgs { id: id.clone(), delta });
+        }
+    }
+
+    pub(super) fn call_end(&mut self, id: CallId) {
         self.push(TurnEvent::ToolCallEnd { id });
     }
 
+    /// Lets go of the text that was kept back.
+    fn release(&mut self) {
+        if let Some(text) = self.held.take()
+            && !text.is_empty()
+        {
+            self.text(text);
+        }
+    }
+
     pub(super) fn blob_text(&mut self, text: String) {
-        self.blob_text = Some(text);
+        if !self.told.contains(text.trim()) {
+            self.blob_text = Some(text);
+        }
     }
 
     pub(super) fn output_tokens(&mut self, tokens: i32) {
@@ -118,10 +211,15 @@ impl Answer {
 
     /// Whether a clean end now would be an empty answer.
     pub(super) fn is_empty(&self) -> bool {
-        !self.delivered() && self.blob_text.is_none()
+        !self.delivered() && self.blob_text.is_none() && !self.holds_text()
+    }
+
+    fn holds_text(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| !held.is_empty())
     }
 
     pub(super) fn finish(&mut self, reason: FinishReason) {
+        self.release();
         self.flush_tags();
         if !self.text
             && !self.calls
@@ -137,18 +235,23 @@ impl Answer {
     }
 
     pub(super) fn fail(&mut self, error: TurnError) {
+        self.held = None;
         // What was held back as a possible tag was text after all.
         self.flush_tags();
         self.push(TurnEvent::Failed(error));
     }
 
-    /// What to count when the backend did not.
-    pub(super) fn said(&self) -> &str {
-        &self.said
+    /// What the model produced in the leg that ends, and the backend's own count of it,
+    /// if it gave one.
+    pub(super) fn produced(&mut self) -> (String, Option<u64>) {
+        self.last.take().unwrap_or_else(|| (self.said(), self.counted_output()))
     }
 
-    /// The backend's own count of the output, if it gave one.
-    pub(super) fn counted_output(&self) -> Option<u64> {
+    fn said(&self) -> String {
+        format!("{}{}", self.said, self.words)
+    }
+
+    fn counted_output(&self) -> Option<u64> {
         (self.counts.output > 0).then_some(self.counts.output)
     }
 
@@ -161,16 +264,19 @@ impl Answer {
 
     fn push_pieces(&mut self, pieces: &mut Vec<Piece>) {
         for piece in pieces.drain(..) {
+            if let (Piece::Text(text), Some(held)) = (&piece, &mut self.held) {
+                held.push_str(text);
+                continue;
+            }
             self.visible += 1;
-            let (Piece::Text(text) | Piece::Reasoning(text)) = &piece;
-            self.said.push_str(text);
             match piece {
                 Piece::Text(text) => {
                     self.text = true;
+                    self.words.push_str(&text);
                     self.push(TurnEvent::Text(text));
                 }
                 Piece::Reasoning(text) => {
-                    self.reasoning = true;
+                    self.said.push_str(&text);
                     self.push(TurnEvent::Reasoning(text));
                 }
             }
@@ -182,9 +288,21 @@ impl Answer {
         debug_assert_eq!(legal, Ok(()), "{event:?}");
         // A release build keeps the promise of one ending rather than the event.
         if legal.is_ok() {
+            if self.taken {
+                self.waiting += event_bytes(&event);
+            }
             self.events.push_back(event);
         }
     }
+}
+
+fn event_bytes(event: &TurnEvent) -> usize {
+    let text = match event {
+        TurnEvent::Text(text) | TurnEvent::Reasoning(text) => text.len(),
+        TurnEvent::ToolCallArgs { delta, .. } => delta.len(),
+        _ => 0,
+    };
+    text + size_of::<TurnEvent>()
 }
 
 impl Counts {

@@ -40,6 +40,8 @@ pub struct Blobs {
     /// What the backend handed over; our own content does not count.
     accepted: usize,
     bytes: usize,
+    /// Ids that came since somebody last asked for what is new.
+    fresh: Vec<Bytes>,
     limits: BlobLimits,
 }
 
@@ -55,8 +57,28 @@ impl Blobs {
         let data = data.into();
         let digest: BlobId = Sha256::digest(&data).into();
         let id = Bytes::copy_from_slice(&digest);
-        self.map.insert(id.clone(), data);
+        if self.map.insert(id.clone(), data).is_none() {
+            self.fresh.push(id.clone());
+        }
         id
+    }
+
+    /// Puts back what was kept from an earlier turn. It is not new.
+    pub fn restore(&mut self, id: Bytes, data: Bytes) {
+        self.map.insert(id, data);
+    }
+
+    /// The ids and contents that came since this was last asked.
+    pub fn take_fresh(&mut self) -> Vec<(Bytes, Bytes)> {
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh.into_iter().filter_map(|id| Some((id.clone(), self.get(&id)?))).collect()
+    }
+
+    /// About how many bytes all of it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        const ENTRY: usize = 160;
+        self.map.values().map(|data| data.len() + ENTRY).sum()
     }
 
     /// Keeps what the backend hands over, under the id it names: it is the backend
@@ -73,6 +95,7 @@ impl Blobs {
             // and then the backend wants the new one.
             if kept != data {
                 *kept = Bytes::copy_from_slice(data);
+                self.fresh.push(Bytes::copy_from_slice(id));
             }
             return Ok(());
         }
@@ -84,7 +107,9 @@ impl Blobs {
         self.accepted += 1;
         self.bytes += data.len();
         // The bytes sit in a larger read buffer: keep only what is needed.
-        self.map.insert(Bytes::copy_from_slice(id), Bytes::copy_from_slice(data));
+        let id = Bytes::copy_from_slice(id);
+        self.map.insert(id.clone(), Bytes::copy_from_slice(data));
+        self.fresh.push(id);
         Ok(())
     }
 
@@ -164,6 +189,21 @@ mod tests {
         assert_eq!(put(&mut blobs, "b", "12"), Ok(()));
         assert_eq!(put(&mut blobs, "c", ""), Err(BlobRefused::Full), "too many blobs");
         blobs.put("our own content is not limited");
+    }
+
+    #[test]
+    fn what_is_new_is_told_once() {
+        let mut blobs = Blobs::default();
+        blobs.restore("old".into(), "kept".into());
+        let own = blobs.put("mine");
+        blobs.accept(b"theirs", b"1").unwrap();
+        let fresh: Vec<_> = blobs.take_fresh().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(fresh, [own, Bytes::from("theirs")]);
+        blobs.put("mine");
+        blobs.accept(b"theirs", b"1").unwrap();
+        assert_eq!(blobs.take_fresh(), []);
+        blobs.accept(b"theirs", b"2").unwrap();
+        assert_eq!(blobs.take_fresh(), [(Bytes::from("theirs"), Bytes::from("2"))]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ use ibeam_proto::agent::{
 };
 
 use super::{
+    native::{Back, Equipment},
     request::Permissions,
     tools::{PROVIDER, Toolbox},
 };
@@ -36,16 +37,26 @@ use super::{
 pub(super) enum Verdict {
     /// Send this result, then close the exec.
     Reply(Box<Reply>),
-    /// The client's tool of this name is called.
-    ClientTool { name: String },
+    /// A tool of the client is called.
+    ClientTool(Box<ClientCall>),
     /// Not in our schema, or without a refusal of its own: thrown back.
     Throw(&'static str),
+}
+
+/// A call for the client, and how its result goes back.
+#[derive(Debug)]
+pub(super) struct ClientCall {
+    pub(super) name: String,
+    /// JSON text.
+    pub(super) arguments: String,
+    pub(super) back: Back,
 }
 
 /// Decides about every arm. New arms of the schema must be decided here.
 pub(super) fn judge(
     exec: &ExecServerMessage,
     toolbox: &Toolbox,
+    _equipment: &Equipment,
     context: &RequestContext,
     allow: Permissions,
 ) -> Verdict {
@@ -61,7 +72,13 @@ pub(super) fn judge(
             })),
         }),
         Ask::McpArgs(call) => match toolbox.client_name(call) {
-            Some(name) => return Verdict::ClientTool { name: name.to_owned() },
+            Some(name) => {
+                return Verdict::ClientTool(Box::new(ClientCall {
+                    name: name.to_owned(),
+                    arguments: super::tools::arguments_json(&call.args),
+                    back: Back,
+                }));
+            }
             None => Reply::McpResult(McpResult {
                 result: Some(mcp_result::Result::ToolNotFound(McpToolNotFound {
                     name: call.name.clone(),

@@ -69,7 +69,13 @@ fn toolbox(names: &[&str]) -> Toolbox {
 }
 
 fn verdict(exec: &ExecServerMessage, tools: &[&str]) -> Verdict {
-    judge(exec, &toolbox(tools), &RequestContext::default(), Permissions::default())
+    judge(
+        exec,
+        &toolbox(tools),
+        &Equipment::default(),
+        &RequestContext::default(),
+        Permissions::default(),
+    )
 }
 
 #[test]
@@ -116,7 +122,7 @@ fn an_offered_tool_is_the_clients_to_run() {
         message: Some(Ask::McpArgs(McpArgs { name: "mcp_read".into(), ..McpArgs::default() })),
         ..ExecServerMessage::default()
     };
-    assert!(matches!(verdict(&exec, &["read"]), Verdict::ClientTool { name } if name == "read"));
+    assert!(matches!(verdict(&exec, &["read"]), Verdict::ClientTool(call) if call.name == "read"));
 }
 
 #[test]
@@ -141,7 +147,13 @@ fn a_hook_gets_its_own_arm_back() {
 fn fetching_on_the_server_needs_the_users_word() {
     for allowed in [false, true] {
         let allow = Permissions { web_search: false, web_fetch: allowed };
-        let verdict = judge(&request(43), &toolbox(&[]), &RequestContext::default(), allow);
+        let verdict = judge(
+            &request(43),
+            &toolbox(&[]),
+            &Equipment::default(),
+            &RequestContext::default(),
+            allow,
+        );
         let Verdict::Reply(reply) = verdict else { panic!() };
         let Reply::WebFetchAllowlistPrecheckResult(result) = *reply else { panic!() };
         assert_eq!(result.allowlisted, allowed);

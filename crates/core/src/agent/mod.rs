@@ -7,6 +7,7 @@ mod classify;
 mod drift;
 mod exec;
 mod link;
+mod native;
 mod query;
 mod request;
 mod settings;

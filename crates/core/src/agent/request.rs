@@ -1,6 +1,8 @@
 //! From a client's request to the run request: what goes into the first message
 //! of a stream, and everything the backend may ask for while it runs.
 
+use std::borrow::Cow;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::agent::{
     AgentClientMessage, AgentRunRequest, ConversationAction, ConversationStateStructure,
@@ -12,12 +14,13 @@ use prost::Message as _;
 
 use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
+    native::Equipment,
     state,
     tools::Toolbox,
 };
 use crate::{
     codec::connect,
-    model::{Item, Message, Part, Role, ToolCall, ToolChoice, TurnRequest, ids::SessionId},
+    model::{Item, Message, Part, Role, Tool, ToolCall, ToolChoice, TurnRequest, ids::SessionId},
 };
 
 /// The model as the backend wants to hear it.
@@ -77,11 +80,21 @@ pub(super) struct RunSpec {
     pub(super) conversation_id: String,
     pub(super) model: ModelPick,
     pub(super) toolbox: Toolbox,
+    pub(super) equipment: Equipment,
     pub(super) context: RequestContext,
     pub(super) blobs: Blobs,
     pub(super) permissions: Permissions,
-    state: ConversationStateStructure,
+    state: State,
     action: Action,
+}
+
+/// The conversation so far, as the first message tells it.
+#[derive(Clone, Debug)]
+enum State {
+    /// Made from the client's history.
+    Built(ConversationStateStructure),
+    /// The backend's own, byte for byte.
+    Kept(Bytes),
 }
 
 /// How the run starts.
@@ -94,30 +107,68 @@ enum Action {
 }
 
 impl RunSpec {
+    /// `native`: hand the backend's own tools to the client's equivalents.
     #[must_use]
-    pub(super) fn new(request: &TurnRequest, plan: Plan) -> Self {
-        let Plan { model, conversation_id, environment, permissions, limits, .. } = plan;
-        let toolbox = match request.tool_choice {
-            ToolChoice::None => Toolbox::default(),
-            ToolChoice::Auto | ToolChoice::Required | ToolChoice::Named(_) => {
-                Toolbox::new(&request.tools)
-            }
+    pub(super) fn new(request: &TurnRequest, plan: Plan, native: bool) -> Self {
+        let Plan { model, conversation_id, environment, permissions, limits, kept, .. } = plan;
+        let tools = offered(request);
+        let toolbox = Toolbox::new(&tools);
+        let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
+        let mut system = system_texts(request).to_vec();
+        system.extend(tool_demand(&request.tool_choice));
+        let mut spec = Self {
+            conversation_id,
+            model,
+            context: context(&system, &toolbox, &environment, permissions),
+            toolbox,
+            equipment,
+            blobs: Blobs::new(limits),
+            permissions,
+            state: State::Built(ConversationStateStructure::default()),
+            action: Action::Continue,
         };
-        let (history, action, system) = match request.system.split_last() {
+        match kept {
+            Some(kept) => spec.go_on(request, kept),
+            None => spec.rebuild(request),
+        }
+        spec
+    }
+
+    /// Tells the whole conversation of `request` anew.
+    pub(super) fn rebuild(&mut self, request: &TurnRequest) {
+        let (history, action) = match request.system.last() {
             // Nothing but instructions: the last of them is the question.
-            Some((last, before)) if request.items.is_empty() => {
-                let question = Message { role: Role::User, parts: vec![Part::Text(last.clone())] };
-                (&[][..], Action::User(Box::new(state::user_message(&question, 0, None))), before)
-            }
-            _ => {
-                let (history, action) = split(&request.items);
-                (history, action, &request.system[..])
-            }
+            Some(question) if request.items.is_empty() => (&[][..], ask(question, 0)),
+            _ => split(&request.items),
         };
-        let mut blobs = Blobs::new(limits);
-        let state = state::build(history, &mut blobs);
-        let context = context(system, &toolbox, &environment, permissions);
-        Self { conversation_id, model, toolbox, context, blobs, permissions, state, action }
+        self.state = State::Built(state::build(history, &mut self.blobs));
+        self.action = action;
+    }
+
+    /// Goes on from a kept state with what `request` has beyond it.
+    fn go_on(&mut self, request: &TurnRequest, kept: Kept) {
+        for (id, data) in kept.blobs {
+            self.blobs.restore(id, data);
+        }
+        let new = request.items.get(kept.covers..).unwrap_or_default();
+        let (told, action) = split(new);
+        // A result means nothing to a model that does not see its call.
+        let calls = kept.calls.into_iter().map(Item::ToolCall);
+        let told: Vec<Item> = calls.chain(told.iter().cloned()).collect();
+        self.state = State::Kept(state::append(&kept.checkpoint, &told, &mut self.blobs));
+        self.action = action;
+    }
+
+    /// Asks for what an answer lacked: after the newest state, or after everything that
+    /// `request` told.
+    pub(super) fn insist(&mut self, request: &TurnRequest, newest: Option<Bytes>, text: &str) {
+        match newest {
+            Some(checkpoint) => self.state = State::Kept(checkpoint),
+            None => {
+                self.state = State::Built(state::build(&request.items, &mut self.blobs));
+            }
+        }
+        self.action = ask(text, request.items.len());
     }
 
     /// The framed first message. `checkpoint` is the newest state the backend gave
@@ -125,6 +176,10 @@ impl RunSpec {
     #[must_use]
     pub(super) fn first_frame(&self, inline_context: bool, checkpoint: Option<&[u8]>) -> Bytes {
         let request_context = inline_context.then(|| self.context.clone());
+        let raw = match &self.state {
+            State::Kept(bytes) => Some(checkpoint.unwrap_or(bytes)),
+            State::Built(_) => checkpoint,
+        };
         let action = match (&self.action, checkpoint) {
             (Action::User(message), None) => {
                 conversation_action::Action::UserMessageAction(UserMessageAction {
@@ -139,7 +194,10 @@ impl RunSpec {
         };
         let has_images = matches!(&self.action, Action::User(m) if m.selected_context.is_some());
         let run = AgentRunRequest {
-            conversation_state: checkpoint.is_none().then(|| self.state.clone()),
+            conversation_state: match &self.state {
+                State::Built(state) if raw.is_none() => Some(state.clone()),
+                State::Built(_) | State::Kept(_) => None,
+            },
             action: Some(ConversationAction { action: Some(action) }),
             model_details: Some(ModelDetails {
                 model_id: self.model.id.clone(),
@@ -166,7 +224,7 @@ impl RunSpec {
             client_supports_inline_images: has_images.then_some(true),
             ..AgentRunRequest::default()
         };
-        match checkpoint {
+        match raw {
             None => connect::encode(&AgentClientMessage {
                 message: Some(agent_client_message::Message::RunRequest(run)),
             }),
@@ -201,8 +259,51 @@ impl RunSpec {
         (texts, images)
     }
 
+    /// About how many bytes all of this takes.
+    pub(super) fn memory(&self) -> usize {
+        self.blobs.memory() + self.context.encoded_len() + self.toolbox.memory()
+    }
+
     fn history(&self) -> impl Iterator<Item = Bytes> {
-        self.state.root_prompt_messages_json.iter().filter_map(|id| self.blobs.get(id))
+        let roots = match &self.state {
+            State::Built(state) => state.root_prompt_messages_json.clone(),
+            State::Kept(bytes) => ConversationStateStructure::decode(bytes.clone())
+                .map(|state| state.root_prompt_messages_json)
+                .unwrap_or_default(),
+        };
+        roots.into_iter().filter_map(|id| self.blobs.get(&id))
+    }
+}
+
+/// The tools that the model may call.
+fn offered(request: &TurnRequest) -> Cow<'_, [Tool]> {
+    match &request.tool_choice {
+        ToolChoice::None => Cow::Borrowed(&[]),
+        ToolChoice::Auto | ToolChoice::Required => Cow::Borrowed(&request.tools),
+        ToolChoice::Named(name) => {
+            request.tools.iter().filter(|tool| tool.name == *name).cloned().collect()
+        }
+    }
+}
+
+/// A choice that leaves the model none is said in words too.
+fn tool_demand(choice: &ToolChoice) -> Option<String> {
+    match choice {
+        ToolChoice::Auto | ToolChoice::None => None,
+        ToolChoice::Required => Some(
+            "Answer with a call of one of the MCP tools you were given, not with text.".to_owned(),
+        ),
+        ToolChoice::Named(name) => {
+            Some(format!("Answer with a call of the MCP tool `{name}`, not with text."))
+        }
+    }
+}
+
+/// The instructions; a request of nothing else has its last one as the question.
+fn system_texts(request: &TurnRequest) -> &[String] {
+    match request.system.split_last() {
+        Some((_, before)) if request.items.is_empty() => before,
+        _ => &request.system,
     }
 }
 
@@ -223,6 +324,11 @@ fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
     prost::encoding::encode_varint(body.len() as u64, &mut message);
     message.put_slice(&body);
     connect::frame(0, &message)
+}
+
+fn ask(text: &str, at: usize) -> Action {
+    let question = Message { role: Role::User, parts: vec![Part::Text(text.to_owned())] };
+    Action::User(Box::new(state::user_message(&question, at, None)))
 }
 
 /// The history, and what the run is asked to do about it.

@@ -34,7 +34,7 @@ fn spec(request: &TurnRequest) -> RunSpec {
         limits: BlobLimits::default(),
         kept: None,
     };
-    RunSpec::new(request, plan)
+    RunSpec::new(request, plan, true)
 }
 
 fn decode(frame: &Bytes) -> AgentRunRequest {

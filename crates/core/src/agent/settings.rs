@@ -52,6 +52,10 @@ pub struct Settings {
     pub park: bool,
     /// How much of what the backend says meanwhile is kept for the next request.
     pub parked_bytes: usize,
+    /// So many equal calls with equal outcomes are let through; 0 lets all.
+    pub max_repeat: u32,
+    /// Hand the backend's own tools to the client's equivalents; else they are refused.
+    pub native: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +66,8 @@ impl Default for Settings {
             inline_context: false,
             park: true,
             parked_bytes: 1 << 20,
+            max_repeat: 2,
+            native: true,
         }
     }
 }

@@ -32,18 +32,35 @@ pub(super) const MODE_AGENT: i32 = 1;
 
 /// Builds the state for `history`, putting every blob it names into `blobs`.
 pub(super) fn build(history: &[Item], blobs: &mut Blobs) -> ConversationStateStructure {
-    let root = prompt_messages(history);
-    let root_prompt_messages_json = root
-        .iter()
-        .filter_map(|message| serde_json::to_vec(message).ok())
-        .map(|json| blobs.put(json))
-        .collect();
     ConversationStateStructure {
-        root_prompt_messages_json,
+        root_prompt_messages_json: put_prompt(history, blobs),
         turns: turns(history, blobs),
         mode: Some(MODE_AGENT),
         ..ConversationStateStructure::default()
     }
+}
+
+/// The kept state with further messages behind it. Fields of one protobuf message may
+/// be written in several runs, so that nothing of the state has to be understood.
+pub(super) fn append(checkpoint: &Bytes, items: &[Item], blobs: &mut Blobs) -> Bytes {
+    if items.is_empty() {
+        return checkpoint.clone();
+    }
+    let more = ConversationStateStructure {
+        root_prompt_messages_json: put_prompt(items, blobs),
+        ..ConversationStateStructure::default()
+    };
+    let mut state = checkpoint.to_vec();
+    state.extend(more.encode_to_vec());
+    state.into()
+}
+
+fn put_prompt(items: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
+    prompt_messages(items)
+        .iter()
+        .filter_map(|message| serde_json::to_vec(message).ok())
+        .map(|json| blobs.put(json))
+        .collect()
 }
 
 /// A user message with its images. `inline` sends their bytes along; otherwise

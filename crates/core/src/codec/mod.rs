@@ -2,4 +2,5 @@
 //! units back; how the bytes were split never matters.
 
 pub mod connect;
+pub mod json_tail;
 pub mod pbwalk;

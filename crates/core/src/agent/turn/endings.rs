@@ -19,11 +19,14 @@ impl Turn {
         let clocks = self.settings.clocks;
         let Link::Open(link) = &self.link else { return };
         let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
-        if due(link.batch_until) {
-            self.flush_batch();
+        if self.awaiting {
+            if now >= link.last_frame + clocks.no_frame {
+                self.hang_up(true);
+            }
+        } else if due(link.batch_until) {
+            self.flush_batch(now);
         } else if due(link.ended_until)
-            || (link.looks_complete(self.answer.has_answer())
-                && now >= link.last_progress + clocks.quiet_end)
+            || (self.looks_complete(link) && now >= link.last_progress + clocks.quiet_end)
         {
             self.finish_stop(now, true);
         } else if link.reading && now >= link.last_frame + clocks.no_frame + link.upload {
@@ -39,20 +42,16 @@ impl Turn {
         }
     }
 
-    /// Hands the collected tool calls to the client.
-    pub(super) fn flush_batch(&mut self) {
-        let Link::Open(link) = &mut self.link else { return };
-        if link.batch_until.take().is_some() {
-            self.answer.finish(FinishReason::ToolCalls);
-            self.close(true);
-        }
-    }
-
     /// The stream is gone. That does not matter when the turn said it is over, or
     /// when it handed out tool calls: those are whole. Gives whether it is settled.
     pub(super) fn settle(&mut self, now: Millis) -> bool {
         let Link::Open(link) = &self.link else { return false };
-        let over = link.ended_until.is_some() || link.batch_until.is_some();
+        if self.awaiting {
+            self.hang_up(false);
+            return true;
+        }
+        let whole = link.batch_until.is_some() && !self.has_announced_calls();
+        let over = link.ended_until.is_some() || whole;
         if over {
             self.finish_stop(now, false);
         }
@@ -61,6 +60,11 @@ impl Turn {
 
     /// A clean end. An answer with nothing in it is none.
     pub(super) fn finish_stop(&mut self, now: Millis, cancel: bool) {
+        if self.has_announced_calls() {
+            let text = "Cursor announced a tool call and ended the turn without making it.";
+            self.fail(TurnError::new(ErrorCode::UpstreamError, text), cancel);
+            return;
+        }
         if self.answer.has_calls() {
             self.answer.finish(FinishReason::ToolCalls);
             self.close(cancel);
@@ -82,8 +86,41 @@ impl Turn {
             self.recover(Failure { error, remedy: Remedy::FreshConversation }, false, now);
             return;
         }
+        if self.must_call {
+            self.insist();
+            return;
+        }
         self.answer.finish(FinishReason::Stop);
         self.close(cancel);
+    }
+
+    /// The answer lacks the call that the client asked for. It is asked for once more.
+    fn insist(&mut self) {
+        let unmet = || {
+            let text = "The model ended its answer without the tool call that `tool_choice` asks \
+                        for, twice.";
+            TurnError::new(ErrorCode::ToolChoiceUnmet, text)
+        };
+        let Some(request) = self.request.as_ref().filter(|_| !self.insisted) else {
+            self.fail(unmet(), true);
+            return;
+        };
+        self.insisted = true;
+        let newest = self.checkpoint.as_ref().filter(|checkpoint| !checkpoint.before_results);
+        let newest = newest.map(|checkpoint| checkpoint.bytes.clone());
+        self.spec.insist(request, newest, "Call the tool now. Do not answer with text.");
+        self.answer.forget_held();
+        self.commands.push_back(Command::Close { cancel: true });
+        self.open(Purpose::Start, false);
+    }
+
+    /// Lets go of a stream whose client has its ending. What the backend waits for is
+    /// told anew when the client comes back.
+    pub(super) fn hang_up(&mut self, cancel: bool) {
+        self.tell_cancel(cancel);
+        self.commands.push_back(Command::Close { cancel });
+        self.calls.clear();
+        self.link = Link::Done;
     }
 
     /// The rules for another try, in one place. A stream on which the backend said
@@ -100,7 +137,12 @@ impl Turn {
             Link::Waiting { .. } | Link::Done => (false, Purpose::Start),
         };
         let seen = self.answer.visible();
-        let covered = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.seen == seen);
+        let covered = self
+            .checkpoint
+            .as_ref()
+            .is_some_and(|checkpoint| checkpoint.seen == seen && !checkpoint.before_results);
+        // What the backend asked for on the old stream, it will ask for again.
+        self.calls.clear();
         if silent && again {
             let jitter = self.draw_fraction();
             let wait = self.settings.backoff.delay(self.tries, jitter, error.retry_after);
@@ -110,13 +152,11 @@ impl Turn {
                 self.link = Link::Waiting { until: now + wait, purpose, prefer_h1 };
                 return;
             }
-        } else if remedy == Remedy::FreshConversation && seen == 0 && !self.renewed {
+        } else if remedy == Remedy::FreshConversation && !self.answer.delivered() && !self.renewed {
             self.renewed = true;
             let id = self.draw_uuid();
             self.spec.rename(id);
-            self.checkpoint = None;
-            self.commands.push_back(Command::Close { cancel: true });
-            self.open(Purpose::Start, prefer_h1);
+            self.tell_anew(prefer_h1);
             return;
         } else if remedy == Remedy::Resume && covered && !self.resumed {
             self.resumed = true;
@@ -124,8 +164,29 @@ impl Turn {
             self.commands.push_back(Command::Close { cancel: true });
             self.open(Purpose::Resume, prefer_h1);
             return;
+        } else if again && self.sent_results() && !self.answer.delivered() && !self.rebuilt {
+            self.rebuilt = true;
+            self.tell_anew(prefer_h1);
+            return;
         }
         self.fail(error, true);
+    }
+
+    /// Whether the open stream got results that only the client's request still has.
+    fn sent_results(&self) -> bool {
+        self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.before_results)
+            && self.call_count > 0
+    }
+
+    /// Tells the whole conversation on a new stream.
+    fn tell_anew(&mut self, prefer_h1: bool) {
+        if let Some(request) = &self.request {
+            self.spec.rebuild(request);
+        }
+        self.checkpoint = None;
+        self.tries = 0;
+        self.commands.push_back(Command::Close { cancel: true });
+        self.open(Purpose::Start, prefer_h1);
     }
 
     pub(super) fn open(&mut self, purpose: Purpose, prefer_h1: bool) {
@@ -150,12 +211,16 @@ impl Turn {
     /// `cancel`: the backend is still at work and must be told.
     pub(super) fn close(&mut self, cancel: bool) {
         debug_assert!(self.answer.ended(), "closed without an ending");
+        self.tell_cancel(cancel);
+        self.commands.push_back(Command::Close { cancel });
+        self.link = Link::Done;
+    }
+
+    fn tell_cancel(&mut self, cancel: bool) {
         if cancel && matches!(self.link, Link::Open(_)) {
             let action = conversation_action::Action::CancelAction(CancelAction {});
             self.send(ToServer::ConversationAction(ConversationAction { action: Some(action) }));
         }
-        self.commands.push_back(Command::Close { cancel });
-        self.link = Link::Done;
     }
 
     pub(super) fn send(&mut self, message: ToServer) {

@@ -18,13 +18,13 @@ use crate::{
     agent::{
         blobs, classify,
         exec::{self, Verdict},
-        query, tools,
+        query,
     },
     codec::{
         connect::{self, ConnectError},
         pbwalk,
     },
-    model::{Millis, ids::CallId},
+    model::Millis,
 };
 
 /// `interaction_query` in `AgentServerMessage`.
@@ -64,16 +64,19 @@ impl Turn {
             Some(FromServer::InteractionUpdate(update)) => self.on_update(update, now),
             Some(FromServer::ExecServerMessage(exec)) => self.on_exec(&exec, now),
             Some(FromServer::ConversationCheckpointUpdate(state)) => {
-                self.on_checkpoint(bytes, state.token_details);
+                self.on_checkpoint(bytes, state.token_details, now);
             }
             Some(FromServer::KvServerMessage(kv)) => self.on_kv(kv),
-            // Nothing of ours runs, so there is nothing to stop.
             Some(FromServer::ExecServerControlMessage(control)) => match control.message {
-                Some(exec_server_control_message::Message::Abort(_)) => {}
+                Some(exec_server_control_message::Message::Abort(abort)) => self.on_abort(abort.id),
                 None => self.drift.unknown_arm(),
             },
             Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
             None => self.drift.unknown_arm(),
+        }
+        if self.awaiting && self.answer.waiting() > self.settings.parked_bytes {
+            // More than is kept for a client that may never come back.
+            self.hang_up(true);
         }
     }
 
@@ -93,10 +96,16 @@ impl Turn {
             Update::StepStarted(_) => link.open_steps += 1,
             Update::StepCompleted(_) => {
                 link.open_steps = link.open_steps.saturating_sub(1);
-                self.flush_batch();
+                self.flush_batch(now);
             }
             Update::ToolCallStarted(call) => {
-                link.server_tools.insert(call.call_id);
+                self.on_announced(&call.call_id, call.tool_call, "");
+                if let Link::Open(link) = &mut self.link {
+                    link.server_tools.insert(call.call_id);
+                }
+            }
+            Update::PartialToolCall(call) => {
+                self.on_announced(&call.call_id, call.tool_call, &call.args_text_delta);
             }
             Update::ToolCallCompleted(call) => {
                 link.server_tools.remove(&call.call_id);
@@ -104,12 +113,16 @@ impl Turn {
             Update::TurnEnded(usage) => {
                 link.ended_until = Some(now + self.settings.clocks.end_wait);
                 self.answer.turn_ended(usage);
-                self.flush_batch();
+                if self.awaiting {
+                    // Over, without the results: they will be told anew.
+                    self.hang_up(false);
+                } else {
+                    self.flush_batch(now);
+                }
             }
             // Notices for a user interface that is not ours.
             Update::ThinkingCompleted(_)
             | Update::UserMessageAppended(_)
-            | Update::PartialToolCall(_)
             | Update::ToolCallDelta(_)
             | Update::Summary(_)
             | Update::SummaryStarted(_)
@@ -122,10 +135,11 @@ impl Turn {
 
     fn on_exec(&mut self, exec: &ExecServerMessage, now: Millis) {
         if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
-            self.flush_batch();
+            self.flush_batch(now);
         }
+        let spec = &self.spec;
         let verdict =
-            exec::judge(exec, &self.spec.toolbox, &self.spec.context, self.spec.permissions);
+            exec::judge(exec, &spec.toolbox, &spec.equipment, &spec.context, spec.permissions);
         match verdict {
             Verdict::Reply(reply) => {
                 self.send(ToServer::ExecClientMessage(exec::result(exec, *reply)));
@@ -139,32 +153,28 @@ impl Turn {
                 }
                 self.throw(exec.id, error);
             }
-            Verdict::ClientTool { name } => {
-                let Some(Ask::McpArgs(call)) = &exec.message else { return };
-                let id = if call.tool_call_id.is_empty() {
-                    CallId::sanitised(&format!("call_{}", exec.id))
-                } else {
-                    CallId::sanitised(&call.tool_call_id)
-                };
-                self.answer.tool_call(id, name, tools::arguments_json(&call.args));
-                if let Link::Open(link) = &mut self.link {
-                    link.batch_until = Some(now + self.settings.clocks.tool_batch);
-                }
-            }
+            Verdict::ClientTool(call) => self.on_client_call(exec, *call, now),
         }
     }
 
-    fn on_checkpoint(&mut self, message: &Bytes, tokens: Option<ConversationTokenDetails>) {
+    fn on_checkpoint(
+        &mut self,
+        message: &Bytes,
+        tokens: Option<ConversationTokenDetails>,
+        now: Millis,
+    ) {
         const CHECKPOINT: u32 = 3;
         let raw = pbwalk::fields(message).find(|field| field.number == CHECKPOINT);
         let seen = self.answer.visible();
-        self.checkpoint = raw
-            .and_then(|field| field.payload)
-            .map(|bytes| Checkpoint { bytes: Bytes::copy_from_slice(bytes), seen });
+        self.checkpoint = raw.and_then(|field| field.payload).map(|bytes| Checkpoint {
+            bytes: Bytes::copy_from_slice(bytes),
+            seen,
+            before_results: false,
+        });
         if let Some(tokens) = tokens {
             self.answer.context_tokens(tokens);
         }
-        self.flush_batch();
+        self.flush_batch(now);
     }
 
     fn on_kv(&mut self, kv: KvServerMessage) {
@@ -250,6 +260,7 @@ impl Turn {
             link.last_frame = now;
         }
         match error {
+            _ if self.awaiting => self.hang_up(false),
             None => self.finish_stop(now, false),
             // Calls that were handed out are whole, whatever became of the stream.
             Some(_) if self.answer.has_calls() => self.finish_stop(now, false),

@@ -1,12 +1,17 @@
 //! One turn of the Agent API, from the first connection to the one ending, over
 //! as many connections as it takes.
 //!
+//! A tool call ends the answer to one request but not the turn: the stream stays open
+//! until [`Turn::resume`] brings the results, and then gives the answer to that
+//! request.
+//!
 //! Feed it with `on_*`; after each call, carry out [`Turn::poll_command`] and pass
 //! on [`Turn::poll_event`] until both give `None`, then call
 //! [`Turn::on_timeout`] no later than [`Turn::poll_deadline`].
 
 mod endings;
 mod inbound;
+mod tools;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -16,6 +21,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_proto::agent::{ClientHeartbeat, agent_client_message::Message as ToServer};
 
+use self::tools::{Call, Offer, note_loops};
 use super::{
     answer::Answer,
     classify::{self, Failure, Remedy},
@@ -27,7 +33,9 @@ use super::{
 use crate::{
     codec::connect::{Decoder, Envelope},
     error::{ErrorCode, TurnError},
-    model::{Millis, ToolCall, TurnEvent, TurnRequest},
+    guard::LoopGuard,
+    history,
+    model::{Millis, TurnEvent, TurnRequest, ids::SessionId},
 };
 
 /// The slowest upload that is still waited for: 100 kB/s.
@@ -103,6 +111,8 @@ struct OpenLink {
     ended_until: Option<Millis>,
     /// Set by a tool call: its siblings may come until then.
     batch_until: Option<Millis>,
+    /// Set with it: no sibling is waited for any longer than this.
+    batch_closes: Option<Millis>,
     open_steps: u32,
     server_tools: HashSet<String>,
     stored: Stored,
@@ -125,6 +135,8 @@ struct Checkpoint {
     /// What the client had seen by then. A resume starts from here, so anything
     /// beyond it would come a second time.
     seen: u64,
+    /// Results were sent since, which it knows nothing of.
+    before_results: bool,
 }
 
 #[derive(Debug)]
@@ -133,16 +145,36 @@ pub struct Turn {
     settings: Settings,
     seed: [u8; 16],
     drawn: u64,
+    /// When the request came that is being answered.
     started: Millis,
     link: Link,
     answer: Answer,
     commands: VecDeque<Command>,
     drift: Drift,
     checkpoint: Option<Checkpoint>,
+    /// The request that is being answered: it can be told anew.
+    request: Option<Box<TurnRequest>>,
+
+    session: SessionId,
+    call_count: u32,
+    calls: Vec<Call>,
+    loops: LoopGuard,
+    /// The stream is parked: the client has calls to answer.
+    awaiting: bool,
+    offer: Offer,
+    one_by_one: bool,
+    /// `tool_choice` leaves the model no other way.
+    must_call: bool,
+    insisted: bool,
+    /// Tokens of the legs before, and what this one adds to them.
+    counted: Option<u64>,
+    new_texts: Vec<String>,
+
     /// Streams in a row on which the backend said nothing.
     tries: u32,
     renewed: bool,
     resumed: bool,
+    rebuilt: bool,
 }
 
 // === public surface ===
@@ -151,14 +183,20 @@ impl Turn {
     /// `seed` is the source of every id and of the back-off's jitter.
     #[must_use]
     pub fn new(
-        request: TurnRequest,
+        mut request: TurnRequest,
         plan: Plan,
         settings: Settings,
         seed: [u8; 16],
         now: Millis,
     ) -> Self {
+        let session = plan.session;
+        let new = history::split(&request.items);
+        let past = request.items.get(..new).unwrap_or_default();
+        let mut loops = LoopGuard::from_history(settings.max_repeat, past);
+        note_loops(&mut loops, &[], &mut request, new);
         let mut turn = Self {
-            spec: RunSpec::new(&request, plan),
+            spec: RunSpec::new(&request, plan, settings.native),
+            loops,
             settings,
             seed,
             drawn: 0,
@@ -168,10 +206,24 @@ impl Turn {
             commands: VecDeque::new(),
             drift: Drift::default(),
             checkpoint: None,
+            request: None,
+            session,
+            call_count: 0,
+            calls: Vec::new(),
+            awaiting: false,
+            offer: Offer::default(),
+            one_by_one: false,
+            must_call: false,
+            insisted: false,
+            counted: None,
+            new_texts: Vec::new(),
             tries: 0,
             renewed: false,
             resumed: false,
+            rebuilt: false,
         };
+        turn.demand(&request);
+        turn.request = Some(Box::new(request));
         turn.open(Purpose::Start, false);
         turn
     }
@@ -188,6 +240,7 @@ impl Turn {
     pub fn phase(&self) -> Phase {
         match self.link {
             Link::Waiting { .. } | Link::Opening { .. } => Phase::Opening,
+            Link::Open(_) if self.awaiting => Phase::AwaitingTools,
             Link::Open(_) => Phase::Streaming,
             Link::Done => Phase::Done,
         }
@@ -200,6 +253,10 @@ impl Turn {
         let whole = self.started + clocks.whole_turn;
         match &self.link {
             Link::Done => None,
+            // Nobody waits for an answer: only the stream itself can be late.
+            Link::Open(link) if self.awaiting => {
+                Some(link.next_heartbeat.min(link.last_frame + clocks.no_frame))
+            }
             Link::Waiting { until, .. } => Some(whole.min(*until)),
             Link::Opening { .. } => Some(whole),
             Link::Open(link) => {
@@ -207,9 +264,8 @@ impl Turn {
                     (link.last_frame + clocks.no_frame + link.upload)
                         .min(link.last_progress + clocks.heartbeat_only)
                 });
-                let quiet = link
-                    .looks_complete(self.answer.has_answer())
-                    .then(|| link.last_progress + clocks.quiet_end);
+                let quiet =
+                    self.looks_complete(link).then(|| link.last_progress + clocks.quiet_end);
                 [silence, quiet, link.ended_until, link.batch_until]
                     .into_iter()
                     .flatten()
@@ -242,6 +298,7 @@ impl Turn {
             reading: true,
             ended_until: None,
             batch_until: None,
+            batch_closes: None,
             open_steps: 0,
             server_tools: HashSet::new(),
             stored: Stored::Nothing,
@@ -303,7 +360,8 @@ impl Turn {
 
     pub fn on_timeout(&mut self, now: Millis) {
         let clocks = self.settings.clocks;
-        if self.phase() != Phase::Done && now >= self.started + clocks.whole_turn {
+        let running = matches!(self.phase(), Phase::Opening | Phase::Streaming);
+        if running && now >= self.started + clocks.whole_turn {
             self.fail_by_clock("The turn took longer than the `whole_turn` clock allows.");
             return;
         }
@@ -331,30 +389,12 @@ impl Turn {
 
     /// Ends the turn with this error and tells the backend to stop.
     pub fn abort(&mut self, error: TurnError) {
-        if self.phase() != Phase::Done {
-            self.fail(error, true);
+        match self.phase() {
+            Phase::Opening | Phase::Streaming => self.fail(error, true),
+            // The client has its ending already.
+            Phase::AwaitingTools => self.hang_up(true),
+            Phase::Done => {}
         }
-    }
-
-    /// Goes on with the results that `request` brings, on the stream that waits for
-    /// them. The next events are the answer to `request`.
-    ///
-    /// # Errors
-    /// Gives the request back when none of its new results is awaited here.
-    pub fn resume(&mut self, request: TurnRequest, _now: Millis) -> Result<(), Box<TurnRequest>> {
-        Err(Box::new(request))
-    }
-
-    /// Whether the result of this call is waited for.
-    #[must_use]
-    pub fn awaits(&self, _call_id: &str) -> bool {
-        false
-    }
-
-    /// The calls that the client has to answer.
-    #[must_use]
-    pub fn calls(&self) -> Vec<ToolCall> {
-        Vec::new()
     }
 
     /// The newest state of the conversation, as the backend gave it.
@@ -365,18 +405,21 @@ impl Turn {
 
     /// The blobs (ids and contents) that came since the last time this was asked.
     pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
-        Vec::new()
+        self.spec.blobs.take_fresh()
     }
 
     /// About how many bytes the turn holds.
     #[must_use]
     pub fn memory(&self) -> usize {
-        0
+        let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
+        size_of::<Self>() + self.spec.memory() + self.answer.memory() + checkpoint
     }
 
     /// Tells the turn how many tokens its answer so far was counted at, prompt included,
     /// so that the next estimate only counts what is new.
-    pub fn note_usage(&mut self, _total: u64) {}
+    pub fn note_usage(&mut self, total: u64) {
+        self.counted = Some(total);
+    }
 
     /// What was not understood so far.
     #[must_use]
@@ -389,22 +432,23 @@ impl Turn {
         &self.spec.conversation_id
     }
 
-    /// What to count when the backend did not.
+    /// What to count when the backend did not: the leg that just ended.
     #[must_use]
-    pub fn uncounted(&self) -> Uncounted {
-        let (prompt, images) = self.spec.prompt_texts();
-        Uncounted {
-            prompt,
-            images,
-            answer: self.answer.said().to_owned(),
-            output: self.answer.counted_output(),
-        }
+    pub fn uncounted(&mut self) -> Uncounted {
+        let (answer, output) = self.answer.produced();
+        let (prompt, images) = match self.counted {
+            None => self.spec.prompt_texts(),
+            Some(_) => (std::mem::take(&mut self.new_texts), 0),
+        };
+        Uncounted { before: self.counted.unwrap_or(0), prompt, images, answer, output }
     }
 }
 
-/// The texts of a turn whose usage nobody reported.
+/// The texts of a leg whose usage nobody reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uncounted {
+    /// Tokens of the prompt that are counted already.
+    pub before: u64,
     pub prompt: Vec<String>,
     pub images: usize,
     pub answer: String,
@@ -418,16 +462,17 @@ fn cut_short() -> Failure {
     Failure { error: TurnError::new(ErrorCode::UpstreamClosed, text), remedy: Remedy::Resume }
 }
 
-impl OpenLink {
+impl Turn {
     /// An answer came, it was stored, and since then only heartbeats, with nothing
     /// under way that could bring more.
-    fn looks_complete(&self, has_answer: bool) -> bool {
-        let settled = match self.stored {
+    fn looks_complete(&self, link: &OpenLink) -> bool {
+        let settled = match link.stored {
             Stored::Nothing => false,
-            Stored::Something => self.open_steps == 0,
+            Stored::Something => link.open_steps == 0,
             Stored::Answer => true,
         };
-        has_answer && settled && self.heartbeats >= 2 && self.server_tools.is_empty()
+        let idle = link.server_tools.is_empty() && !self.has_open_calls();
+        self.answer.has_answer() && settled && link.heartbeats >= 2 && idle
     }
 }
 

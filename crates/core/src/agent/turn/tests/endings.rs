@@ -37,7 +37,7 @@ fn an_old_answer_stored_again_is_not_the_answer() {
     let mut bench = Bench::closed(&[]);
     let mut request = request(&[]);
     request.items = vec![user("q"), said("old answer"), user("next")];
-    bench.turn.spec = RunSpec::new(&request, plan());
+    bench.turn.spec = RunSpec::new(&request, plan(), true);
     bench.opened();
     bench.say(set_blob(old));
     bench.update(ended());
@@ -57,7 +57,7 @@ fn what_the_backend_did_not_count_is_told() {
     assert!(!bench.events.iter().any(|event| matches!(event, TurnEvent::Usage(_))));
     let uncounted = bench.turn.uncounted();
     assert_eq!(uncounted.output, Some(7));
-    assert_eq!(uncounted.answer, r#"hm textread{"path":"a"}"#);
+    assert_eq!(uncounted.answer, r#"hm read{"path":"a"}text"#);
     assert!(uncounted.prompt.contains(&"hi".to_owned()), "{:?}", uncounted.prompt);
 }
 

@@ -1,6 +1,8 @@
 //! The turn machine, driven by hand: a harness, and the tests by theme.
 
+mod choice;
 mod endings;
+mod parked;
 mod recovery;
 mod tools;
 
@@ -9,12 +11,13 @@ use std::time::Duration;
 use ibeam_proto::agent::{
     AgentClientMessage, AgentServerMessage, ConversationStateStructure, ConversationTokenDetails,
     ExecServerMessage, GetBlobArgs, HeartbeatUpdate, InteractionQuery, InteractionUpdate,
-    KvServerMessage, McpArgs, RequestContextArgs, SetBlobArgs, StepCompletedUpdate,
+    KvServerMessage, McpArgs, McpResult, RequestContextArgs, SetBlobArgs, StepCompletedUpdate,
     StepStartedUpdate, TextDeltaUpdate, ThinkingDeltaUpdate, TokenDeltaUpdate,
     ToolCallStartedUpdate, TurnEndedUpdate, WebSearchRequestQuery,
     agent_server_message::Message as FromServer, conversation_action,
-    exec_server_message::Message as Ask, interaction_query::Query,
-    interaction_update::Message as Update, kv_server_message,
+    exec_client_message::Message as Reply, exec_server_message::Message as Ask,
+    interaction_query::Query, interaction_update::Message as Update, kv_server_message, mcp_result,
+    mcp_tool_result_content_item,
 };
 use proptest::prelude::*;
 use prost::Message as _;
@@ -29,7 +32,8 @@ use crate::{
     codec::connect::{self, Code, ConnectError},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, Tool,
-        ToolChoice, TurnRequest, Usage, UsageSource, ids::SessionId,
+        ToolCall, ToolChoice, ToolContent, ToolResult, TurnRequest, Usage, UsageSource,
+        ids::{CallId, SessionId},
     },
 };
 
@@ -168,6 +172,51 @@ impl Bench {
         frames.filter_map(|bytes| AgentClientMessage::decode(bytes).unwrap().message).collect()
     }
 
+    /// The client comes back with these after its earlier items.
+    fn resume(&mut self, tools: &[&str], items: Vec<Item>) -> bool {
+        let mut request = request(tools);
+        request.items.extend(items);
+        self.resume_with(request)
+    }
+
+    fn resume_with(&mut self, request: TurnRequest) -> bool {
+        let resumed = self.turn.resume(request, self.now).is_ok();
+        if resumed {
+            self.guard = TerminalGuard::default();
+            self.events.clear();
+        }
+        self.drain();
+        resumed
+    }
+
+    /// The results of execs that were sent: their numbers and what was said.
+    fn results(&self) -> Vec<(u32, String)> {
+        let sent = self.sent().into_iter().filter_map(|message| match message {
+            ToServer::ExecClientMessage(message) => Some(message),
+            _ => None,
+        });
+        sent.map(|message| {
+            let text = match message.message {
+                Some(Reply::McpResult(McpResult {
+                    result: Some(mcp_result::Result::Success(success)),
+                })) => {
+                    let texts = success.content.iter().map(|item| match &item.content {
+                        Some(mcp_tool_result_content_item::Content::Text(text)) => {
+                            text.text.clone()
+                        }
+                        other => format!("{other:?}"),
+                    });
+                    let text: Vec<String> = texts.collect();
+                    let word = if success.is_error { "error: " } else { "" };
+                    format!("{word}{}", text.join("\n"))
+                }
+                other => format!("{other:?}"),
+            };
+            (message.id, text)
+        })
+        .collect()
+    }
+
     fn opens(&self) -> usize {
         self.commands.iter().filter(|command| matches!(command, Command::Open(_))).count()
     }
@@ -248,6 +297,28 @@ fn call(id: u32, tool: &str, args: &str) -> FromServer {
     )
 }
 
+fn id(n: u32) -> CallId {
+    CallId::in_session(SessionId::from_random([0xab; 16]), n)
+}
+
+/// The `n`th call as the client sends it back.
+fn made(n: u32, name: &str) -> Item {
+    Item::ToolCall(ToolCall {
+        id: id(n).as_str().into(),
+        name: name.into(),
+        arguments: "{}".into(),
+    })
+}
+
+fn result(n: u32, text: &str) -> Item {
+    Item::ToolResult(ToolResult {
+        call_id: id(n).as_str().into(),
+        content: vec![ToolContent::Text(text.into())],
+        is_error: false,
+    })
+}
+
+const CALLS: TurnEvent = TurnEvent::Finished(FinishReason::ToolCalls);
 const STOP: TurnEvent = TurnEvent::Finished(FinishReason::Stop);
 
 fn reset() -> LinkError {

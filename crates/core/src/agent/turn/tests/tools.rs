@@ -21,8 +21,8 @@ fn parallel_calls_leave_together_after_the_batch_window() {
         })
         .collect();
     assert_eq!(names.len(), 2);
-    assert!(names[0].0.starts_with("call_1_fc_1_") && names[0].1 == "read", "{names:?}");
-    assert!(names[1].0.starts_with("call_2_fc_2_") && names[1].1 == "bash", "{names:?}");
+    assert_eq!(names, [(id(1).as_str(), "read"), (id(2).as_str(), "bash")]);
+    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
 }
 
 #[test]

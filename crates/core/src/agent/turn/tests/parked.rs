@@ -1,0 +1,344 @@
+//! Waiting for the client: what keeps the stream alive, and every way in which results
+//! come back or do not.
+
+use ibeam_proto::agent::{
+    ExecServerAbort, ExecServerControlMessage, McpToolCall, PartialToolCallUpdate,
+    ToolCall as WireCall, exec_server_control_message, tool_call::Tool as WireTool,
+};
+
+use super::*;
+
+const WINDOW: Duration = Duration::from_millis(30);
+
+/// A turn with these tools called (exec 1, 2, ...) and handed out.
+fn parked(tools: &[&str]) -> Bench {
+    let mut bench = Bench::open(tools);
+    for (n, tool) in (1..).zip(tools) {
+        bench.say(call(n, tool, r#"{"a":1}"#));
+    }
+    bench.wait(WINDOW);
+    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::AwaitingTools));
+    bench
+}
+
+fn finish(bench: &mut Bench, text: &str) {
+    bench.text(text);
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.ending(), &STOP);
+    assert_eq!(bench.turn.phase(), Phase::Done);
+}
+
+#[test]
+fn a_chain_of_tools_is_one_run() {
+    let mut bench = Bench::open(&["read"]);
+    let mut items = Vec::new();
+    for n in 1..=10 {
+        bench.say(call(n, "read", &format!(r#"{{"n":{n}}}"#)));
+        bench.say(checkpoint());
+        assert_eq!(bench.ending(), &CALLS);
+        for _ in 0..n * 6 {
+            bench.wait(Duration::from_secs(10));
+            bench.update(heartbeat());
+        }
+        assert_eq!(bench.turn.phase(), Phase::AwaitingTools, "call {n}");
+        items.extend([made(n, "read"), result(n, &format!("result {n}"))]);
+        assert!(bench.resume(&["read"], items.clone()), "call {n}");
+    }
+    finish(&mut bench, "done");
+    assert_eq!(bench.opens(), 1);
+    let results: Vec<_> = (1..=10).map(|n| (n, format!("result {n}"))).collect();
+    assert_eq!(bench.results(), results, "each result once, and none of the old ones again");
+}
+
+#[test]
+fn a_parked_stream_is_kept_alive_and_answers() {
+    let mut bench = parked(&["read"]);
+    let before = bench.sent().len();
+    bench.wait(Duration::from_secs(21));
+    bench.say(set_blob("stored"));
+    bench.say(exec(9, Ask::RequestContextArgs(RequestContextArgs::default())));
+    let sent = &bench.sent()[before..];
+    let beats = sent.iter().filter(|m| matches!(m, ToServer::ClientHeartbeat(_))).count();
+    assert_eq!(beats, 4);
+    assert!(sent.iter().any(|m| matches!(m, ToServer::KvClientMessage(_))));
+    assert!(sent.iter().any(|m| matches!(m, ToServer::ExecClientMessage(m) if m.id == 9)));
+    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+}
+
+/// Name, new items of the request, what the execs are answered with.
+type Case = (&'static str, fn() -> Vec<Item>, &'static [(u32, &'static str)]);
+
+#[test]
+fn results_in_every_shape() {
+    const GONE: &str = "error: The client sent no result for this call.";
+    let cases: &[Case] = &[
+        ("in order", || vec![result(1, "a"), result(2, "b")], &[(1, "a"), (2, "b")]),
+        ("in reverse", || vec![result(2, "b"), result(1, "a")], &[(1, "a"), (2, "b")]),
+        ("one is missing", || vec![result(2, "b")], &[(1, GONE), (2, "b")]),
+        (
+            "one twice",
+            || vec![result(1, "x"), result(2, "b"), result(1, "a")],
+            &[(1, "a"), (2, "b")],
+        ),
+        (
+            "one nobody asked for",
+            || vec![result(1, "a"), result(2, "b"), result(7, "c")],
+            &[(1, "a"), (2, "b")],
+        ),
+        (
+            "a message beside them",
+            || vec![result(1, "a"), result(2, "b"), user("stop that")],
+            &[(1, "a"), (2, "b\n<user_message>\nstop that\n</user_message>")],
+        ),
+        (
+            "a message beside half of them",
+            || vec![result(1, "a"), user("go on")],
+            &[
+                (1, "a"),
+                (
+                    2,
+                    "error: The client sent no result for this call.\n<user_message>\ngo on\n</user_message>",
+                ),
+            ],
+        ),
+    ];
+    for (name, items, want) in cases {
+        let mut bench = parked(&["read", "bash"]);
+        let mut all = vec![made(1, "read"), made(2, "bash")];
+        all.extend(items());
+        assert!(bench.resume(&["read", "bash"], all), "{name}");
+        let got = bench.results();
+        let got: Vec<_> = got.iter().map(|(id, text)| (*id, text.as_str())).collect();
+        assert_eq!(got, *want, "{name}");
+        finish(&mut bench, "thanks");
+        assert_eq!(bench.said(), "thanks", "{name}");
+    }
+}
+
+#[test]
+fn requests_that_the_stream_cannot_serve_are_given_back() {
+    let ways: [(&str, fn(&mut TurnRequest)); 4] = [
+        ("no results", |r| r.items.truncate(2)),
+        ("results of others", |r| {
+            r.items = vec![user("hi"), made(3, "read"), result(3, "x")];
+        }),
+        ("no tools any more", |r| r.tool_choice = ToolChoice::None),
+        ("one tool only", |r| r.tool_choice = ToolChoice::Named("read".into())),
+    ];
+    for (name, change) in ways {
+        let mut bench = parked(&["read"]);
+        let mut request = request(&["read"]);
+        request.items.extend([made(1, "read"), result(1, "a")]);
+        change(&mut request);
+        assert!(!bench.resume_with(request), "{name}");
+        assert_eq!(
+            bench.turn.phase(),
+            Phase::AwaitingTools,
+            "{name}: still there for the right one"
+        );
+        assert!(bench.results().is_empty());
+    }
+}
+
+#[test]
+fn results_come_back_but_once() {
+    let mut bench = parked(&["read"]);
+    let items = || vec![made(1, "read"), result(1, "a")];
+    assert!(bench.resume(&["read"], items()));
+    assert!(!bench.resume(&["read"], items()), "the run goes on already");
+    assert_eq!(bench.results().len(), 1);
+}
+
+#[test]
+fn what_is_said_meanwhile_comes_with_the_next_answer() {
+    let mut bench = parked(&["read"]);
+    let events = bench.events.len();
+    bench.text("While you look: ");
+    assert_eq!(bench.events.len(), events, "nobody listens");
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    finish(&mut bench, "done.");
+    assert_eq!(bench.said(), "While you look: done.");
+}
+
+#[test]
+fn too_much_said_meanwhile_ends_it() {
+    let mut bench = parked(&["read"]);
+    for _ in 0..20 {
+        bench.text(&"x".repeat(64 << 10));
+    }
+    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.commands.last(), Some(&Command::Close { cancel: true }));
+}
+
+#[test]
+fn a_late_sibling_waits_for_the_next_answer() {
+    let mut bench = parked(&["read"]);
+    bench.say(call(5, "read", r#"{"b":2}"#));
+    assert_eq!(bench.turn.calls().len(), 1, "the client does not know it yet");
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.wait(WINDOW);
+    assert_eq!(bench.ending(), &CALLS);
+    assert_eq!(bench.turn.calls()[0].id, id(2).as_str());
+    let items = vec![made(1, "read"), result(1, "a"), made(2, "read"), result(2, "b")];
+    assert!(bench.resume(&["read"], items));
+    assert_eq!(bench.results(), [(1, "a".into()), (5, "b".into())]);
+    finish(&mut bench, "done");
+}
+
+#[test]
+fn a_call_taken_back_gets_no_result() {
+    let mut bench = parked(&["read", "bash"]);
+    bench.say(FromServer::ExecServerControlMessage(ExecServerControlMessage {
+        message: Some(exec_server_control_message::Message::Abort(ExecServerAbort { id: 1 })),
+    }));
+    let items = vec![made(1, "read"), made(2, "bash"), result(1, "a"), result(2, "b")];
+    assert!(bench.resume(&["read", "bash"], items));
+    assert_eq!(bench.results(), [(2, "b".into())]);
+    finish(&mut bench, "done");
+}
+
+#[test]
+fn the_end_of_a_parked_stream_is_silent() {
+    let ways: [fn(&mut Bench); 5] = [
+        |b| b.broke(&reset()),
+        Bench::eof,
+        |b| b.end(Some(&ConnectError::new(Code::Unavailable, "gone"))),
+        |b| b.update(ended()),
+        |b| b.wait(Duration::from_secs(46)),
+    ];
+    for way in ways {
+        let mut bench = parked(&["read"]);
+        let events = bench.events.len();
+        way(&mut bench);
+        assert_eq!(bench.turn.phase(), Phase::Done);
+        assert_eq!(bench.events.len(), events, "the client has its ending");
+        assert!(!bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    }
+}
+
+/// The stream dies after it got the results: the request has everything, and the model
+/// is asked again.
+#[test]
+fn a_stream_lost_after_the_results_is_told_anew() {
+    let ways: [fn(&mut Bench); 3] = [
+        |b| b.broke(&reset()),
+        Bench::eof,
+        |b| b.end(Some(&ConnectError::new(Code::Unavailable, "gone"))),
+    ];
+    for way in ways {
+        let mut bench = Bench::open(&["read"]);
+        bench.say(call(1, "read", "{}"));
+        bench.say(checkpoint());
+        assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "the result")]));
+        way(&mut bench);
+        assert_eq!(bench.opens(), 2, "{:?}", bench.events);
+        bench.opened();
+        let told: Vec<_> = bench.turn.take_new_blobs().into_iter().map(|(_, data)| data).collect();
+        let told = String::from_utf8_lossy(&told.concat()).into_owned();
+        assert!(told.contains("the result"), "{told}");
+        finish(&mut bench, "done");
+        assert_eq!(bench.said(), "done");
+    }
+}
+
+#[test]
+fn a_checkpoint_from_after_the_results_is_resumed() {
+    let mut bench = parked(&["read"]);
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.say(checkpoint());
+    bench.broke(&reset());
+    bench.opened();
+    let ToServer::RunRequest(run) = bench.sent().pop().unwrap() else { panic!("no run") };
+    let action = run.action.and_then(|action| action.action);
+    assert!(matches!(action, Some(conversation_action::Action::ResumeAction(_))));
+    finish(&mut bench, "done");
+}
+
+#[test]
+fn with_parking_off_a_call_ends_the_run() {
+    let settings = Settings { park: false, ..Settings::default() };
+    let mut bench = Bench::closed(&["read"]);
+    bench.turn = Turn::new(request(&["read"]), plan(), settings, [7; 16], Millis(0));
+    bench.drain();
+    bench.opened();
+    bench.say(call(1, "read", "{}"));
+    bench.wait(WINDOW);
+    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::Done));
+}
+
+// === arguments as they grow ===
+
+fn partial(wire_id: u32, name: Option<&str>, text: &str) -> Update {
+    let args = name.map(|name| McpArgs { name: name.into(), ..McpArgs::default() });
+    Update::PartialToolCall(PartialToolCallUpdate {
+        call_id: format!("call_{wire_id}\nfc_{wire_id}"),
+        tool_call: Some(WireCall {
+            tool: Some(WireTool::McpToolCall(McpToolCall { args, result: None })),
+            ..WireCall::default()
+        }),
+        args_text_delta: text.into(),
+        ..PartialToolCallUpdate::default()
+    })
+}
+
+fn arguments(bench: &Bench) -> Vec<String> {
+    let deltas = bench.events.iter().filter_map(|event| match event {
+        TurnEvent::ToolCallArgs { delta, .. } => Some(delta.clone()),
+        _ => None,
+    });
+    deltas.collect()
+}
+
+#[test]
+fn a_name_leaves_at_once_and_arguments_as_they_grow() {
+    let mut bench = Bench::open(&["read"]);
+    bench.update(partial(1, None, ""));
+    assert!(!bench.events.iter().any(|e| matches!(e, TurnEvent::ToolCallBegin { .. })));
+    bench.update(partial(1, Some("read"), ""));
+    assert!(matches!(bench.ending(), TurnEvent::ToolCallBegin { name, .. } if name == "read"));
+    bench.update(partial(1, Some("read"), r#"{"path": "a"#));
+    bench.update(partial(1, Some("read"), ""));
+    bench.update(partial(1, Some("read"), r#"{"path": "a.txt"}"#));
+    bench.say(call(1, "read", r#"{"path":"a.txt"}"#));
+    bench.wait(WINDOW);
+    assert_eq!(arguments(&bench), [r#"{"path": "a"#, r#".txt"}"#]);
+    assert_eq!(bench.ending(), &CALLS);
+    assert_eq!(bench.turn.calls().len(), 1);
+}
+
+#[test]
+fn siblings_wait_for_a_call_that_is_announced() {
+    let mut bench = Bench::open(&["read", "bash"]);
+    bench.update(partial(2, Some("bash"), ""));
+    bench.say(call(1, "read", "{}"));
+    bench.wait(Duration::from_secs(1));
+    assert_ne!(bench.ending(), &CALLS, "half a call is with the client");
+    bench.say(call(2, "bash", "{}"));
+    bench.wait(WINDOW);
+    assert_eq!(bench.ending(), &CALLS);
+}
+
+#[test]
+fn a_call_announced_and_never_made_is_an_error() {
+    let ways: [fn(&mut Bench); 3] = [
+        |b| {
+            b.update(ended());
+            b.end(None);
+        },
+        |b| {
+            b.say(call(2, "bash", "{}"));
+            b.wait(Duration::from_secs(15));
+        },
+        |b| {
+            b.say(call(2, "bash", "{}"));
+            b.broke(&reset());
+        },
+    ];
+    for way in ways {
+        let mut bench = Bench::open(&["read", "bash"]);
+        bench.update(partial(1, Some("read"), r#"{"pa"#));
+        way(&mut bench);
+        assert!(matches!(bench.ending(), TurnEvent::Failed(_)), "{:?}", bench.events);
+    }
+}

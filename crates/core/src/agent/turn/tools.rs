@@ -1,0 +1,444 @@
+//! Tool calls on their way to the client and results on their way back.
+//!
+//! A call is announced (its name, and arguments as they grow), asked for (the exec
+//! that waits for the result), handed out (the client has all of it) and answered.
+
+use ibeam_proto::agent::{
+    ExecClientMessage, ExecClientStreamClose, ExecServerMessage, ToolCall as WireCall,
+    agent_client_message::Message as ToServer, exec_client_control_message,
+    exec_server_message::Message as Ask, tool_call::Tool,
+};
+
+use super::{Link, Turn};
+use crate::{
+    agent::{exec::ClientCall, native::Back},
+    codec::json_tail,
+    error::{ErrorCode, TurnError},
+    guard::{LoopGuard, LoopVerdict},
+    history,
+    model::{
+        FinishReason, Item, Message, Millis, Part, Role, ToolCall, ToolChoice, ToolContent,
+        ToolResult, TurnRequest, ids::CallId,
+    },
+};
+
+/// What a call without a result is answered with.
+const NO_RESULT: &str = "The client sent no result for this call.";
+
+/// How many tool-batch windows an announced call may keep its siblings waiting.
+const PATIENCE: u32 = 400;
+
+/// One call of a tool of the client.
+#[derive(Debug)]
+pub(super) struct Call {
+    id: CallId,
+    name: String,
+    /// The backend's id for it.
+    wire_id: String,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The client has seen the name and this much of the arguments.
+    Announced { streamed: String },
+    /// Its turn has not come: the client has its hands full.
+    Held(Asked),
+    /// With the client.
+    Out(Asked),
+}
+
+/// What the backend waits for.
+#[derive(Debug)]
+struct Asked {
+    exec: u32,
+    exec_id: String,
+    arguments: String,
+    back: Back,
+}
+
+impl Call {
+    fn is_out(&self) -> bool {
+        matches!(self.stage, Stage::Out(_))
+    }
+
+    fn is_announced(&self) -> bool {
+        matches!(self.stage, Stage::Announced { .. })
+    }
+
+    fn asked(&self) -> Option<&Asked> {
+        match &self.stage {
+            Stage::Announced { .. } => None,
+            Stage::Held(asked) | Stage::Out(asked) => Some(asked),
+        }
+    }
+}
+
+// === from the backend ===
+
+impl Turn {
+    /// A notice about a call: its name goes out at once, and its arguments as they grow.
+    /// The text is the whole of them so far, and often empty.
+    pub(super) fn on_announced(&mut self, wire_id: &str, call: Option<WireCall>, so_far: &str) {
+        let Some(Tool::McpToolCall(mcp)) = call.and_then(|call| call.tool) else { return };
+        // The first notice has no name yet.
+        let Some(args) = mcp.args else { return };
+        let Some(name) = self.spec.toolbox.client_name(&args) else { return };
+        let name = name.to_owned();
+        let known = self.calls.iter().position(|call| call.wire_id == wire_id);
+        let at = match known {
+            Some(at) => at,
+            // One after the other: the rest waits for its exec.
+            None if self.awaiting || (self.one_by_one && self.answer.has_calls()) => return,
+            None if wire_id.is_empty() => return,
+            None => {
+                let id = self.next_call_id();
+                self.answer.call_begin(id.clone(), name.clone());
+                let stage = Stage::Announced { streamed: String::new() };
+                self.calls.push(Call { id, name, wire_id: wire_id.to_owned(), stage });
+                self.calls.len() - 1
+            }
+        };
+        if let Some(Call { id, stage: Stage::Announced { streamed }, .. }) = self.calls.get_mut(at)
+            && let Some(more) = so_far.strip_prefix(streamed.as_str())
+        {
+            self.answer.call_args(id, more.to_owned());
+            streamed.push_str(more);
+        }
+    }
+
+    /// The order to call a tool of the client.
+    pub(super) fn on_client_call(
+        &mut self,
+        exec: &ExecServerMessage,
+        call: ClientCall,
+        now: Millis,
+    ) {
+        let wire_id = match &exec.message {
+            Some(Ask::McpArgs(args)) => args.tool_call_id.as_str(),
+            _ => "",
+        };
+        let ClientCall { name, arguments, back } = call;
+        let asked = Asked { exec: exec.id, exec_id: exec.exec_id.clone(), arguments, back };
+        let announced =
+            self.calls.iter_mut().enumerate().find_map(|(at, call)| match &mut call.stage {
+                Stage::Announced { streamed } if call.wire_id == wire_id => {
+                    Some((at, std::mem::take(streamed)))
+                }
+                _ => None,
+            });
+        if let Some((at, streamed)) = announced {
+            self.hand_out(at, asked, &streamed, now);
+            return;
+        }
+        let id = self.next_call_id();
+        let call = Call { id, name, wire_id: wire_id.to_owned(), stage: Stage::Held(asked) };
+        self.calls.push(call);
+        let busy = self.awaiting || (self.one_by_one && self.answer.has_calls());
+        if !busy {
+            self.begin(self.calls.len() - 1, now);
+        }
+    }
+
+    /// The backend no longer wants this one.
+    pub(super) fn on_abort(&mut self, exec: u32) {
+        self.calls.retain(|call| call.asked().is_none_or(|asked| asked.exec != exec));
+    }
+
+    fn next_call_id(&mut self) -> CallId {
+        self.call_count += 1;
+        CallId::in_session(self.session, self.call_count)
+    }
+
+    /// Gives a call that the client knows nothing of to the client.
+    fn begin(&mut self, at: usize, now: Millis) {
+        let Some(call) = self.calls.get_mut(at) else { return };
+        let named = Stage::Announced { streamed: String::new() };
+        if let Stage::Held(asked) = std::mem::replace(&mut call.stage, named) {
+            self.answer.call_begin(call.id.clone(), call.name.clone());
+            self.hand_out(at, asked, "", now);
+        }
+    }
+
+    /// Completes a call of which the client has the name, and `streamed` arguments.
+    fn hand_out(&mut self, at: usize, asked: Asked, streamed: &str, now: Millis) {
+        let Some(call) = self.calls.get_mut(at) else { return };
+        let verdict = self.loops.on_call(call.id.as_str(), &call.name, &asked.arguments);
+        if let LoopVerdict::Stop(text) = verdict {
+            self.fail(TurnError::new(ErrorCode::ToolLoop, text), true);
+            return;
+        }
+        let rest = if streamed.is_empty() {
+            Some(asked.arguments.clone())
+        } else {
+            let whole = serde_json::from_str(&asked.arguments).ok();
+            whole.and_then(|whole| json_tail::tail(streamed, &whole))
+        };
+        let Some(rest) = rest else {
+            let text = "Cursor changed the arguments of a tool call after it had announced them.";
+            self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
+            return;
+        };
+        self.answer.call_args(&call.id, rest);
+        self.answer.call_end(call.id.clone());
+        call.stage = Stage::Out(asked);
+        self.batch_starts(now);
+    }
+
+    fn batch_starts(&mut self, now: Millis) {
+        let window = self.settings.clocks.tool_batch;
+        if let Link::Open(link) = &mut self.link {
+            link.batch_until = Some(now + window);
+            link.batch_closes.get_or_insert(now + window * PATIENCE);
+        }
+    }
+
+    // === to the client ===
+
+    /// Hands the collected calls to the client, if that is due.
+    pub(super) fn flush_batch(&mut self, now: Millis) {
+        let Link::Open(link) = &mut self.link else { return };
+        if link.batch_until.is_none() {
+            return;
+        }
+        if self.calls.iter().any(Call::is_announced) {
+            // The client has half of a call: the rest must come first.
+            let late = link.batch_closes.is_some_and(|at| now >= at);
+            if late {
+                let text = "Cursor announced a tool call and did not make it.";
+                self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
+            } else {
+                link.batch_until = Some(now + self.settings.clocks.tool_batch);
+            }
+            return;
+        }
+        link.batch_until = None;
+        link.batch_closes = None;
+        let ended = link.ended_until.is_some();
+        self.answer.finish(FinishReason::ToolCalls);
+        if self.settings.park && !ended {
+            self.awaiting = true;
+            self.answer.end_leg();
+            self.request = None;
+        } else {
+            self.close(true);
+        }
+    }
+
+    /// Whether calls are under way, in whatever stage.
+    pub(super) fn has_open_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    pub(super) fn has_announced_calls(&self) -> bool {
+        self.calls.iter().any(Call::is_announced)
+    }
+
+    /// Whether the result of this call is waited for.
+    #[must_use]
+    pub fn awaits(&self, call_id: &str) -> bool {
+        self.calls.iter().any(|call| call.is_out() && call.id.as_str() == call_id)
+    }
+
+    /// The calls that the client has to answer.
+    #[must_use]
+    pub fn calls(&self) -> Vec<ToolCall> {
+        let out = self.calls.iter().filter(|call| call.is_out());
+        out.filter_map(|call| {
+            Some(ToolCall {
+                id: call.id.as_str().to_owned(),
+                name: call.name.clone(),
+                arguments: call.asked()?.arguments.clone(),
+            })
+        })
+        .collect()
+    }
+
+    // === from the client ===
+
+    /// Goes on with the results that `request` brings, on the stream that waits for
+    /// them. The next events are the answer to `request`. Results that nobody waits for
+    /// are passed over; calls that got none are answered with that; of two results for
+    /// one call the later counts.
+    ///
+    /// # Errors
+    /// Gives the request back when the waiting stream cannot serve it: none of its new
+    /// results is awaited here, it offers other tools, or it says something to the model
+    /// that no result has room for.
+    pub fn resume(
+        &mut self,
+        mut request: TurnRequest,
+        now: Millis,
+    ) -> Result<(), Box<TurnRequest>> {
+        if !self.awaiting || offer(&request) != self.offer {
+            return Err(Box::new(request));
+        }
+        let new = history::split(&request.items);
+        let mut messages = Vec::new();
+        let mut brought = false;
+        for item in request.items.get(new..).unwrap_or_default() {
+            match item {
+                Item::ToolResult(result) => brought |= self.awaits(&result.call_id),
+                Item::Message(message) if message.role == Role::User => messages.push(message),
+                _ => {}
+            }
+        }
+        let room = self
+            .calls
+            .iter()
+            .any(|call| call.is_out() && call.asked().is_some_and(|asked| asked.back.is_mcp()));
+        if !brought || (!messages.is_empty() && !room) {
+            return Err(Box::new(request));
+        }
+        let beside = beside(&messages);
+        note_loops(&mut self.loops, &self.calls, &mut request, new);
+        self.new_texts.clear();
+        self.send_results(request.items.get(new..).unwrap_or_default(), beside);
+        self.begin_leg(request, now);
+        Ok(())
+    }
+
+    fn send_results(&mut self, new: &[Item], mut beside: Vec<ToolContent>) {
+        let out = std::mem::take(&mut self.calls);
+        let (mut out, held): (Vec<_>, Vec<_>) = out.into_iter().partition(Call::is_out);
+        self.calls = held;
+        // The message goes behind the last result that can carry it.
+        let carrier =
+            out.iter().rposition(|call| call.asked().is_some_and(|asked| asked.back.is_mcp()));
+        for (at, call) in out.drain(..).enumerate() {
+            let Some(asked) = call.asked() else { continue };
+            let result = new.iter().rev().find_map(|item| match item {
+                Item::ToolResult(result) if result.call_id == call.id.as_str() => Some(result),
+                _ => None,
+            });
+            let more = if carrier == Some(at) { std::mem::take(&mut beside) } else { Vec::new() };
+            let replies = match (result, more.is_empty()) {
+                (None, true) => asked.back.unanswered(NO_RESULT),
+                (Some(result), true) => {
+                    self.new_texts.push(result.text());
+                    asked.back.replies(result)
+                }
+                (result, false) => {
+                    let mut result = result.cloned().unwrap_or_else(|| ToolResult {
+                        call_id: call.id.as_str().to_owned(),
+                        content: vec![ToolContent::Text(NO_RESULT.to_owned())],
+                        is_error: true,
+                    });
+                    result.content.extend(more);
+                    self.new_texts.push(result.text());
+                    asked.back.replies(&result)
+                }
+            };
+            for reply in replies {
+                self.send(ToServer::ExecClientMessage(ExecClientMessage {
+                    id: asked.exec,
+                    exec_id: asked.exec_id.clone(),
+                    message: Some(reply),
+                    ..ExecClientMessage::default()
+                }));
+            }
+            let close = ExecClientStreamClose { id: asked.exec };
+            self.send_control(exec_client_control_message::Message::StreamClose(close));
+        }
+    }
+
+    fn begin_leg(&mut self, request: TurnRequest, now: Millis) {
+        self.awaiting = false;
+        self.started = now;
+        self.tries = 0;
+        self.renewed = false;
+        self.resumed = false;
+        self.rebuilt = false;
+        self.answer.begin_leg();
+        self.demand(&request);
+        self.request = Some(Box::new(request));
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.before_results = true;
+        }
+        if let Link::Open(link) = &mut self.link {
+            link.last_frame = now;
+            link.last_progress = now;
+            link.seen_before = self.answer.visible();
+        }
+        // Calls that came late, or had to wait for their turn.
+        let mut at = 0;
+        while at < self.calls.len() && !self.answer.ended() {
+            self.begin(at, now);
+            at += 1;
+            if self.one_by_one {
+                break;
+            }
+        }
+    }
+
+    /// Takes note of how `request` wants its tools called.
+    pub(super) fn demand(&mut self, request: &TurnRequest) {
+        self.offer = offer(request);
+        self.one_by_one = !request.parallel_tool_calls;
+        self.insisted = false;
+        self.must_call = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+        if self.must_call {
+            self.answer.hold();
+        }
+    }
+}
+
+/// Which of its tools a request offers to the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Offer {
+    #[default]
+    All,
+    None,
+    One(String),
+}
+
+fn offer(request: &TurnRequest) -> Offer {
+    match &request.tool_choice {
+        ToolChoice::Auto | ToolChoice::Required => Offer::All,
+        ToolChoice::None => Offer::None,
+        ToolChoice::Named(name) => Offer::One(name.clone()),
+    }
+}
+
+/// Nothing but results can be said on a stream that waits for them, so what the user
+/// says meanwhile rides on one.
+fn beside(messages: &[&Message]) -> Vec<ToolContent> {
+    let mut content = Vec::new();
+    for part in messages.iter().flat_map(|message| &message.parts) {
+        content.push(match part {
+            Part::Text(text) => {
+                ToolContent::Text(format!("<user_message>\n{text}\n</user_message>"))
+            }
+            Part::Image(image) => ToolContent::Image(image.clone()),
+        });
+    }
+    content
+}
+
+/// Counts the new results, and lets a note ride on those that repeat themselves.
+pub(super) fn note_loops(
+    loops: &mut LoopGuard,
+    calls: &[Call],
+    request: &mut TurnRequest,
+    new: usize,
+) {
+    let mut user = false;
+    for item in request.items.get_mut(new..).unwrap_or_default() {
+        match item {
+            Item::ToolResult(result) => {
+                let note = loops.on_result(&result.call_id, result);
+                // What is a file's content to the backend takes no note.
+                let takes = |call: &Call| call.asked().is_none_or(|asked| asked.back.is_mcp());
+                let call = calls.iter().find(|call| call.id.as_str() == result.call_id);
+                if call.is_none_or(takes) {
+                    result.content.extend(note.map(ToolContent::Text));
+                }
+            }
+            Item::Message(_) => user = true,
+            Item::ToolCall(_) | Item::Reasoning(_) => {}
+        }
+    }
+    if user {
+        loops.on_user_message();
+    }
+}
