@@ -1,7 +1,7 @@
 //! From a client's request to the run request: what goes into the first message
 //! of a stream, and everything the backend may ask for while it runs.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::agent::{
@@ -55,8 +55,7 @@ pub struct Plan {
     pub conversation_id: String,
     /// Names the turn in the ids of its tool calls.
     pub session: SessionId,
-    pub environment: Environment,
-    pub permissions: Permissions,
+    pub surroundings: Arc<Surroundings>,
     pub limits: BlobLimits,
     /// Go on from here instead of sending the history again.
     pub kept: Option<Kept>,
@@ -74,16 +73,42 @@ pub struct Kept {
     pub calls: Vec<ToolCall>,
 }
 
+/// What the model is told and offered beside the conversation. Thousands of parked
+/// turns of one client share it.
+#[derive(Debug)]
+pub struct Surroundings {
+    pub(super) toolbox: Toolbox,
+    pub(super) equipment: Equipment,
+    pub(super) context: RequestContext,
+    pub(super) permissions: Permissions,
+}
+
+impl Surroundings {
+    /// `native`: hand the backend's own tools to the client's equivalents.
+    #[must_use]
+    pub fn new(
+        request: &TurnRequest,
+        environment: &Environment,
+        permissions: Permissions,
+        native: bool,
+    ) -> Self {
+        let tools = offered(request);
+        let toolbox = Toolbox::new(&tools);
+        let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
+        let mut system = system_texts(request).to_vec();
+        system.extend(tool_demand(&request.tool_choice));
+        let context = context(&system, &toolbox, environment, permissions);
+        Self { toolbox, equipment, context, permissions }
+    }
+}
+
 /// Everything one turn needs from the client's request.
 #[derive(Clone, Debug)]
 pub(super) struct RunSpec {
     pub(super) conversation_id: String,
     pub(super) model: ModelPick,
-    pub(super) toolbox: Toolbox,
-    pub(super) equipment: Equipment,
-    pub(super) context: RequestContext,
+    pub(super) around: Arc<Surroundings>,
     pub(super) blobs: Blobs,
-    pub(super) permissions: Permissions,
     state: State,
     action: Action,
 }
@@ -107,23 +132,14 @@ enum Action {
 }
 
 impl RunSpec {
-    /// `native`: hand the backend's own tools to the client's equivalents.
     #[must_use]
-    pub(super) fn new(request: &TurnRequest, plan: Plan, native: bool) -> Self {
-        let Plan { model, conversation_id, environment, permissions, limits, kept, .. } = plan;
-        let tools = offered(request);
-        let toolbox = Toolbox::new(&tools);
-        let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
-        let mut system = system_texts(request).to_vec();
-        system.extend(tool_demand(&request.tool_choice));
+    pub(super) fn new(request: &TurnRequest, plan: Plan) -> Self {
+        let Plan { model, conversation_id, surroundings, limits, kept, session: _ } = plan;
         let mut spec = Self {
             conversation_id,
             model,
-            context: context(&system, &toolbox, &environment, permissions),
-            toolbox,
-            equipment,
+            around: surroundings,
             blobs: Blobs::new(limits),
-            permissions,
             state: State::Built(ConversationStateStructure::default()),
             action: Action::Continue,
         };
@@ -175,7 +191,7 @@ impl RunSpec {
     /// us: with it the run resumes an interrupted turn.
     #[must_use]
     pub(super) fn first_frame(&self, inline_context: bool, checkpoint: Option<&[u8]>) -> Bytes {
-        let request_context = inline_context.then(|| self.context.clone());
+        let request_context = inline_context.then(|| self.around.context.clone());
         let raw = match &self.state {
             State::Kept(bytes) => Some(checkpoint.unwrap_or(bytes)),
             State::Built(_) => checkpoint,
@@ -204,8 +220,8 @@ impl RunSpec {
                 max_mode: self.model.max_mode.then_some(true),
                 ..ModelDetails::default()
             }),
-            mcp_tools: (!self.toolbox.is_empty())
-                .then(|| McpTools { mcp_tools: self.toolbox.definitions().to_vec() }),
+            mcp_tools: (!self.around.toolbox.is_empty())
+                .then(|| McpTools { mcp_tools: self.around.toolbox.definitions().to_vec() }),
             conversation_id: Some(self.conversation_id.clone()),
             requested_model: Some(RequestedModel {
                 model_id: self.model.id.clone(),
@@ -254,14 +270,18 @@ impl RunSpec {
             let selected = message.selected_context.as_ref();
             images += selected.map_or(0, |context| context.selected_images.len());
         }
-        texts.extend(self.context.cloud_rule.clone());
-        texts.extend(self.toolbox.texts());
+        texts.extend(self.around.context.cloud_rule.clone());
+        texts.extend(self.around.toolbox.texts());
         (texts, images)
     }
 
-    /// About how many bytes all of this takes.
+    /// About how many bytes all of this takes, less what is shared.
     pub(super) fn memory(&self) -> usize {
-        self.blobs.memory() + self.context.encoded_len() + self.toolbox.memory()
+        let state = match &self.state {
+            State::Built(state) => state.encoded_len(),
+            State::Kept(bytes) => bytes.len(),
+        };
+        self.blobs.memory() + state
     }
 
     fn history(&self) -> impl Iterator<Item = Bytes> {

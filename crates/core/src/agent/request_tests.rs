@@ -29,12 +29,16 @@ fn spec(request: &TurnRequest) -> RunSpec {
         model,
         conversation_id: "22222222-2222-4222-8222-222222222222".into(),
         session: SessionId::from_random([0; 16]),
-        environment: Environment { os_version: "linux".into(), ..Environment::default() },
-        permissions: Permissions::default(),
+        surroundings: Arc::new(Surroundings::new(
+            request,
+            &Environment { os_version: "linux".into(), ..Environment::default() },
+            Permissions::default(),
+            true,
+        )),
         limits: BlobLimits::default(),
         kept: None,
     };
-    RunSpec::new(request, plan, true)
+    RunSpec::new(request, plan)
 }
 
 fn decode(frame: &Bytes) -> AgentRunRequest {
@@ -145,4 +149,83 @@ fn the_documented_minimal_request_has_the_same_meaning() {
             "11111111-1111-4111-8111-111111111111".into();
     }
     assert_eq!(ours, want);
+}
+
+// === from a kept state ===
+
+fn kept(covers: usize, calls: Vec<ToolCall>) -> Kept {
+    let state = ConversationStateStructure {
+        root_prompt_messages_json: vec![Bytes::from_static(b"old")],
+        ..ConversationStateStructure::default()
+    };
+    // A field that our schema does not have must come back too.
+    let mut checkpoint = state.encode_to_vec();
+    checkpoint.extend([0xf8, 0x3f, 0x01]);
+    Kept {
+        checkpoint: checkpoint.into(),
+        blobs: vec![("old".into(), "kept blob".into())],
+        covers,
+        calls,
+    }
+}
+
+fn continued(request: &TurnRequest, kept: Kept) -> (RunSpec, AgentRunRequest, Bytes) {
+    let RunSpec { around, conversation_id, model, .. } = spec(request);
+    let plan = Plan {
+        model,
+        conversation_id,
+        session: SessionId::from_random([0; 16]),
+        surroundings: around,
+        limits: BlobLimits::default(),
+        kept: Some(kept),
+    };
+    let spec = RunSpec::new(request, plan);
+    let frame = spec.first_frame(false, None);
+    let run = decode(&frame);
+    (spec, run, frame)
+}
+
+fn contains(frame: &[u8], part: &[u8]) -> bool {
+    frame.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn a_kept_state_goes_back_byte_for_byte_with_the_new_message_only() {
+    let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
+    let kept = kept(2, Vec::new());
+    let bytes = kept.checkpoint.clone();
+    let (mut spec, run, frame) = continued(&request(items), kept);
+    assert!(contains(&frame, &bytes), "unknown fields included");
+    assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), 1);
+    assert!(format!("{:?}", run.action).contains("next"));
+    assert_eq!(spec.blobs.get(b"old"), Some(Bytes::from_static(b"kept blob")));
+    assert_eq!(spec.blobs.take_fresh(), [], "nothing new to store");
+}
+
+#[test]
+fn results_without_their_history_follow_the_calls_that_were_kept() {
+    let result = Item::ToolResult(ToolResult {
+        call_id: "c1".into(),
+        content: vec![ToolContent::Text("42".into())],
+        is_error: false,
+    });
+    let call = ToolCall { id: "c1".into(), name: "bash".into(), arguments: "{}".into() };
+    let (spec, run, _) = continued(&request(vec![result]), kept(0, vec![call]));
+    let roots = run.conversation_state.unwrap().root_prompt_messages_json;
+    assert_eq!(roots.len(), 3, "the kept one, the call, its result");
+    let told: Vec<Bytes> = roots.iter().filter_map(|id| spec.blobs.get(id)).collect();
+    let told = String::from_utf8(told.concat()).unwrap();
+    assert!(told.contains("tool-call") && told.contains("42"), "{told}");
+    let action = run.action.unwrap().action.unwrap();
+    assert!(matches!(action, conversation_action::Action::ResumeAction(_)));
+}
+
+#[test]
+fn a_kept_state_that_fails_is_left_for_the_history() {
+    let items = vec![item(Role::User, "q"), item(Role::Assistant, "a"), item(Role::User, "next")];
+    let request = request(items);
+    let (mut spec, ..) = continued(&request, kept(2, Vec::new()));
+    spec.rebuild(&request);
+    let run = decode(&spec.first_frame(false, None));
+    assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), 2);
 }

@@ -54,8 +54,6 @@ pub struct Settings {
     pub parked_bytes: usize,
     /// So many equal calls with equal outcomes are let through; 0 lets all.
     pub max_repeat: u32,
-    /// Hand the backend's own tools to the client's equivalents; else they are refused.
-    pub native: bool,
 }
 
 impl Default for Settings {
@@ -67,7 +65,6 @@ impl Default for Settings {
             park: true,
             parked_bytes: 1 << 20,
             max_repeat: 2,
-            native: true,
         }
     }
 }

@@ -77,11 +77,6 @@ impl Toolbox {
         })
     }
 
-    /// About how many bytes they take.
-    pub(super) fn memory(&self) -> usize {
-        self.definitions.iter().map(prost::Message::encoded_len).sum()
-    }
-
     /// What the model reads about them, for counting.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> {
         self.definitions.iter().map(|tool| {

@@ -137,9 +137,14 @@ impl Turn {
         if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
             self.flush_batch(now);
         }
-        let spec = &self.spec;
-        let verdict =
-            exec::judge(exec, &spec.toolbox, &spec.equipment, &spec.context, spec.permissions);
+        let around = &self.spec.around;
+        let verdict = exec::judge(
+            exec,
+            &around.toolbox,
+            &around.equipment,
+            &around.context,
+            around.permissions,
+        );
         match verdict {
             Verdict::Reply(reply) => {
                 self.send(ToServer::ExecClientMessage(exec::result(exec, *reply)));
@@ -210,7 +215,7 @@ impl Turn {
     }
 
     fn on_query(&mut self, query: &InteractionQuery, message: &[u8]) {
-        if let Some(answer) = query::answer(query, self.spec.permissions) {
+        if let Some(answer) = query::answer(query, self.spec.around.permissions) {
             self.send(ToServer::InteractionResponse(answer));
             return;
         }

@@ -195,7 +195,7 @@ impl Turn {
         let mut loops = LoopGuard::from_history(settings.max_repeat, past);
         note_loops(&mut loops, &[], &mut request, new);
         let mut turn = Self {
-            spec: RunSpec::new(&request, plan, settings.native),
+            spec: RunSpec::new(&request, plan),
             loops,
             settings,
             seed,

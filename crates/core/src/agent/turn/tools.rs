@@ -83,7 +83,7 @@ impl Turn {
         let Some(Tool::McpToolCall(mcp)) = call.and_then(|call| call.tool) else { return };
         // The first notice has no name yet.
         let Some(args) = mcp.args else { return };
-        let Some(name) = self.spec.toolbox.client_name(&args) else { return };
+        let Some(name) = self.spec.around.toolbox.client_name(&args) else { return };
         let name = name.to_owned();
         let known = self.calls.iter().position(|call| call.wire_id == wire_id);
         let at = match known {

@@ -7,7 +7,7 @@ fn with(change: impl FnOnce(&mut TurnRequest)) -> Bench {
     change(&mut request);
     let mut bench = Bench::closed(&[]);
     bench.commands.clear();
-    bench.turn = Turn::new(request, plan(), Settings::default(), [7; 16], Millis(0));
+    bench.turn = turn(request, Settings::default());
     bench.drain();
     bench.opened();
     bench

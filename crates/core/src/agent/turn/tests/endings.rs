@@ -37,7 +37,7 @@ fn an_old_answer_stored_again_is_not_the_answer() {
     let mut bench = Bench::closed(&[]);
     let mut request = request(&[]);
     request.items = vec![user("q"), said("old answer"), user("next")];
-    bench.turn.spec = RunSpec::new(&request, plan(), true);
+    bench.turn.spec = RunSpec::new(&request, plan_for(&request));
     bench.opened();
     bench.say(set_blob(old));
     bench.update(ended());

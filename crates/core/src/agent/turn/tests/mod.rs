@@ -6,7 +6,7 @@ mod parked;
 mod recovery;
 mod tools;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ibeam_proto::agent::{
     AgentClientMessage, AgentServerMessage, ConversationStateStructure, ConversationTokenDetails,
@@ -26,7 +26,7 @@ use super::*;
 use crate::{
     agent::{
         blobs::BlobLimits,
-        request::{Environment, ModelPick, Permissions},
+        request::{Environment, ModelPick, Permissions, Surroundings},
         tools::arguments_map,
     },
     codec::connect::{self, Code, ConnectError},
@@ -64,16 +64,21 @@ fn request(tools: &[&str]) -> TurnRequest {
     }
 }
 
-fn plan() -> Plan {
+fn plan_for(request: &TurnRequest) -> Plan {
+    let (environment, allow) = (Environment::default(), Permissions::default());
     Plan {
         model: ModelPick { id: "default".into(), ..ModelPick::default() },
         conversation_id: "conv".into(),
         session: SessionId::from_random([0xab; 16]),
-        environment: Environment::default(),
-        permissions: Permissions::default(),
+        surroundings: Arc::new(Surroundings::new(request, &environment, allow, true)),
         limits: BlobLimits::default(),
         kept: None,
     }
+}
+
+fn turn(request: TurnRequest, settings: Settings) -> Turn {
+    let plan = plan_for(&request);
+    Turn::new(request, plan, settings, [7; 16], Millis(0))
 }
 
 /// A turn with its clock, and everything it said so far.
@@ -94,7 +99,7 @@ impl Bench {
     }
 
     fn closed(tools: &[&str]) -> Self {
-        let turn = Turn::new(request(tools), plan(), Settings::default(), [7; 16], Millis(0));
+        let turn = turn(request(tools), Settings::default());
         let mut bench = Self {
             turn,
             now: Millis(0),
@@ -204,7 +209,10 @@ impl Bench {
                         Some(mcp_tool_result_content_item::Content::Text(text)) => {
                             text.text.clone()
                         }
-                        other => format!("{other:?}"),
+                        Some(mcp_tool_result_content_item::Content::Image(image)) => {
+                            format!("{} {:?}", image.mime_type, image.data)
+                        }
+                        None => String::new(),
                     });
                     let text: Vec<String> = texts.collect();
                     let word = if success.is_error { "error: " } else { "" };

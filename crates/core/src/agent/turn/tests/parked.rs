@@ -7,6 +7,7 @@ use ibeam_proto::agent::{
 };
 
 use super::*;
+use crate::model::{Image, ImageSource};
 
 const WINDOW: Duration = Duration::from_millis(30);
 
@@ -66,51 +67,82 @@ fn a_parked_stream_is_kept_alive_and_answers() {
     assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
 }
 
-/// Name, new items of the request, what the execs are answered with.
-type Case = (&'static str, fn() -> Vec<Item>, &'static [(u32, &'static str)]);
+/// The page that promises what follows.
+const PAGE: &str = include_str!("../../../../../../docs/sessions.md");
+
+/// A row of the page's table, the new items of the request, and what the two calls are
+/// answered with; `None`: the request is given back.
+type Case = (&'static str, fn() -> Vec<Item>, Option<[&'static str; 2]>);
+
+const CASES: &[Case] = &[
+    ("in order", || vec![result(1, "a"), result(2, "b")], Some(["a", "b"])),
+    ("in reverse", || vec![result(2, "b"), result(1, "a")], Some(["a", "b"])),
+    ("one is missing", || vec![result(2, "b")], Some([GONE, "b"])),
+    ("one twice", || vec![result(1, "x"), result(2, "b"), result(1, "a")], Some(["a", "b"])),
+    (
+        "one nobody asked for",
+        || vec![result(1, "a"), result(7, "c"), result(2, "b")],
+        Some(["a", "b"]),
+    ),
+    ("an error", || vec![result(1, "a"), broken(2, "b")], Some(["a", "error: b"])),
+    ("an image", || vec![result(1, "a"), picture(2)], Some(["a", "seen\nimage/png b\"png\""])),
+    ("nothing in it", || vec![empty(1), result(2, "b")], Some(["", "b"])),
+    (
+        "a message beside them",
+        || vec![result(1, "a"), result(2, "b"), user("stop that")],
+        Some(["a", "b\n<user_message>\nstop that\n</user_message>"]),
+    ),
+    (
+        "a message beside half of them",
+        || vec![result(1, "a"), user("go on")],
+        Some([
+            "a",
+            "error: The client sent no result for this call.\n\
+             <user_message>\ngo on\n</user_message>",
+        ]),
+    ),
+    ("late", || vec![result(3, "a"), result(4, "b")], None),
+    ("none", || vec![user("never mind")], None),
+];
+
+const GONE: &str = "error: The client sent no result for this call.";
+
+fn broken(n: u32, text: &str) -> Item {
+    let Item::ToolResult(result) = result(n, text) else { unreachable!() };
+    Item::ToolResult(ToolResult { is_error: true, ..result })
+}
+
+fn picture(n: u32) -> Item {
+    let source = ImageSource::Inline { mime: "image/png".into(), data: "png".into() };
+    let Item::ToolResult(mut result) = result(n, "seen") else { unreachable!() };
+    result.content.push(ToolContent::Image(Image { source }));
+    Item::ToolResult(result)
+}
+
+fn empty(n: u32) -> Item {
+    let Item::ToolResult(result) = result(n, "") else { unreachable!() };
+    Item::ToolResult(ToolResult { content: Vec::new(), ..result })
+}
 
 #[test]
-fn results_in_every_shape() {
-    const GONE: &str = "error: The client sent no result for this call.";
-    let cases: &[Case] = &[
-        ("in order", || vec![result(1, "a"), result(2, "b")], &[(1, "a"), (2, "b")]),
-        ("in reverse", || vec![result(2, "b"), result(1, "a")], &[(1, "a"), (2, "b")]),
-        ("one is missing", || vec![result(2, "b")], &[(1, GONE), (2, "b")]),
-        (
-            "one twice",
-            || vec![result(1, "x"), result(2, "b"), result(1, "a")],
-            &[(1, "a"), (2, "b")],
-        ),
-        (
-            "one nobody asked for",
-            || vec![result(1, "a"), result(2, "b"), result(7, "c")],
-            &[(1, "a"), (2, "b")],
-        ),
-        (
-            "a message beside them",
-            || vec![result(1, "a"), result(2, "b"), user("stop that")],
-            &[(1, "a"), (2, "b\n<user_message>\nstop that\n</user_message>")],
-        ),
-        (
-            "a message beside half of them",
-            || vec![result(1, "a"), user("go on")],
-            &[
-                (1, "a"),
-                (
-                    2,
-                    "error: The client sent no result for this call.\n<user_message>\ngo on\n</user_message>",
-                ),
-            ],
-        ),
-    ];
-    for (name, items, want) in cases {
+fn results_in_every_shape_that_the_page_names() {
+    let table = PAGE.split("\n## ").find(|part| part.starts_with("Results")).unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let rows: Vec<&str> = rows.filter(|row| *row != "case").collect();
+    let names: Vec<&str> = CASES.iter().map(|case| case.0).collect();
+    assert_eq!(rows, names, "docs/sessions.md and the cases differ");
+
+    for (name, items, want) in CASES {
         let mut bench = parked(&["read", "bash"]);
         let mut all = vec![made(1, "read"), made(2, "bash")];
         all.extend(items());
-        assert!(bench.resume(&["read", "bash"], all), "{name}");
-        let got = bench.results();
-        let got: Vec<_> = got.iter().map(|(id, text)| (*id, text.as_str())).collect();
-        assert_eq!(got, *want, "{name}");
+        assert_eq!(bench.resume(&["read", "bash"], all), want.is_some(), "{name}");
+        let Some([first, second]) = want else {
+            assert_eq!(bench.results(), [], "{name}");
+            continue;
+        };
+        let want = [(1, (*first).to_owned()), (2, (*second).to_owned())];
+        assert_eq!(bench.results(), want, "{name}");
         finish(&mut bench, "thanks");
         assert_eq!(bench.said(), "thanks", "{name}");
     }
@@ -259,7 +291,7 @@ fn a_checkpoint_from_after_the_results_is_resumed() {
 fn with_parking_off_a_call_ends_the_run() {
     let settings = Settings { park: false, ..Settings::default() };
     let mut bench = Bench::closed(&["read"]);
-    bench.turn = Turn::new(request(&["read"]), plan(), settings, [7; 16], Millis(0));
+    bench.turn = turn(request(&["read"]), settings);
     bench.drain();
     bench.opened();
     bench.say(call(1, "read", "{}"));
