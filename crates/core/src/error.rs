@@ -17,6 +17,8 @@ pub enum ErrorCode {
     ModelNotFound,
     ContextTooLong,
     RequestTooLarge,
+    /// The model repeats itself and was stopped.
+    ToolLoop,
     RouteNotFound,
     MethodNotAllowed,
     /// The request's `Host` or `Origin` is not ours.
@@ -34,10 +36,10 @@ pub enum ErrorCode {
     UpstreamError,
     /// The backend's stream was cut.
     UpstreamClosed,
+    /// The answer ended without the call that `tool_choice` demands.
+    ToolChoiceUnmet,
     Unavailable,
     Timeout,
-    ToolLoop,
-    ToolChoiceUnmet,
     /// The client is gone; nobody sees this one.
     Cancelled,
     Internal,
@@ -68,7 +70,7 @@ pub struct Row {
 const INVALID: &str = "invalid_request_error";
 
 impl ErrorCode {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::InvalidJson,
         Self::MissingMessages,
         Self::InvalidValue,
@@ -76,6 +78,7 @@ impl ErrorCode {
         Self::ModelNotFound,
         Self::ContextTooLong,
         Self::RequestTooLarge,
+        Self::ToolLoop,
         Self::RouteNotFound,
         Self::MethodNotAllowed,
         Self::ForbiddenOrigin,
@@ -90,6 +93,7 @@ impl ErrorCode {
         Self::ClientOutdated,
         Self::UpstreamError,
         Self::UpstreamClosed,
+        Self::ToolChoiceUnmet,
         Self::Unavailable,
         Self::Timeout,
         Self::Cancelled,
@@ -125,6 +129,10 @@ impl ErrorCode {
             Self::RequestTooLarge => {
                 row(413, INVALID, "request_too_large", "request_too_large", false, Info)
             }
+            Self::ToolLoop => Row {
+                anthropic_status: 400,
+                ..row(422, INVALID, "tool_loop", INVALID, false, Warn)
+            },
             Self::RouteNotFound => row(404, INVALID, "not_found", "not_found_error", false, Info),
             Self::MethodNotAllowed => row(405, INVALID, "method_not_allowed", INVALID, false, Info),
             Self::ForbiddenOrigin => {
@@ -162,12 +170,11 @@ impl ErrorCode {
             Self::UpstreamClosed => {
                 row(502, "server_error", "upstream_closed", "api_error", true, Warn)
             }
-            Self::Unavailable => {
-                row(503, "server_error", "unavailable", "overloaded_error", true, Warn)
-            }
-            Self::ToolLoop => row(422, INVALID, "tool_loop", INVALID, false, Info),
             Self::ToolChoiceUnmet => {
                 row(502, "server_error", "tool_choice_unmet", "api_error", false, Warn)
+            }
+            Self::Unavailable => {
+                row(503, "server_error", "unavailable", "overloaded_error", true, Warn)
             }
             Self::Timeout => row(504, "server_error", "timeout", "timeout_error", true, Warn),
             Self::Cancelled => row(499, "server_error", "cancelled", "api_error", false, Debug),

@@ -1,5 +1,6 @@
-//! Answers to exec requests. The gateway executes nothing: what is not a client
-//! tool is refused with that tool's own refusal, so that the model moves on.
+//! Answers to exec requests. The gateway executes nothing: a client's tool takes
+//! the request, or it is refused with that tool's own refusal, so that the model
+//! moves on.
 
 use ibeam_proto::agent::{
     AgentStoreConflictResult, BackgroundShellSpawnResult, CanvasDiagnosticsResult,
@@ -26,10 +27,11 @@ use ibeam_proto::agent::{
     write_result, write_shell_stdin_result,
 };
 
+pub(super) use super::native::{Back, ClientCall, Equipment};
 use super::{
-    native::{Back, Equipment},
+    native,
     request::Permissions,
-    tools::{PROVIDER, Toolbox},
+    tools::{PROVIDER, Toolbox, arguments_json},
 };
 
 /// What to do about an exec request.
@@ -43,27 +45,38 @@ pub(super) enum Verdict {
     Throw(&'static str),
 }
 
-/// A call for the client, and how its result goes back.
-#[derive(Debug)]
-pub(super) struct ClientCall {
-    pub(super) name: String,
-    /// JSON text.
-    pub(super) arguments: String,
-    pub(super) back: Back,
-}
-
-/// Decides about every arm. New arms of the schema must be decided here.
+/// Decides about an exec request: the client's tool by its own name, its equivalent
+/// of a built-in tool, else an answer that says no.
 pub(super) fn judge(
     exec: &ExecServerMessage,
     toolbox: &Toolbox,
-    _equipment: &Equipment,
+    equipment: &Equipment,
     context: &RequestContext,
     allow: Permissions,
 ) -> Verdict {
     let Some(ask) = &exec.message else {
         return Verdict::Throw("this client does not know that request");
     };
+    if let Ask::McpArgs(call) = ask
+        && let Some(name) = toolbox.client_name(call)
+    {
+        return Verdict::ClientTool(Box::new(ClientCall {
+            name: name.to_owned(),
+            arguments: arguments_json(&call.args),
+            back: Back::mcp(),
+        }));
+    }
+    match native::translate(ask, equipment) {
+        Some(call) => Verdict::ClientTool(Box::new(call)),
+        None => answer(ask, toolbox, context, allow),
+    }
+}
+
+/// What is answered here. Every arm of the schema is named, so that a new one does
+/// not pass unseen.
+fn answer(ask: &Ask, toolbox: &Toolbox, context: &RequestContext, allow: Permissions) -> Verdict {
     let reason = || refusal(toolbox);
+    let error = || ErrorText { error: refusal(toolbox) };
     let reply = match ask {
         Ask::RequestContextArgs(_) => Reply::RequestContextResult(RequestContextResult {
             result: Some(request_context_result::Result::Success(RequestContextSuccess {
@@ -71,21 +84,12 @@ pub(super) fn judge(
                 served_from_disk_cache: None,
             })),
         }),
-        Ask::McpArgs(call) => match toolbox.client_name(call) {
-            Some(name) => {
-                return Verdict::ClientTool(Box::new(ClientCall {
-                    name: name.to_owned(),
-                    arguments: super::tools::arguments_json(&call.args),
-                    back: Back,
-                }));
-            }
-            None => Reply::McpResult(McpResult {
-                result: Some(mcp_result::Result::ToolNotFound(McpToolNotFound {
-                    name: call.name.clone(),
-                    available_tools: toolbox.names().map(ToOwned::to_owned).collect(),
-                })),
-            }),
-        },
+        Ask::McpArgs(call) => Reply::McpResult(McpResult {
+            result: Some(mcp_result::Result::ToolNotFound(McpToolNotFound {
+                name: call.name.clone(),
+                available_tools: toolbox.names().map(ToOwned::to_owned).collect(),
+            })),
+        }),
         Ask::ShellArgs(args) => Reply::ShellResult(ShellResult {
             result: Some(shell_result::Result::Rejected(shell_rejected(args, reason()))),
             ..ShellResult::default()
@@ -154,16 +158,6 @@ pub(super) fn judge(
         }
         Ask::RecordScreenArgs(_) => Reply::RecordScreenResult(RecordScreenResult::default()),
         Ask::ComputerUseArgs(_) => Reply::ComputerUseResult(ComputerUseResult::default()),
-        newer => return newer_arm(newer, toolbox, allow),
-    };
-    Verdict::Reply(Box::new(reply))
-}
-
-/// The arms that builds since mid-2026 added.
-fn newer_arm(ask: &Ask, toolbox: &Toolbox, allow: Permissions) -> Verdict {
-    let reason = || refusal(toolbox);
-    let error = || ErrorText { error: refusal(toolbox) };
-    let reply = match ask {
         Ask::ExecuteHookArgs(args) => {
             let hook = args.request.as_ref().and_then(|request| request.request.as_ref());
             let Some(hook) = hook else {
@@ -266,8 +260,6 @@ fn newer_arm(ask: &Ask, toolbox: &Toolbox, allow: Permissions) -> Verdict {
         Ask::GitDiffRequest(_) => {
             return Verdict::Throw("git is not reachable through this client");
         }
-        // Decided in `judge`.
-        _ => return Verdict::Throw("this client does not know that request"),
     };
     Verdict::Reply(Box::new(reply))
 }

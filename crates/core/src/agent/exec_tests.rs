@@ -122,7 +122,9 @@ fn an_offered_tool_is_the_clients_to_run() {
         message: Some(Ask::McpArgs(McpArgs { name: "mcp_read".into(), ..McpArgs::default() })),
         ..ExecServerMessage::default()
     };
-    assert!(matches!(verdict(&exec, &["read"]), Verdict::ClientTool(call) if call.name == "read"));
+    let Verdict::ClientTool(call) = verdict(&exec, &["read"]) else { panic!() };
+    assert_eq!((call.name.as_str(), call.arguments.as_str()), ("read", "{}"));
+    assert!(call.back.is_mcp());
 }
 
 #[test]

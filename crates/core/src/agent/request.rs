@@ -14,7 +14,7 @@ use prost::Message as _;
 
 use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
-    native::Equipment,
+    exec::Equipment,
     state,
     tools::Toolbox,
 };
@@ -117,7 +117,7 @@ pub(super) struct RunSpec {
 #[derive(Clone, Debug)]
 enum State {
     /// Made from the client's history.
-    Built(ConversationStateStructure),
+    Built(Box<ConversationStateStructure>),
     /// The backend's own, byte for byte.
     Kept(Bytes),
 }
@@ -140,7 +140,7 @@ impl RunSpec {
             model,
             around: surroundings,
             blobs: Blobs::new(limits),
-            state: State::Built(ConversationStateStructure::default()),
+            state: State::Built(Box::default()),
             action: Action::Continue,
         };
         match kept {
@@ -157,7 +157,7 @@ impl RunSpec {
             Some(question) if request.items.is_empty() => (&[][..], ask(question, 0)),
             _ => split(&request.items),
         };
-        self.state = State::Built(state::build(history, &mut self.blobs));
+        self.state = State::Built(Box::new(state::build(history, &mut self.blobs)));
         self.action = action;
     }
 
@@ -181,7 +181,7 @@ impl RunSpec {
         match newest {
             Some(checkpoint) => self.state = State::Kept(checkpoint),
             None => {
-                self.state = State::Built(state::build(&request.items, &mut self.blobs));
+                self.state = State::Built(Box::new(state::build(&request.items, &mut self.blobs)));
             }
         }
         self.action = ask(text, request.items.len());
@@ -211,7 +211,9 @@ impl RunSpec {
         let has_images = matches!(&self.action, Action::User(m) if m.selected_context.is_some());
         let run = AgentRunRequest {
             conversation_state: match &self.state {
-                State::Built(state) if raw.is_none() => Some(state.clone()),
+                State::Built(state) if raw.is_none() => {
+                    Some(ConversationStateStructure::clone(state))
+                }
                 State::Built(_) | State::Kept(_) => None,
             },
             action: Some(ConversationAction { action: Some(action) }),

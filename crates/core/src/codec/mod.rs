@@ -1,6 +1,7 @@
 //! Byte codecs. Each is fed with whatever the transport delivers and gives whole
 //! units back; how the bytes were split never matters.
 
+pub(crate) mod canonical;
 pub mod connect;
 pub mod json_tail;
 pub mod pbwalk;

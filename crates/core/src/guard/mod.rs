@@ -1,4 +1,4 @@
-//! Guards over what a model says.
+//! Guards over what a model says and does.
 
 mod loops;
 mod think;

@@ -129,7 +129,8 @@ pub struct Hints {
     pub stream: bool,
     /// Chat: send the usage chunk.
     pub include_usage: bool,
-    /// A name for the conversation that the client keeps, from a header.
+    /// A name for the conversation that the client keeps, from a system message or a
+    /// header.
     pub session: Option<String>,
     /// The client's own name for its user; never sent upstream.
     pub user: Option<String>,

@@ -42,6 +42,18 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(clocks.cancel_grace, Duration::from_secs(2));
     assert_eq!(config.limits.body, 64 << 20);
     assert_eq!(config.limits.turns, 32);
+    let sessions = config.sessions;
+    assert!(sessions.reuse);
+    assert_eq!(sessions.ttl, Duration::from_secs(15 * 60));
+    assert_eq!((sessions.max_parked, sessions.parked_bytes), (10_000, 512 << 20));
+    assert_eq!((sessions.buffer, sessions.replay), (1 << 20, Duration::from_secs(5 * 60)));
+    assert_eq!(config.tools, Tools { max_repeat: 2, native: true });
+    assert_eq!((config.store.path.as_deref(), config.store.file()), (None, None));
+    assert_eq!(config.store.retention, Duration::from_secs(7 * 24 * 3600));
+    assert!(config.store.enabled && config.store.bytes == 1 << 30);
+    // Each parked turn has a stream.
+    let limits = config.limits;
+    assert!(limits.upstream_connections * limits.upstream_streams >= sessions.max_parked);
     assert_eq!(config.retry, Backoff::default());
     assert_eq!(config.models.cache_ttl, Duration::from_secs(300));
     assert_eq!(config.models.unknown, Unknown::Refuse);
@@ -102,6 +114,10 @@ fn the_variables_of_the_older_programs_still_work() {
         ("CURSOR_MAX_BLOBS", "7"),
         ("CURSOR_MAX_BLOB_SIZE", "10485760"),
         ("CURSOR_API_URL", "http://127.0.0.1:9999/"),
+        ("CURSOR_SESSION_REUSE", "0"),
+        ("CURSOR_SESSION_TIMEOUT_MS", "60000"),
+        ("CURSOR_MAX_SESSIONS", "0"),
+        ("TOOL_LOOP_MAX_REPEAT", "0"),
         ("CURSOR_VALIDATE_SHELL", "1"),
         ("CURSOR_SHELL_TIMEOUT_MS", ""),
     ]));
@@ -125,6 +141,29 @@ fn the_variables_of_the_older_programs_still_work() {
     assert_eq!(config.retry.cap, Duration::from_secs(30));
     assert_eq!((config.limits.blobs, config.limits.blob_size), (7, 10 << 20));
     assert_eq!((config.api.name(), config.api.port()), ("127.0.0.1", 9999));
+    assert!(!config.sessions.reuse);
+    assert_eq!(config.sessions.ttl, Duration::from_secs(60));
+    assert_eq!(config.sessions.max_parked, 0);
+    assert_eq!(config.tools.max_repeat, 0);
+}
+
+#[test]
+fn the_store_has_a_place_on_this_machine_unless_told_otherwise() {
+    let shown = |resolution: &Resolution| {
+        let path = resolution.shown.iter().find(|shown| shown.name == "store.path").unwrap();
+        (path.value.clone(), path.origin.clone())
+    };
+    let machine = load(RawConfig::default(), &env(&[]), None);
+    let path = machine.config.store.file().unwrap();
+    assert!(path.is_absolute() && path.ends_with("ibeam/store.db"), "{path:?}");
+    assert_eq!(shown(&machine), (path.to_str().unwrap().to_owned(), "default".to_owned()));
+
+    let named = load(flags(&["store.path=/x/y.db"]), &env(&[]), None);
+    assert_eq!(named.config.store.file(), Some(Path::new("/x/y.db")));
+    assert_eq!(shown(&named).1, "flag --set");
+
+    let off = load(RawConfig::default(), &env(&[("IBEAM_STORE_ENABLED", "off")]), None);
+    assert_eq!(off.config.store.file(), None);
 }
 
 #[test]
@@ -252,7 +291,8 @@ fn ways_to_write_values() {
     assert_eq!(parse::duration("1.5s"), Ok(Duration::from_millis(1500)));
     assert_eq!(parse::duration("2 h"), Ok(Duration::from_secs(7200)));
     assert_eq!(parse::duration("3min"), Ok(Duration::from_secs(180)));
-    for bad in ["", "s", "-1s", "1d", "inf", "1e400"] {
+    assert_eq!(parse::duration("7d"), Ok(Duration::from_secs(604_800)));
+    for bad in ["", "s", "-1s", "1w", "inf", "1e400"] {
         assert!(parse::duration(bad).is_err(), "{bad}");
     }
     assert_eq!(parse::size("10485760"), Ok(10 << 20));

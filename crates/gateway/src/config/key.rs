@@ -96,6 +96,27 @@ keys! {
     AllowWebFetch "allow.web_fetch" [] = "false",
         "let Cursor's own page fetch run when a model asks for it";
 
+    SessionReuse "sessions.reuse" [same("CURSOR_SESSION_REUSE")] = "true",
+        "keep the run open while tools work; off: every request is built anew from its history";
+    SessionTtl "sessions.ttl" [millis("CURSOR_SESSION_TIMEOUT_MS")] = "15m",
+        "a parked turn waits for its tool results";
+    SessionMax "sessions.max_parked" [same("CURSOR_MAX_SESSIONS")] = "10000",
+        "parked turns at once; the one that waited longest gives way";
+    SessionBytes "sessions.parked_bytes" [] = "512MiB", "memory of all parked turns together";
+    SessionBuffer "sessions.buffer" [] = "1MiB", "output that one parked turn may hold back";
+    SessionReplay "sessions.replay" [] = "5m",
+        "a finished answer is kept for a client that tries again";
+    ToolMaxRepeat "tools.max_repeat" [same("TOOL_LOOP_MAX_REPEAT")] = "2",
+        "identical calls with identical outcomes before the turn is stopped; 0: no guard";
+    ToolNative "tools.native" [] = "true",
+        "hand Cursor's own tools to the client's equivalents; off: refuse them";
+    StoreEnabled "store.enabled" [] = "true",
+        "keep conversations on disk, so that they go on after a restart; off: in memory only";
+    StorePath "store.path" [] = "",
+        "the file; by default `ibeam/store.db` in your state folder";
+    StoreRetention "store.retention" [] = "7d", "a conversation is kept after its last turn";
+    StoreBytes "store.bytes" [] = "1GiB", "all conversations together; the oldest give way";
+
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
         "try again while nothing has reached the model";
     RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times; more than 10 count as 10";
@@ -128,7 +149,8 @@ keys! {
     LimitQueue "limits.queue" [] = "1024", "requests that wait for a free turn";
     LimitConnections "limits.connections" [] = "4096", "client connections at once";
     LimitUpstream "limits.upstream_connections" [] = "256", "connections to Cursor at once";
-    LimitStreams "limits.upstream_streams" [] = "32", "turns that share one of them";
+    LimitStreams "limits.upstream_streams" [] = "100",
+        "turns that share one of them, parked ones included";
     LimitBlobs "limits.blobs" [same("CURSOR_MAX_BLOBS")] = "10000",
         "pieces of conversation Cursor may store with us, per turn";
     LimitBlobSize "limits.blob_size" [same("CURSOR_MAX_BLOB_SIZE")] = "16MiB",
@@ -169,9 +191,6 @@ pub const INERT: &[(&str, &str)] = &[
     ("CURSOR_REQUEST_LOGGING", "every request is logged, without its content"),
     ("CURSOR_LOG_FILTERED_IDS", "nothing of that kind is filtered"),
     ("CURSOR_LOG_MULTIMODAL", "the content of requests is never logged"),
-    ("CURSOR_SESSION_REUSE", "a conversation is always continued where that is safe"),
-    ("CURSOR_SESSION_TIMEOUT_MS", "no session outlives its request yet"),
-    ("CURSOR_MAX_SESSIONS", "see `limits.turns`"),
     ("CURSOR_HEARTBEAT_MAX_PROGRESS", "heartbeats are not counted; see `clocks.heartbeats_only`"),
     ("CURSOR_HEARTBEAT_MAX_NOPROGRESS", "heartbeats are not counted; see `clocks.heartbeats_only`"),
     ("CURSOR_AGENT_PRIVACY_URL", "see `api_url`"),

@@ -50,6 +50,9 @@ pub struct Config {
     pub allow: Allow,
     /// The request context goes with the first message, unasked.
     pub inline_context: bool,
+    pub sessions: Sessions,
+    pub tools: Tools,
+    pub store: StoreConfig,
     /// Waits between tries; no retries when they are switched off.
     pub retry: Backoff,
     pub clocks: Clocks,
@@ -94,6 +97,50 @@ pub struct Models {
 pub struct Allow {
     pub web_search: bool,
     pub web_fetch: bool,
+}
+
+/// Turns that outlive a request: parked while the client's tools work, or finished and
+/// kept for a client that asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sessions {
+    /// Off: no turn is parked, no stored conversation continued.
+    pub reuse: bool,
+    /// A parked turn waits for its results.
+    pub ttl: Duration,
+    pub max_parked: usize,
+    /// Bytes of all parked turns together.
+    pub parked_bytes: usize,
+    /// Bytes of output that one parked turn may hold back.
+    pub buffer: usize,
+    /// A finished answer is kept for a retry.
+    pub replay: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tools {
+    /// Identical calls with identical outcomes that pass. 0: all.
+    pub max_repeat: u32,
+    /// The backend's own tools are handed to the client's equivalents.
+    pub native: bool,
+}
+
+/// What is kept of conversations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// None: nobody named a file, and this machine has no place for one.
+    pub path: Option<PathBuf>,
+    /// Off: in memory only, whatever the path.
+    pub enabled: bool,
+    pub retention: Duration,
+    pub bytes: usize,
+}
+
+impl StoreConfig {
+    /// The file to use, if any.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|_| self.enabled)
+    }
 }
 
 /// How long things may take.
@@ -182,7 +229,11 @@ pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
         Some(path) => read_file(path, true),
         None => default_path().map_or_else(RawConfig::default, |path| read_file(&path, false)),
     };
-    resolve(&flags.or(RawConfig::from_env(env)).or(file), home.as_deref())
+    let mut machine = RawConfig::default();
+    if let Some(path) = store_path() {
+        machine.set(Key::StorePath, path.to_string_lossy(), Origin::Default);
+    }
+    resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
 }
 
 /// The environment as text; variables that are none are no settings.
@@ -205,6 +256,14 @@ pub fn default_path() -> Option<PathBuf> {
 pub fn cache_dir() -> Option<PathBuf> {
     let dirs = etcetera::choose_base_strategy().ok()?;
     Some(dirs.cache_dir().join("ibeam"))
+}
+
+/// `store.db` in the platform's place for what a program remembers. Not the cache:
+/// what is in it cannot be fetched again.
+fn store_path() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    let dir = dirs.state_dir().unwrap_or_else(|| dirs.data_dir());
+    Some(dir.join("ibeam").join("store.db"))
 }
 
 fn read_file(path: &Path, must_exist: bool) -> RawConfig {

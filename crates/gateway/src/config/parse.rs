@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// `500ms`, `10s`, `5m`, `2h`; a bare number is seconds.
+/// `500ms`, `10s`, `5m`, `2h`, `7d`; a bare number is seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || "is no duration such as `500ms`, `10s`, `5m` or `2h`".to_owned();
+    let bad = || "is no duration such as `500ms`, `10s`, `5m`, `2h` or `7d`".to_owned();
     let (digits, unit) = split_unit(text);
     let number: f64 = digits.parse().map_err(|_| bad())?;
     let seconds = match unit {
@@ -12,6 +12,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => number,
         "m" | "min" => number * 60.0,
         "h" => number * 3600.0,
+        "d" => number * 86_400.0,
         _ => return Err(bad()),
     };
     Duration::try_from_secs_f64(seconds).map_err(|_| bad())
@@ -41,6 +42,11 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 }
 
 pub(super) fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "is no whole number".to_owned())
+}
+
+/// For counts that 32 bits are plenty for.
+pub(super) fn small_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "is no whole number".to_owned())
 }
 

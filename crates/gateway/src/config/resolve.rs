@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Log, Models, Transport,
+    Allow, Backend, Clocks, Config, Limits, Log, Models, Sessions, StoreConfig, Tools, Transport,
     key::Key,
     parse,
     raw::{Found, Origin, Problem, RawConfig},
@@ -119,6 +119,12 @@ impl Resolver<'_> {
                 web_fetch: self.switch(Key::AllowWebFetch),
             },
             inline_context: self.switch(Key::InlineContext),
+            sessions: self.sessions(),
+            tools: Tools {
+                max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
+                native: self.switch(Key::ToolNative),
+            },
+            store: self.store(),
             retry: self.retry(),
             clocks: self.clocks(),
             limits: self.limits(),
@@ -312,6 +318,28 @@ impl Resolver<'_> {
             _ => "debug".to_owned(),
         };
         Log { filter, json, timing }
+    }
+
+    fn sessions(&mut self) -> Sessions {
+        Sessions {
+            reuse: self.switch(Key::SessionReuse),
+            ttl: self.duration(Key::SessionTtl),
+            max_parked: self.value(Key::SessionMax, parse::count).unwrap_or_default(),
+            parked_bytes: self.size(Key::SessionBytes),
+            buffer: self.size(Key::SessionBuffer),
+            replay: self.duration(Key::SessionReplay),
+        }
+    }
+
+    fn store(&mut self) -> StoreConfig {
+        StoreConfig {
+            path: self
+                .value(Key::StorePath, |text| Ok((!text.is_empty()).then(|| PathBuf::from(text))))
+                .flatten(),
+            enabled: self.switch(Key::StoreEnabled),
+            retention: self.duration(Key::StoreRetention),
+            bytes: self.size(Key::StoreBytes),
+        }
     }
 
     fn retry(&mut self) -> Backoff {

@@ -8,8 +8,9 @@ use ibeam_proto::agent::{
     ExecServerMessage, GetBlobResult, InteractionQuery, InteractionUpdate, KvClientMessage,
     KvServerMessage, SetBlobError, SetBlobResult, agent_client_message::Message as ToServer,
     agent_server_message::Message as FromServer, exec_client_control_message,
-    exec_server_control_message, exec_server_message::Message as Ask,
-    interaction_update::Message as Update, kv_client_message, kv_server_message,
+    exec_client_message::Message as Reply, exec_server_control_message,
+    exec_server_message::Message as Ask, interaction_update::Message as Update, kv_client_message,
+    kv_server_message,
 };
 use prost::Message as _;
 
@@ -137,6 +138,10 @@ impl Turn {
         if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
             self.flush_batch(now);
         }
+        if let Some(refusal) = self.refuse_half_a_file(exec) {
+            self.reply(exec, refusal);
+            return;
+        }
         let around = &self.spec.around;
         let verdict = exec::judge(
             exec,
@@ -146,12 +151,7 @@ impl Turn {
             around.permissions,
         );
         match verdict {
-            Verdict::Reply(reply) => {
-                self.send(ToServer::ExecClientMessage(exec::result(exec, *reply)));
-                self.send_control(exec_client_control_message::Message::StreamClose(
-                    ExecClientStreamClose { id: exec.id },
-                ));
-            }
+            Verdict::Reply(reply) => self.reply(exec, *reply),
             Verdict::Throw(error) => {
                 if exec.message.is_none() {
                     self.drift.unknown_arm();
@@ -160,6 +160,12 @@ impl Turn {
             }
             Verdict::ClientTool(call) => self.on_client_call(exec, *call, now),
         }
+    }
+
+    fn reply(&mut self, exec: &ExecServerMessage, reply: Reply) {
+        self.send(ToServer::ExecClientMessage(exec::result(exec, reply)));
+        let close = ExecClientStreamClose { id: exec.id };
+        self.send_control(exec_client_control_message::Message::StreamClose(close));
     }
 
     fn on_checkpoint(

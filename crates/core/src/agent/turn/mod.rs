@@ -159,6 +159,8 @@ pub struct Turn {
     call_count: u32,
     calls: Vec<Call>,
     loops: LoopGuard,
+    /// Calls whose file was read in part.
+    half_read: HashSet<String>,
     /// The stream is parked: the client has calls to answer.
     awaiting: bool,
     offer: Offer,
@@ -210,6 +212,7 @@ impl Turn {
             session,
             call_count: 0,
             calls: Vec::new(),
+            half_read: HashSet::new(),
             awaiting: false,
             offer: Offer::default(),
             one_by_one: false,

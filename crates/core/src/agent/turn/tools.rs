@@ -5,13 +5,14 @@
 
 use ibeam_proto::agent::{
     ExecClientMessage, ExecClientStreamClose, ExecServerMessage, ToolCall as WireCall,
-    agent_client_message::Message as ToServer, exec_client_control_message,
-    exec_server_message::Message as Ask, tool_call::Tool,
+    WriteRejected, WriteResult, agent_client_message::Message as ToServer,
+    exec_client_control_message, exec_client_message::Message as Reply,
+    exec_server_message::Message as Ask, read_result, tool_call::Tool, write_result,
 };
 
 use super::{Link, Turn};
 use crate::{
-    agent::{exec::ClientCall, native::Back},
+    agent::exec::{Back, ClientCall},
     codec::json_tail,
     error::{ErrorCode, TurnError},
     guard::{LoopGuard, LoopVerdict},
@@ -27,6 +28,9 @@ const NO_RESULT: &str = "The client sent no result for this call.";
 
 /// How many tool-batch windows an announced call may keep its siblings waiting.
 const PATIENCE: u32 = 400;
+
+/// How many files that were read in part are remembered.
+const HALF_READ: usize = 256;
 
 /// One call of a tool of the client.
 #[derive(Debug)]
@@ -116,6 +120,7 @@ impl Turn {
     ) {
         let wire_id = match &exec.message {
             Some(Ask::McpArgs(args)) => args.tool_call_id.as_str(),
+            Some(Ask::ReadArgs(args) | Ask::RedactedReadArgs(args)) => args.tool_call_id.as_str(),
             _ => "",
         };
         let ClientCall { name, arguments, back } = call;
@@ -138,6 +143,22 @@ impl Turn {
         if !busy {
             self.begin(self.calls.len() - 1, now);
         }
+    }
+
+    /// Cursor edits a file by reading it and writing it back under the same call. What
+    /// was only read in part must not be written back as if it were the whole.
+    pub(super) fn refuse_half_a_file(&self, exec: &ExecServerMessage) -> Option<Reply> {
+        let Some(Ask::WriteArgs(args)) = &exec.message else { return None };
+        self.half_read.contains(&args.tool_call_id).then(|| {
+            let reason = "The file was read only in part, so writing it back would lose the rest. \
+                          Change it with one of the user's own tools instead.";
+            Reply::WriteResult(WriteResult {
+                result: Some(write_result::Result::Rejected(WriteRejected {
+                    path: args.path.clone(),
+                    reason: reason.to_owned(),
+                })),
+            })
+        })
     }
 
     /// The backend no longer wants this one.
@@ -329,6 +350,9 @@ impl Turn {
                     asked.back.replies(&result)
                 }
             };
+            if replies.iter().any(is_half_a_file) && self.half_read.len() < HALF_READ {
+                self.half_read.insert(call.wire_id.clone());
+            }
             for reply in replies {
                 self.send(ToServer::ExecClientMessage(ExecClientMessage {
                     id: asked.exec,
@@ -381,6 +405,12 @@ impl Turn {
             self.answer.hold();
         }
     }
+}
+
+fn is_half_a_file(reply: &Reply) -> bool {
+    let (Reply::ReadResult(read) | Reply::RedactedReadResult(read)) = reply else { return false };
+    let Some(read_result::Result::Success(success)) = &read.result else { return false };
+    success.truncated || success.range_applied
 }
 
 /// Which of its tools a request offers to the model.

@@ -5,13 +5,15 @@ use serde::Deserialize as _;
 use serde_json::{Number, error::Category, value::RawValue};
 
 use super::{
-    lenient::{Object, TextOr, WordOr},
+    choice,
+    lenient::{Object, TextOr},
     messages::{Conversation, invalid, unsupported},
-    types::{Request, ToolChoice as ChoiceObject},
+    types::Request,
 };
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{Dialect, Effort, Hints, Sampling, Tool, ToolChoice, TurnRequest},
+    history::take_marker,
+    model::{Dialect, Effort, Hints, Sampling, Tool, TurnRequest},
 };
 
 /// The longest piece of a parser's message that is passed on: it may quote a value.
@@ -39,23 +41,17 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     for (index, Object(message)) in messages.into_iter().enumerate() {
         conversation.push(index, message)?;
     }
-    let tools = tools(request.tools.unwrap_or_default(), &mut sampling.ignored)?;
-    let tool_choice = tool_choice(request.tool_choice, &tools)?;
-    let parallel_tool_calls = request.parallel_tool_calls.unwrap_or(true);
-    // Understood, and so far only a wish: the backend has no such control.
-    if matches!(tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
-        sampling.ignored.push("tool_choice");
-    }
-    if !parallel_tool_calls {
-        sampling.ignored.push("parallel_tool_calls");
-    }
+    let mut tools = tools(request.tools.unwrap_or_default(), &mut sampling.ignored)?;
+    let tool_choice = choice::decode(request.tool_choice, &mut tools)?;
+    // The marker is for us; the model never sees it.
+    let session = take_marker(&mut conversation.system);
     Ok(TurnRequest {
         model,
         system: conversation.system,
         items: conversation.items,
         tools,
         tool_choice,
-        parallel_tool_calls,
+        parallel_tool_calls: request.parallel_tool_calls.unwrap_or(true),
         sampling,
         dialect: Dialect::Chat,
         hints: Hints {
@@ -64,8 +60,8 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
                 .stream_options
                 .and_then(|Object(options)| options.include_usage)
                 .unwrap_or(false),
+            session,
             user: request.user,
-            ..Hints::default()
         },
     })
 }
@@ -262,63 +258,6 @@ fn tools(
         });
     }
     Ok(tools)
-}
-
-fn tool_choice(
-    given: Option<WordOr<ChoiceObject>>,
-    tools: &[Tool],
-) -> Result<ToolChoice, TurnError> {
-    let choice = match given {
-        None => return Ok(ToolChoice::Auto),
-        Some(WordOr::Word(word)) => match word.as_str() {
-            "auto" => ToolChoice::Auto,
-            "none" => ToolChoice::None,
-            "required" => ToolChoice::Required,
-            _ => {
-                return Err(invalid(
-                    "tool_choice".to_owned(),
-                    "unknown `tool_choice`; use none, auto, required or a named function"
-                        .to_owned(),
-                ));
-            }
-        },
-        Some(WordOr::Object(choice)) => named_choice(choice)?,
-    };
-    match &choice {
-        ToolChoice::Required if tools.is_empty() => Err(invalid(
-            "tool_choice".to_owned(),
-            "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
-        )),
-        ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name == *name) => Err(invalid(
-            "tool_choice.function.name".to_owned(),
-            "`tool_choice` names a function that `tools` does not have".to_owned(),
-        )),
-        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
-            Ok(choice)
-        }
-    }
-}
-
-fn named_choice(choice: ChoiceObject) -> Result<ToolChoice, TurnError> {
-    match choice.r#type.as_deref() {
-        None | Some("function") => {}
-        Some("auto") => return Ok(ToolChoice::Auto),
-        Some("none") => return Ok(ToolChoice::None),
-        Some("required" | "any") => return Ok(ToolChoice::Required),
-        Some(_) => {
-            return Err(unsupported(
-                "tool_choice.type".to_owned(),
-                "this kind of `tool_choice` is not supported; name a function",
-            ));
-        }
-    }
-    match choice.function.and_then(|Object(function)| function.name) {
-        Some(name) if !name.is_empty() => Ok(ToolChoice::Named(name)),
-        _ => Err(invalid(
-            "tool_choice.function.name".to_owned(),
-            "`tool_choice` needs the name of a function".to_owned(),
-        )),
-    }
 }
 
 fn is_not(number: Option<&Number>, default: f64) -> bool {

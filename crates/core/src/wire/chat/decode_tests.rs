@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{Effort, Image, ImageSource, ToolChoice, TurnRequest},
+    model::{Effort, Image, ImageSource, Item, ToolChoice, ToolContent, TurnRequest},
 };
 
 /// A request with one user message and `extra` fields.
@@ -267,7 +267,7 @@ fn what_cannot_be_done_is_refused() {
         (r#""functions":[{"name":"a"}]"#, "functions"),
         (r#""function_call":{"name":"a"}"#, "function_call"),
         (
-            r#""tools":[{"function":{"name":"a"}}],"tool_choice":{"type":"allowed_tools"}"#,
+            r#""tools":[{"function":{"name":"a"}}],"tool_choice":{"type":"custom"}"#,
             "tool_choice.type",
         ),
     ] {
@@ -336,6 +336,78 @@ fn efforts_and_choices() {
     ] {
         assert_eq!(ok(&with(&format!(r#"{tools},"tool_choice":{choice}"#))).tool_choice, expect);
     }
+}
+
+#[test]
+fn choices_are_honoured_and_so_not_listed() {
+    let tools = r#""tools":[{"function":{"name":"a"}},{"function":{"name":"b"}}]"#;
+    let request =
+        ok(&with(&format!(r#"{tools},"tool_choice":"required","parallel_tool_calls":false"#)));
+    assert_eq!(request.tool_choice, ToolChoice::Required);
+    assert!(!request.parallel_tool_calls);
+    assert_eq!(request.sampling.ignored, [""; 0]);
+    assert!(ok(&with(tools)).parallel_tool_calls);
+}
+
+#[test]
+fn a_selection_of_the_tools() {
+    let given = |allowed: &str| {
+        with(&format!(
+            r#""tools":[{{"function":{{"name":"a"}}}},{{"function":{{"name":"b"}}}}],
+            "tool_choice":{{"type":"allowed_tools","allowed_tools":{allowed}}}"#
+        ))
+    };
+    let one = r#"[{"type":"function","function":{"name":"b"}}]"#;
+    for (mode, choice) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
+        let request = ok(&given(&format!(r#"{{"mode":"{mode}","tools":{one}}}"#)));
+        let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((request.tool_choice, names), (choice, vec!["b"]));
+    }
+    let path = "tool_choice.allowed_tools";
+    for (allowed, param) in [
+        ("null".to_owned(), path.to_owned()),
+        (format!(r#"{{"mode":"none","tools":{one}}}"#), format!("{path}.mode")),
+        (r#"{"mode":"required","tools":[]}"#.to_owned(), "tool_choice".to_owned()),
+        (
+            r#"{"tools":[{"function":{"name":"c"}}]}"#.to_owned(),
+            format!("{path}.tools[0].function.name"),
+        ),
+        (r#"{"tools":[{}]}"#.to_owned(), format!("{path}.tools[0].function.name")),
+    ] {
+        refused(&given(&allowed), InvalidValue, Some(&param));
+    }
+}
+
+#[test]
+fn a_marker_names_the_session_and_is_gone() {
+    let request = ok(&messages(
+        r#"{"role":"system","content":"be kind"},{"role":"system","content":"Session: session-a1"},
+        {"role":"user","content":"Session: session-b"}"#,
+    ));
+    assert_eq!(request.hints.session.as_deref(), Some("session-a1"));
+    assert_eq!(request.system, ["be kind"]);
+    assert_eq!(request.items.len(), 1);
+    assert_eq!(ok(&with("")).hints.session, None);
+}
+
+#[test]
+fn results_keep_their_texts_and_images() {
+    let request = ok(&messages(
+        r#"{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"see"},
+        {"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}},
+        {"type":"text","text":"done"}]}"#,
+    ));
+    let Item::ToolResult(result) = &request.items[0] else { panic!() };
+    let data = Bytes::from_static(b"\x89PNG");
+    let source = ImageSource::Inline { mime: "image/png".to_owned(), data };
+    assert_eq!(
+        result.content,
+        [
+            ToolContent::Text("see".to_owned()),
+            ToolContent::Image(Image { source }),
+            ToolContent::Text("done".to_owned()),
+        ]
+    );
 }
 
 proptest! {

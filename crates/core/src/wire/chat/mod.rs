@@ -4,6 +4,7 @@
 //! [`TurnRequest`]: crate::model::TurnRequest
 
 mod aggregate;
+mod choice;
 mod decode;
 mod encode;
 mod image;

@@ -145,6 +145,20 @@ pub(super) struct Function {
 pub(super) struct ToolChoice {
     pub(super) r#type: Option<String>,
     pub(super) function: Option<Object<NamedFunction>>,
+    pub(super) allowed_tools: Option<Object<AllowedTools>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AllowedTools {
+    pub(super) mode: Option<String>,
+    pub(super) tools: Option<Vec<Object<AllowedTool>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AllowedTool {
+    pub(super) function: Option<Object<NamedFunction>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -218,6 +218,9 @@ impl Bench {
                     let word = if success.is_error { "error: " } else { "" };
                     format!("{word}{}", text.join("\n"))
                 }
+                Some(Reply::McpResult(McpResult {
+                    result: Some(mcp_result::Result::Error(error)),
+                })) => format!("error: {}", error.error),
                 other => format!("{other:?}"),
             };
             (message.id, text)

@@ -2,8 +2,8 @@
 //! come back or do not.
 
 use ibeam_proto::agent::{
-    ExecServerAbort, ExecServerControlMessage, McpToolCall, PartialToolCallUpdate,
-    ToolCall as WireCall, exec_server_control_message, tool_call::Tool as WireTool,
+    ExecServerAbort, ExecServerControlMessage, McpToolCall, PartialToolCallUpdate, ReadArgs,
+    ToolCall as WireCall, WriteArgs, exec_server_control_message, tool_call::Tool as WireTool,
 };
 
 use super::*;
@@ -150,7 +150,8 @@ fn results_in_every_shape_that_the_page_names() {
 
 #[test]
 fn requests_that_the_stream_cannot_serve_are_given_back() {
-    let ways: [(&str, fn(&mut TurnRequest)); 4] = [
+    type Change = fn(&mut TurnRequest);
+    let ways: [(&str, Change); 4] = [
         ("no results", |r| r.items.truncate(2)),
         ("results of others", |r| {
             r.items = vec![user("hi"), made(3, "read"), result(3, "x")];
@@ -297,6 +298,48 @@ fn with_parking_off_a_call_ends_the_run() {
     bench.say(call(1, "read", "{}"));
     bench.wait(WINDOW);
     assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::Done));
+}
+
+// === Cursor's own tools ===
+
+#[test]
+fn a_file_read_in_part_is_not_written_back() {
+    for (text, whole) in [
+        ("<file>\n00001| a\n</file>", true),
+        ("<file>\n00001| a\n\n(Output capped at 50 KB. Use offset to read more)\n</file>", false),
+    ] {
+        let mut request = request(&[]);
+        request.tools = ["read", "write"].map(file_tool).to_vec();
+        let mut bench = Bench::closed(&[]);
+        bench.turn = turn(request.clone(), Settings::default());
+        bench.drain();
+        bench.opened();
+        let (path, id) = ("a.txt".to_owned(), "edit_1".to_owned());
+        let read = ReadArgs { path: path.clone(), tool_call_id: id.clone(), ..ReadArgs::default() };
+        bench.say(exec(1, Ask::ReadArgs(read)));
+        bench.wait(WINDOW);
+        assert_eq!(bench.ending(), &CALLS, "{:?}", bench.sent());
+        request.items.extend([made(1, "read"), result(1, text)]);
+        assert!(bench.resume_with(request));
+        let write =
+            WriteArgs { path, file_text: "b".into(), tool_call_id: id, ..WriteArgs::default() };
+        bench.say(exec(2, Ask::WriteArgs(write)));
+        bench.wait(WINDOW);
+        let refused = format!("{:?}", bench.results()).contains("read only in part");
+        assert_eq!(refused, !whole, "{text}: {:?}", bench.results());
+        assert_eq!(bench.turn.calls().len(), usize::from(whole));
+    }
+}
+
+fn file_tool(name: &str) -> Tool {
+    let schema = r#"{"type":"object","properties":{"filePath":{"type":"string"},
+        "content":{"type":"string"},"offset":{"type":"number"},"limit":{"type":"number"}},
+        "required":["filePath"]}"#;
+    Tool {
+        name: name.into(),
+        description: String::new(),
+        schema: serde_json::from_str(schema).ok(),
+    }
 }
 
 // === arguments as they grow ===

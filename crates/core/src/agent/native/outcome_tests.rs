@@ -1,0 +1,58 @@
+use super::*;
+
+fn result(text: &str, is_error: bool) -> ToolResult {
+    ToolResult {
+        call_id: String::new(),
+        content: vec![ToolContent::Text(text.to_owned())],
+        is_error,
+    }
+}
+
+#[test]
+fn refusals_are_heard_with_and_without_a_mark() {
+    for text in [
+        "The user rejected permission to use this specific tool call.",
+        "Error: The user rejected permission to use this specific tool call with the following \
+         feedback: no",
+        "The user doesn't want to proceed with this tool use. STOP what you are doing.",
+        "Permission to use Bash has been denied.",
+        "exec command rejected by user",
+        "exec_command failed for `rm -rf /`: rejected by user",
+    ] {
+        for marked in [false, true] {
+            assert!(refused(text, marked), "{text}");
+        }
+    }
+    // Text that speaks of refusals is not one.
+    let story = format!("# Notes\n\nThe user rejected permission.\n{}", "x".repeat(NOTICE));
+    for (text, marked) in [
+        ("# Notes\n\nThe user rejected permission.", false),
+        (story.as_str(), true),
+        ("Exit code 128\nremote: Permission to use the repository denied by user", true),
+        ("remote: Permission to user/repo.git denied", true),
+    ] {
+        assert!(!refused(text, marked), "{text}");
+    }
+}
+
+#[test]
+fn an_unmarked_error_is_short_and_begins_like_one() {
+    for text in ["Error: nope", "ENOENT: no such file", "File not found: /w/a"] {
+        assert_eq!(Outcome::of(&result(text, false), false), Outcome::Failed(text.into()));
+    }
+    let long = format!("Error: {}", "x".repeat(NOTICE));
+    for text in ["Errors are values.", "a\nError: nope", long.as_str()] {
+        assert_eq!(Outcome::of(&result(text, false), false), Outcome::Done(text.into()));
+    }
+    assert!(matches!(Outcome::of(&result("anything", true), false), Outcome::Failed(_)));
+}
+
+#[test]
+fn a_stand_in_that_only_complains_has_failed() {
+    for text in ["rm: cannot remove 'a': No such file or directory", "/bin/sh: 1: rg: not found"] {
+        assert_eq!(Outcome::of(&result(text, false), true), Outcome::Failed(text.into()));
+    }
+    for text in ["", "a: b", "cat: a tale\nof two"] {
+        assert_eq!(Outcome::of(&result(text, false), true), Outcome::Done(text.into()));
+    }
+}

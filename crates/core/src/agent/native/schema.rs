@@ -1,0 +1,274 @@
+//! A client's tool as its JSON Schema declares it, and calls that fit.
+
+use serde_json::{Map, Value};
+
+use super::table::{Capability, Entry, Slot, TABLE};
+use crate::model::Tool;
+
+/// A tool of the client that counts as one of the table's kinds.
+#[derive(Clone, Debug)]
+pub(super) struct Fitted {
+    pub(super) name: String,
+    pub(super) capability: Capability,
+    parameters: Vec<Parameter>,
+}
+
+/// One declared parameter.
+#[derive(Clone, Debug)]
+struct Parameter {
+    name: String,
+    slot: Option<Slot>,
+    required: bool,
+    kinds: Vec<String>,
+    description: String,
+    /// The type of an array's items, where it is declared.
+    items: Option<Value>,
+    fallback: Option<Value>,
+    /// The schema names a highest value.
+    bounded: bool,
+    choices: Vec<Value>,
+}
+
+/// The unit of a time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Milliseconds,
+    Seconds,
+}
+
+/// A value on its way into a call.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    slot: Slot,
+    value: Value,
+    /// Without a place for it, the tool does not fit.
+    needed: bool,
+}
+
+/// A value that the call makes no sense without.
+pub(super) fn must(slot: Slot, value: impl Into<Value>) -> Given {
+    Given { slot, value: value.into(), needed: true }
+}
+
+/// A value that is left out when the tool has no place for it.
+pub(super) fn may(slot: Slot, value: impl Into<Value>) -> Given {
+    Given { slot, value: value.into(), needed: false }
+}
+
+impl Fitted {
+    /// What the tool counts as; nothing for a tool that the table does not know.
+    pub(super) fn of(tool: &Tool, entry: &Entry) -> Option<Self> {
+        let name = plain(&tool.name);
+        if !entry.names.iter().any(|known| plain(known) == name) {
+            return None;
+        }
+        let schema: Value = serde_json::from_str(tool.schema.as_ref()?.get()).ok()?;
+        let properties = schema.get("properties")?.as_object()?;
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|names| names.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let parameters = properties
+            .iter()
+            .map(|(name, schema)| {
+                Parameter::of(name, schema, required.contains(&name.as_str()), entry)
+            })
+            .collect();
+        Some(Self { name: tool.name.clone(), capability: entry.capability, parameters })
+    }
+
+    /// How early the table names it: of several tools of one kind the first wins.
+    pub(super) fn rank(&self) -> usize {
+        let name = plain(&self.name);
+        TABLE
+            .iter()
+            .filter(|entry| entry.capability == self.capability)
+            .find_map(|entry| entry.names.iter().position(|known| plain(known) == name))
+            .unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.parameter(slot).is_some()
+    }
+
+    /// Whether any number fits into this parameter.
+    pub(super) fn takes_any(&self, slot: Slot) -> bool {
+        self.parameter(slot).is_some_and(|found| !found.bounded)
+    }
+
+    /// Whether what the schema says of this parameter holds one of these words.
+    pub(super) fn says(&self, slot: Slot, words: &[&str]) -> bool {
+        self.parameter(slot)
+            .is_some_and(|found| words.iter().any(|word| found.description.contains(word)))
+    }
+
+    /// Counts lines from 0. Tools that do so say it.
+    pub(super) fn counts_from_zero(&self) -> bool {
+        self.says(Slot::FirstLine, &["0-based", "0-indexed", "zero-based", "zero-indexed"])
+    }
+
+    /// The unit of its time limit; `None` when nothing tells, and a guess could be
+    /// wrong a thousandfold.
+    pub(super) fn time_unit(&self) -> Option<Unit> {
+        let limit = self.parameter(Slot::Timeout)?;
+        let (name, text) = (limit.name.to_lowercase(), &limit.description);
+        if name.ends_with("ms") || text.contains("millisecond") || text.contains("(ms)") {
+            Some(Unit::Milliseconds)
+        } else if name.contains("sec") || text.contains("second") {
+            Some(Unit::Seconds)
+        } else {
+            None
+        }
+    }
+
+    /// Whether its time limit only ends the waiting, not the command.
+    pub(super) fn returns_early(&self) -> bool {
+        self.parameter(Slot::Timeout).is_some_and(|limit| plain(&limit.name) == "yieldtimems")
+    }
+
+    /// The names of an edit's two texts, where the tool takes a list of edits.
+    pub(super) fn edit_keys(&self) -> Option<(String, String)> {
+        let items = self.parameter(Slot::Edits)?.items.as_ref()?;
+        let keys = items.get("properties")?.as_object()?;
+        let entry = TABLE.iter().find(|entry| entry.capability == Capability::Edit)?;
+        let key = |slot| keys.keys().find(|key| slot_of(key, entry) == Some(slot)).cloned();
+        Some((key(Slot::Old)?, key(Slot::New)?))
+    }
+
+    /// The arguments of a call with these values; `None` when the tool has no place
+    /// for a needed one, or asks for something that nobody gave.
+    pub(super) fn fill(&self, given: &[Given]) -> Option<Value> {
+        let mut arguments = Map::new();
+        for Given { slot, value, needed } in given {
+            let placed =
+                self.parameter(*slot).and_then(|found| Some((found, found.convert(*slot, value)?)));
+            match placed {
+                Some((found, value)) => drop(arguments.insert(found.name.clone(), value)),
+                None if *needed => return None,
+                None => {}
+            }
+        }
+        for missing in self.parameters.iter().filter(|found| found.required) {
+            if !arguments.contains_key(&missing.name) {
+                arguments.insert(missing.name.clone(), missing.default()?);
+            }
+        }
+        Some(Value::Object(arguments))
+    }
+
+    fn parameter(&self, slot: Slot) -> Option<&Parameter> {
+        self.parameters.iter().find(|found| found.slot == Some(slot))
+    }
+}
+
+impl Parameter {
+    fn of(name: &str, schema: &Value, required: bool, entry: &Entry) -> Self {
+        let text = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let mut kinds = Vec::new();
+        let mut items = None;
+        collect(schema, &mut kinds, &mut items, 4);
+        let choices = schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default();
+        Self {
+            name: name.to_owned(),
+            slot: slot_of(name, entry),
+            required,
+            kinds,
+            description: text.to_lowercase(),
+            items,
+            fallback: schema.get("default").cloned(),
+            bounded: schema.get("maximum").or_else(|| schema.get("exclusiveMaximum")).is_some(),
+            choices,
+        }
+    }
+
+    fn takes(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|found| found == kind)
+    }
+
+    /// The value in a type that the schema takes.
+    fn convert(&self, slot: Slot, value: &Value) -> Option<Value> {
+        let fits = match value {
+            Value::Null => self.takes("null"),
+            Value::Bool(_) => self.takes("boolean"),
+            Value::Number(number) => {
+                self.takes("number") || (self.takes("integer") && number.as_f64()?.fract() == 0.0)
+            }
+            Value::String(_) => self.takes("string"),
+            Value::Array(_) => self.takes("array"),
+            Value::Object(_) => self.takes("object"),
+        };
+        let converted = match value {
+            _ if fits => value.clone(),
+            // A program and its arguments: only a shell reads a command line.
+            Value::String(line) if slot == Slot::Command && self.takes("array") => {
+                match self.name.as_str() {
+                    "commands" => vec![line.as_str()].into(),
+                    _ => vec!["bash", "-lc", line].into(),
+                }
+            }
+            Value::String(text) if self.takes("array") => vec![text.as_str()].into(),
+            Value::Number(number) if self.takes("integer") => {
+                #[expect(clippy::cast_possible_truncation, reason = "a time limit in whole units")]
+                let whole = number.as_f64()?.ceil() as i64;
+                whole.into()
+            }
+            Value::Number(number) if self.takes("string") => number.to_string().into(),
+            Value::Array(texts) if self.takes("string") => {
+                let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
+                texts.join(",").into()
+            }
+            _ => return None,
+        };
+        (self.choices.is_empty() || self.choices.contains(&converted)).then_some(converted)
+    }
+
+    /// What stands for a required value that the built-in tool does not have.
+    fn default(&self) -> Option<Value> {
+        if let Some(value) = &self.fallback {
+            return Some(value.clone());
+        }
+        if self.kinds.iter().any(|kind| kind == "null") {
+            return Some(Value::Null);
+        }
+        // A switch is off, except the one by which a client asks its user first.
+        let asks = self.name.to_lowercase().contains("approv");
+        (self.kinds == ["boolean"]).then_some(Value::Bool(asks))
+    }
+}
+
+/// The declared types, through `anyOf` and its kin, and what an array holds.
+fn collect(schema: &Value, kinds: &mut Vec<String>, items: &mut Option<Value>, depth: usize) {
+    match schema.get("type") {
+        Some(Value::String(kind)) => kinds.push(kind.clone()),
+        Some(Value::Array(many)) => {
+            kinds.extend(many.iter().filter_map(Value::as_str).map(ToOwned::to_owned));
+        }
+        _ => {}
+    }
+    if let Some(found) = schema.get("items") {
+        *items = Some(found.clone());
+    }
+    let Some(depth) = depth.checked_sub(1) else { return };
+    for key in ["anyOf", "oneOf", "allOf"] {
+        for variant in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
+            collect(variant, kinds, items, depth);
+        }
+    }
+}
+
+fn slot_of(name: &str, entry: &Entry) -> Option<Slot> {
+    entry.slots.iter().find_map(|(slot, names)| {
+        // Flags are told apart by their case: `-a` is not `-A`.
+        let same = |known: &&str| match name.starts_with('-') {
+            true => *known == name,
+            false => !known.starts_with('-') && plain(known) == plain(name),
+        };
+        names.iter().any(same).then_some(*slot)
+    })
+}
+
+/// A name without case and punctuation.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}

@@ -1,0 +1,90 @@
+//! Every built-in tool against every family of clients. The table in
+//! `docs/sessions.md` is what is expected: it drives the matrix.
+
+mod clients;
+#[cfg(unix)]
+mod commands;
+mod matrix;
+mod schemas;
+
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+use super::*;
+use crate::model::{Image, ToolContent};
+
+fn tool(name: &str, schema: &str) -> Tool {
+    Tool {
+        name: name.to_owned(),
+        description: String::new(),
+        schema: Some(RawValue::from_string(schema.to_owned()).unwrap()),
+    }
+}
+
+fn answer(text: &str, is_error: bool) -> ToolResult {
+    ToolResult {
+        call_id: "call_1".to_owned(),
+        content: vec![ToolContent::Text(text.to_owned())],
+        is_error,
+    }
+}
+
+fn arguments(call: &ClientCall) -> Value {
+    serde_json::from_str(&call.arguments).unwrap()
+}
+
+/// `Success`, `FileNotFound`, or `Start + Stdout + Exit` for a stream.
+fn variants(replies: &[Reply]) -> String {
+    let names: Vec<String> = replies
+        .iter()
+        .map(|reply| {
+            let text = format!("{reply:?}");
+            let (_, inner) = text.split_once("Some(").unwrap_or_default();
+            inner.split(['(', ')']).next().unwrap_or_default().to_owned()
+        })
+        .collect();
+    names.join(" + ")
+}
+
+#[test]
+fn a_tool_by_its_own_name_gets_its_words_back() {
+    let mut result = answer("a picture", true);
+    result.content.push(ToolContent::Image(Image {
+        source: ImageSource::Inline { mime: "image/png".into(), data: b"png".as_slice().into() },
+    }));
+    let back = Back::mcp();
+    assert!(back.is_mcp());
+    let [Reply::McpResult(reply)] = &back.replies(&result)[..] else { panic!() };
+    let Some(mcp_result::Result::Success(success)) = &reply.result else { panic!() };
+    assert!(success.is_error);
+    let [text, image] = &success.content[..] else { panic!() };
+    assert!(matches!(&text.content, Some(Content::Text(text)) if text.text == "a picture"));
+    assert!(matches!(&image.content, Some(Content::Image(image))
+        if image.mime_type == "image/png" && image.data == b"png".as_slice()));
+    assert_eq!(variants(&back.unanswered("gone")), "Error");
+}
+
+#[test]
+fn without_equipment_nothing_is_translated() {
+    for ask in matrix::asks() {
+        assert!(translate(&ask, &Equipment::default()).is_none(), "{ask:?}");
+    }
+}
+
+proptest! {
+    /// Clients print what they like: every text has an answer of the right kind.
+    #[test]
+    fn any_text_has_an_answer(
+        text in "(\\PC|[ \n:\\-/(){}<>0-9]|<file>\n|</file>|Exit code |Output:\n|→|Line 1: ){0,60}",
+        is_error: bool,
+    ) {
+        for family in clients::FAMILIES {
+            let kit = Equipment::of(&family.tools());
+            for call in matrix::asks().iter().filter_map(|ask| translate(ask, &kit)) {
+                let replies = call.back.replies(&answer(&text, is_error));
+                prop_assert!(!replies.is_empty());
+                prop_assert!(variants(&replies).chars().all(|c| c.is_alphabetic() || " +".contains(c)));
+            }
+        }
+    }
+}

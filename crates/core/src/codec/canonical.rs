@@ -1,0 +1,107 @@
+//! One text for all renderings of a JSON value: key order, white space, escapes and
+//! the form of numbers (`1`, `1.0`, `1e0`) do not matter.
+
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+/// The canonical form of JSON text. What is not JSON stands for itself, trimmed.
+pub(crate) fn canonical(text: &str) -> String {
+    let Ok(value) = serde_json::from_str(text) else {
+        return text.trim().to_owned();
+    };
+    let mut out = String::with_capacity(text.len());
+    write_value(&value, &mut out);
+    out
+}
+
+/// Whether two numbers have the same value, whatever their form. Readers round the last
+/// digit of a float differently, so that it does not count; integers are exact.
+pub(crate) fn same_number(a: &Number, b: &Number) -> bool {
+    if !a.is_f64() && !b.is_f64() {
+        return a == b;
+    }
+    let close = |(a, b): (f64, f64)| (a - b).abs() <= 4.0 * f64::EPSILON * a.abs().max(b.abs());
+    a.as_f64().zip(b.as_f64()).is_some_and(close)
+}
+
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::String(_) => {
+            let _ = write!(out, "{value}");
+        }
+        Value::Number(number) => write_number(number, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    out.push(',');
+                }
+                write_value(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            // Sorted here, so that no feature of the JSON library changes a hash.
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            out.push('{');
+            for (place, (key, member)) in members.into_iter().enumerate() {
+                if place > 0 {
+                    out.push(',');
+                }
+                let _ = write!(out, "{}:", Value::from(key.as_str()));
+                write_value(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn write_number(number: &Number, out: &mut String) {
+    // Above this a float does not know its own last digit.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let _ = match number.as_f64().filter(|_| number.is_f64()) {
+        Some(0.0) => write!(out, "0"),
+        Some(value) if value.fract() == 0.0 && value.abs() <= EXACT => write!(out, "{value:.0}"),
+        _ => write!(out, "{number}"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Number;
+
+    use super::{canonical, same_number};
+
+    #[test]
+    fn numbers_compare_by_value() {
+        let read = |text: &str| serde_json::from_str::<Number>(text).unwrap();
+        for (a, b, same) in [
+            ("1", "1.0", true),
+            ("0", "-0.0", true),
+            ("0.1", "1e-1", true),
+            ("5.960464477539063e-8", "0.00000005960464477539063", true),
+            ("9007199254740993", "9007199254740992", false),
+            ("1", "1.000000000000001", false),
+            ("0", "1e-300", false),
+            ("1", "-1.0", false),
+        ] {
+            assert_eq!(same_number(&read(a), &read(b)), same, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn renderings_of_one_value_are_one() {
+        for (a, b) in [
+            (r#"{"b":1,"a":[1.0,-0.0]}"#, "{ \"a\" : [1e0, 0],\n\"b\": 1.0 }"),
+            (r#"{"k":"\u00e9\/"}"#, r#"{"k":"é/"}"#),
+            ("not json ", " not json"),
+        ] {
+            assert_eq!(canonical(a), canonical(b));
+        }
+        for (a, b) in [("[1,2]", "[2,1]"), ("1", "1.5"), ("\"1\"", "1"), ("null", "{}")] {
+            assert_ne!(canonical(a), canonical(b));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The fingerprint of a conversation's past. Clients do not send an answer back as they
+//! got it: reasoning is dropped, white space trimmed, text moved before or after the
+//! calls, arguments written anew, adjacent results put in another order. None of that
+//! makes another conversation; an edited text, another result or another call does.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::model::{
+    Image, ImageSource, Item, Message, Part, Role, ToolContent, ToolResult, TurnEvent, ids::hex,
+};
+
+/// Stands for everything that was said up to some point.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub [u8; 32]);
+
+/// A past that is still growing. Holds hashes, not texts.
+#[derive(Clone)]
+pub struct Chain {
+    /// All that cannot change any more.
+    sealed: Sha256,
+    open: Open,
+}
+
+/// What the next item may still belong to.
+#[derive(Clone, Default)]
+enum Open {
+    #[default]
+    Nothing,
+    /// All that the assistant says between two inputs.
+    Answer(Answer),
+    /// Adjacent results, by the id of their call.
+    Results(BTreeMap<String, [u8; 32]>),
+}
+
+#[derive(Clone, Default)]
+struct Answer {
+    /// `None` until there is any.
+    text: Option<Sha256>,
+    calls: BTreeSet<(String, String)>,
+}
+
+/// The first byte of a record. Never renumbered: stored fingerprints depend on it.
+#[derive(Clone, Copy)]
+enum Record {
+    User = 1,
+    Answer = 2,
+    Results = 3,
+}
+
+// === impl Chain ===
+
+impl Chain {
+    #[must_use]
+    pub fn of(items: &[Item]) -> Self {
+        let sealed = Sha256::new().chain_update(b"ibeam history v1\0");
+        let mut chain = Self { sealed, open: Open::Nothing };
+        for item in items {
+            chain.push(item);
+        }
+        chain
+    }
+
+    /// Takes in one event of the answer.
+    pub fn hear(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::Text(text) => self.say(text),
+            TurnEvent::ToolCallBegin { id, name } => self.call(id.as_str(), name),
+            TurnEvent::Started
+            | TurnEvent::Reasoning(_)
+            | TurnEvent::ToolCallArgs { .. }
+            | TurnEvent::ToolCallEnd { .. }
+            | TurnEvent::Usage(_)
+            | TurnEvent::Finished(_)
+            | TurnEvent::Failed(_) => {}
+        }
+    }
+
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut whole = self.clone();
+        let open = std::mem::take(&mut whole.open);
+        whole.seal(open);
+        Fingerprint(whole.sealed.finalize().into())
+    }
+
+    fn push(&mut self, item: &Item) {
+        match item {
+            Item::Message(Message { role: Role::Assistant, parts }) => {
+                for part in parts {
+                    match part {
+                        Part::Text(text) => self.say(text),
+                        Part::Image(_) => {}
+                    }
+                }
+            }
+            Item::Message(Message { role: Role::User, parts }) => self.ask(parts),
+            Item::ToolCall(call) => self.call(&call.id, &call.name),
+            Item::ToolResult(result) => self.result(result),
+            Item::Reasoning(_) => {}
+        }
+    }
+
+    fn ask(&mut self, parts: &[Part]) {
+        let open = std::mem::take(&mut self.open);
+        self.seal(open);
+        let mut hash = Sha256::new();
+        for part in parts {
+            match part {
+                Part::Text(text) => match text.trim() {
+                    "" => {}
+                    text => field(&mut hash, b't', text.as_bytes()),
+                },
+                Part::Image(image) => field(&mut hash, b'i', image_bytes(image)),
+            }
+        }
+        self.record(Record::User, &hash.finalize().into());
+    }
+
+    /// White space never counts: clients trim the pieces of an answer before they put
+    /// them together.
+    fn say(&mut self, said: &str) {
+        let mut words = said.split_whitespace().peekable();
+        if words.peek().is_none() {
+            return;
+        }
+        self.answer(|answer| {
+            let text = answer.text.get_or_insert_default();
+            words.for_each(|word| text.update(word));
+        });
+    }
+
+    /// Arguments do not count: clients write them anew, and the id is unique.
+    fn call(&mut self, id: &str, name: &str) {
+        self.answer(|answer| {
+            answer.calls.insert((id.to_owned(), name.to_owned()));
+        });
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        let mut hash = Sha256::new();
+        field(&mut hash, b't', result.text().trim().as_bytes());
+        for part in &result.content {
+            match part {
+                ToolContent::Text(_) => {}
+                ToolContent::Image(image) => field(&mut hash, b'i', image_bytes(image)),
+            }
+        }
+        let digest = hash.finalize().into();
+        let mut results = match std::mem::take(&mut self.open) {
+            Open::Results(results) => results,
+            open @ (Open::Nothing | Open::Answer(_)) => {
+                self.seal(open);
+                BTreeMap::new()
+            }
+        };
+        results.insert(result.call_id.clone(), digest);
+        self.open = Open::Results(results);
+    }
+
+    fn answer(&mut self, change: impl FnOnce(&mut Answer)) {
+        let mut answer = match std::mem::take(&mut self.open) {
+            Open::Answer(answer) => answer,
+            open @ (Open::Nothing | Open::Results(_)) => {
+                self.seal(open);
+                Answer::default()
+            }
+        };
+        change(&mut answer);
+        self.open = Open::Answer(answer);
+    }
+
+    fn seal(&mut self, open: Open) {
+        let mut hash = Sha256::new();
+        let record = match open {
+            Open::Nothing => return,
+            Open::Answer(Answer { text, calls }) => {
+                if let Some(text) = text {
+                    field(&mut hash, b't', &text.finalize());
+                }
+                for (id, name) in calls {
+                    field(&mut hash, b'c', id.as_bytes());
+                    field(&mut hash, b'n', name.as_bytes());
+                }
+                Record::Answer
+            }
+            Open::Results(results) => {
+                for (id, result) in results {
+                    field(&mut hash, b'c', id.as_bytes());
+                    field(&mut hash, b'r', &result);
+                }
+                Record::Results
+            }
+        };
+        self.record(record, &hash.finalize().into());
+    }
+
+    fn record(&mut self, record: Record, digest: &[u8; 32]) {
+        field(&mut self.sealed, record as u8, digest);
+    }
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Chain").field(&self.fingerprint()).finish()
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({})", hex(&self.0))
+    }
+}
+
+/// Adds a field that cannot run into its neighbours.
+pub(super) fn field(hash: &mut Sha256, kind: u8, bytes: &[u8]) {
+    hash.update([kind]);
+    hash.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
+    hash.update(bytes);
+}
+
+fn image_bytes(image: &Image) -> &[u8] {
+    let ImageSource::Inline { data, .. } = &image.source;
+    data
+}

@@ -1,0 +1,107 @@
+//! `tool_choice`: a word, a named function, or a selection of the tools.
+
+use super::{
+    lenient::{Object, WordOr},
+    messages::{invalid, unsupported},
+    types::{AllowedTools, NamedFunction, ToolChoice as Given},
+};
+use crate::{
+    error::TurnError,
+    model::{Tool, ToolChoice},
+};
+
+/// Decodes the choice. A selection leaves only the selected tools in `tools`.
+pub(super) fn decode(
+    given: Option<WordOr<Given>>,
+    tools: &mut Vec<Tool>,
+) -> Result<ToolChoice, TurnError> {
+    let choice = match given {
+        None => ToolChoice::Auto,
+        Some(WordOr::Word(word)) => by_word(&word, "tool_choice")?,
+        Some(WordOr::Object(given)) => match given.r#type.as_deref() {
+            None | Some("function") => ToolChoice::Named(named(given.function, "tool_choice")?),
+            Some("allowed_tools") => {
+                let Some(Object(allowed)) = given.allowed_tools else {
+                    return Err(invalid(
+                        "tool_choice.allowed_tools".to_owned(),
+                        "`allowed_tools` needs a `mode` and `tools`".to_owned(),
+                    ));
+                };
+                select(allowed, tools)?
+            }
+            Some("any") => ToolChoice::Required,
+            Some(word @ ("auto" | "none" | "required")) => by_word(word, "tool_choice.type")?,
+            Some(_) => {
+                return Err(unsupported(
+                    "tool_choice.type".to_owned(),
+                    "this kind of `tool_choice` is not supported; name a function",
+                ));
+            }
+        },
+    };
+    match &choice {
+        ToolChoice::Required if tools.is_empty() => Err(invalid(
+            "tool_choice".to_owned(),
+            "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
+        )),
+        ToolChoice::Named(name) if !has(tools, name) => Err(invalid(
+            "tool_choice.function.name".to_owned(),
+            "`tool_choice` names a function that `tools` does not have".to_owned(),
+        )),
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
+            Ok(choice)
+        }
+    }
+}
+
+fn by_word(word: &str, param: &str) -> Result<ToolChoice, TurnError> {
+    match word {
+        "auto" => Ok(ToolChoice::Auto),
+        "none" => Ok(ToolChoice::None),
+        "required" => Ok(ToolChoice::Required),
+        _ => Err(invalid(
+            param.to_owned(),
+            "unknown `tool_choice`; use none, auto, required or a named function".to_owned(),
+        )),
+    }
+}
+
+fn named(function: Option<Object<NamedFunction>>, path: &str) -> Result<String, TurnError> {
+    match function.and_then(|Object(function)| function.name) {
+        Some(name) if !name.is_empty() => Ok(name),
+        _ => Err(invalid(
+            format!("{path}.function.name"),
+            "`tool_choice` needs the name of a function".to_owned(),
+        )),
+    }
+}
+
+fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, TurnError> {
+    const PATH: &str = "tool_choice.allowed_tools";
+    let choice = match allowed.mode.as_deref() {
+        None | Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        Some(_) => {
+            let text = "the mode of `allowed_tools` is auto or required";
+            return Err(invalid(format!("{PATH}.mode"), text.to_owned()));
+        }
+    };
+    let mut names = Vec::new();
+    for (index, Object(tool)) in allowed.tools.into_iter().flatten().enumerate() {
+        let path = format!("{PATH}.tools[{index}]");
+        let name = named(tool.function, &path)?;
+        if !has(tools, &name) {
+            return Err(invalid(
+                format!("{path}.function.name"),
+                "`allowed_tools` names a function that `tools` does not have".to_owned(),
+            ));
+        }
+        names.push(name);
+    }
+    tools.retain(|tool| names.contains(&tool.name));
+    Ok(choice)
+}
+
+fn has(tools: &[Tool], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
+}

@@ -1,0 +1,86 @@
+//! The tables and how they came to be. A file says in its header whose it is and which
+//! of these steps it has seen.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// `ibst`, in the header's field for the program that a file belongs to.
+const APPLICATION: i64 = 0x6962_7374;
+
+/// Each step once, in order; the header's `user_version` counts those done. A step that
+/// was released never changes.
+const STEPS: &[&str] = &["
+    CREATE TABLE conversations (
+        key          INTEGER PRIMARY KEY,
+        scope        BLOB NOT NULL,
+        id           TEXT NOT NULL,
+        session      TEXT,
+        name         TEXT,
+        setup        BLOB NOT NULL,
+        fingerprint  BLOB NOT NULL,
+        opening      BLOB NOT NULL,
+        full_history INTEGER NOT NULL,
+        checkpoint   BLOB,
+        calls        TEXT NOT NULL,
+        -- Order of saving, whatever the clock does.
+        seq          INTEGER NOT NULL,
+        -- Seconds since 1970.
+        updated      INTEGER NOT NULL,
+        UNIQUE (scope, id)
+    ) STRICT;
+    CREATE INDEX by_fingerprint ON conversations (scope, fingerprint);
+    CREATE INDEX by_name ON conversations (scope, name) WHERE name IS NOT NULL;
+    CREATE INDEX by_session ON conversations (scope, session) WHERE session IS NOT NULL;
+    CREATE UNIQUE INDEX by_seq ON conversations (seq);
+    CREATE INDEX by_updated ON conversations (updated);
+    CREATE TABLE blobs (
+        conversation INTEGER NOT NULL REFERENCES conversations (key) ON DELETE CASCADE,
+        id           BLOB NOT NULL,
+        data         BLOB NOT NULL,
+        PRIMARY KEY (conversation, id)
+    ) STRICT, WITHOUT ROWID;
+"];
+
+/// Whose file it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Nothing is in it yet.
+    Nobody,
+    Us,
+    /// A later version of ibeam.
+    Later,
+    Another,
+}
+
+/// Looks, and changes nothing.
+pub(super) fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let version = version(connection)?;
+    let application = number("PRAGMA application_id")?;
+    let empty = number("SELECT count(*) FROM sqlite_schema")? == 0;
+    Ok(match application {
+        APPLICATION if usize::try_from(version).is_ok_and(|n| n <= STEPS.len()) => Owner::Us,
+        APPLICATION => Owner::Later,
+        0 if version == 0 && empty => Owner::Nobody,
+        _ => Owner::Another,
+    })
+}
+
+/// Takes the steps that are missing. Another process may be about to do the same.
+pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let steps = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = usize::try_from(version(&steps)?).unwrap_or_default();
+    let missing = STEPS.get(done..).unwrap_or_default();
+    if !missing.is_empty() {
+        for step in missing {
+            steps.execute_batch(step)?;
+        }
+        steps.pragma_update(None, "application_id", APPLICATION)?;
+        let done = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+        steps.pragma_update(None, "user_version", done)?;
+    }
+    steps.commit()
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}

@@ -1,0 +1,193 @@
+//! The statements.
+
+use bytes::Bytes;
+use ibeam_core::{
+    history::Fingerprint,
+    model::{ToolCall, ids::SessionId},
+};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params, types::Type};
+
+use super::{Conversation, Scope};
+
+/// Matches that a caller looks through.
+const MATCHES: usize = 8;
+
+/// Writes both tables. True: the conversation is a new one. To be called in a
+/// transaction.
+pub(super) fn save(
+    connection: &Connection,
+    conversation: &Conversation,
+    blobs: &[(Bytes, Bytes)],
+    now: i64,
+) -> rusqlite::Result<bool> {
+    let Conversation {
+        scope,
+        id,
+        session,
+        name,
+        setup,
+        fingerprint,
+        opening,
+        full_history,
+        checkpoint,
+        calls,
+    } = conversation;
+    let known = key(connection, *scope, id)?.is_some();
+    let key: i64 = connection.query_row(
+        "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, opening,
+                                    full_history, checkpoint, calls, updated, seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+                 (SELECT coalesce(max(seq), 0) + 1 FROM conversations))
+         ON CONFLICT (scope, id) DO UPDATE SET
+             session = excluded.session, name = excluded.name, setup = excluded.setup,
+             fingerprint = excluded.fingerprint, opening = excluded.opening,
+             full_history = excluded.full_history, checkpoint = excluded.checkpoint,
+             calls = excluded.calls, updated = excluded.updated, seq = excluded.seq
+         RETURNING key",
+        params![
+            scope,
+            id,
+            session.map(|session| session.to_string()),
+            name,
+            setup,
+            fingerprint.0,
+            opening.0,
+            full_history,
+            checkpoint.as_deref(),
+            calls_to_text(calls)?,
+            now,
+        ],
+        |row| row.get(0),
+    )?;
+    // Most ids are hashes of the data, so what is there is mostly the same.
+    let mut put = connection.prepare(
+        "INSERT INTO blobs (conversation, id, data) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET data = excluded.data WHERE data <> excluded.data",
+    )?;
+    for (id, data) in blobs {
+        put.execute(params![key, &**id, &**data])?;
+    }
+    Ok(!known)
+}
+
+pub(super) fn by_fingerprint(
+    connection: &Connection,
+    scope: Scope,
+    fingerprint: Fingerprint,
+) -> rusqlite::Result<Vec<Conversation>> {
+    find(connection, "fingerprint = ?2", params![scope, fingerprint.0])
+}
+
+pub(super) fn by_name(
+    connection: &Connection,
+    scope: Scope,
+    name: &str,
+) -> rusqlite::Result<Vec<Conversation>> {
+    find(connection, "name = ?2", params![scope, name])
+}
+
+pub(super) fn by_session(
+    connection: &Connection,
+    scope: Scope,
+    session: SessionId,
+) -> rusqlite::Result<Option<Conversation>> {
+    let found = find(connection, "session = ?2", params![scope, session.to_string()])?;
+    Ok(found.into_iter().next())
+}
+
+pub(super) fn blobs(
+    connection: &Connection,
+    scope: Scope,
+    id: &str,
+) -> rusqlite::Result<Vec<(Bytes, Bytes)>> {
+    let Some(key) = key(connection, scope, id)? else { return Ok(Vec::new()) };
+    let mut query = connection.prepare("SELECT id, data FROM blobs WHERE conversation = ?1")?;
+    query.query_map([key], |row| Ok((bytes(row.get("id")?), bytes(row.get("data")?))))?.collect()
+}
+
+pub(super) fn forget(connection: &Connection, scope: Scope, id: &str) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM conversations WHERE scope = ?1 AND id = ?2";
+    connection.execute(sql, params![scope, id]).map(drop)
+}
+
+/// Deletes what was last saved before a time. Says how many.
+pub(super) fn forget_before(connection: &Connection, time: i64) -> rusqlite::Result<usize> {
+    connection.execute("DELETE FROM conversations WHERE updated < ?1", [time])
+}
+
+/// Deletes the conversation that was saved longest ago. False: there is none.
+pub(super) fn forget_oldest(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM conversations WHERE seq = (SELECT min(seq) FROM conversations)";
+    Ok(connection.execute(sql, [])? > 0)
+}
+
+pub(super) fn count(connection: &Connection) -> rusqlite::Result<u64> {
+    let count = "SELECT count(*) FROM conversations";
+    connection.query_row(count, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
+}
+
+/// Bytes of the pages that hold something.
+pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let sql = "SELECT (page_count - freelist_count) * page_size
+               FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+    connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
+}
+
+/// Gives at most `pages` pages that hold nothing back to the file system.
+pub(super) fn give_back(connection: &Connection, pages: u32) -> rusqlite::Result<()> {
+    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut steps = vacuum.query([])?;
+    // One page a step.
+    while steps.next()?.is_some() {}
+    Ok(())
+}
+
+fn key(connection: &Connection, scope: Scope, id: &str) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT key FROM conversations WHERE scope = ?1 AND id = ?2";
+    connection.query_row(sql, params![scope, id], |row| row.get(0)).optional()
+}
+
+fn find(
+    connection: &Connection,
+    condition: &'static str,
+    params: impl Params,
+) -> rusqlite::Result<Vec<Conversation>> {
+    let mut query = connection.prepare(&format!(
+        "SELECT * FROM conversations WHERE scope = ?1 AND {condition}
+         ORDER BY seq DESC LIMIT {MATCHES}"
+    ))?;
+    query.query_map(params, conversation)?.collect()
+}
+
+fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
+    Ok(Conversation {
+        scope: row.get("scope")?,
+        id: row.get("id")?,
+        session: row.get::<_, Option<String>>("session")?.and_then(|text| SessionId::parse(&text)),
+        name: row.get("name")?,
+        setup: row.get("setup")?,
+        fingerprint: Fingerprint(row.get("fingerprint")?),
+        opening: Fingerprint(row.get("opening")?),
+        full_history: row.get("full_history")?,
+        checkpoint: row.get::<_, Option<Vec<u8>>>("checkpoint")?.map(bytes),
+        calls: calls_from_text(&row.get::<_, String>("calls")?)?,
+    })
+}
+
+fn bytes(data: Vec<u8>) -> Bytes {
+    Bytes::from(data)
+}
+
+fn calls_to_text(calls: &[ToolCall]) -> rusqlite::Result<String> {
+    let rows: Vec<[&str; 3]> =
+        calls.iter().map(|call| [&*call.id, &*call.name, &*call.arguments]).collect();
+    serde_json::to_string(&rows)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+fn calls_from_text(text: &str) -> rusqlite::Result<Vec<ToolCall>> {
+    let rows: Vec<[String; 3]> = serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
+    })?;
+    Ok(rows.into_iter().map(|[id, name, arguments]| ToolCall { id, name, arguments }).collect())
+}

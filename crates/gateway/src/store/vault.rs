@@ -1,0 +1,236 @@
+//! The connection and what goes with it: whether there is a file, how much may be in it,
+//! how it is doing.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use rusqlite::{Connection, TransactionBehavior};
+use tracing::{info, warn};
+
+use super::{Conversation, Scope, StoreError, StoreLimits, StoreStats, file, tables};
+use crate::clock;
+
+/// The most that is kept without a file, which is in the program's own memory.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// Seconds between two looks for what is too old.
+const TIDY_EVERY: u64 = 60;
+
+/// Conversations that one save may have to delete: its caller is waiting.
+const DELETED_AT_ONCE: usize = 64;
+
+/// Empty pages that go back to the file system at once; the rest is used again.
+const PAGES_AT_ONCE: u32 = 1024;
+
+#[derive(Debug)]
+pub(super) struct Vault {
+    connection: Connection,
+    /// None: in memory.
+    path: Option<PathBuf>,
+    limits: StoreLimits,
+    /// Unix time of the last look for what is too old.
+    tidied: u64,
+    /// The last save failed, and that was said.
+    failing: bool,
+    gauges: Arc<Gauges>,
+}
+
+impl Vault {
+    pub(super) fn open(path: Option<&Path>, limits: StoreLimits) -> Result<Self, StoreError> {
+        let opened = path.and_then(|path| {
+            file::open(path).inspect_err(|why| memory_only(path, why)).ok().map(|it| (it, path))
+        });
+        let (connection, path) = match opened {
+            Some((connection, path)) => (connection, Some(path.to_path_buf())),
+            None => (memory()?, None),
+        };
+        let gauges = Arc::default();
+        let mut vault = Self { connection, path, limits, tidied: 0, failing: false, gauges };
+        let now = clock::unix_seconds();
+        // As long as it takes: nobody is waiting yet.
+        if let Err(error) = vault.tidy(now, usize::MAX).and_then(|()| vault.recount()) {
+            vault.go_on_after(&error);
+        }
+        Ok(vault)
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(super) fn gauges(&self) -> &Arc<Gauges> {
+        &self.gauges
+    }
+
+    pub(super) fn save(
+        &mut self,
+        conversation: &Conversation,
+        blobs: &[(Bytes, Bytes)],
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let outcome = self.try_save(conversation, blobs, now);
+        match &outcome {
+            Ok(()) if self.failing => {
+                info!("conversations are saved again");
+                self.failing = false;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                self.gauges.failed_saves.fetch_add(1, Ordering::Relaxed);
+                if !self.failing {
+                    warn!(%error, "a conversation was not saved; requests are answered without");
+                    self.failing = true;
+                }
+            }
+        }
+        // A failure in here is one of cleaning up, and no reason to fail the save.
+        if let Err(error) = self.tidy(now, DELETED_AT_ONCE) {
+            tracing::debug!(%error, "the store could not be tidied");
+        }
+        outcome
+    }
+
+    fn try_save(
+        &mut self,
+        conversation: &Conversation,
+        blobs: &[(Bytes, Bytes)],
+        now: u64,
+    ) -> Result<(), StoreError> {
+        // Immediate: two writers then wait for each other, where otherwise one would fail.
+        let both = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let new = tables::save(&both, conversation, blobs, seconds(now))?;
+        both.commit()?;
+        self.gauges.conversations.fetch_add(u64::from(new), Ordering::Relaxed);
+        self.weigh()
+    }
+
+    pub(super) fn forget(&mut self, scope: Scope, id: &str) -> Result<(), StoreError> {
+        tables::forget(&self.connection, scope, id)?;
+        self.recount()
+    }
+
+    /// The file turned out to be broken: a new one takes its place.
+    pub(super) fn start_afresh(&mut self) {
+        let Some(path) = self.path.take() else { return };
+        let Ok(memory) = memory() else { return };
+        // Closed before its file is moved.
+        drop(std::mem::replace(&mut self.connection, memory));
+        match file::replace(&path) {
+            Ok(connection) => {
+                warn!(path = %path.display(), "the store broke; starting with an empty one");
+                self.connection = connection;
+                self.path = Some(path);
+            }
+            Err(why) => memory_only(&path, &why),
+        }
+        if let Err(error) = self.recount() {
+            tracing::debug!(%error, "the store could not be counted");
+        }
+    }
+
+    fn go_on_after(&mut self, error: &StoreError) {
+        if error.is_corrupt() {
+            self.start_afresh();
+        } else {
+            warn!(%error, "the store could not be tidied");
+        }
+    }
+
+    /// Deletes what is too old or too much, at most `most` for the latter.
+    fn tidy(&mut self, now: u64, most: usize) -> Result<(), StoreError> {
+        let mut deleted = 0;
+        // A clock that was set back is no reason to wait.
+        if !(self.tidied..self.tidied.saturating_add(TIDY_EVERY)).contains(&now) {
+            self.tidied = now;
+            let oldest = now.saturating_sub(self.limits.retention.as_secs());
+            deleted += tables::forget_before(&self.connection, seconds(oldest))?;
+        }
+        if tables::used_bytes(&self.connection)? > self.most_bytes() {
+            deleted += self.shrink(most)?;
+        }
+        if deleted > 0 {
+            tables::give_back(&self.connection, PAGES_AT_ONCE)?;
+            self.recount()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest until there is some room, so that the next save need not.
+    fn shrink(&mut self, most: usize) -> Result<usize, StoreError> {
+        let goal = self.most_bytes() / 10 * 9;
+        let all = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut deleted = 0;
+        while deleted < most && tables::used_bytes(&all)? > goal && tables::forget_oldest(&all)? {
+            deleted += 1;
+        }
+        all.commit()?;
+        Ok(deleted)
+    }
+
+    fn most_bytes(&self) -> u64 {
+        match self.path {
+            Some(_) => self.limits.bytes,
+            None => self.limits.bytes.min(MEMORY_BYTES),
+        }
+    }
+
+    fn recount(&self) -> Result<(), StoreError> {
+        self.weigh()?;
+        let conversations = tables::count(&self.connection)?;
+        self.gauges.conversations.store(conversations, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn weigh(&self) -> Result<(), StoreError> {
+        self.gauges.in_memory.store(self.path.is_none(), Ordering::Relaxed);
+        let bytes = match &self.path {
+            Some(path) => file::bytes(path),
+            None => tables::used_bytes(&self.connection)?,
+        };
+        self.gauges.bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What can be known without asking the database.
+#[derive(Debug, Default)]
+pub(super) struct Gauges {
+    conversations: AtomicU64,
+    bytes: AtomicU64,
+    in_memory: AtomicBool,
+    failed_saves: AtomicU64,
+}
+
+impl Gauges {
+    pub(super) fn read(&self) -> StoreStats {
+        StoreStats {
+            conversations: self.conversations.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            in_memory: self.in_memory.load(Ordering::Relaxed),
+            failed_saves: self.failed_saves.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn memory() -> Result<Connection, StoreError> {
+    let mut connection = Connection::open_in_memory()?;
+    file::set_up(&mut connection)?;
+    Ok(connection)
+}
+
+fn memory_only(path: &Path, why: &file::Unfit) {
+    warn!(
+        path = %path.display(), %why,
+        "the store's file cannot be used: conversations are kept in memory, until ibeam ends"
+    );
+}
+
+fn seconds(unix: u64) -> i64 {
+    i64::try_from(unix).unwrap_or(i64::MAX)
+}
