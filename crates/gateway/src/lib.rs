@@ -14,5 +14,6 @@ pub mod random;
 pub mod server;
 pub mod session;
 pub mod shutdown;
+pub mod store;
 pub mod tasks;
 pub mod telemetry;

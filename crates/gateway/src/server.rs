@@ -10,7 +10,7 @@ use hyper_util::{
     server::conn::auto,
     service::TowerToHyperService,
 };
-use ibeam_sim::{Scenario, Sim, SimConfig};
+use ibeam_sim::Sim;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -60,19 +60,16 @@ impl Server {
     /// As [`Self::bind`], on a listener that the caller made.
     ///
     /// # Errors
-    /// The scenario cannot be read.
+    /// The scenario cannot be read, or there is no memory for the store.
     pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
         let sim = match &config.backend {
             Backend::Cursor => None,
             Backend::Sim { scenario } => {
-                let scenario = match scenario {
-                    Some(path) => Scenario::from_path(path).context("cannot use the scenario")?,
-                    None => Scenario::builtin(),
-                };
-                Some(Sim::new(SimConfig::scenario(scenario)))
+                let simulated = config.simulator.config(scenario.as_deref());
+                Some(Sim::new(simulated.context("cannot use the scenario")?))
             }
         };
-        let app = Arc::new(App::new(config, sim.as_ref(), tasks));
+        let app = Arc::new(App::new(config, sim.as_ref(), tasks)?);
         Ok(Self { app, listener, tasks: tasks.clone() })
     }
 
@@ -122,6 +119,7 @@ impl Server {
         }
         // Nothing new from here on.
         drop(listener);
+        app.drain_turns();
         // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
         let busy = || app.sessions().active.max(limit.saturating_sub(slots.available_permits()));
         drain(busy, app.config().clocks.drain, &shutdown).await;

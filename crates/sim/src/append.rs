@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -20,7 +21,7 @@ use crate::{
     Sim, models,
     reply::{self, Form, Reply},
     schema::unhex,
-    stats::add,
+    stats::{add, add_many},
 };
 
 /// Messages that wait for the run to read them.
@@ -28,11 +29,13 @@ const MESSAGES_CAP: usize = 256;
 /// Appends that may be ahead of the next one. Clients keep up to 16 in flight.
 const AHEAD_CAP: usize = 64;
 /// Streams and early appends known at the same time.
-const SESSIONS_CAP: usize = 4096;
+const SESSIONS_CAP: usize = 32_768;
 /// Ids of finished streams that are remembered, so that a late append does not open one.
 const FINISHED_CAP: usize = 4096;
 /// How long appends wait for their stream.
 const ORPHAN: Duration = Duration::from_secs(60);
+/// How often it is looked whether some have waited too long.
+const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Appends(Mutex<State>);
@@ -43,6 +46,7 @@ struct State {
     finished: HashSet<String>,
     /// The same, the oldest first.
     finished_order: VecDeque<String>,
+    swept: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -52,6 +56,8 @@ struct Session {
     tx: mpsc::Sender<Bytes>,
     /// Until the stream comes and takes it.
     rx: Option<mpsc::Receiver<Bytes>>,
+    /// Bytes of all bodies.
+    bytes: Arc<AtomicU64>,
     since: Instant,
 }
 
@@ -69,45 +75,70 @@ pub(crate) enum Appended {
 impl Session {
     fn new() -> Self {
         let (tx, rx) = mpsc::channel(MESSAGES_CAP);
-        Self { next: 0, ahead: BTreeMap::new(), tx, rx: Some(rx), since: Instant::now() }
-    }
-}
-
-impl Appends {
-    /// Takes a message; those that are in order by now go on to the run.
-    pub(crate) fn append(&self, id: &str, seqno: i64, data: Bytes) -> Appended {
-        let mut state = self.0.lock();
-        if state.finished.contains(id) {
-            return Appended::Gone;
+        Self {
+            next: 0,
+            ahead: BTreeMap::new(),
+            tx,
+            rx: Some(rx),
+            bytes: Arc::default(),
+            since: Instant::now(),
         }
-        let Some(session) = state.session(id) else { return Appended::Full };
-        if seqno < session.next || session.ahead.contains_key(&seqno) {
+    }
+
+    fn put(&mut self, seqno: i64, data: Bytes) -> Appended {
+        if seqno < self.next || self.ahead.contains_key(&seqno) {
             return Appended::Duplicate;
         }
-        if session.ahead.len() >= AHEAD_CAP {
+        if self.ahead.len() >= AHEAD_CAP {
             return Appended::Full;
         }
-        session.ahead.insert(seqno, data);
-        while let Some(data) = session.ahead.remove(&session.next) {
-            match session.tx.try_send(data) {
-                Ok(()) => session.next += 1,
+        self.ahead.insert(seqno, data);
+        while let Some(data) = self.ahead.remove(&self.next) {
+            match self.tx.try_send(data) {
+                Ok(()) => self.next += 1,
                 Err(mpsc::error::TrySendError::Full(data)) => {
-                    session.ahead.insert(session.next, data);
-                    return if seqno == session.next { Appended::Full } else { Appended::New };
+                    self.ahead.insert(self.next, data);
+                    return if seqno == self.next { Appended::Full } else { Appended::New };
                 }
                 Err(mpsc::error::TrySendError::Closed(_)) => return Appended::Gone,
             }
         }
         Appended::New
     }
+}
 
-    /// The stream has come: gives it the messages. `None` when it already has them.
-    pub(crate) fn open(&self, id: &str) -> Option<mpsc::Receiver<Bytes>> {
+impl Appended {
+    /// Whether it belongs to a stream: also when it came before.
+    fn taken(self) -> bool {
+        matches!(self, Self::New | Self::Duplicate)
+    }
+}
+
+impl Appends {
+    /// Takes a message; those that are in order by now go on to the run. `size` is that of
+    /// the body it came in.
+    pub(crate) fn append(&self, id: &str, seqno: i64, data: Bytes, size: usize) -> Appended {
+        let mut state = self.0.lock();
+        if state.finished.contains(id) {
+            return Appended::Gone;
+        }
+        let Some(session) = state.session(id) else { return Appended::Full };
+        let outcome = session.put(seqno, data);
+        if outcome.taken() {
+            add_many(&session.bytes, size);
+        }
+        outcome
+    }
+
+    /// The stream has come: gives it the messages and the count of their bytes. `None`
+    /// when it already has them.
+    pub(crate) fn open(&self, id: &str) -> Option<(mpsc::Receiver<Bytes>, Arc<AtomicU64>)> {
         let mut state = self.0.lock();
         if state.finished.contains(id) {
             return None;
         }
-        state.session(id)?.rx.take()
+        let session = state.session(id)?;
+        Some((session.rx.take()?, Arc::clone(&session.bytes)))
     }
 
     /// The stream is over; later appends find nothing.
@@ -134,7 +165,10 @@ impl State {
     fn session(&mut self, id: &str) -> Option<&mut Session> {
         if !self.sessions.contains_key(id) {
             let now = Instant::now();
-            self.sessions.retain(|_, s| s.rx.is_none() || now.duration_since(s.since) < ORPHAN);
+            if self.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP) {
+                self.swept = Some(now);
+                self.sessions.retain(|_, s| s.rx.is_none() || now.duration_since(s.since) < ORPHAN);
+            }
             if self.sessions.len() >= SESSIONS_CAP {
                 return None;
             }
@@ -164,7 +198,11 @@ pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
         return reply::error_in(form, &error);
     };
     let counters = &sim.inner.counters;
-    match sim.inner.appends.append(id, seqno, data) {
+    let outcome = sim.inner.appends.append(id, seqno, data, body.len());
+    if outcome.taken() {
+        add_many(&counters.bytes_in, body.len());
+    }
+    match outcome {
         Appended::New => add(&counters.appends),
         Appended::Duplicate => add(&counters.duplicate_appends),
         Appended::Full => {

@@ -10,7 +10,7 @@ fn read(rx: &mut mpsc::Receiver<Bytes>) -> Vec<u8> {
 }
 
 fn put(appends: &Appends, seqno: i64) -> Appended {
-    appends.append("r", seqno, vec![u8::try_from(seqno).unwrap()].into())
+    appends.append("r", seqno, vec![u8::try_from(seqno).unwrap()].into(), 1)
 }
 
 #[tokio::test(start_paused = true)]
@@ -19,7 +19,7 @@ async fn messages_come_in_order_and_once() {
     // Before the stream, and in the wrong order.
     assert_eq!(put(&appends, 2), Appended::New);
     assert_eq!(put(&appends, 0), Appended::New);
-    let mut rx = appends.open("r").unwrap();
+    let (mut rx, bytes) = appends.open("r").unwrap();
     assert_eq!(read(&mut rx), [0]);
     assert!(appends.open("r").is_none(), "a stream has one reader");
     assert_eq!(put(&appends, 0), Appended::Duplicate);
@@ -31,6 +31,8 @@ async fn messages_come_in_order_and_once() {
         assert_eq!(put(&appends, seqno), Appended::New);
     }
     assert_eq!(read(&mut rx), (3..19).collect::<Vec<u8>>());
+    // Repeated ones came over the wire, too.
+    assert_eq!(bytes.load(std::sync::atomic::Ordering::Relaxed), 21);
     appends.close("r");
     assert_eq!(put(&appends, 19), Appended::Gone);
     assert_eq!(appends.len(), 0);
@@ -39,16 +41,16 @@ async fn messages_come_in_order_and_once() {
 #[tokio::test(start_paused = true)]
 async fn appends_without_a_stream_do_not_stay_for_ever() {
     let appends = Appends::default();
-    appends.append("lost", 0, Bytes::new());
+    appends.append("lost", 0, Bytes::new(), 0);
     tokio::time::advance(ORPHAN * 2).await;
-    appends.append("other", 0, Bytes::new());
+    appends.append("other", 0, Bytes::new(), 0);
     assert_eq!(appends.len(), 1);
 }
 
 #[tokio::test]
 async fn every_form_of_body_is_read() {
     let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
-    let mut rx = sim.inner.appends.open("r").unwrap();
+    let (mut rx, _) = sim.inner.appends.open("r").unwrap();
     let request = |seqno: i64, binary: bool| BidiAppendRequest {
         data: if binary { String::new() } else { hex(&[0x3a, 0]) },
         data_binary: if binary { Bytes::from_static(&[0x3a, 0]) } else { Bytes::new() },

@@ -4,9 +4,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use ibeam_proto::agent::{FetchArgs, GrepArgs, LsArgs, ReadArgs, ShellArgs, WriteArgs};
-use prost::Message as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -41,11 +38,15 @@ impl Run {
         let offered: Vec<&str> =
             self.prompt.tools.iter().map(|tool| tool.tool_name.as_str()).collect();
         let intents = intent::all(&text, &offered);
-        let done = self.results_since_question();
-        let open: Vec<_> = intents.iter().skip(done.len()).cloned().collect();
-        if open.is_empty() && !done.is_empty() {
+        let done = self.results();
+        let open: Vec<_> = intents.iter().skip(progress(&intents, &done)).cloned().collect();
+        if let Some(last) = done.last()
+            && (open.is_empty() || last.failed)
+        {
             self.think(&text, "use the results I already have").await?;
-            return self.tell(&quote("The tool", done.last().map_or("", String::as_str))).await;
+            let who = last.tool.as_deref().unwrap_or("The tool");
+            let report = if last.failed { failure } else { quote };
+            return self.tell(&report(who, last.result())).await;
         }
         if open.is_empty() {
             self.think(&text, "answer in a few words").await?;
@@ -60,7 +61,7 @@ impl Run {
         if self.has(Quirk::XmlToolText) {
             return self.tell(&xml(&open)).await;
         }
-        self.work(&text, &open).await
+        Box::pin(self.work(&text, &open)).await
     }
 
     /// Carries out what the user asked for, then reports.
@@ -75,40 +76,35 @@ impl Run {
                 }
             }
             let names: Vec<_> = calls.iter().map(|call| call.tool_name.clone()).collect();
-            let answers = self.call_all(calls).await?;
-            for (name, answer) in names.iter().zip(answers) {
-                report.push(quote(name, &outcome_text(&answer)));
-            }
+            let answers = Box::pin(self.call_all(calls)).await?;
+            let told = names.iter().zip(&answers).map(|(name, answer)| tell_of(name, answer));
+            report.extend(told);
         } else {
             for intent in open {
-                let line = self.one(intent).await?;
+                let (line, good) = self.one(intent).await?;
                 report.push(line);
+                if !good {
+                    // What was to come may rest on this.
+                    break;
+                }
             }
         }
         self.tell(&report.join("\n\n")).await
     }
 
-    async fn one(&mut self, intent: &Intent) -> Done<String> {
+    /// Does one thing: what to tell of it, and whether it went well.
+    async fn one(&mut self, intent: &Intent) -> Done<(String, bool)> {
         if self.has(Quirk::NativeToolsFirst)
-            && let Some((name, field, payload)) = native(intent)
-            && self.native_allowed(name)
+            && let Some((name, answer)) = Box::pin(self.call_native(intent)).await?
         {
-            let answer = self.call_native(field, payload).await?;
-            if answer.outcome == Outcome::Success {
-                return Ok(quote(name, &answer.text));
-            }
-            // Row 4: refused, so fall back to what the client offers.
+            return Ok((tell_of(name, &answer), went_well(&answer)));
         }
-        let Some((tool, args)) = self.pick(intent) else { return Ok(missing(intent)) };
+        // Row 4: no such tool, or it was refused, so fall back to what the client offers.
+        let Some((tool, args)) = self.pick(intent) else { return Ok((missing(intent), true)) };
         let call = self.mcp_args(&tool, &args);
-        let answer = self.call_mcp(call).await?;
-        Ok(quote(&tool.tool_name, &outcome_text(&answer)))
-    }
-
-    fn native_allowed(&self, name: &str) -> bool {
-        self.allowed_tools
-            .as_deref()
-            .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
+        let answer =
+            Box::pin(self.call_all(vec![call])).await?.into_iter().next().unwrap_or_default();
+        Ok((tell_of(&tool.tool_name, &answer), went_well(&answer)))
     }
 
     /// The tool for a wish, with its arguments.
@@ -148,26 +144,8 @@ impl Run {
     /// What the user said earlier.
     fn questions(&self) -> Vec<String> {
         let users =
-            self.prompt.history.iter().filter(|said| said.role == "user" && !is_result(said));
+            self.prompt.history.iter().filter(|said| said.role == "user" && !said.is_result());
         users.map(|said| intent::without_reminders(&said.text)).collect()
-    }
-
-    /// Tool results in the history after the last question: the turn was rebuilt.
-    fn results_since_question(&self) -> Vec<String> {
-        if !self.prompt.text.is_empty() {
-            return Vec::new();
-        }
-        let mut results: Vec<String> = self
-            .prompt
-            .history
-            .iter()
-            .rev()
-            .take_while(|said| said.role != "user" || is_result(said))
-            .filter(|said| is_result(said))
-            .map(|said| said.text.trim_start_matches("[Tool Result]").trim().to_owned())
-            .collect();
-        results.reverse();
-        results
     }
 
     /// Questions about the prompt itself, and titles.
@@ -249,7 +227,7 @@ impl Run {
     async fn think(&mut self, text: &str, plan: &str) -> Done {
         let head: String = text.chars().take(60).collect();
         let thought = format!("The user says \"{head}\". I will {plan}.");
-        self.say_now(Speech::Thinking, thought, CHUNK * 2, self.pace()).await
+        Box::pin(self.say_now(Speech::Thinking, thought, CHUNK * 2, self.pace())).await
     }
 
     async fn tell(&mut self, text: &str) -> Done {
@@ -257,7 +235,7 @@ impl Run {
         if self.has(Quirk::EosLiteral) {
             text.push_str("<|eos|>");
         }
-        self.say_now(Speech::Text, text, CHUNK, self.pace()).await
+        Box::pin(self.say_now(Speech::Text, text, CHUNK, self.pace())).await
     }
 
     fn pace(&self) -> Duration {
@@ -265,17 +243,35 @@ impl Run {
     }
 }
 
-fn is_result(said: &Said) -> bool {
-    said.role == "tool" || said.text.starts_with("[Tool Result]")
+/// How many wishes have their results. The service edits in two steps, and the first is a
+/// read.
+fn progress(intents: &[Intent], results: &[Said]) -> usize {
+    let mut done = 0;
+    for result in results {
+        let edit = matches!(intents.get(done), Some(Intent::Edit { .. }));
+        let half = edit && result.tool.as_deref().is_some_and(|name| Kind::Read.is(name));
+        done += usize::from(!half);
+    }
+    done
 }
 
-fn outcome_text(answer: &ExecAnswer) -> String {
+fn went_well(answer: &ExecAnswer) -> bool {
+    matches!(answer.outcome, Outcome::Success | Outcome::Open)
+}
+
+/// What became of a call, in words.
+fn tell_of(who: &str, answer: &ExecAnswer) -> String {
     match answer.outcome {
-        Outcome::Success | Outcome::Open => answer.text.clone(),
-        Outcome::Error => format!("Error: {}", answer.text),
-        Outcome::Rejected => format!("Refused: {}", answer.text),
-        Outcome::Thrown => format!("Not supported: {}", answer.text),
+        Outcome::Success | Outcome::Open => quote(who, &answer.text),
+        Outcome::Error => failure(who, &answer.text),
+        Outcome::Rejected => failure(who, &format!("Refused: {}", answer.text)),
+        Outcome::Thrown => failure(who, &format!("Not supported: {}", answer.text)),
     }
+}
+
+fn failure(who: &str, result: &str) -> String {
+    let head: String = result.chars().take(QUOTE).collect();
+    format!("{who} failed, so I stop here. It said:\n```\nError: {head}\n```")
 }
 
 fn quote(who: &str, result: &str) -> String {
@@ -323,6 +319,7 @@ fn wishes(intent: &Intent) -> (Kind, Vec<(&'static [&'static str], Value)>) {
                 (PATH_NAMES, json!(path)),
                 (OLD_NAMES, json!(old)),
                 (NEW_NAMES, json!(new)),
+                (&["replace_all"], json!(true)),
                 (&["edits"], json!([{ "oldText": old, "newText": new }])),
             ],
         ),
@@ -332,68 +329,6 @@ fn wishes(intent: &Intent) -> (Kind, Vec<(&'static [&'static str], Value)>) {
         Intent::Fetch(url) => (Kind::Fetch, vec![(URL_NAMES, json!(url))]),
         Intent::Named { .. } => (Kind::Shell, Vec::new()),
     }
-}
-
-/// The service's own tool for a wish: name, exec arm, arguments.
-fn native(intent: &Intent) -> Option<(&'static str, u32, Bytes)> {
-    Some(match intent {
-        Intent::Shell(command) => {
-            let args = ShellArgs {
-                command: command.clone(),
-                timeout: 30_000,
-                timeout_behavior: 2,
-                tool_call_id: "call_native".to_owned(),
-                ..ShellArgs::default()
-            };
-            ("run_terminal_cmd", 14, args.encode_to_vec().into())
-        }
-        Intent::Read(path) => {
-            let args = ReadArgs {
-                path: path.clone(),
-                tool_call_id: "call_native".to_owned(),
-                ..ReadArgs::default()
-            };
-            ("read_file", 7, args.encode_to_vec().into())
-        }
-        Intent::Write { path, text } => {
-            let args = WriteArgs {
-                path: path.clone(),
-                file_text: text.clone(),
-                tool_call_id: "call_native".to_owned(),
-                ..WriteArgs::default()
-            };
-            ("write", 3, args.encode_to_vec().into())
-        }
-        Intent::List(path) => {
-            let args = LsArgs {
-                path: path.clone(),
-                tool_call_id: "call_native".to_owned(),
-                ..LsArgs::default()
-            };
-            ("list_dir", 8, args.encode_to_vec().into())
-        }
-        Intent::Glob(pattern) => {
-            let args = GrepArgs {
-                glob: Some(pattern.clone()),
-                tool_call_id: "call_native".to_owned(),
-                ..GrepArgs::default()
-            };
-            ("glob_file_search", 5, args.encode_to_vec().into())
-        }
-        Intent::Grep(pattern) => {
-            let args = GrepArgs {
-                pattern: pattern.clone(),
-                tool_call_id: "call_native".to_owned(),
-                ..GrepArgs::default()
-            };
-            ("grep", 5, args.encode_to_vec().into())
-        }
-        Intent::Fetch(url) => {
-            let args = FetchArgs { url: url.clone(), tool_call_id: "call_native".to_owned() };
-            ("mcp_web_fetch", 20, args.encode_to_vec().into())
-        }
-        Intent::Edit { .. } | Intent::Named { .. } => return None,
-    })
 }
 
 /// Loose words become the first text that the schema requires.
@@ -411,7 +346,3 @@ fn say_into(schema: &Value, words: &[String], args: &mut Map<String, Value>) {
         args.insert(name.to_owned(), Value::String(said.join(" ")));
     }
 }
-
-#[cfg(test)]
-#[path = "assistant_tests.rs"]
-mod tests;

@@ -304,6 +304,21 @@ impl Auth {
 }
 
 /// The `exp` claim of a token that has one.
+/// A number for the account of a request: that of the token's subject, or of the token
+/// itself when it has none.
+pub(crate) fn account(headers: &HeaderMap) -> u64 {
+    let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = value.unwrap_or_default();
+    let claims = token
+        .split('.')
+        .nth(1)
+        .and_then(|claims| base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok());
+    let claims = claims.and_then(|claims| serde_json::from_slice::<Value>(&claims).ok());
+    let subject = claims.as_ref().and_then(|claims| claims.get("sub")?.as_str());
+    let hash = Sha256::digest(subject.unwrap_or(token));
+    hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 fn expiry_of(token: &str) -> Option<u64> {
     let claims = token.split('.').nth(1)?;
     let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;

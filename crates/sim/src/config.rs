@@ -35,6 +35,9 @@ pub struct SimConfig {
     pub http2_config: i32,
     /// Client versions before this date are refused as outdated (`2025.06.01`).
     pub version_floor: String,
+    /// The time a run takes before the model says its first word. The real service takes
+    /// seconds; a resume pays it again.
+    pub bootstrap: Duration,
     /// The wait after each delta of the built-in assistant.
     pub pace: Duration,
     /// How many frames share a DATA frame; 0 fills it up.
@@ -93,6 +96,7 @@ impl Default for SimConfig {
             http2: Http2::Served,
             http2_config: 0,
             version_floor: "2025.06.01".to_owned(),
+            bootstrap: Duration::ZERO,
             pace: Duration::from_millis(2),
             frames_per_chunk: 1,
             chaos: None,

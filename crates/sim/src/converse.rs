@@ -3,10 +3,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::{
     blobs::BlobId,
+    resume::Saved,
     script::{Facts, Rule},
 };
 
@@ -14,17 +16,8 @@ use crate::{
 const SAVED_CAP: usize = 4096;
 /// Images remembered for the check of their uuids.
 const IMAGES_CAP: usize = 4096;
-
-/// Where an interrupted turn stopped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Saved {
-    pub(crate) rule: Option<usize>,
-    pub(crate) step: usize,
-    /// Text of that step that was not sent.
-    pub(crate) rest: Option<String>,
-    /// What the user had asked.
-    pub(crate) text: String,
-}
+/// Checkpoints whose account is known.
+const BOUND_CAP: usize = 65_536;
 
 #[derive(Debug)]
 pub(crate) struct Conversations(Mutex<State>);
@@ -36,6 +29,9 @@ struct State {
     saved: HashMap<String, Saved>,
     order: VecDeque<String>,
     images: HashMap<(String, BlobId), String>,
+    /// Accounts by the last turn of a checkpoint.
+    bound: HashMap<Bytes, u64>,
+    bound_order: VecDeque<Bytes>,
 }
 
 impl Conversations {
@@ -78,6 +74,24 @@ impl Conversations {
         let saved = state.saved.remove(id)?;
         state.order.retain(|other| other != id);
         Some(saved)
+    }
+
+    /// Notes whose checkpoint this is.
+    pub(crate) fn bind(&self, turn: &Bytes, account: u64) {
+        let mut state = self.0.lock();
+        if state.bound.insert(turn.clone(), account).is_none() {
+            state.bound_order.push_back(turn.clone());
+        }
+        if state.bound_order.len() > BOUND_CAP
+            && let Some(oldest) = state.bound_order.pop_front()
+        {
+            state.bound.remove(&oldest);
+        }
+    }
+
+    /// Whether a checkpoint belongs to another account.
+    pub(crate) fn foreign(&self, turn: &Bytes, account: u64) -> bool {
+        self.0.lock().bound.get(turn).is_some_and(|owner| *owner != account)
     }
 
     /// Whether an image came earlier under another uuid.

@@ -24,12 +24,16 @@ use crate::{
     faults::Cut,
     hear::is_store,
     inbound::{Heard, Inbound},
+    ledger::Tally,
     outbound::Outbound,
     quirks::Quirks,
     server::Control,
     stats::add,
     transcript::{Direction, RunTape},
 };
+
+/// The exec arm that asks for the request context.
+pub(crate) const CONTEXT: u32 = 10;
 
 /// Why a run goes no further.
 #[derive(Debug)]
@@ -92,6 +96,7 @@ pub(crate) struct Engine {
     /// `turn_ended` is out: the client may close its half.
     pub(crate) turn_over: bool,
     pub(crate) tape: RunTape,
+    pub(crate) tally: Tally,
     inbound: Inbound,
     pub(crate) half_closed: bool,
     pub(crate) last_heard: Instant,
@@ -110,6 +115,7 @@ impl Engine {
         inbound: Inbound,
         out: Outbound,
         tape: RunTape,
+        tally: Tally,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -123,6 +129,7 @@ impl Engine {
             next_query: 1,
             turn_over: false,
             tape,
+            tally,
             inbound,
             half_closed: false,
             last_heard: now,
@@ -182,6 +189,7 @@ impl Engine {
 
     pub(crate) async fn send_chunk(&mut self, chunk: Bytes) -> Step {
         use tokio::sync::mpsc::error::TrySendError;
+        self.tally.sent(chunk.len());
         let chunk = match self.out.tx.try_send(Ok(chunk)) {
             Ok(()) => return Ok(()),
             Err(TrySendError::Closed(_)) => return Err(Stop::Gone),
@@ -240,6 +248,7 @@ impl Engine {
     }
 
     async fn wait(&mut self, end: Option<Instant>, done: impl Fn(&Self) -> bool) -> Step {
+        self.out.relax();
         let (heartbeat, silence) =
             (self.sim.inner.config.heartbeat, self.sim.inner.config.client_silence);
         while !done(self) {
@@ -258,6 +267,7 @@ impl Engine {
                     }
                     if now >= beat {
                         self.beat().await?;
+                        self.out.relax();
                     }
                 }
             }
@@ -288,6 +298,9 @@ impl Engine {
         self.open.insert(key, asked);
         self.asked.insert(key);
         add(&self.sim.inner.counters.execs_sent);
+        if arm.field != CONTEXT {
+            self.tally.exec();
+        }
         self.emit_bytes(&exec::request(id, exec_id, arm)).await?;
         Ok(key)
     }

@@ -3,8 +3,10 @@
 
 use bytes::{Bytes, BytesMut};
 use ibeam_proto::agent::{
-    McpResult, ReadResult, ShellResult, exec_client_message::Message as Reply, mcp_result,
-    mcp_tool_result_content_item, read_result, read_success, shell_result, shell_stream,
+    GrepResult, GrepUnionResult, LsDirectoryTreeNode, LsResult, McpResult, ReadResult, ShellResult,
+    WriteResult, exec_client_message::Message as Reply, fetch_result, grep_result,
+    grep_union_result, ls_result, mcp_result, mcp_tool_result_content_item, read_result,
+    read_success, shell_result, shell_stream, write_result,
 };
 
 use crate::{
@@ -14,6 +16,8 @@ use crate::{
 
 /// The longest result text that is kept and quoted.
 const TEXT_CAP: usize = 256 * 1024;
+/// How deep a directory tree is told.
+const DEPTH_CAP: usize = 64;
 
 /// The answer to one exec, as far as it has come.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -167,6 +171,14 @@ fn describe(reply: &Reply) -> (Outcome, String) {
         Reply::ShellResult(result) | Reply::MiniSweAgentBashResult(result) => {
             describe_shell(result)
         }
+        Reply::WriteResult(result) => describe_write(result),
+        Reply::LsResult(result) => describe_ls(result),
+        Reply::GrepResult(result) => describe_grep(result),
+        Reply::FetchResult(result) => match &result.result {
+            Some(fetch_result::Result::Success(page)) => (Outcome::Success, page.content.clone()),
+            Some(fetch_result::Result::Error(error)) => (Outcome::Error, error.error.clone()),
+            None => (Outcome::Error, String::new()),
+        },
         other => {
             // The rest only needs to be told apart; their debug form names the arm.
             let text = format!("{other:?}");
@@ -236,8 +248,85 @@ fn describe_shell(result: &ShellResult) -> (Outcome, String) {
         Some(Arm::Success(success)) => {
             (Outcome::Success, format!("{}{}", success.stdout, success.stderr))
         }
+        Some(Arm::Failure(failure)) => {
+            (Outcome::Error, format!("{}{}", failure.stdout, failure.stderr))
+        }
         Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
         Some(Arm::PermissionDenied(denied)) => (Outcome::Rejected, format!("{denied:?}")),
         other => (Outcome::Error, format!("{other:?}")),
+    }
+}
+
+fn describe_write(result: &WriteResult) -> (Outcome, String) {
+    use write_result::Result as Arm;
+    match &result.result {
+        Some(Arm::Success(success)) => {
+            (Outcome::Success, format!("{} is written, {} bytes", success.path, success.file_size))
+        }
+        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
+        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
+        other => (Outcome::Error, format!("{other:?}")),
+    }
+}
+
+fn describe_ls(result: &LsResult) -> (Outcome, String) {
+    use ls_result::Result as Arm;
+    match &result.result {
+        Some(Arm::Success(success)) => {
+            let mut lines = Vec::new();
+            if let Some(root) = &success.directory_tree_root {
+                list(root, 0, &mut lines);
+            }
+            (Outcome::Success, lines.join("\n"))
+        }
+        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
+        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
+        other => (Outcome::Error, format!("{other:?}")),
+    }
+}
+
+/// A directory, its files and those below it.
+fn list(node: &LsDirectoryTreeNode, depth: usize, lines: &mut Vec<String>) {
+    if depth > DEPTH_CAP {
+        return;
+    }
+    let indent = "  ".repeat(depth);
+    lines.push(format!("{indent}{}/", node.abs_path.trim_end_matches('/')));
+    lines.extend(node.children_files.iter().map(|file| format!("{indent}  {}", file.name)));
+    for child in &node.children_dirs {
+        list(child, depth + 1, lines);
+    }
+}
+
+fn describe_grep(result: &GrepResult) -> (Outcome, String) {
+    use grep_result::Result as Arm;
+    match &result.result {
+        Some(Arm::Success(success)) => {
+            let found = success.workspace_results.values().chain(&success.active_editor_result);
+            (Outcome::Success, found.flat_map(matches).collect::<Vec<_>>().join("\n"))
+        }
+        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
+        None => (Outcome::Error, String::new()),
+    }
+}
+
+fn matches(found: &GrepUnionResult) -> Vec<String> {
+    use grep_union_result::Result as Arm;
+    match &found.result {
+        Some(Arm::Files(files)) => files.files.clone(),
+        Some(Arm::Content(content)) => content
+            .matches
+            .iter()
+            .flat_map(|file| {
+                let line = |m: &ibeam_proto::agent::GrepContentMatch| {
+                    format!("{}:{}:{}", file.file, m.line_number, m.content)
+                };
+                file.matches.iter().map(line).collect::<Vec<_>>()
+            })
+            .collect(),
+        Some(Arm::Count(count)) => {
+            count.counts.iter().map(|file| format!("{}:{}", file.file, file.count)).collect()
+        }
+        None => Vec::new(),
     }
 }

@@ -6,10 +6,12 @@ use hyper::body::Incoming;
 use ibeam_core::codec::connect::{Decoder, Envelope};
 use tokio::sync::mpsc;
 
+use crate::ledger::Tally;
+
 /// Where client messages come from.
 #[derive(Debug)]
 pub(crate) enum Inbound {
-    Stream { body: Incoming, decoder: Decoder },
+    Stream { body: Incoming, decoder: Decoder, tally: Tally },
     Appends(mpsc::Receiver<Bytes>),
 }
 
@@ -26,15 +28,15 @@ pub(crate) enum Heard {
 }
 
 impl Inbound {
-    pub(crate) fn stream(body: Incoming) -> Self {
-        Self::Stream { body, decoder: Decoder::new() }
+    pub(crate) fn stream(body: Incoming, tally: Tally) -> Self {
+        Self::Stream { body, decoder: Decoder::new(), tally }
     }
 
     /// The next message. Nothing is lost when the future is dropped early.
     pub(crate) async fn next(&mut self) -> Heard {
         match self {
             Self::Appends(rx) => rx.recv().await.map_or(Heard::Gone, Heard::Message),
-            Self::Stream { body, decoder } => loop {
+            Self::Stream { body, decoder, tally } => loop {
                 match decoder.next() {
                     Ok(Some(Envelope::Message(bytes))) => return Heard::Message(bytes),
                     Ok(Some(Envelope::End(_))) => return Heard::HalfClosed,
@@ -49,6 +51,7 @@ impl Inbound {
                     Some(Err(_)) => return Heard::Gone,
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
+                            tally.heard(data.len());
                             decoder.push(data);
                         }
                     }

@@ -42,6 +42,57 @@ fn fixed_forms_are_understood() {
 }
 
 #[test]
+fn a_task_of_several_steps_is_understood_in_many_words() {
+    let steps = |path: &str, command: &str| {
+        vec![
+            Intent::Read(path.to_owned()),
+            Intent::Edit { path: path.into(), old: "alpha".into(), new: "beta".into() },
+            Intent::Shell(command.to_owned()),
+        ]
+    };
+    for text in [
+        "Read the file notes-7f3a.txt, replace \"alpha\" with \"beta\" in it, then run \
+         `cat notes-7f3a.txt`.",
+        "Read notes-7f3a.txt. Change alpha to beta in that file. Finally, execute the command \
+         `cat notes-7f3a.txt` and tell me what it printed.",
+        "1. Open the file notes-7f3a.txt\n2. Replace 'alpha' with 'beta'\n3. Run `cat \
+         notes-7f3a.txt`",
+        "- look at notes-7f3a.txt\n- in notes-7f3a.txt, change `alpha` into `beta`\n- run cat \
+         notes-7f3a.txt",
+        "Please show me `notes-7f3a.txt` and then replace every occurrence of the word alpha by \
+         beta in notes-7f3a.txt. After that run:\n```sh\ncat notes-7f3a.txt\n```",
+        "Take a look at notes-7f3a.txt; edit it so that “alpha” becomes “beta”; next run \
+         \"cat notes-7f3a.txt\" and show me the output.",
+        "First, read the file \"notes-7f3a.txt\", and replace \"alpha\" with \"beta\" in \
+         \"notes-7f3a.txt\", and finally run `cat notes-7f3a.txt`",
+        "Step 1: view notes-7f3a.txt. Step 2: replace \"alpha\" in it with \"beta\". Step 3: \
+         execute `cat notes-7f3a.txt`.",
+    ] {
+        check(text, &steps("notes-7f3a.txt", "cat notes-7f3a.txt"));
+    }
+    check(
+        "Read /tmp/a b/x.md? No: read `/tmp/a/x.md`, then replace alpha with beta in \
+         /tmp/a/x.md, then run `wc -l /tmp/a/x.md`",
+        &[vec![Intent::Read("/tmp/a".into())], steps("/tmp/a/x.md", "wc -l /tmp/a/x.md")].concat(),
+    );
+    check(
+        "Create the file hello.txt with the content \"hi there\", then read it",
+        &[
+            Intent::Write { path: "hello.txt".into(), text: "hi there".into() },
+            Intent::Read("hello.txt".into()),
+        ],
+    );
+    check(
+        "replace the word one two with three in Makefile.am",
+        &[Intent::Edit { path: "Makefile.am".into(), old: "one two".into(), new: "three".into() }],
+    );
+    // Nothing to do, or nothing that is said clearly.
+    for text in ["run the tests", "show me", "replace it", "read and/or write", "It's a 'file'"] {
+        check(text, &[]);
+    }
+}
+
+#[test]
 fn an_offered_tool_is_known_by_its_name() {
     for (text, words) in [
         ("call get_weather for Oslo", &["Oslo"][..]),

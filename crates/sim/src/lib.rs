@@ -20,13 +20,16 @@ mod faults;
 mod hear;
 mod inbound;
 mod intent;
+mod ledger;
 mod models;
 mod models_json;
+mod native;
 mod outbound;
 mod play;
 mod prompt;
 mod quirks;
 mod reply;
+mod resume;
 mod routes;
 mod run;
 mod schema;
@@ -39,6 +42,7 @@ mod strike;
 mod tools;
 mod transcript;
 mod validate;
+mod words;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -47,6 +51,7 @@ use tokio_util::task::TaskTracker;
 pub use crate::{
     config::{Http2, SimConfig},
     faults::{Chaos, Cut, ErrorSpec, Fault, Refuse, ResetCode, Strike},
+    ledger::RunReport,
     quirks::{Quirk, Quirks},
     schema::SchemaError,
     script::{Rule, Scenario, ScenarioError, When},
@@ -72,6 +77,7 @@ pub(crate) struct Inner {
     pub(crate) appends: append::Appends,
     pub(crate) blobs: blobs::Kept,
     pub(crate) conversations: converse::Conversations,
+    pub(crate) ledger: ledger::Ledger,
     pub(crate) runs: AtomicU64,
     /// The zero of `{uptime_us}` in scripts.
     pub(crate) born: tokio::time::Instant,
@@ -95,6 +101,7 @@ impl Sim {
             counters: stats::Counters::default(),
             appends: append::Appends::default(),
             blobs: blobs::Kept::default(),
+            ledger: ledger::Ledger::default(),
             runs: AtomicU64::new(0),
             born: tokio::time::Instant::now(),
             tasks: TaskTracker::new(),

@@ -89,6 +89,13 @@ impl Outbound {
         Some(self.buf.split_to(len).freeze())
     }
 
+    /// Gives the buffer back: who waits for the client may wait long.
+    pub(crate) fn relax(&mut self) {
+        if self.buf.is_empty() {
+            self.buf = BytesMut::new();
+        }
+    }
+
     /// The end of the stream, in its own form.
     pub(crate) fn end_frame(&self, error: Option<&ConnectError>) -> Bytes {
         match self.style.form {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use ibeam_core::codec::connect::{self, Code};
 use ibeam_proto::agent::{
     AgentServerMessage, ExecServerAbort, ExecServerControlMessage, InteractionUpdate, McpArgs,
@@ -14,48 +13,49 @@ use prost::Message as _;
 
 use crate::{
     blobs::id_of,
-    converse::Saved,
     engine::{Answer, Key, Step as Done, Stop, fail},
     exec::{self, ExecAnswer},
     quirks::Quirk,
+    resume::{self, Start},
     run::{Run, tokens},
     schema::unhex,
     stats::add,
     step::{Arm, Blob, BlobRef, Exec, Say, Step, message_bytes},
 };
 
+/// Characters by which the assistant's arguments grow.
+const PIECE: usize = 12;
 /// The arm of client tools.
 const MCP: u32 = 11;
 
 impl Run {
     /// The script of the chosen rule, or the assistant; from where it was interrupted
     /// when the run is a resume.
-    pub(crate) async fn play(&mut self) -> Done {
-        let saved = if self.prompt.resume {
-            add(&self.sim().inner.counters.resumes);
-            self.sim().inner.conversations.take_saved(&self.prompt.conversation)
-        } else {
-            None
-        };
-        let mut start = 0;
-        if let Some(Saved { rule, step, rest, text }) = saved {
-            self.rule = rule;
-            self.prompt.text = text;
-            start = step;
-            if let Some(rest) = rest {
-                start += 1;
+    pub(crate) async fn play(&mut self, start: Start) -> Done {
+        let steps = self.chosen().map(|rule| rule.steps.clone()).unwrap_or_default();
+        let mut from = start.step;
+        if let Some(rest) = start.rest {
+            from += 1;
+            if !rest.is_empty() {
                 let pace = self.sim().inner.config.pace;
                 self.say_now(Speech::Text, rest, 4, pace).await?;
-                if self.chosen().is_none_or(|rule| rule.steps.is_empty()) {
-                    return Ok(());
-                }
             }
+            if steps.is_empty() {
+                return Ok(());
+            }
+        } else if self.prompt.resume && !start.known {
+            if self.answered_already() {
+                return Ok(());
+            }
+            let results = self.results();
+            from = resume::behind(&steps, results.len());
+            self.last_result =
+                results.last().map(|said| said.result().to_owned()).unwrap_or_default();
         }
-        let steps = self.chosen().map(|rule| rule.steps.clone()).unwrap_or_default();
         if steps.is_empty() {
             return Box::pin(self.assist()).await;
         }
-        for (at, step) in steps.into_iter().enumerate().skip(start) {
+        for (at, step) in steps.into_iter().enumerate().skip(from) {
             self.at_step = at;
             Box::pin(self.step(step)).await?;
         }
@@ -75,6 +75,7 @@ impl Run {
             Step::AskContext => self.ask_context().await,
             Step::Exec(exec) => self.execs(&[exec]).await,
             Step::Execs(execs) => self.execs(&execs).await,
+            Step::Batch(steps) => self.in_batch(steps).await,
             Step::Abort(abort) => {
                 let key = self.start_exec(&abort.exec).await?.key;
                 self.engine.sleep(Duration::from_millis(abort.after_ms)).await?;
@@ -175,7 +176,7 @@ impl Run {
             return Ok(());
         }
         if !thinking && self.has(Quirk::TextAndBlob) {
-            self.store_answer().await?;
+            Box::pin(self.store_answer()).await?;
         }
         let count = tokens(&text);
         let speech = if leaked { Speech::Text } else { speech };
@@ -193,7 +194,6 @@ impl Run {
             }
             self.engine.sleep(pace).await?;
         }
-        self.saying = None;
         if speech == Speech::Thinking {
             let done = ThinkingCompletedUpdate { thinking_duration_ms: 1 };
             self.engine.update(Update::ThinkingCompleted(done)).await?;
@@ -202,6 +202,7 @@ impl Run {
             let tokens = i32::try_from(count).unwrap_or(i32::MAX);
             self.engine.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await?;
         }
+        self.saying = None;
         Ok(())
     }
 
@@ -288,19 +289,44 @@ impl Run {
                 started.push(running);
             }
         }
+        if let Some(batch) = &mut self.batch {
+            batch.extend(started);
+            return self.engine.flush().await;
+        }
+        self.settle(started, 1).await.map(drop)
+    }
+
+    /// Plays steps, and waits for their execs at the end.
+    async fn in_batch(&mut self, steps: Vec<Step>) -> Done {
+        self.batch = Some(Vec::new());
+        for step in steps {
+            Box::pin(self.step(step)).await?;
+        }
+        let started = self.batch.take().unwrap_or_default();
+        self.settle(started, 1).await.map(drop)
+    }
+
+    /// Waits until all of these have their answers, and takes note of them. One that was
+    /// aborted meanwhile has none. With the answers, so many steps of a script are done.
+    async fn settle(&mut self, started: Vec<Running>, steps: usize) -> Done<Vec<ExecAnswer>> {
         let keys: Vec<_> = started.iter().map(|running| running.key).collect();
         self.engine.answered(&keys).await?;
-        let mut results = Vec::with_capacity(started.len());
+        let mut answers = Vec::with_capacity(started.len());
+        let mut calls = Vec::with_capacity(started.len());
         for running in started {
             let Some(Answer::Exec(answer)) = self.engine.take_answer(running.key) else { continue };
-            results.push(answer.text.clone());
-            self.announce_end(running, &answer).await?;
+            calls.extend(running.mcp.map(|args| (args, answer.clone())));
+            answers.push(*answer);
         }
-        self.last_result = results.join("\n");
+        let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
+        self.last_result = texts.join("\n");
+        // All are in: a turn that breaks from here on does not ask again.
+        self.at_step += steps;
+        Box::pin(self.announce_ends(calls)).await?;
         if self.has(Quirk::ReaskContext) {
-            self.ask_context().await?;
+            Box::pin(self.ask_context()).await?;
         }
-        Ok(())
+        Ok(answers)
     }
 
     async fn start_exec(&mut self, exec: &Exec) -> Done<Running> {
@@ -318,7 +344,7 @@ impl Run {
     async fn start_arm(&mut self, arm: Arm, mcp: Option<McpArgs>, exec: &Exec) -> Done<Running> {
         let announce = exec.announce.unwrap_or(true);
         if let (Some(args), true) = (&mcp, announce) {
-            self.announce_begin(args).await?;
+            Box::pin(self.announce_begin(args, exec.partial)).await?;
         }
         let id = exec.id.unwrap_or(self.engine.next_exec);
         self.engine.next_exec = self.engine.next_exec.max(id) + 1;
@@ -327,41 +353,15 @@ impl Run {
         Ok(Running { key, mcp: mcp.filter(|_| announce) })
     }
 
-    /// Calls a client tool and waits for its result.
-    pub(crate) async fn call_mcp(&mut self, args: McpArgs) -> Done<ExecAnswer> {
-        let arm = Arm { field: MCP, payload: args.encode_to_vec().into() };
-        let running = self.start_arm(arm, Some(args), &Exec::default()).await?;
-        let answer = self.engine.exec_answer(running.key).await?;
-        self.last_result = answer.text.clone();
-        self.announce_end(running, &answer).await?;
-        if self.has(Quirk::ReaskContext) {
-            self.ask_context().await?;
-        }
-        Ok(answer)
-    }
-
-    /// Calls several client tools at once and waits for all.
+    /// Calls client tools at once and waits for all.
     pub(crate) async fn call_all(&mut self, calls: Vec<McpArgs>) -> Done<Vec<ExecAnswer>> {
+        let exec = Exec { partial: Some(PIECE), ..Exec::default() };
         let mut started = Vec::with_capacity(calls.len());
         for args in calls {
             let arm = Arm { field: MCP, payload: args.encode_to_vec().into() };
-            started.push(self.start_arm(arm, Some(args), &Exec::default()).await?);
+            started.push(self.start_arm(arm, Some(args), &exec).await?);
         }
-        let keys: Vec<_> = started.iter().map(|running| running.key).collect();
-        self.engine.answered(&keys).await?;
-        let mut answers = Vec::with_capacity(started.len());
-        for running in started {
-            let Some(Answer::Exec(answer)) = self.engine.take_answer(running.key) else { continue };
-            self.announce_end(running, &answer).await?;
-            answers.push(*answer);
-        }
-        Ok(answers)
-    }
-
-    /// Runs a native exec and waits for its result.
-    pub(crate) async fn call_native(&mut self, field: u32, payload: Bytes) -> Done<ExecAnswer> {
-        let key = self.ask_exec(&Arm { field, payload }).await?;
-        self.engine.exec_answer(key).await
+        self.settle(started, 0).await
     }
 
     async fn abort(&mut self, key: Key) -> Done {

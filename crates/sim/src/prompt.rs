@@ -21,11 +21,20 @@ use crate::{
     validate,
 };
 
+/// What tool results begin with that are written as the user's words.
+const RESULT: &str = "[Tool Result]";
+
 /// A message of the prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) role: String,
     pub(crate) text: String,
+    /// Of a result: the tool's name, when it was told.
+    pub(crate) tool: Option<String>,
+    /// Of a result: the tool failed.
+    pub(crate) failed: bool,
+    /// Of the assistant: tools were called.
+    pub(crate) calls: bool,
 }
 
 /// A tool the client offers.
@@ -54,6 +63,10 @@ pub(crate) struct Prompt {
     /// System messages in the prompt, which it mostly does not.
     pub(crate) system: Vec<String>,
     pub(crate) history: Vec<Said>,
+    /// What the user said, by the root entries of that role.
+    pub(crate) user_texts: Vec<String>,
+    /// The newest turn of the state.
+    pub(crate) last_turn: Option<AgentConversationTurnStructure>,
     /// The role of each root entry; empty for one that is no message.
     pub(crate) root_roles: Vec<String>,
     pub(crate) tools: Vec<Tool>,
@@ -219,30 +232,27 @@ impl Prompt {
             let message = get(blobs, id).and_then(|b| serde_json::from_slice(b).ok());
             let message: Value = message.unwrap_or_default();
             call_ids.extend(part_call_ids(&message));
-            let said = said(&message);
-            roles.push(said.role.clone());
-            if !said.role.is_empty() {
-                history.push(said);
-            }
+            let said = Said::all(&message);
+            roles.push(said.first().map(|said| said.role.clone()).unwrap_or_default());
+            history.extend(said.into_iter().filter(|said| !said.role.is_empty()));
         }
         self.root_roles = roles;
+        self.last_turn = self.turns(blobs).last();
         let blanks = history.iter().filter(|said| said.role == "user").count();
         let mut fill = users.into_iter();
         // More turns than entries: the oldest were summarised away.
         for _ in 0..fill.len().saturating_sub(blanks) {
             fill.next();
         }
-        let mut lead = blanks.saturating_sub(fill.len());
+        // More entries than turns: the client has put some behind the state.
         for entry in history.iter_mut().filter(|said| said.role == "user") {
-            if lead > 0 {
-                lead -= 1;
-                continue;
-            }
             let text = fill.next().unwrap_or_default();
             if entry.text.is_empty() {
                 entry.text = text;
             }
         }
+        let users = history.iter().filter(|said| said.role == "user");
+        self.user_texts = users.map(|said| said.text.clone()).collect();
         let is_system = |said: &Said| said.role == "system";
         self.system = history.iter().filter(|s| is_system(s)).map(|s| s.text.clone()).collect();
         self.history = history.into_iter().filter(|s| !is_system(s)).collect();
@@ -295,17 +305,44 @@ fn get<'a>(blobs: &'a HashMap<BlobId, Bytes>, id: &Bytes) -> Option<&'a Bytes> {
     blobs.get(&BlobId::try_from(&id[..]).ok()?)
 }
 
-/// The text of a JSON message: its content, or the text parts of it.
-fn said(message: &Value) -> Said {
-    let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
-    let text = match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            parts.iter().filter_map(part_text).collect::<Vec<_>>().join("\n")
+impl Said {
+    /// What a JSON message says: one entry, or one for each tool result in it.
+    pub(crate) fn all(message: &Value) -> Vec<Self> {
+        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let of = |text: String| Self { role: role.to_owned(), text, ..Self::default() };
+        let parts = match message.get("content") {
+            Some(Value::String(text)) => return vec![of(text.clone())],
+            Some(Value::Array(parts)) => parts,
+            _ => return vec![of(String::new())],
+        };
+        let kind =
+            |part: &Value, kind: &str| part.get("type").and_then(Value::as_str) == Some(kind);
+        let results: Vec<_> = parts.iter().filter(|part| kind(part, "tool-result")).collect();
+        if role == "tool" && !results.is_empty() {
+            let flag = |part: &Value, name: &str| part.get(name) == Some(&Value::Bool(true));
+            return results
+                .into_iter()
+                .map(|part| Self {
+                    tool: part.get("toolName").and_then(Value::as_str).map(str::to_owned),
+                    failed: flag(part, "isError") || flag(part, "is_error"),
+                    ..of(part_text(part).unwrap_or_default())
+                })
+                .collect();
         }
-        _ => String::new(),
-    };
-    Said { role: role.to_owned(), text }
+        let calls = parts.iter().any(|part| kind(part, "tool-call"));
+        let text = parts.iter().filter_map(part_text).collect::<Vec<_>>().join("\n");
+        vec![Self { calls, ..of(text) }]
+    }
+
+    /// Whether this is a tool's result; some clients write those as the user.
+    pub(crate) fn is_result(&self) -> bool {
+        self.role == "tool" || self.text.starts_with(RESULT)
+    }
+
+    /// The result itself.
+    pub(crate) fn result(&self) -> &str {
+        self.text.trim_start_matches(RESULT).trim()
+    }
 }
 
 fn part_text(part: &Value) -> Option<String> {
@@ -317,6 +354,7 @@ fn part_text(part: &Value) -> Option<String> {
             Some(format!("[called {} with {args}]", text("toolName")?))
         }
         "tool-result" => text("result")
+            .or_else(|| part.get("output")?.get("value")?.as_str().map(str::to_owned))
             .or_else(|| part.get("output").or_else(|| part.get("result")).map(Value::to_string)),
         _ => None,
     }

@@ -1,10 +1,14 @@
 //! Which path does what, and how a run begins.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use ibeam_core::codec::connect::{Code, ConnectError};
@@ -21,6 +25,7 @@ use crate::{
     engine::{Engine, Stop},
     faults::{Refuse, Strike},
     inbound::Inbound,
+    ledger::{RunReport, Tally},
     models,
     outbound::{Outbound, Style},
     reply::{self, CHUNKS_CAP, Form, Reply, SimBody},
@@ -35,6 +40,8 @@ const MAX_UNARY: usize = 64 * 1024 * 1024;
 
 const RUN: &str = "/agent.v1.AgentService/Run";
 const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
+/// Not a path of the real service: the counters, for other processes.
+const STATS: &str = "/sim/stats";
 const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
 
 /// Answers one request.
@@ -44,6 +51,9 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Reply, h2::Error> {
     let path = request.uri().path().to_owned();
+    if path == STATS && request.method() == Method::GET {
+        return Ok(reply::json(StatusCode::OK, &sim.report()));
+    }
     sim.inner.counters.request(&path);
     if path == RUN
         && request.version() == Version::HTTP_2
@@ -118,8 +128,8 @@ async fn run(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Rep
     if let Err(error) = validate::headers(&sim, &head.headers) {
         return reply::error(&error);
     }
-    let inbound = Inbound::stream(body);
-    start(sim, control, inbound, &head.headers, Form::Connect, None).await
+    let source = Source::Stream(body);
+    start(sim, control, source, &head.headers, Form::Connect).await
 }
 
 /// `RunSSE`: the downward half; the upward half comes by `BidiAppend`.
@@ -138,12 +148,13 @@ async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) ->
         let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
         return reply::error_in(form, &error);
     }
-    let Some(rx) = sim.inner.appends.open(&id) else {
+    let Some((rx, bytes)) = sim.inner.appends.open(&id) else {
         let error = ConnectError::new(Code::AlreadyExists, "The stream is taken");
         return reply::error_in(form, &error);
     };
     let joined = Joined { sim: sim.clone(), id };
-    start(sim, control, Inbound::Appends(rx), &head.headers, form, Some(joined)).await
+    let source = Source::Appends { rx, bytes, opening: body.len(), joined };
+    start(sim, control, source, &head.headers, form).await
 }
 
 /// Makes the run, and hands its stream to the client. Scenarios that may refuse with a
@@ -151,10 +162,9 @@ async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) ->
 async fn start(
     sim: Sim,
     control: Arc<Control>,
-    inbound: Inbound,
+    source: Source,
     headers: &HeaderMap,
     form: Form,
-    joined: Option<Joined>,
 ) -> Reply {
     let config = &sim.inner.config;
     let number = sim.inner.runs.fetch_add(1, Ordering::Relaxed) + 1;
@@ -163,10 +173,21 @@ async fn start(
     let (tx, rx) = mpsc::channel(CHUNKS_CAP);
     let style = Style { form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
     let tape = RunTape::new(config.recorder.clone(), number);
-    let mut engine = Engine::new(sim.clone(), control, inbound, Outbound::new(tx, style), tape);
+    let report = RunReport {
+        run: number,
+        request_id: text("x-request-id").unwrap_or_default(),
+        transport: source.transport(),
+        ..RunReport::default()
+    };
+    let (inbound, tally, joined) = source.open(&sim, report);
+    let out = Outbound::new(tx, style);
+    let mut engine = Engine::new(sim.clone(), control, inbound, out, tape, tally.clone());
     engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
     match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
-        Some(Strike::Refuse(refuse)) => return reply::refusal_in(form, &refuse),
+        Some(Strike::Refuse(refuse)) => {
+            tally.ended("refused");
+            return reply::refusal_in(form, &refuse);
+        }
         Some(Strike::Cut(cut)) => engine.cut = Some(cut),
         Some(Strike::Gzip) => engine.out.style.gzip = true,
         Some(Strike::Split(size)) => engine.out.style.split = Some(size),
@@ -175,6 +196,7 @@ async fn start(
     let mut run = Run::new(engine, number, joined.is_some());
     run.allowed_tools = text("x-cursor-agent-allowed-tools");
     run.streaming_header = text("x-cursor-streaming").as_deref() == Some("true");
+    run.account = auth::account(headers);
     run.request_id = text("x-request-id").unwrap_or_default();
     let mut first = None;
     if config.scenario.decides_early() {
@@ -185,21 +207,28 @@ async fn start(
                 first = Some(FromClient::RunRequest(request));
             }
             Ok(other) => first = Some(other),
-            Err(Stop::Fail(error)) => return reply::error_in(form, &error),
-            Err(_) => return reply::refusal(&Refuse::status(408)),
+            Err(stop) => {
+                tally.ended("refused");
+                return match stop {
+                    Stop::Fail(error) => reply::error_in(form, &error),
+                    _ => reply::refusal(&Refuse::status(408)),
+                };
+            }
         }
         if let Some(rule) = run.chosen().cloned() {
             tokio::time::sleep(Duration::from_millis(rule.delay_ms)).await;
             if let Some(refuse) = &rule.refuse {
+                tally.ended("refused");
                 return reply::refusal_in(form, refuse);
             }
         }
     }
     run.engine.out.style.gzip &= accepts_gzip;
     let gzip = run.engine.out.style.gzip;
+    let work = Box::pin(run.drive(first));
     sim.inner.tasks.spawn(async move {
         let _joined = joined;
-        Box::pin(run.drive(first)).await;
+        work.await;
     });
     let mut reply = Response::new(SimBody::Stream(rx));
     *reply.status_mut() = StatusCode::OK;
@@ -209,6 +238,35 @@ async fn start(
         headers.insert("connect-content-encoding", HeaderValue::from_static("gzip"));
     }
     reply
+}
+
+/// Where a run's messages come from.
+enum Source {
+    Stream(Incoming),
+    Appends { rx: mpsc::Receiver<Bytes>, bytes: Arc<AtomicU64>, opening: usize, joined: Joined },
+}
+
+impl Source {
+    fn transport(&self) -> &'static str {
+        match self {
+            Self::Stream(_) => "run",
+            Self::Appends { .. } => "run_sse",
+        }
+    }
+
+    fn open(self, sim: &Sim, report: RunReport) -> (Inbound, Tally, Option<Joined>) {
+        match self {
+            Self::Stream(body) => {
+                let tally = Tally::open(sim, report, None);
+                (Inbound::stream(body, tally.clone()), tally, None)
+            }
+            Self::Appends { rx, bytes, opening, joined } => {
+                let tally = Tally::open(sim, report, Some(bytes));
+                tally.heard(opening);
+                (Inbound::Appends(rx), tally, Some(joined))
+            }
+        }
+    }
 }
 
 /// A RunSSE stream and its appends; leaving ends both.

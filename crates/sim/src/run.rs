@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use crate::{
     Sim,
     blobs::{BlobId, id_of},
-    converse::Saved,
-    engine::{Engine, Key, Step, Stop, fail},
+    engine::{CONTEXT, Engine, Key, Step, Stop, fail},
     faults::ResetCode,
     models::Model,
+    play::Running,
     prompt::{Prompt, image_ids},
     quirks::Quirk,
+    resume::Known,
     script::Rule,
     stats::{add, sub},
     step::{Arm, UsageStep},
@@ -44,13 +45,21 @@ pub(crate) struct Run {
     pub(crate) allowed_tools: Option<String>,
     pub(crate) streaming_header: bool,
     pub(crate) request_id: String,
+    /// Whose token it was.
+    pub(crate) account: u64,
     pub(crate) rule: Option<usize>,
     /// Text said so far, and text thought.
     pub(crate) said: String,
     pub(crate) thought: String,
+    /// How much of what was said is in `messages`.
+    pub(crate) told: usize,
     /// What is being said now, and how far it went.
     pub(crate) saying: Option<(String, usize)>,
     pub(crate) at_step: usize,
+    /// All that the model has to say was said.
+    pub(crate) played: bool,
+    /// Execs of a batch, which are waited for together; `None` outside of one.
+    pub(crate) batch: Option<Vec<Running>>,
     pub(crate) usage: UsageStep,
     pub(crate) calls: u32,
     pub(crate) last_result: String,
@@ -60,6 +69,8 @@ pub(crate) struct Run {
     pub(crate) steps: Vec<Bytes>,
     /// Blobs the client has stored for us on this stream.
     pub(crate) stored: HashSet<BlobId>,
+    /// States that the client has of this turn.
+    pub(crate) states: Vec<Known>,
 }
 
 impl Run {
@@ -73,11 +84,15 @@ impl Run {
             allowed_tools: None,
             streaming_header: true,
             request_id: String::new(),
+            account: 0,
             rule: None,
             said: String::new(),
             thought: String::new(),
+            told: 0,
             saying: None,
             at_step: 0,
+            played: false,
+            batch: None,
             usage: UsageStep::default(),
             calls: 0,
             last_result: String::new(),
@@ -85,6 +100,7 @@ impl Run {
             messages: Vec::new(),
             steps: Vec::new(),
             stored: HashSet::new(),
+            states: Vec::new(),
         }
     }
 
@@ -128,18 +144,26 @@ impl Run {
         let _open = OpenStream::new(self.engine.sim.clone());
         let mut result = Box::pin(self.turn(first)).await;
         if matches!(result, Err(Stop::HalfClosed)) {
-            result = self.engine.heartbeats_only().await;
+            result = Box::pin(self.engine.heartbeats_only()).await;
         }
         let sim = self.engine.sim.clone();
         let counters = &sim.inner.counters;
         counters.server_frames.fetch_add(self.engine.out.frames, Ordering::Relaxed);
+        self.engine.tally.ended(match &result {
+            Ok(()) | Err(Stop::Closed) => "finished",
+            Err(Stop::Cancelled) => "cancelled",
+            Err(Stop::Gone | Stop::HalfClosed) => "abandoned",
+            Err(Stop::Silent) => "silent",
+            Err(Stop::Fail(_)) => "failed",
+            Err(Stop::Scripted(_) | Stop::Cut) => "cut",
+        });
         match result {
             Ok(()) | Err(Stop::Closed) => add(&counters.runs_finished),
             Err(Stop::Cancelled) => {
                 add(&counters.runs_cancelled);
                 let delay = tokio::time::sleep(sim.inner.config.cancel_delay);
                 tokio::select! {
-                    () = delay => drop(self.engine.end(None).await),
+                    () = delay => drop(Box::pin(self.engine.end(None)).await),
                     () = self.engine.out.tx.closed() => {}
                 }
             }
@@ -151,12 +175,12 @@ impl Run {
             Err(Stop::Fail(error)) => {
                 tracing::debug!(code = error.code.as_str(), error.message, "run refused");
                 add(&counters.runs_failed);
-                let _ = self.engine.end(Some(&error)).await;
+                let _ = Box::pin(self.engine.end(Some(&error))).await;
             }
             Err(Stop::Scripted(error)) => {
                 add(&counters.runs_cut);
                 self.save();
-                let _ = self.engine.end(Some(&error)).await;
+                let _ = Box::pin(self.engine.end(Some(&error))).await;
             }
             Err(Stop::Cut) => {
                 add(&counters.runs_cut);
@@ -165,29 +189,12 @@ impl Run {
         }
     }
 
-    /// Remembers where this turn stopped, so that it can be resumed.
-    fn save(&mut self) {
-        let rest =
-            self.saying.take().map(|(text, at)| text.get(at..).unwrap_or_default().to_owned());
-        // A fault strikes once; the resumed turn goes on behind it.
-        let rules = &self.sim().inner.config.scenario.rules;
-        let struck = self
-            .rule
-            .and_then(|rule| rules.get(rule)?.steps.get(self.at_step))
-            .is_some_and(|step| matches!(step, crate::step::Step::Fault(_)));
-        let step = self.at_step + usize::from(struck);
-        let saved = Saved { rule: self.rule, step, rest, text: self.prompt.text.clone() };
-        if !self.turn_ended && !self.prompt.conversation.is_empty() {
-            self.sim().inner.conversations.save(&self.prompt.conversation, saved);
-        }
-    }
-
     async fn turn(&mut self, first: Option<FromClient>) -> Step {
         let first = match first {
             Some(first) => first,
             None => self.engine.first().await?,
         };
-        let FromClient::RunRequest(request) = first else {
+        let FromClient::RunRequest(mut request) = first else {
             return Err(fail(Code::InvalidArgument, "The first message must be a run request"));
         };
         let late = self.sim().inner.config.scenario.decides_late();
@@ -197,6 +204,7 @@ impl Run {
                 self.choose();
             }
         }
+        self.engine.tally.begun(&self.prompt.conversation, self.prompt.resume);
         let model = validate::request(&request, &self.engine.quirks).map_err(Stop::Fail)?;
         self.note_parameters(model);
         // Some clients close their half with the request.
@@ -208,9 +216,12 @@ impl Run {
             self.engine.next_query = 0;
         }
         if !self.prompt.inline_context {
-            self.ask_context().await?;
+            Box::pin(self.ask_context()).await?;
         }
-        self.gather(&request).await?;
+        // A run may wait for long; what was read of the request is enough.
+        let pushed = std::mem::take(&mut request.pre_fetched_blobs);
+        drop(request);
+        Box::pin(self.gather(pushed)).await?;
         if late {
             self.choose();
         }
@@ -221,9 +232,14 @@ impl Run {
             self.engine.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
             return self.engine.end(None).await;
         }
-        self.open_turn().await?;
-        self.play().await?;
-        self.finish().await
+        let start = self.pick_up();
+        add(&self.sim().inner.counters.bootstraps);
+        self.engine.sleep(self.sim().inner.config.bootstrap).await?;
+        // Boxed one by one: a run that waits holds only what it needs to go on.
+        Box::pin(self.open_turn()).await?;
+        Box::pin(self.play(start)).await?;
+        self.played = true;
+        Box::pin(self.finish()).await
     }
 
     /// What the model was not offered with.
@@ -275,7 +291,7 @@ impl Run {
     /// Asks for the request context by exec.
     pub(crate) async fn ask_context(&mut self) -> Step {
         let payload = RequestContextArgs::default().encode_to_vec().into();
-        let key = self.ask_exec(&Arm { field: 10, payload }).await?;
+        let key = self.ask_exec(&Arm { field: CONTEXT, payload }).await?;
         let answer = self.engine.exec_answer(key).await?;
         let Some(exec_client_message::Message::RequestContextResult(result)) = answer.reply else {
             return Err(fail(Code::Internal, "No request context"));
@@ -313,7 +329,7 @@ impl Run {
         if self.has(Quirk::Terse) {
             return Ok(());
         }
-        if let Some(user) = self.prompt.user_message.clone() {
+        if let Some(user) = self.prompt.user_message.clone().filter(|_| !self.prompt.resume) {
             let blobs = vec![self.user_json(), user.encode_to_vec().into()];
             self.store_all(blobs).await?;
             let appended = UserMessageAppendedUpdate { user_message: Some(user) };

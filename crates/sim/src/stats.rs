@@ -1,25 +1,30 @@
 //! What the simulator saw, for tests and benches.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
+use serde::Serialize;
 
 /// Notes kept at most; a client that is wrong all the time must not fill the memory.
 const NOTES_CAP: usize = 256;
 /// Different paths counted one by one.
 const PATHS_CAP: usize = 256;
+/// Conversations whose runs are counted; the oldest are forgotten.
+const CONVERSATIONS_CAP: usize = 16_384;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// A snapshot of the counters.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)*
             /// Requests by path.
             pub requests: BTreeMap<String, u64>,
+            /// Runs by conversation id.
+            pub conversations: BTreeMap<String, u64>,
             /// What clients did that the real service would not like.
             pub violations: Vec<String>,
             /// Fields of client messages that our schema does not have.
@@ -30,6 +35,7 @@ macro_rules! counters {
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
             requests: Mutex<BTreeMap<String, u64>>,
+            conversations: Mutex<Conversations>,
             violations: Mutex<Vec<String>>,
             unknown_fields: Mutex<Vec<String>>,
         }
@@ -39,6 +45,7 @@ macro_rules! counters {
                 Stats {
                     $($name: self.$name.load(Ordering::Relaxed),)*
                     requests: self.requests.lock().clone(),
+                    conversations: self.conversations.lock().counts(),
                     violations: self.violations.lock().clone(),
                     unknown_fields: self.unknown_fields.lock().clone(),
                 }
@@ -66,6 +73,12 @@ counters! {
     /// Ended by an injected fault.
     runs_cut,
     resumes,
+    /// Runs that came as far as the model, and so paid for its start.
+    bootstraps,
+    /// Bytes of clients in runs, after HTTP framing: envelopes, and bodies of appends.
+    bytes_in,
+    /// Bytes of envelopes sent to clients in runs.
+    bytes_out,
     client_messages,
     client_heartbeats,
     server_frames,
@@ -92,6 +105,10 @@ impl Counters {
         }
     }
 
+    pub(crate) fn conversation(&self, id: &str) {
+        self.conversations.lock().count(id);
+    }
+
     pub(crate) fn violation(&self, what: String) {
         tracing::debug!(what, "protocol violation by the client");
         note(&mut self.violations.lock(), what);
@@ -99,6 +116,33 @@ impl Counters {
 
     pub(crate) fn unknown_field(&self, what: String) {
         note(&mut self.unknown_fields.lock(), what);
+    }
+}
+
+/// How many runs each conversation had.
+#[derive(Debug, Default)]
+struct Conversations {
+    runs: HashMap<String, u64>,
+    order: VecDeque<String>,
+}
+
+impl Conversations {
+    fn count(&mut self, id: &str) {
+        if let Some(runs) = self.runs.get_mut(id) {
+            *runs += 1;
+            return;
+        }
+        self.runs.insert(id.to_owned(), 1);
+        self.order.push_back(id.to_owned());
+        if self.order.len() > CONVERSATIONS_CAP
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.runs.remove(&oldest);
+        }
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.runs.iter().map(|(id, runs)| (id.clone(), *runs)).collect()
     }
 }
 
@@ -110,6 +154,10 @@ fn note(notes: &mut Vec<String>, what: String) {
 
 pub(crate) fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(crate) fn add_many(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
 }
 
 pub(crate) fn sub(counter: &AtomicU64) {

@@ -35,6 +35,9 @@ pub enum Step {
     Exec(Exec),
     /// Several at once; the script goes on when all are answered.
     Execs(Vec<Exec>),
+    /// Steps whose execs are not waited for until all of the steps are done: late siblings,
+    /// text behind a call, blobs while a call is open.
+    Batch(Vec<Step>),
     /// Starts an exec and aborts it after a while.
     Abort(AbortStep),
     /// An arm that no schema has.
@@ -116,6 +119,9 @@ pub struct Exec {
     pub announce: Option<bool>,
     /// Do not wait for the answer.
     pub forget: bool,
+    /// Of `mcp`: characters by which the arguments grow in `partial_tool_call`. Without
+    /// it they come in one piece, with 0 not at all.
+    pub partial: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -185,6 +191,7 @@ impl Step {
         match self {
             Self::Exec(exec) => exec.arm().map(drop),
             Self::Execs(execs) => execs.iter().try_for_each(|exec| exec.arm().map(drop)),
+            Self::Batch(steps) => steps.iter().try_for_each(Self::check),
             Self::Abort(abort) => abort.exec.arm().map(drop),
             Self::UnknownExec(arm) | Self::UnknownQuery(arm) => unhex(&arm.hex).map(drop),
             Self::Query(query) => query.arm("agent.v1.InteractionQuery").map(drop),

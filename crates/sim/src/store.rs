@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
 use ibeam_proto::agent::{
-    AgentConversationTurnStructure, AgentRunRequest, AssistantMessage, ConversationStateStructure,
-    ConversationStep, ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs,
-    KvServerMessage, SetBlobArgs, agent_server_message::Message as ToClient, conversation_step,
-    conversation_turn_structure, kv_server_message::Message as KvAsk,
+    AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
+    ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage,
+    PreFetchedBlob, SetBlobArgs, UserMessage, agent_server_message::Message as ToClient,
+    conversation_step, conversation_turn_structure, kv_server_message::Message as KvAsk,
 };
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -31,16 +31,17 @@ const FETCH_BATCH: usize = 64;
 
 impl Run {
     /// Fetches all blobs the state names, and reads the history out of them.
-    pub(crate) async fn gather(&mut self, request: &AgentRunRequest) -> Step {
+    pub(crate) async fn gather(&mut self, pushed: Vec<PreFetchedBlob>) -> Step {
         let mut blobs = HashMap::new();
-        for blob in &request.pre_fetched_blobs {
+        for blob in pushed {
             let id = id_of(&blob.value);
             if id[..] == blob.id[..] {
-                blobs.insert(id, blob.value.clone());
+                blobs.insert(id, blob.value);
             } else {
                 self.engine.violation("pre-fetched blob under a wrong id");
             }
         }
+        self.check_account()?;
         self.fetch(self.prompt.roots(), &mut blobs).await?;
         self.fetch(self.prompt.nested(&blobs), &mut blobs).await?;
         // The images of earlier turns are named inside the messages of those.
@@ -156,27 +157,32 @@ impl Run {
         if self.said.is_empty() {
             return Ok(());
         }
-        let blobs = vec![self.answer_json().to_string().into(), self.answer_step()];
+        let blobs = vec![self.answer_json(&self.said).to_string().into(), answer_step(&self.said)];
         self.store_all(blobs).await.map(drop)
     }
 
-    fn answer_json(&self) -> Value {
+    fn answer_json(&self, said: &str) -> Value {
         let mut parts = Vec::new();
         if !self.thought.is_empty() {
             parts.push(json!({ "type": "reasoning", "text": self.thought }));
         }
-        parts.push(json!({ "type": "text", "text": self.said }));
+        parts.push(json!({ "type": "text", "text": said }));
         json!({ "role": "assistant", "id": "1", "content": parts })
     }
 
-    fn answer_step(&self) -> Bytes {
-        let text = AssistantMessage { text: self.said.clone() };
-        let message = Some(conversation_step::Message::AssistantMessage(text));
-        ConversationStep { message }.encode_to_vec().into()
+    /// What was said since the last call goes before the next one.
+    pub(crate) fn tell_so_far(&mut self) {
+        let text = self.said.get(self.told..).unwrap_or_default();
+        if !text.is_empty() {
+            self.messages.push(message_json("assistant", text));
+            self.steps.push(answer_step(text));
+            self.told = self.said.len();
+        }
     }
 
     /// The newest state of the conversation. Historical user entries of the root list
-    /// are blanked, as the service does: clients must not build prompts from it.
+    /// are blanked, as the service does: clients must not build prompts from it. What was
+    /// in them is in the turns, one for each, so that a run from this state misses nothing.
     pub(crate) async fn checkpoint(&mut self) -> Step {
         let blank = Bytes::from(message_json("user", "").to_string());
         let mut root = Vec::new();
@@ -188,10 +194,18 @@ impl Run {
                 root.push(id);
             }
         }
+        let (mut turns, last) = self.past_turns().await?;
         let mut turn = AgentConversationTurnStructure {
             request_id: Some(self.request_id.clone()),
             ..AgentConversationTurnStructure::default()
         };
+        if self.prompt.user_message.is_none()
+            && let Some(last) = last
+        {
+            // The turn of an earlier run goes on.
+            turns.pop();
+            turn = last;
+        }
         if let Some(user) = &self.prompt.user_message {
             let blobs = vec![self.user_json(), user.encode_to_vec().into()];
             let mut ids = self.store_all(blobs).await?.into_iter();
@@ -201,16 +215,16 @@ impl Run {
         let mut messages: Vec<Bytes> =
             self.messages.iter().map(|message| message.to_string().into()).collect();
         let mut steps = self.steps.clone();
-        if !self.said.is_empty() {
-            messages.push(self.answer_json().to_string().into());
-            steps.push(self.answer_step());
+        let text = self.said.get(self.told..).unwrap_or_default();
+        if !text.is_empty() {
+            messages.push(self.answer_json(text).to_string().into());
+            steps.push(answer_step(text));
         }
         root.extend(self.store_all(messages).await?);
-        turn.steps = self.store_all(steps).await?;
+        turn.steps.extend(self.store_all(steps).await?);
         let turn = ConversationTurnStructure {
             turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
         };
-        let mut turns = self.prompt.state.turns.clone();
         turns.extend(self.store_all(vec![turn.encode_to_vec().into()]).await?);
         let used = self.input_tokens() + self.output_tokens();
         let state = ConversationStateStructure {
@@ -224,7 +238,46 @@ impl Run {
             pending_tool_calls: self.routed_model(),
             ..ConversationStateStructure::default()
         };
+        self.bind(&state);
+        self.know(&state, true);
         self.engine.emit(ToClient::ConversationCheckpointUpdate(state)).await
+    }
+
+    /// The turns before this run, one for each user entry, and the last of them whole.
+    async fn past_turns(&mut self) -> Step<(Vec<Bytes>, Option<AgentConversationTurnStructure>)> {
+        let mut turns = self.prompt.state.turns.clone();
+        let mut last = self.prompt.last_turn.clone();
+        let texts: Vec<String> = self.prompt.user_texts.iter().skip(turns.len()).cloned().collect();
+        for text in texts {
+            let user = UserMessage { text, mode: 1, ..UserMessage::default() };
+            let user = self.store_all(vec![user.encode_to_vec().into()]).await?;
+            let turn = AgentConversationTurnStructure {
+                user_message: user.into_iter().next().unwrap_or_default(),
+                ..AgentConversationTurnStructure::default()
+            };
+            last = Some(turn.clone());
+            let turn = ConversationTurnStructure {
+                turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
+            };
+            turns.extend(self.store_all(vec![turn.encode_to_vec().into()]).await?);
+        }
+        Ok((turns, last))
+    }
+
+    /// A checkpoint belongs to the account it was made for; its last turn tells it.
+    fn bind(&self, state: &ConversationStateStructure) {
+        if let Some(turn) = state.turns.last() {
+            self.sim().inner.conversations.bind(turn, self.account);
+        }
+    }
+
+    /// Fails when the state is a checkpoint of somebody else's.
+    fn check_account(&self) -> Step {
+        let theirs = |turn| self.sim().inner.conversations.foreign(turn, self.account);
+        if self.prompt.state.turns.last().is_some_and(theirs) {
+            return Err(fail(Code::Internal, "Blob not found"));
+        }
+        Ok(())
     }
 
     fn routed_model(&self) -> Vec<String> {
@@ -232,4 +285,10 @@ impl Run {
         let call = json!({ "toolName": "none", "providerOptions": options });
         if self.has(Quirk::RoutedModel) { vec![call.to_string()] } else { Vec::new() }
     }
+}
+
+fn answer_step(text: &str) -> Bytes {
+    let text = AssistantMessage { text: text.to_owned() };
+    let message = Some(conversation_step::Message::AssistantMessage(text));
+    ConversationStep { message }.encode_to_vec().into()
 }

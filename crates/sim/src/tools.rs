@@ -17,7 +17,6 @@ use crate::{
     blobs::id_of,
     engine::Step as Done,
     exec::{ExecAnswer, Outcome},
-    play::Running,
     prompt::Tool,
     quirks::Quirk,
     run::Run,
@@ -37,7 +36,7 @@ impl Run {
         }
     }
 
-    fn model_call_id(&self) -> String {
+    pub(crate) fn model_call_id(&self) -> String {
         format!("{}-0-sim{}", self.request_id, self.calls % 10)
     }
 
@@ -68,24 +67,30 @@ impl Run {
         }
     }
 
-    /// `partial_tool_call` with an empty arm, then `tool_call_started` with arguments.
-    pub(crate) async fn announce_begin(&mut self, args: &McpArgs) -> Done {
+    /// `partial_tool_call` with an empty arm, then with the text of the arguments as it
+    /// grows, then `tool_call_started` with all of them.
+    pub(crate) async fn announce_begin(&mut self, args: &McpArgs, piece: Option<usize>) -> Done {
+        self.tell_so_far();
         let (call_id, model_call_id) = (args.tool_call_id.clone(), self.model_call_id());
-        let partial = PartialToolCallUpdate {
-            call_id: call_id.clone(),
-            tool_call: Some(call(McpToolCall::default())),
-            args_text_delta: String::new(),
-            model_call_id: model_call_id.clone(),
+        let partial = |mcp: McpToolCall, text: &str| {
+            Update::PartialToolCall(PartialToolCallUpdate {
+                call_id: call_id.clone(),
+                tool_call: Some(call(mcp)),
+                args_text_delta: text.to_owned(),
+                model_call_id: model_call_id.clone(),
+            })
         };
-        self.engine.update(Update::PartialToolCall(partial)).await?;
-        let text = Value::Object(decode_args(&args.args)).to_string();
-        let partial = PartialToolCallUpdate {
-            call_id: call_id.clone(),
-            tool_call: Some(call(McpToolCall { args: Some(args.clone()), result: None })),
-            args_text_delta: text,
-            model_call_id: model_call_id.clone(),
-        };
-        self.engine.update(Update::PartialToolCall(partial)).await?;
+        self.engine.update(partial(McpToolCall::default(), "")).await?;
+        let named = McpArgs { args: BTreeMap::new(), ..args.clone() };
+        let named = McpToolCall { args: Some(named), result: None };
+        let text = written(&decode_args(&args.args));
+        for (number, so_far) in growing(&text, piece).into_iter().enumerate() {
+            if number == 1 {
+                // Often there is nothing in it, also in the middle.
+                self.engine.update(partial(named.clone(), "")).await?;
+            }
+            self.engine.update(partial(named.clone(), so_far)).await?;
+        }
         let started = ToolCallStartedUpdate {
             call_id,
             tool_call: Some(call(McpToolCall { args: Some(args.clone()), result: None })),
@@ -94,29 +99,92 @@ impl Run {
         self.engine.update(Update::ToolCallStarted(started)).await
     }
 
-    /// `tool_call_completed`, the messages of the call, and a checkpoint.
-    pub(crate) async fn announce_end(&mut self, running: Running, answer: &ExecAnswer) -> Done {
-        let Some(args) = running.mcp else { return Ok(()) };
-        let (call_id, name) = (args.tool_call_id.clone(), args.tool_name.clone());
-        let json_args = Value::Object(decode_args(&args.args));
-        let result = Some(tool_result(answer));
-        let tool_call = call(McpToolCall { args: Some(args), result });
-        let completed = ToolCallCompletedUpdate {
-            call_id: call_id.clone(),
-            tool_call: Some(tool_call.clone()),
-            model_call_id: self.model_call_id(),
-        };
-        self.engine.update(Update::ToolCallCompleted(completed)).await?;
+    /// The messages of calls that are over, `tool_call_completed` for each, and a
+    /// checkpoint.
+    pub(crate) async fn announce_ends(&mut self, calls: Vec<(McpArgs, Box<ExecAnswer>)>) -> Done {
+        let mut notices = Vec::with_capacity(calls.len());
+        for (args, answer) in calls {
+            let (call_id, name) = (args.tool_call_id.clone(), args.tool_name.clone());
+            let json_args = Value::Object(decode_args(&args.args));
+            let result = Some(tool_result(&answer));
+            let tool_call = call(McpToolCall { args: Some(args), result });
+            self.record(&call_id, &name, &json_args, &answer, tool_call.clone());
+            notices.push((call_id, tool_call));
+        }
+        for (call_id, tool_call) in notices {
+            self.announce_end(call_id, tool_call).await?;
+        }
+        if self.has(Quirk::Terse) { Ok(()) } else { Box::pin(self.checkpoint()).await }
+    }
+
+    pub(crate) async fn announce_end(&mut self, call_id: String, tool_call: ToolCall) -> Done {
+        let model_call_id = self.model_call_id();
+        let tool_call = Some(tool_call);
+        let completed = ToolCallCompletedUpdate { call_id, tool_call, model_call_id };
+        self.engine.update(Update::ToolCallCompleted(completed)).await
+    }
+
+    /// Puts a call and its result into the turn.
+    pub(crate) fn record(
+        &mut self,
+        call_id: &str,
+        name: &str,
+        args: &Value,
+        answer: &ExecAnswer,
+        tool_call: ToolCall,
+    ) {
         self.messages.push(json!({ "role": "assistant", "id": call_id, "content": [{
-            "type": "tool-call", "toolCallId": call_id, "toolName": name, "args": json_args,
+            "type": "tool-call", "toolCallId": call_id, "toolName": name, "args": args,
         }] }));
-        self.messages.push(json!({ "role": "tool", "id": call_id, "content": [{
+        let mut result = json!({
             "type": "tool-result", "toolCallId": call_id, "toolName": name, "result": answer.text,
-        }] }));
+        });
+        if let (false, Some(table)) = (answer.outcome == Outcome::Success, result.as_object_mut()) {
+            table.insert("isError".to_owned(), json!(true));
+        }
+        self.messages.push(json!({ "role": "tool", "id": call_id, "content": [result] }));
         let step =
             ConversationStep { message: Some(conversation_step::Message::ToolCall(tool_call)) };
         self.steps.push(step.encode_to_vec().into());
-        if self.has(Quirk::Terse) { Ok(()) } else { self.checkpoint().await }
+    }
+}
+
+/// Arguments as a model writes them: with spaces, and keys in an order of its own.
+fn written(args: &Map<String, Value>) -> String {
+    let fields: Vec<_> = args
+        .iter()
+        .rev()
+        .map(|(name, value)| format!("{}: {}", Value::from(name.as_str()), spaced(value)))
+        .collect();
+    format!("{{{}}}", fields.join(", "))
+}
+
+fn spaced(value: &Value) -> String {
+    match value {
+        Value::Object(table) => written(table),
+        Value::Array(list) => {
+            format!("[{}]", list.iter().map(spaced).collect::<Vec<_>>().join(", "))
+        }
+        plain => plain.to_string(),
+    }
+}
+
+/// The text as it grows, so many characters at a time.
+fn growing(text: &str, piece: Option<usize>) -> Vec<&str> {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    match piece {
+        Some(0) => Vec::new(),
+        None => vec![text],
+        Some(piece) => {
+            let mut out: Vec<_> = ends
+                .skip(piece - 1)
+                .step_by(piece)
+                .filter(|end| *end < text.len())
+                .filter_map(|end| text.get(..end))
+                .collect();
+            out.push(text);
+            out
+        }
     }
 }
 
@@ -211,6 +279,11 @@ impl Kind {
             Self::Grep => &["grep", "search", "grep_search", "search_files", "ripgrep"],
             Self::Fetch => &["webfetch", "web_fetch", "fetch", "fetch_url", "fetch_url_content"],
         }
+    }
+
+    /// Whether a tool of this name does this.
+    pub(crate) fn is(self, name: &str) -> bool {
+        self.names().contains(&name.to_lowercase().replace('-', "_").as_str())
     }
 
     /// The offered tool that does this.

@@ -14,7 +14,7 @@ pub struct Tool {
 }
 
 /// Whether the model may, must or must not call tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ToolChoice {
     #[default]
     Auto,

@@ -13,12 +13,13 @@ use ibeam_core::{
     error::TurnError,
     wire::chat::{self, Aggregator, Encoder},
 };
+use sha2::{Digest as _, Sha256};
 
 use super::{
     Ctx, RequestMeta, Service, Shared,
     answer::Answer,
     body::SseBody,
-    error,
+    error, guard,
     log::RequestLog,
     read::{self, Unread},
 };
@@ -56,16 +57,22 @@ async fn complete<S: Service>(
         Err(Unread::Stalled) => return Ok(read::stalled()),
     };
     let mut turn = chat::decode(&body)?;
+    let digest = Sha256::digest(&body).into();
     // The request may wait long for its answer; its bytes need not.
     drop(body);
     log.model(&turn.model);
-    turn.hints.session = SESSION_HEADERS.iter().find_map(|name| value(&parts.headers, name));
+    if turn.hints.session.is_none() {
+        // A name in the conversation itself is nearer to it than a header.
+        turn.hints.session = SESSION_HEADERS.iter().find_map(|name| value(&parts.headers, name));
+    }
     let meta = RequestMeta {
         request_id: log.id.clone(),
         idempotency_key: value(&parts.headers, "idempotency-key"),
         retry_count: value(&parts.headers, "x-stainless-retry-count")
             .and_then(|count| count.parse().ok())
             .unwrap_or(0),
+        body: digest,
+        caller: caller(&parts.headers),
     };
     let id = chat::completion_id(shared.service.random());
     let created = shared.service.unix_now();
@@ -110,6 +117,12 @@ async fn complete<S: Service>(
         response.headers_mut().insert(IGNORED, ignored);
     }
     Ok(response)
+}
+
+/// Tells clients with different keys apart.
+fn caller(headers: &HeaderMap) -> [u8; 32] {
+    let (bearer, plain) = guard::presented_keys(headers);
+    Sha256::digest(bearer.or(plain).unwrap_or_default()).into()
 }
 
 fn value(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -93,11 +93,7 @@ impl Rules {
 
     fn key(&self, headers: &HeaderMap) -> Result<(), TurnError> {
         let Some(key) = &self.key else { return Ok(()) };
-        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
-            let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
-        });
-        let plain = headers.get(API_KEY).and_then(|value| value.to_str().ok());
+        let (bearer, plain) = presented_keys(headers);
         let given = bearer.into_iter().chain(plain);
         if given.fold(false, |good, given| good | same(given, key.expose_secret())) {
             return Ok(());
@@ -112,6 +108,15 @@ impl Rules {
             },
         ))
     }
+}
+
+/// The keys that a client sent, right or wrong: as a bearer, and by itself.
+pub(super) fn presented_keys(headers: &HeaderMap) -> (Option<&str>, Option<&str>) {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    (bearer, headers.get(API_KEY).and_then(|value| value.to_str().ok()))
 }
 
 /// Where a web page that calls comes from.

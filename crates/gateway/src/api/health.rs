@@ -13,6 +13,7 @@ pub struct Health {
     /// The name of the backend that answers.
     pub backend: String,
     pub sessions: Sessions,
+    pub store: StoreHealth,
     pub mcp: Mcp,
     pub uptime_seconds: u64,
 }
@@ -21,8 +22,34 @@ pub struct Health {
 pub struct Sessions {
     /// Turns that run, also those whose client has just left.
     pub active: u64,
-    /// Turns that wait for tool results.
+    /// Turns that wait for tool results, what they hold, and how much may be.
     pub parked: u64,
+    pub parked_bytes: u64,
+    pub max_parked: u64,
+    pub max_parked_bytes: u64,
+    pub ttl_seconds: u64,
+    /// What became of requests that go on with something, and of parked turns, since the
+    /// program started.
+    pub resumed: u64,
+    pub rebuilt: u64,
+    pub continued: u64,
+    pub forked: u64,
+    pub attached: u64,
+    pub replayed: u64,
+    pub expired: u64,
+    pub evicted: u64,
+    pub superseded: u64,
+    pub died_parked: u64,
+}
+
+/// What is kept of conversations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StoreHealth {
+    pub conversations: u64,
+    pub bytes: u64,
+    /// It ends with the program.
+    pub in_memory: bool,
+    pub failed_saves: u64,
 }
 
 /// The MCP bridge.
@@ -40,6 +67,7 @@ pub(super) struct Report {
     auth: &'static str,
     backend: String,
     sessions: Sessions,
+    store: StoreHealth,
     mcp: Mcp,
     uptime_seconds: u64,
     /// For probes that were written for other gateways.
@@ -54,6 +82,7 @@ pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
         auth: if health.authenticated { "authenticated" } else { "not_authenticated" },
         backend: health.backend,
         sessions: health.sessions,
+        store: health.store,
         mcp: health.mcp,
         uptime_seconds: health.uptime_seconds,
         ok: true,

@@ -39,7 +39,7 @@ use secrecy::SecretString;
 use serde::Serialize;
 
 pub use body::FRAME_CAP;
-pub use health::{Health, Mcp, Sessions};
+pub use health::{Health, Mcp, Sessions, StoreHealth};
 
 /// What the handlers need from the program.
 pub trait Service: Send + Sync + 'static {
@@ -81,6 +81,11 @@ pub struct RequestMeta {
     pub idempotency_key: Option<String>,
     /// `x-stainless-retry-count`: above zero, an SDK sends the request again.
     pub retry_count: u32,
+    /// SHA-256 of the body as it came.
+    pub body: [u8; 32],
+    /// SHA-256 of the local key that the client sent, or of nothing. It tells clients
+    /// apart; the key itself goes no further.
+    pub caller: [u8; 32],
 }
 
 /// The models of the account, and when the list was made.

@@ -13,6 +13,7 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Args, Parser, Subcommand, builder::styling};
@@ -22,7 +23,9 @@ use ibeam_core::{
 };
 
 use crate::{
-    config::{Backend, Config, Key, Origin, Problem, RawConfig, Resolution, environment, load},
+    config::{
+        Backend, Config, Key, Origin, Problem, RawConfig, Resolution, Simulator, environment, load,
+    },
     net,
     server::StartError,
     telemetry,
@@ -107,6 +110,15 @@ struct Upstream {
     /// Play this scenario file (TOML or JSON) in the simulator
     #[arg(long, value_name = "FILE", requires = "sim")]
     scenario: Option<PathBuf>,
+    /// Let each run of the simulator take this long before it answers, such as `6s`
+    #[arg(long, value_name = "TIME", requires = "sim", value_parser = crate::config::duration)]
+    bootstrap: Option<Duration>,
+    /// Let the simulator try Cursor's own tools before the client's
+    #[arg(long, requires = "sim")]
+    native_tools: bool,
+    /// Let the simulator remember blobs from one stream to the next
+    #[arg(long, requires = "sim")]
+    keep_blobs: bool,
     /// Use this origin in place of every Cursor host
     #[arg(long, value_name = "URL")]
     api_url: Option<String>,
@@ -259,6 +271,11 @@ impl Global {
         let mut config = resolution.config;
         if upstream.sim {
             config.backend = Backend::Sim { scenario: upstream.scenario.clone() };
+            config.simulator = Simulator {
+                bootstrap: upstream.bootstrap.unwrap_or_default(),
+                native_tools: upstream.native_tools,
+                keep_blobs: upstream.keep_blobs,
+            };
         }
         let (key_from, log_asked) = (resolution.api_key_origin, resolution.log_asked);
         Ok((Loaded { config, key_from, log_asked }, resolution.warnings))

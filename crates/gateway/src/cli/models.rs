@@ -65,7 +65,7 @@ impl ModelsCommand {
                 }
                 Backend::Sim { scenario: None } => Some(Sim::default()),
             };
-            let app = App::new(config, sim.as_ref(), &tasks);
+            let app = App::new(config, sim.as_ref(), &tasks)?;
             let models = app.model_list().await?;
             let text =
                 if self.aliases { self.aliases(&models.list)? } else { self.list(&models.list)? };

@@ -1,14 +1,15 @@
 //! `ibeam sim`: the simulator of Cursor's backend by itself, for other clients of
 //! that backend, for tests and for measurements.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use ibeam_sim::{Scenario, Sim, SimConfig};
+use ibeam_sim::{Sim, SimConfig};
 
 use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
 use crate::{
+    config::{self, Simulator},
     net::tls,
     server::listen,
     shutdown::{Shutdown, Signals},
@@ -18,6 +19,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   ibeam sim --port 9100
+  curl http://127.0.0.1:9100/sim/stats          what it saw so far, as JSON
   CURSOR_API_URL=http://127.0.0.1:9100 CURSOR_ACCESS_TOKEN=\"$(ibeam sim --token)\" ibeam up
   ibeam sim --port 9100 --tls-cert cert.pem --tls-key key.pem --scenario turns.toml")]
 pub(super) struct SimCommand {
@@ -42,6 +44,12 @@ pub(super) struct SimCommand {
     /// Remember blobs from one stream to the next, as the real service does for a while
     #[arg(long)]
     keep_blobs: bool,
+    /// Let each run take this long before it answers, such as `6s`
+    #[arg(long, value_name = "TIME", value_parser = config::duration)]
+    bootstrap: Option<Duration>,
+    /// Try Cursor's own tools before the client's
+    #[arg(long)]
+    native_tools: bool,
     /// Wait this many milliseconds after each piece of an answer
     #[arg(long, value_name = "MS")]
     pace_ms: Option<u64>,
@@ -65,21 +73,20 @@ impl SimCommand {
     }
 
     async fn serve(&self) -> anyhow::Result<ExitCode> {
-        let scenario = match &self.scenario {
-            Some(path) => Scenario::from_path(path).context("cannot use the scenario")?,
-            None => Scenario::builtin(),
-        };
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(chain), Some(key)) => Some(tls::server_config(chain, key)?),
             _ => None,
         };
-        let mut config = SimConfig {
-            any_token: self.any_token,
+        let simulator = Simulator {
+            bootstrap: self.bootstrap.unwrap_or_default(),
+            native_tools: self.native_tools,
             keep_blobs: self.keep_blobs,
-            ..SimConfig::scenario(scenario)
         };
+        let config = simulator.config(self.scenario.as_deref());
+        let mut config =
+            SimConfig { any_token: self.any_token, ..config.context("cannot use the scenario")? };
         if let Some(pace) = self.pace_ms {
-            config.pace = std::time::Duration::from_millis(pace);
+            config.pace = Duration::from_millis(pace);
         }
         let listener = listen(SocketAddr::new(self.host, self.port)).await?;
         let address = listener.local_addr()?;

@@ -7,6 +7,7 @@ pub mod key;
 mod parse;
 pub mod raw;
 pub mod resolve;
+mod simulator;
 
 use std::{
     net::SocketAddr,
@@ -19,8 +20,10 @@ use ibeam_core::{models::Unknown, retry::Backoff};
 use secrecy::SecretString;
 
 pub use key::Key;
+pub(crate) use parse::duration;
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
+pub use simulator::Simulator;
 
 use crate::net::connect::Host;
 
@@ -58,6 +61,7 @@ pub struct Config {
     pub clocks: Clocks,
     pub limits: Limits,
     pub backend: Backend,
+    pub simulator: Simulator,
 }
 
 /// Who answers.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `500ms`, `10s`, `5m`, `2h`, `7d`; a bare number is seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || "is no duration such as `500ms`, `10s`, `5m`, `2h` or `7d`".to_owned();
     let (digits, unit) = split_unit(text);
     let number: f64 = digits.parse().map_err(|_| bad())?;

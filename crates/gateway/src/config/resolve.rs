@@ -13,7 +13,8 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Log, Models, Sessions, StoreConfig, Tools, Transport,
+    Allow, Backend, Clocks, Config, Limits, Log, Models, Sessions, Simulator, StoreConfig, Tools,
+    Transport,
     key::Key,
     parse,
     raw::{Found, Origin, Problem, RawConfig},
@@ -129,6 +130,7 @@ impl Resolver<'_> {
             clocks: self.clocks(),
             limits: self.limits(),
             backend: Backend::Cursor,
+            simulator: Simulator::default(),
         }
     }
 

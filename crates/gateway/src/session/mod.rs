@@ -3,11 +3,22 @@
 
 mod actor;
 mod conversations;
+mod hub;
+mod keep;
+mod legs;
 mod marks;
 mod outbox;
+mod outlets;
+mod parked;
+mod record;
 mod registry;
+mod route;
+mod visit;
 
-use std::task::{Context, Poll};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use ibeam_core::{
     error::{ErrorCode, TurnError},
@@ -15,31 +26,51 @@ use ibeam_core::{
 };
 use tokio::sync::mpsc;
 
-pub use actor::{Actor, Patience};
-pub use conversations::{Conversations, Memory};
-pub use registry::{Registry, Snapshot};
+pub(crate) use actor::Actor;
+pub(crate) use conversations::{Claim, Conversations};
+pub(crate) use hub::Hub;
+pub use hub::Patience;
+pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
+pub(crate) use legs::{Found, Key, Legs, Names};
+pub use parked::Limits;
+pub(crate) use parked::{Identity, Live};
+use record::Record;
+pub use registry::{Fates, Registry, Snapshot};
+pub(crate) use route::{By, Outline, Use, body_key, calls_in, idempotency_key};
+pub(crate) use visit::{Ask, Attached, Ending, Resume, Visit};
 
 /// Events waiting for a client. Small, so that a slow client's back-pressure
 /// reaches the upstream window soon; large enough for a burst of deltas.
 pub const EVENTS_CAP: usize = 64;
 
-/// The events of one turn. Dropping it tells the turn that its client left.
+/// The events of one leg. Dropping it tells the turn that its reader left.
 ///
 /// *Invariant:* it gives exactly one terminal event and then `None`, also when the
 /// actor dies.
 #[derive(Debug)]
 pub struct TurnStream {
-    events: mpsc::Receiver<TurnEvent>,
+    source: Source,
     ended: bool,
 }
 
+#[derive(Debug)]
+enum Source {
+    Live(mpsc::Receiver<TurnEvent>),
+    /// A finished leg, and how far it was told again.
+    Record(Arc<Record>, usize),
+}
+
 impl TurnStream {
-    /// The two ends of a turn's events.
-    #[must_use]
-    pub fn channel() -> (mpsc::Sender<TurnEvent>, Self) {
+    /// The two ends of a leg's events.
+    fn channel() -> (mpsc::Sender<TurnEvent>, Self) {
         // One more than that, for a last word to a client that does not read.
         let (sender, events) = mpsc::channel(EVENTS_CAP + 1);
-        (sender, Self { events, ended: false })
+        (sender, Self { source: Source::Live(events), ended: false })
+    }
+
+    /// A leg that finished before.
+    pub(crate) fn replay(record: Arc<Record>) -> Self {
+        Self { source: Source::Record(record, 0), ended: false }
     }
 
     pub async fn next(&mut self) -> Option<TurnEvent> {
@@ -50,7 +81,14 @@ impl TurnStream {
         if self.ended {
             return Poll::Ready(None);
         }
-        self.events.poll_recv(cx).map(|event| Some(self.note(event)))
+        let event = match &mut self.source {
+            Source::Live(events) => std::task::ready!(events.poll_recv(cx)),
+            Source::Record(record, at) => {
+                *at += 1;
+                record.events().and_then(|events| events.get(*at - 1)).cloned()
+            }
+        };
+        Poll::Ready(Some(self.note(event)))
     }
 
     fn note(&mut self, event: Option<TurnEvent>) -> TurnEvent {

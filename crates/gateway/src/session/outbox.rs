@@ -22,4 +22,9 @@ impl Outbox {
             self.bytes -= frame.len();
         }
     }
+
+    /// Gives back room that a burst took.
+    pub(super) fn shrink(&mut self) {
+        self.frames.shrink_to_fit();
+    }
 }

@@ -1,5 +1,5 @@
-//! What the process knows about its turns: how many there are, how they ended,
-//! and what of the backend's messages nobody understood.
+//! What the process knows about its turns: how many there are, how they ended, who
+//! waits for tool results, and what of the backend's messages nobody understood.
 
 use std::{
     collections::BTreeMap,
@@ -9,8 +9,15 @@ use std::{
     },
 };
 
-use ibeam_core::{agent::DriftReport, error::ErrorCode};
+use ibeam_core::{agent::DriftReport, error::ErrorCode, model::ids::SessionId};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::{
+    parked::{Identity, Limits, Live, Table},
+    visit::{Ending, Visit},
+};
+use crate::store::Scope;
 
 /// How many kinds of drift are told apart.
 const DRIFT_KINDS: usize = 256;
@@ -22,24 +29,53 @@ pub struct Registry {
 
 #[derive(Debug, Default)]
 struct Inner {
-    active: AtomicUsize,
+    turns: AtomicUsize,
     started: AtomicU64,
     finished: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
+    fates: Mutex<Fates>,
     /// The backend turned our credential away the last time it saw it.
     refused: AtomicBool,
     drift: Mutex<BTreeMap<String, u64>>,
+    table: Mutex<Table>,
+}
+
+/// What became of requests that belong to an earlier one, and of parked turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// Results that found their turn parked.
+    pub resumed: u64,
+    /// Conversations told anew from the client's history.
+    pub rebuilt: u64,
+    /// Conversations that went on from their checkpoint.
+    pub continued: u64,
+    /// Continuations with other tools, another prompt or another model.
+    pub forked: u64,
+    pub attached: u64,
+    pub replayed: u64,
+    /// Parked turns whose time was over.
+    pub expired: u64,
+    /// Parked turns that had to make room.
+    pub evicted: u64,
+    /// Parked turns whose conversation went on without them.
+    pub superseded: u64,
+    /// Parked turns that the backend let go.
+    pub died_parked: u64,
 }
 
 /// The counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Turns that are not parked.
     pub active: usize,
+    pub parked: usize,
+    pub parked_bytes: usize,
     pub started: u64,
     pub finished: u64,
     pub failed: u64,
     pub cancelled: u64,
+    pub fates: Fates,
     pub drift: BTreeMap<String, u64>,
 }
 
@@ -47,18 +83,29 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub(super) struct Entry {
     registry: Registry,
+    session: SessionId,
 }
 
 impl Registry {
     #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        let table = Mutex::new(Table::new(limits));
+        Self { inner: Arc::new(Inner { table, ..Inner::default() }) }
+    }
+
+    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (parked, parked_bytes) = self.inner.table.lock().parked();
         Snapshot {
-            active: self.inner.active.load(Ordering::Relaxed),
+            active: self.inner.turns.load(Ordering::Relaxed).saturating_sub(parked),
+            parked,
+            parked_bytes,
             started: read(&self.inner.started),
             finished: read(&self.inner.finished),
             failed: read(&self.inner.failed),
             cancelled: read(&self.inner.cancelled),
+            fates: *self.inner.fates.lock(),
             drift: self.inner.drift.lock().clone(),
         }
     }
@@ -79,14 +126,55 @@ impl Registry {
         self.inner.refused.load(Ordering::Relaxed)
     }
 
-    pub(super) fn enter(&self) -> Entry {
-        self.inner.active.fetch_add(1, Ordering::Relaxed);
-        self.inner.started.fetch_add(1, Ordering::Relaxed);
-        Entry { registry: self.clone() }
+    /// Changes the counters of [`Fates`].
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Fates)) {
+        change(&mut self.inner.fates.lock());
+    }
+
+    /// The turn of that session, if it lives and is this caller's.
+    pub(crate) fn find(&self, session: SessionId, scope: Scope) -> Option<Live> {
+        self.inner.table.lock().find(session, scope)
+    }
+
+    /// The caller's parked turns that wait for any of these calls.
+    pub(crate) fn waiting_for(
+        &self,
+        scope: Scope,
+        calls: impl Iterator<Item = (SessionId, u32)>,
+    ) -> Vec<Live> {
+        self.inner.table.lock().waiting_for(scope, calls)
+    }
+
+    /// The caller's parked turn of that conversation.
+    pub(crate) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<Live> {
+        self.inner.table.lock().parked_as(scope, conversation)
+    }
+
+    /// Ends every parked turn.
+    pub(crate) fn end_parked(&self, why: Ending) {
+        for mailbox in self.inner.table.lock().all_parked() {
+            // A mailbox with visitors in it belongs to a turn that is about to go on.
+            let _ = mailbox.try_send(Visit::End { why, done: None });
+        }
+    }
+
+    pub(super) fn enter(
+        &self,
+        session: SessionId,
+        identity: Identity,
+        mailbox: mpsc::Sender<Visit>,
+    ) -> Entry {
+        self.inner.turns.fetch_add(1, Ordering::Relaxed);
+        self.inner.table.lock().enter(session, Live { identity: Arc::new(identity), mailbox });
+        Entry { registry: self.clone(), session }
     }
 }
 
 impl Entry {
+    pub(super) fn started(&self) {
+        self.registry.inner.started.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn finished(&self) {
         self.registry.inner.finished.fetch_add(1, Ordering::Relaxed);
         self.registry.note_credential(Ok(()));
@@ -100,6 +188,30 @@ impl Entry {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.registry.note_credential(Err(code));
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Fates)) {
+        self.registry.count(change);
+    }
+
+    /// The turn waits for the results of these calls, under this id. Others may have to
+    /// make room for it.
+    pub(super) fn park(&self, bytes: usize, conversation: &str, awaiting: Vec<u32>) {
+        let victims =
+            self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
+        for victim in victims {
+            let _ = victim.try_send(Visit::End { why: Ending::Evicted, done: None });
+        }
+    }
+
+    /// The turn goes on.
+    pub(super) fn unpark(&self) {
+        self.registry.inner.table.lock().unpark(self.session);
+    }
+
+    /// Nobody can visit any more.
+    pub(super) fn retire(&self) {
+        self.registry.inner.table.lock().leave(self.session);
     }
 
     pub(super) fn drifted(&self, report: &DriftReport) {
@@ -119,6 +231,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.registry.inner.active.fetch_sub(1, Ordering::Relaxed);
+        self.retire();
+        self.registry.inner.turns.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
-use ibeam::{api, app::App, config::Config, tasks::Tasks};
+use ibeam::{api, app::App, config::Config, session::Fates, tasks::Tasks};
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -37,14 +37,24 @@ impl Lab {
     }
 
     pub(crate) fn with(sim: SimConfig, change: impl FnOnce(&mut Config)) -> Self {
-        let sim = Sim::new(sim);
+        Self::before(Sim::new(sim), change)
+    }
+
+    fn before(sim: Sim, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         change(&mut config);
         let limit = config.limits.turns;
         let tasks = Tasks::new();
-        let app = Arc::new(App::new(config, Some(&sim), &tasks));
+        let app = Arc::new(App::new(config, Some(&sim), &tasks).unwrap());
         let router = api::router(Arc::clone(&app));
         Self { sim, app, router, tasks, limit }
+    }
+
+    /// The same simulator behind a new gateway, as after a restart.
+    pub(crate) async fn restarted(self, change: impl FnOnce(&mut Config)) -> Self {
+        let sim = self.sim.clone();
+        self.assert_gone().await;
+        Self::before(sim, change)
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> http::Response<Body> {
@@ -57,12 +67,30 @@ impl Lab {
 
     /// The response with its body unread.
     pub(crate) async fn open(&self, body: impl Into<Body>) -> http::Response<Body> {
-        let request = Request::post("/v1/chat/completions")
+        self.open_with(body, &[]).await
+    }
+
+    pub(crate) async fn open_with(
+        &self,
+        body: impl Into<Body>,
+        headers: &[(&str, &str)],
+    ) -> http::Response<Body> {
+        let mut request = Request::post("/v1/chat/completions")
             .header("host", "127.0.0.1:18741")
-            .header("content-type", "application/json")
-            .body(body.into())
-            .unwrap();
-        self.send(request).await
+            .header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(body.into()).unwrap()).await
+    }
+
+    pub(crate) async fn post_with(&self, body: &Value, headers: &[(&str, &str)]) -> Reply {
+        Reply::read(self.open_with(body.to_string(), headers).await).await
+    }
+
+    /// What became of requests and parked turns.
+    pub(crate) fn fates(&self) -> Fates {
+        self.app.sessions().fates
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -83,11 +111,16 @@ impl Lab {
         self.post(chat(text, true).to_string()).await
     }
 
-    /// Waits for everything to wind down and checks that nothing was left behind.
+    /// Waits for everything to wind down, ends what is parked, and checks that nothing
+    /// was left behind.
     pub(crate) async fn assert_clean(&self) {
         for _ in 0..2000 {
-            let upstream = self.app.driver().stats();
-            if self.app.sessions().active == 0
+            let (sessions, upstream) = (self.app.sessions(), self.app.driver().stats());
+            if sessions.active == 0 {
+                self.app.end_parked();
+            }
+            if sessions.active == 0
+                && sessions.parked == 0
                 && self.app.free_turns() == self.limit
                 && upstream.http2.streams == 0
                 && upstream.http1_streams == 0
@@ -185,6 +218,119 @@ impl Reply {
         };
         object["error"]["code"].as_str().map(ToOwned::to_owned)
     }
+}
+
+/// A client that keeps its conversation and tells all of it each time, as most do.
+#[derive(Clone, Debug)]
+pub(crate) struct Talk {
+    pub(crate) body: Value,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+/// A call as its client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
+
+impl Talk {
+    /// Begins with this question, and offers the tool `bash`.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut body = chat(text, true);
+        body["tools"] = tools(&["bash"]);
+        Self { body, headers: Vec::new() }
+    }
+
+    /// Sends what there is, and takes the answer into the conversation.
+    pub(crate) async fn ask(&mut self, lab: &Lab) -> Reply {
+        let reply = self.send(lab).await;
+        assert_eq!(reply.error(), None, "{}", reply.body);
+        self.hear(&reply);
+        reply
+    }
+
+    /// Sends what there is.
+    pub(crate) async fn send(&self, lab: &Lab) -> Reply {
+        let headers: Vec<(&str, &str)> =
+            self.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        lab.post_with(&self.body, &headers).await
+    }
+
+    pub(crate) fn hear(&mut self, reply: &Reply) {
+        let calls: Vec<Value> = reply.calls().iter().map(Call::to_json).collect();
+        let mut message = json!({ "role": "assistant", "content": reply.text() });
+        if !calls.is_empty() {
+            message["tool_calls"] = calls.into();
+        }
+        self.push(message);
+    }
+
+    pub(crate) fn push(&mut self, message: Value) {
+        self.body["messages"].as_array_mut().unwrap().push(message);
+    }
+
+    pub(crate) fn say(&mut self, text: &str) {
+        self.push(json!({ "role": "user", "content": text }));
+    }
+
+    pub(crate) fn result(&mut self, call: &Call, content: impl Into<Value>) {
+        let content: Value = content.into();
+        self.push(json!({ "role": "tool", "tool_call_id": call.id, "content": content }));
+    }
+
+    /// Sends only what came after the last answer, as a client that names its
+    /// conversation may.
+    pub(crate) fn forget_past(&mut self) {
+        let messages = self.body["messages"].as_array_mut().unwrap();
+        let last = messages.iter().rposition(|message| message["role"] == "assistant");
+        messages.drain(..last.map_or(0, |last| last + 1));
+    }
+}
+
+impl Call {
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "type": "function",
+            "function": { "name": self.name, "arguments": self.arguments },
+        })
+    }
+}
+
+impl Reply {
+    /// The calls of a stream.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let mut calls: Vec<Call> = Vec::new();
+        for chunk in self.chunks() {
+            for delta in chunk["choices"][0]["delta"]["tool_calls"].as_array().into_iter().flatten()
+            {
+                if let Some(id) = delta["id"].as_str() {
+                    let name = delta["function"]["name"].as_str().unwrap();
+                    let (id, name) = (id.to_owned(), name.to_owned());
+                    calls.push(Call { id, name, arguments: String::new() });
+                }
+                if let Some(piece) = delta["function"]["arguments"].as_str() {
+                    let at = delta["index"].as_u64().unwrap() as usize;
+                    calls[at].arguments.push_str(piece);
+                }
+            }
+        }
+        calls
+    }
+
+    /// The one call of a stream.
+    pub(crate) fn call(&self) -> Call {
+        let calls = self.calls();
+        assert_eq!(calls.len(), 1, "{}", self.body);
+        calls.into_iter().next().unwrap()
+    }
+}
+
+pub(crate) fn tools(names: &[&str]) -> Value {
+    let tool = |name: &&str| json!({ "type": "function", "function": { "name": name } });
+    names.iter().map(tool).collect::<Vec<_>>().into()
 }
 
 pub(crate) fn chat(text: &str, stream: bool) -> Value {

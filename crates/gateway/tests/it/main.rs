@@ -7,11 +7,16 @@
     reason = "a test that cannot go on should stop"
 )]
 
+mod attach;
 mod chat;
 mod cli;
+mod crowd;
+mod cuts;
 mod endings;
 mod faults;
 mod lab;
+mod named;
+mod parking;
 mod power;
 mod server;
 mod sessions;

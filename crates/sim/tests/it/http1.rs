@@ -5,7 +5,7 @@ use http_body_util::Full;
 use hyper_util::rt::TokioIo;
 use ibeam_core::codec::connect::{self, Code, ConnectError, Decoder, Envelope};
 use ibeam_proto::{
-    agent::{AgentClientMessage, agent_client_message::Message as ToServer},
+    agent::{AgentClientMessage, AgentRunRequest, agent_client_message::Message as ToServer},
     aiserver::{BidiAppendRequest, BidiRequestId},
 };
 use ibeam_sim::{Cut, ErrorSpec, Fault, Http2, Refuse, Rule, Scenario, Sim, SimConfig};
@@ -32,14 +32,15 @@ async fn append(peer: &Peer, seqno: i64, data: &[u8], style: Style) -> u16 {
     let request = BidiAppendRequest {
         data: if matches!(style, Style::Proto) { String::new() } else { hex(&data) },
         data_binary: if matches!(style, Style::Proto) { data.clone().into() } else { Bytes::new() },
-        request_id: Some(BidiRequestId { request_id: ID.to_owned() }),
+        request_id: Some(BidiRequestId { request_id: peer.stream.clone() }),
         append_seqno: Some(seqno),
     };
     let (mime, body) = match style {
         Style::Json => {
             let json = format!(
-                r#"{{"data":"{}","requestId":{{"requestId":"{ID}"}},"appendSeqno":"{seqno}"}}"#,
-                hex(&data)
+                r#"{{"data":"{}","requestId":{{"requestId":"{}"}},"appendSeqno":"{seqno}"}}"#,
+                hex(&data),
+                peer.stream
             );
             ("application/json", Bytes::from(json))
         }
@@ -71,7 +72,23 @@ fn grpc_error(body: Bytes) -> Option<ConnectError> {
 }
 
 async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_first: bool) -> Heard {
-    let run = AgentClientMessage { message: Some(ToServer::RunRequest(peer.request(text))) };
+    let request = peer.request(text);
+    run(peer, request, style, mime, append_first).await
+}
+
+/// A run by RunSSE in the usual form.
+pub(crate) async fn run_sse(peer: &mut Peer, request: AgentRunRequest) -> Heard {
+    run(peer, request, Style::Proto, "application/connect+proto", false).await
+}
+
+async fn run(
+    peer: &mut Peer,
+    request: AgentRunRequest,
+    style: Style,
+    mime: &str,
+    append_first: bool,
+) -> Heard {
+    let run = AgentClientMessage { message: Some(ToServer::RunRequest(request)) };
     let run = run.encode_to_vec();
     if append_first {
         assert_eq!(append(peer, 0, &run, style).await, 200);
@@ -81,7 +98,7 @@ async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_firs
     spawn(async move {
         let _ = connection.await;
     });
-    let body = connect::encode(&BidiRequestId { request_id: ID.to_owned() });
+    let body = connect::encode(&BidiRequestId { request_id: peer.stream.clone() });
     let request = peer.head("/agent.v1.AgentService/RunSSE", mime).header("host", "sim");
     let response = sender.send_request(request.body(Full::new(body)).unwrap());
     let response = if append_first {
@@ -96,7 +113,9 @@ async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_firs
     let appender = peer.clone();
     peer.read(response, &mut heard, async |message: Bytes| {
         seqno += 1;
-        assert_eq!(append(&appender, seqno, &message, style).await, 200);
+        let status = append(&appender, seqno, &message, style).await;
+        // A stream that was cut takes no more.
+        assert!(matches!(status, 200 | 404), "{status}");
         // A repeated one changes nothing. The last may find the stream closed.
         let again = append(&appender, seqno, &message, style).await;
         assert!(matches!(again, 200 | 404), "{again}");

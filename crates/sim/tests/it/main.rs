@@ -7,11 +7,14 @@
 )]
 
 mod answers;
+mod chains;
+mod costs;
 mod endpoints;
 mod faults;
 mod http1;
 mod peer;
 mod quirks;
+mod resumes;
 mod shipped;
 mod turns;
 mod vectors;

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     pin::Pin,
+    sync::{Arc, Mutex},
     task::{Context, Poll},
     time::Duration,
 };
@@ -27,7 +28,7 @@ use ibeam_proto::agent::{
     agent_server_message::Message as FromServer, conversation_action,
     exec_client_message::Message as Result_, exec_server_message::Message as Exec,
     interaction_update::Message as Update, kv_client_message, kv_server_message, mcp_result,
-    mcp_tool_result_content_item, request_context_result,
+    mcp_tool_result_content_item, request_context_result, tool_call,
 };
 use ibeam_sim::Sim;
 use prost::Message as _;
@@ -58,6 +59,8 @@ pub(crate) struct Heard {
     pub(crate) execs: Vec<ExecServerMessage>,
     pub(crate) queries: u32,
     pub(crate) aborted: Vec<u32>,
+    /// `args_text_delta` of each partial tool call, and whether the tool was named.
+    pub(crate) partials: Vec<(String, bool)>,
     pub(crate) checkpoint: Option<ConversationStateStructure>,
     pub(crate) updates: Vec<String>,
     pub(crate) chunks: Vec<usize>,
@@ -76,6 +79,12 @@ pub(crate) struct Peer {
     pub(crate) inline_context: bool,
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     pub(crate) token: String,
+    /// Files for the execs that read and write; without it those are refused.
+    pub(crate) files: Option<Arc<Mutex<HashMap<String, String>>>>,
+    /// The id of a RunSSE stream.
+    pub(crate) stream: String,
+    /// How long a client tool takes.
+    pub(crate) tool_time: Duration,
     /// Nothing is answered and nothing is sent after the first message.
     pub(crate) mute: bool,
     /// How long to listen at most.
@@ -100,6 +109,9 @@ impl Peer {
                 ("x-cursor-streaming", "true"),
             ],
             token: Sim::TOKEN.to_owned(),
+            files: None,
+            stream: "33333333-3333-4333-8333-333333333333".to_owned(),
+            tool_time: Duration::ZERO,
             mute: false,
             patience: Duration::from_secs(3600),
         }
@@ -260,6 +272,9 @@ impl Peer {
                         if let Some(answer) = self.hear(&bytes, heard)
                             && !self.mute
                         {
+                            if !self.tool_time.is_zero() && is_tool(&bytes) {
+                                tokio::time::sleep(self.tool_time).await;
+                            }
                             reply(answer).await;
                         }
                     }
@@ -291,6 +306,13 @@ impl Peer {
                     Update::TextDelta(delta) => heard.text.push_str(&delta.text),
                     Update::ThinkingDelta(delta) => heard.thinking.push_str(&delta.text),
                     Update::Heartbeat(_) => heard.heartbeats += 1,
+                    Update::PartialToolCall(partial) => {
+                        let named = matches!(
+                            partial.tool_call.and_then(|call| call.tool),
+                            Some(tool_call::Tool::McpToolCall(mcp)) if mcp.args.is_some()
+                        );
+                        heard.partials.push((partial.args_text_delta, named));
+                    }
                     Update::TurnEnded(ended) => heard.turn_ended = Some(ended),
                     _ => {}
                 }
@@ -346,6 +368,7 @@ impl Peer {
                 })
             }
             Some(Exec::McpArgs(_)) => Result_::McpResult(mcp_text(&self.mcp_text)),
+            Some(other) if self.files.is_some() => self.native(other),
             _ => {
                 use ibeam_proto::agent::{
                     ExecClientControlMessage, ExecClientThrow, exec_client_control_message,
@@ -367,6 +390,55 @@ impl Peer {
             ..ExecClientMessage::default()
         })
     }
+}
+
+impl Peer {
+    /// Answers the service's own tools from the files.
+    fn native(&self, exec: &Exec) -> Result_ {
+        use ibeam_proto::agent::{
+            ReadFileNotFound, ReadResult, ReadSuccess, ShellStream, ShellStreamExit, WriteResult,
+            WriteSuccess, read_result, read_success, shell_stream, write_result,
+        };
+        let mut files = self.files.as_ref().unwrap().lock().unwrap();
+        match exec {
+            Exec::ReadArgs(args) => Result_::ReadResult(ReadResult {
+                result: Some(match files.get(&args.path) {
+                    Some(text) => read_result::Result::Success(ReadSuccess {
+                        path: args.path.clone(),
+                        output: Some(read_success::Output::Content(text.clone())),
+                        ..ReadSuccess::default()
+                    }),
+                    None => read_result::Result::FileNotFound(ReadFileNotFound::default()),
+                }),
+            }),
+            Exec::WriteArgs(args) => {
+                files.insert(args.path.clone(), args.file_text.clone());
+                let path = args.path.clone();
+                let success = WriteSuccess { path, ..WriteSuccess::default() };
+                let result = Some(write_result::Result::Success(success));
+                Result_::WriteResult(WriteResult { result })
+            }
+            Exec::ShellStreamArgs(_) => Result_::ShellStream(ShellStream {
+                event: Some(shell_stream::Event::Exit(ShellStreamExit::default())),
+            }),
+            other => panic!("not expected: {other:?}"),
+        }
+    }
+}
+
+fn is_tool(raw: &Bytes) -> bool {
+    let message = AgentServerMessage::decode(raw.clone()).unwrap().message;
+    let Some(FromServer::ExecServerMessage(exec)) = message else { return false };
+    !matches!(exec.message, Some(Exec::RequestContextArgs(_)))
+}
+
+/// A request that resumes.
+pub(crate) fn resume(mut request: AgentRunRequest) -> AgentRunRequest {
+    let action = ibeam_proto::agent::ResumeAction::default();
+    request.action = Some(ConversationAction {
+        action: Some(conversation_action::Action::ResumeAction(action)),
+    });
+    request
 }
 
 /// An encoded client message with an answer under any arm; fields up to 15 and from 16.

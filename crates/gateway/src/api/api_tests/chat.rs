@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
 use super::*;
 
@@ -110,6 +111,8 @@ async fn headers_reach_the_turn() {
         request_id: "mine-1".to_owned(),
         idempotency_key: Some("key-1".to_owned()),
         retry_count: 2,
+        body: Sha256::digest(chat_body(false)).into(),
+        caller: Sha256::digest("").into(),
     };
     assert_eq!(*meta, expect);
 }

@@ -125,7 +125,7 @@ impl Service for Fake {
         Health {
             authenticated: self.authenticated,
             backend: "agent".to_owned(),
-            sessions: Sessions { active: 2, parked: 1 },
+            sessions: Sessions { active: 2, parked: 1, ..Sessions::default() },
             uptime_seconds: 42,
             ..Health::default()
         }

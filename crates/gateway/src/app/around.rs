@@ -1,0 +1,69 @@
+//! What the model is told beside the conversation, made once for all turns of a client.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use ibeam_core::{
+    agent::{Environment, Permissions, Surroundings},
+    model::{ToolChoice, TurnRequest},
+};
+use parking_lot::Mutex;
+
+use crate::config::Config;
+
+/// Kinds of surroundings that are looked through for ones that nobody uses any more.
+const TIDY_AT: usize = 64;
+
+/// Hands out surroundings, the same ones for as long as a turn has them.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    environment: Environment,
+    permissions: Permissions,
+    native: bool,
+    made: Mutex<HashMap<Kind, Weak<Surroundings>>>,
+}
+
+/// What they depend on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    setup: [u8; 32],
+    choice: ToolChoice,
+    /// The last instruction is then the question.
+    only_instructions: bool,
+}
+
+impl Shelf {
+    pub(super) fn new(config: &Config, environment: Environment) -> Self {
+        Self {
+            environment,
+            permissions: Permissions {
+                web_search: config.allow.web_search,
+                web_fetch: config.allow.web_fetch,
+            },
+            native: config.tools.native,
+            made: Mutex::default(),
+        }
+    }
+
+    /// `setup`: the hash of the request's prompt and tools.
+    pub(super) fn of(&self, request: &TurnRequest, setup: &[u8; 32]) -> Arc<Surroundings> {
+        let kind = Kind {
+            setup: *setup,
+            choice: request.tool_choice.clone(),
+            only_instructions: request.items.is_empty(),
+        };
+        if let Some(made) = self.made.lock().get(&kind).and_then(Weak::upgrade) {
+            return made;
+        }
+        let new = Surroundings::new(request, &self.environment, self.permissions, self.native);
+        let new = Arc::new(new);
+        let mut made = self.made.lock();
+        if made.len() >= TIDY_AT {
+            made.retain(|_, made| made.strong_count() > 0);
+        }
+        made.insert(kind, Arc::downgrade(&new));
+        new
+    }
+}

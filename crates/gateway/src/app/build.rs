@@ -1,0 +1,225 @@
+//! Putting the program together from its configuration.
+
+use std::sync::Arc;
+
+use ibeam_core::{
+    agent::{Clocks, Environment, Settings as TurnSettings},
+    error::{ErrorCode, TurnError},
+    model::ids,
+    models::ModelList,
+};
+use ibeam_sim::Sim;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{App, NOT_SIGNED_IN, SIM, around::Shelf};
+use crate::{
+    api,
+    catalog::{self, Catalog, Fetch},
+    config::{self, Config},
+    driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
+    net::{connect::Connector, pool::PoolConfig, proxy::Proxy, tls::Tls},
+    session::{Conversations, Hub, Legs, Limits, Patience, Registry},
+    store::{Store, StoreError, StoreLimits},
+    tasks::Tasks,
+};
+
+impl App {
+    /// Puts the program together. `sim` is there when the simulator answers.
+    ///
+    /// # Errors
+    /// There is no memory for the store.
+    pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
+        let (connector, backend, token) = match sim {
+            Some(sim) => {
+                let sim = sim.clone();
+                let connector = Connector::Memory(Arc::new(move || sim.connect()));
+                (connector, SIM, Some(SecretString::from(Sim::TOKEN)))
+            }
+            None => {
+                let connector = Connector::Tcp {
+                    tls: Arc::new(Tls::new(config.ca_file.clone())),
+                    proxy: Proxy::from_env(),
+                    connect_timeout: config.clocks.connect,
+                };
+                (connector, "agent", config.access_token.clone())
+            }
+        };
+        let driver = Arc::new(AgentDriver::new(agent_config(&config), &connector, tasks));
+        let store = store(&config, tasks)?;
+        Ok(Self::with_driver(config, driver, backend, token, store, tasks))
+    }
+
+    fn with_driver(
+        config: Config,
+        driver: Arc<dyn Driver>,
+        backend: &'static str,
+        token: Option<SecretString>,
+        store: Store,
+        tasks: &Tasks,
+    ) -> Self {
+        let registry = Registry::new(Limits {
+            count: config.sessions.max_parked,
+            bytes: config.sessions.parked_bytes,
+        });
+        let catalog = catalog(&config, &driver, backend, token.as_ref(), &registry, tasks);
+        let hub = Hub {
+            driver,
+            patience: Patience {
+                cancel_grace: config.clocks.cancel_grace,
+                client_stall: config.clocks.client_stall,
+                parked: config.sessions.ttl,
+            },
+            registry,
+            legs: Legs::new(config.sessions.replay),
+            turns: Arc::new(Semaphore::new(config.limits.turns)),
+            stop: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            tasks: tasks.clone(),
+            epoch: Instant::now(),
+        };
+        Self {
+            http: http_settings(&config),
+            hub: Arc::new(hub),
+            backend,
+            account: account(&config, backend, token.as_ref()),
+            token: token.map(Arc::new),
+            catalog,
+            surroundings: Shelf::new(&config, environment()),
+            store,
+            conversations: Arc::new(Conversations::default()),
+            queue: Arc::new(Semaphore::new(config.limits.queue)),
+            started: Instant::now(),
+            config: Arc::new(config),
+        }
+    }
+}
+
+/// Where conversations are kept. Without a file, for as long as the program runs.
+fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
+    let limits =
+        StoreLimits { retention: config.store.retention, bytes: config.store.bytes as u64 };
+    Store::open(config.store.file(), limits, tasks)
+}
+
+/// Names the account behind the backend, so that what belongs to one is never used for
+/// another.
+fn account(config: &Config, backend: &str, token: Option<&SecretString>) -> [u8; 32] {
+    let token = token.map_or("", |token| token.expose_secret());
+    let mut hash = Sha256::new();
+    for part in [backend, config.api.authority.as_str(), token] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+fn agent_config(config: &Config) -> AgentConfig {
+    let mut agent = AgentConfig::new(config.api.clone());
+    agent.profile = Profile {
+        client_version: config.client_version.clone(),
+        ghost_mode: config.privacy,
+        timezone: None,
+    };
+    agent.transport = match config.transport {
+        config::Transport::Auto => Transport::Auto,
+        config::Transport::H2 => Transport::Http2,
+        config::Transport::H1 => Transport::Http1,
+    };
+    agent.pool = PoolConfig {
+        max_streams: config.limits.upstream_streams,
+        max_connections: config.limits.upstream_connections,
+        connect_timeout: config.clocks.connect,
+        ..PoolConfig::default()
+    };
+    agent
+}
+
+fn http_settings(config: &Config) -> api::Settings {
+    api::Settings {
+        bind: Some(config.listen.ip()),
+        allowed_hosts: config.hosts.clone(),
+        cors_origins: config.cors_origins.clone(),
+        api_key: config.api_key.clone(),
+        body_limit: config.limits.body,
+        keep_alive: config.clocks.keep_alive,
+        header_grace: config.clocks.header_grace,
+    }
+}
+
+pub(super) fn turn_settings(config: &Config) -> TurnSettings {
+    let clocks = &config.clocks;
+    TurnSettings {
+        clocks: Clocks {
+            heartbeat: clocks.heartbeat,
+            no_frame: clocks.no_frame,
+            heartbeat_only: clocks.heartbeats_only,
+            whole_turn: clocks.turn,
+            end_wait: clocks.end_wait,
+            quiet_end: clocks.quiet_end,
+            tool_batch: clocks.tool_batch,
+        },
+        backoff: config.retry,
+        inline_context: config.inline_context,
+        park: config.sessions.reuse,
+        parked_bytes: config.sessions.buffer,
+        max_repeat: config.tools.max_repeat,
+    }
+}
+
+/// What little the gateway knows about the place the client works in.
+fn environment() -> Environment {
+    Environment {
+        os_version: os_version(),
+        shell: std::env::var("SHELL").unwrap_or_default(),
+        time_zone: std::env::var("TZ").unwrap_or_default(),
+        workspace_paths: Vec::new(),
+    }
+}
+
+/// As the backend's own client says it: `linux 6.8.0`.
+fn os_version() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let words = [std::env::consts::OS, release.trim()];
+    words.join(" ").trim_end().to_owned()
+}
+
+/// The live model list. The simulator's is not kept: it must never answer for a
+/// real account.
+fn catalog(
+    config: &Config,
+    driver: &Arc<dyn Driver>,
+    backend: &str,
+    token: Option<&SecretString>,
+    registry: &Registry,
+    tasks: &Tasks,
+) -> Catalog {
+    let (driver, token, registry) = (Arc::clone(driver), token.cloned(), registry.clone());
+    let fetch: Fetch = Arc::new(move || {
+        let (driver, token, registry) = (Arc::clone(&driver), token.clone(), registry.clone());
+        Box::pin(async move {
+            let token =
+                token.ok_or_else(|| TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN))?;
+            let models = driver.models(token).await;
+            registry.note_credential(models.as_ref().map(|_| ()).map_err(|error| error.code));
+            models.map(ModelList::new)
+        })
+    });
+    let options = catalog::Options {
+        ttl: config.models.cache_ttl,
+        file: if backend == SIM { None } else { models_file(config) },
+        unknown: config.models.unknown,
+    };
+    Catalog::new(fetch, options, tasks.clone())
+}
+
+/// Where this account's last good list is kept. Another account on the same
+/// machine has another list, so the name carries a hash of the credential.
+fn models_file(config: &Config) -> Option<std::path::PathBuf> {
+    let token = config.access_token.as_ref()?;
+    let host = config.api.authority.as_str();
+    let parts = [b"models".as_slice(), host.as_bytes(), token.expose_secret().as_bytes()];
+    Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
+}

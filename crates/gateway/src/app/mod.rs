@@ -1,0 +1,183 @@
+//! The running program: what every request needs, put together once.
+
+mod around;
+mod build;
+mod settle;
+mod start;
+
+use std::sync::Arc;
+
+use ibeam_core::{
+    error::TurnError,
+    model::{TurnEvent, TurnRequest},
+};
+use secrecy::SecretString;
+use tokio::{sync::Semaphore, time::Instant};
+use tracing::{Instrument as _, info_span};
+
+use crate::{
+    api::{self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions, StoreHealth},
+    catalog::Catalog,
+    clock,
+    config::Config,
+    driver::Driver,
+    random,
+    session::{Conversations, Ending, Hub, Snapshot, TurnStream},
+    store::Store,
+};
+
+/// The backend's name when the simulator answers.
+const SIM: &str = "sim";
+
+const NOT_SIGNED_IN: &str = "Nobody is signed in. Give ibeam a Cursor access token in \
+                             CURSOR_ACCESS_TOKEN, or try it without an account: `ibeam up --sim`.";
+
+/// `created` of every listed model: the backend does not say, and a value that
+/// changes with the time of day would defeat clients' caches.
+const MODELS_CREATED: u64 = 1_735_689_600;
+
+#[derive(Debug)]
+pub struct App {
+    config: Arc<Config>,
+    http: api::Settings,
+    hub: Arc<Hub>,
+    backend: &'static str,
+    token: Option<Arc<SecretString>>,
+    /// A hash that stands for backend and token.
+    account: [u8; 32],
+    catalog: Catalog,
+    surroundings: around::Shelf,
+    store: Store,
+    conversations: Arc<Conversations>,
+    /// Places in the queue for a turn.
+    queue: Arc<Semaphore>,
+    started: Instant,
+}
+
+impl App {
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    #[must_use]
+    pub fn signed_in(&self) -> bool {
+        self.token.is_some()
+    }
+
+    #[must_use]
+    pub fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    #[must_use]
+    pub fn sessions(&self) -> Snapshot {
+        self.hub.registry.snapshot()
+    }
+
+    #[must_use]
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.hub.driver
+    }
+
+    /// Turns that could start now without waiting.
+    #[must_use]
+    pub fn free_turns(&self) -> usize {
+        self.hub.turns.available_permits()
+    }
+
+    /// Ends the turns that wait for tool results. What they were about is in the store.
+    pub fn end_parked(&self) {
+        self.hub.registry.end_parked(Ending::Shutdown);
+    }
+
+    /// The program is going down: turns that run may finish, none is parked any more.
+    pub fn drain_turns(&self) {
+        self.hub.drain.cancel();
+    }
+
+    /// Ends every turn with an error.
+    pub fn stop_turns(&self) {
+        self.hub.stop.cancel();
+    }
+
+    /// The models of the account.
+    ///
+    /// # Errors
+    /// There is no list, neither from the backend nor from an earlier time.
+    pub async fn model_list(&self) -> Result<Models, TurnError> {
+        let list = self.catalog.get().await?;
+        Ok(Models { list, created: MODELS_CREATED })
+    }
+}
+
+impl Service for App {
+    type Turn = TurnStream;
+
+    fn settings(&self) -> &api::Settings {
+        &self.http
+    }
+
+    async fn start_turn(
+        &self,
+        request: TurnRequest,
+        meta: RequestMeta,
+    ) -> Result<TurnStream, TurnError> {
+        let span = info_span!("turn", request_id = %meta.request_id);
+        self.start(request, &meta).instrument(span).await
+    }
+
+    async fn models(&self) -> Result<Models, TurnError> {
+        self.model_list().await
+    }
+
+    fn health(&self) -> Health {
+        let now = self.hub.registry.snapshot();
+        let limits = &self.config.sessions;
+        let store = self.store.stats();
+        Health {
+            authenticated: self.token.is_some() && !self.hub.registry.credential_refused(),
+            backend: self.backend.to_owned(),
+            sessions: Sessions {
+                active: now.active as u64,
+                parked: now.parked as u64,
+                parked_bytes: now.parked_bytes as u64,
+                max_parked: limits.max_parked as u64,
+                max_parked_bytes: limits.parked_bytes as u64,
+                ttl_seconds: limits.ttl.as_secs(),
+                resumed: now.fates.resumed,
+                rebuilt: now.fates.rebuilt,
+                continued: now.fates.continued,
+                forked: now.fates.forked,
+                attached: now.fates.attached,
+                replayed: now.fates.replayed,
+                expired: now.fates.expired,
+                evicted: now.fates.evicted,
+                superseded: now.fates.superseded,
+                died_parked: now.fates.died_parked,
+            },
+            store: StoreHealth {
+                conversations: store.conversations,
+                bytes: store.bytes,
+                in_memory: store.in_memory,
+                failed_saves: store.failed_saves,
+            },
+            mcp: Mcp::default(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+        }
+    }
+
+    fn unix_now(&self) -> u64 {
+        clock::unix_seconds()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        random::bytes()
+    }
+}
+
+impl EventSource for TurnStream {
+    fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<TurnEvent>> {
+        Self::poll_next(self, cx)
+    }
+}

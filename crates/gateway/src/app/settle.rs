@@ -1,0 +1,282 @@
+//! Where a request belongs: to an answer that somebody asked for before, to a turn that
+//! waits for it, to a conversation that is known, or to none.
+
+use ibeam_core::{
+    agent::Kept,
+    error::{ErrorCode, TurnError},
+    model::{TurnRequest, ids::uuid_from_random},
+};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
+use tracing::warn;
+
+use super::App;
+use crate::{
+    api::RequestMeta,
+    random,
+    session::{
+        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Key, Live, Names, Outline,
+        Resume, STORE_PATIENCE, TurnStream, Use, Visit, body_key, calls_in, idempotency_key,
+    },
+    store::{Conversation, Scope, StoreError},
+};
+
+/// Where the conversation of a new turn comes from.
+pub(super) struct Origin {
+    pub(super) id: String,
+    pub(super) claim: Claim,
+    pub(super) kept: Option<Kept>,
+    pub(super) before: Option<Heirloom>,
+}
+
+/// What is known about a request once it was looked at.
+pub(super) struct Case {
+    pub(super) scope: Scope,
+    pub(super) outline: Outline,
+    pub(super) identity: Identity,
+    pub(super) names: Names,
+    pub(super) asked: Instant,
+}
+
+/// What comes of looking for where a request belongs.
+pub(super) enum Settled {
+    Stream(TurnStream),
+    Start(Box<(Ask, Origin)>),
+}
+
+// === a request that came before ===
+
+impl App {
+    /// A retry gets the answer that was asked for the first time. Adds the names under
+    /// which this one will be found.
+    pub(super) async fn again(
+        &self,
+        scope: Scope,
+        meta: &RequestMeta,
+        names: &mut Names,
+    ) -> Result<Option<TurnStream>, TurnError> {
+        let same_body = body_key(scope, &meta.body);
+        if let Some(key) = &meta.idempotency_key {
+            let key = idempotency_key(scope, key);
+            names.keys.push(key);
+            if let Some(stream) = self.join(&key, Some(&meta.body)).await? {
+                return Ok(Some(stream));
+            }
+        }
+        names.keys.push(same_body);
+        match meta.retry_count {
+            // Two equal requests are two turns.
+            0 => Ok(None),
+            _ => self.join(&same_body, None).await,
+        }
+    }
+
+    /// Reads along with a leg that runs, or hears one again that finished.
+    async fn join(&self, key: &Key, body: Option<&Key>) -> Result<Option<TurnStream>, TurnError> {
+        // It may finish while we ask; then it is found finished.
+        for _ in 0..2 {
+            let Some(found) = self.hub.legs.find(key, body) else { return Ok(None) };
+            match found {
+                Found::Finished(record) => {
+                    self.hub.registry.count(|fates| fates.replayed += 1);
+                    return Ok(Some(TurnStream::replay(record)));
+                }
+                Found::Running { mailbox, number } => {
+                    let (reply, answer) = oneshot::channel();
+                    // A turn that has just ended takes no visits; then nobody answers.
+                    let _ = mailbox.send(Visit::Attach { leg: number, reply }).await;
+                    match answer.await {
+                        Ok(Attached::Stream(stream)) => return Ok(Some(stream)),
+                        Ok(Attached::Full) => {
+                            let text = "Too many requests read this answer already.";
+                            return Err(TurnError::new(ErrorCode::Overloaded, text));
+                        }
+                        Ok(Attached::Over) | Err(_) => {}
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+// === a request that goes on with something ===
+
+impl App {
+    pub(super) async fn settle(
+        &self,
+        request: TurnRequest,
+        case: &Case,
+    ) -> Result<Settled, TurnError> {
+        let results_key = case.outline.results_key(case.scope, &request);
+        if let Some(key) = &results_key
+            && let Some(stream) = self.join(key, None).await?
+        {
+            return Ok(Settled::Stream(stream));
+        }
+        self.supersede(&request, case).await;
+        let permit = self.permit().await?;
+        let mut ask = Ask { request, permit };
+        let mut forked = false;
+        if let Some(results) = &case.outline.results
+            && let Some(live) = self.hub.registry.find(results.session, case.scope)
+        {
+            forked = *live.identity != case.identity;
+            if !forked {
+                ask = match visit(&live, ask, case).await? {
+                    Ok(stream) => return Ok(Settled::Stream(stream)),
+                    Err(ask) => ask,
+                };
+                // The same results may have been on their way twice.
+                if let Some(key) = &results_key
+                    && let Some(stream) = self.join(key, None).await?
+                {
+                    return Ok(Settled::Stream(stream));
+                }
+            }
+        }
+        let origin = self.origin(&ask.request, case, forked).await;
+        Ok(Settled::Start(Box::new((ask, origin))))
+    }
+
+    /// Ends parked turns whose calls the client went past.
+    async fn supersede(&self, request: &TurnRequest, case: &Case) {
+        let wanted = case.outline.results.as_ref().map(|results| results.session);
+        let told = calls_in(&request.items).filter(|(session, _)| Some(*session) != wanted);
+        for live in self.hub.registry.waiting_for(case.scope, told) {
+            end(&live).await;
+        }
+    }
+
+    /// The conversation for a new turn.
+    async fn origin(&self, request: &TurnRequest, case: &Case, mut forked: bool) -> Origin {
+        let Case { scope, outline, .. } = case;
+        let reuse = self.config.sessions.reuse;
+        if !forked {
+            let (by, candidates) = self.candidates(request, case).await;
+            for stored in candidates {
+                let way = outline.judge(&stored, by, reuse);
+                match way {
+                    Use::Not => {}
+                    Use::Fork => forked |= outline.has_past || by == By::Session,
+                    Use::Continue { .. } | Use::Rebuild => {
+                        if let Some(origin) = self.take_up(stored, way, case).await {
+                            return origin;
+                        }
+                    }
+                }
+            }
+        }
+        if outline.has_past || outline.results.is_some() {
+            self.hub.registry.count(
+                |fates| {
+                    if forked { fates.forked += 1 } else { fates.rebuilt += 1 }
+                },
+            );
+            let id = self.conversations.current(outline.content_id(*scope));
+            if let Some(claim) = self.conversations.claim(*scope, &id) {
+                return Origin { id, claim, kept: None, before: None };
+            }
+        }
+        loop {
+            let id = uuid_from_random(random::bytes());
+            if let Some(claim) = self.conversations.claim(*scope, &id) {
+                return Origin { id, claim, kept: None, before: None };
+            }
+        }
+    }
+
+    /// Conversations that the request may go on with, the likeliest first.
+    async fn candidates(&self, request: &TurnRequest, case: &Case) -> (By, Vec<Conversation>) {
+        let (scope, outline) = (case.scope, &case.outline);
+        if let Some(results) = &outline.results {
+            let found = known(self.store.by_session(scope, results.session)).await;
+            return (By::Session, found.flatten().into_iter().collect());
+        }
+        let (by, found) = match &request.hints.session {
+            Some(name) => (By::Name, known(self.store.by_name(scope, name)).await),
+            None if outline.has_past => {
+                (By::Past, known(self.store.by_fingerprint(scope, outline.past())).await)
+            }
+            None => (By::Past, None),
+        };
+        (by, found.unwrap_or_default())
+    }
+
+    /// Goes on with a stored conversation, unless a turn has it.
+    async fn take_up(&self, stored: Conversation, way: Use, case: &Case) -> Option<Origin> {
+        let mut claim = self.conversations.claim(case.scope, &stored.id);
+        if claim.is_none()
+            && case.outline.results.is_none()
+            && let Some(live) = self.hub.registry.parked_as(case.scope, &stored.id)
+        {
+            // It waits for results, and the client went on without.
+            end(&live).await;
+            claim = self.conversations.claim(case.scope, &stored.id);
+        }
+        let claim = claim?;
+        let Conversation { id, name, opening, full_history, fingerprint, .. } = stored;
+        let kept = match (way, stored.checkpoint) {
+            (Use::Continue { covers }, Some(checkpoint)) => {
+                let blobs = known(self.store.blobs(case.scope, &id)).await?;
+                Some(Kept { checkpoint, blobs, covers, calls: stored.calls })
+            }
+            _ => None,
+        };
+        self.hub.registry.count(|fates| match &kept {
+            Some(_) => fates.continued += 1,
+            None => fates.rebuilt += 1,
+        });
+        let base = kept.as_ref().map(|kept| kept.checkpoint.clone());
+        let before = Some(Heirloom { name, opening, full_history, fingerprint, base });
+        Some(Origin { id, claim, kept, before })
+    }
+}
+
+/// Brings a request to the turn that may wait for it. Gives it back if it does not.
+async fn visit(live: &Live, ask: Ask, case: &Case) -> Result<Result<TurnStream, Ask>, TurnError> {
+    let (reply, answer) = oneshot::channel();
+    let resume = Resume { ask, names: case.names.clone(), asked: case.asked, reply };
+    if let Err(refused) = live.mailbox.send(Visit::Resume(Box::new(resume))).await {
+        return match refused.0 {
+            Visit::Resume(resume) => Ok(Err(resume.ask)),
+            Visit::Attach { .. } | Visit::End { .. } => Err(lost()),
+        };
+    }
+    match answer.await {
+        Ok(Ok(stream)) => Ok(Ok(stream)),
+        Ok(Err(ask)) => Ok(Err(*ask)),
+        Err(_) => Err(lost()),
+    }
+}
+
+/// Ends a parked turn and waits until its conversation is free.
+async fn end(live: &Live) {
+    let (done, ended) = oneshot::channel();
+    let visit = Visit::End { why: Ending::Superseded, done: Some(done) };
+    if live.mailbox.send(visit).await.is_ok() {
+        let _ = ended.await;
+    }
+}
+
+fn lost() -> TurnError {
+    let text = "The turn that waited for these results was lost. Send the request again.";
+    TurnError::new(ErrorCode::Internal, text)
+}
+
+/// What the store knows. If it cannot say in time, that is nothing.
+async fn known<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+    match timeout(STORE_PATIENCE, asked).await {
+        Ok(Ok(found)) => Some(found),
+        Ok(Err(error)) => {
+            warn!(%error, "the store cannot be read; the conversation is told anew");
+            None
+        }
+        Err(_elapsed) => {
+            warn!("the store takes too long; the conversation is told anew");
+            None
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The legs of a turn: from a client's request to the event that ends its answer.
+
+use ibeam_core::{
+    agent::{Phase, Uncounted},
+    error::TurnError,
+    model::{FinishReason, TurnEvent, Usage, UsageSource, ids::SessionId},
+    models::Family,
+    tokens,
+};
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use super::{Task, TurnStream};
+use crate::{
+    session::{
+        hub::millis_since,
+        legs::{Names, Ticket},
+        marks::Marks,
+        record::Record,
+    },
+    tasks::Tasks,
+};
+
+/// What an image costs when nobody counted it; providers charge about this for one
+/// of ordinary size.
+const IMAGE_TOKENS: u64 = 1000;
+
+/// What a parked turn costs beside what the machine holds: its task, its stream, and
+/// what the connection keeps for it.
+const PARKED_COST: usize = 16 << 10;
+
+/// One request's share of the turn.
+pub(super) struct Leg {
+    number: u32,
+    pub(super) record: Record,
+    /// Under which it is found by those who ask again.
+    pub(super) ticket: Ticket,
+    usage_told: bool,
+    /// The conversation was written down before the first call went out.
+    saved: bool,
+    marks: Marks,
+}
+
+impl Leg {
+    pub(super) fn is(&self, number: u32) -> bool {
+        self.number == number
+    }
+}
+
+impl Task {
+    pub(super) fn begin_leg(&mut self, names: Names, asked: Instant) -> TurnStream {
+        self.legs += 1;
+        let number = self.legs;
+        self.leg = Some(Box::new(Leg {
+            number,
+            record: Record::default(),
+            ticket: self.hub.legs.begin(names, self.sender.clone(), number),
+            usage_told: false,
+            saved: false,
+            marks: Marks::new(asked),
+        }));
+        self.abandoned = None;
+        self.entry.started();
+        // Whoever reads an earlier leg still does not count.
+        self.outlets.first()
+    }
+
+    pub(super) fn mark(&mut self, which: impl FnOnce(&mut Marks) -> &mut Option<Instant>) {
+        if let Some(leg) = &mut self.leg {
+            which(&mut leg.marks).get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Moves events to the readers until there are none or somebody is full.
+    pub(super) async fn pass_on(&mut self) {
+        while !self.outlets.is_blocked()
+            && let Some(event) = self.turn.poll_event()
+        {
+            self.take(event).await;
+        }
+        let reading = !self.outlets.is_blocked();
+        self.turn.set_reading(reading, millis_since(self.started));
+    }
+
+    async fn take(&mut self, event: TurnEvent) {
+        // Between legs the machine keeps what it hears.
+        let Some(leg) = &mut self.leg else { return };
+        match event {
+            TurnEvent::Finished(reason) => return self.finish(reason).await,
+            TurnEvent::Failed(error) => return self.fail(error),
+            TurnEvent::Text(_) | TurnEvent::Reasoning(_) => {
+                leg.marks.first_piece.get_or_insert_with(Instant::now);
+            }
+            TurnEvent::ToolCallBegin { .. } => {
+                leg.marks.first_piece.get_or_insert_with(Instant::now);
+                if !std::mem::replace(&mut leg.saved, true) {
+                    self.keeper.save(&mut self.turn).await;
+                }
+            }
+            TurnEvent::Usage(usage) => {
+                leg.usage_told = true;
+                self.turn.note_usage(usage.total());
+            }
+            TurnEvent::Started | TurnEvent::ToolCallArgs { .. } | TurnEvent::ToolCallEnd { .. } => {
+            }
+        }
+        self.tell(event);
+    }
+
+    fn tell(&mut self, event: TurnEvent) {
+        self.keeper.hear(&event);
+        if let Some(leg) = &mut self.leg {
+            leg.record.push(&event);
+        }
+        self.outlets.offer(event);
+    }
+
+    async fn finish(&mut self, reason: FinishReason) {
+        if self.leg.as_ref().is_some_and(|leg| !leg.usage_told) {
+            let counted = estimate(self.turn.uncounted(), self.family, &self.hub.tasks).await;
+            self.turn.note_usage(counted.total());
+            self.tell(TurnEvent::Usage(counted));
+        }
+        self.keeper.save(&mut self.turn).await;
+        let parks = self.turn.phase() == Phase::AwaitingTools;
+        if !parks {
+            // The client may go on with its conversation the moment it has the ending.
+            self.retire();
+        }
+        self.entry.finished();
+        let event = TurnEvent::Finished(reason);
+        if let Some(mut leg) = self.leg.take() {
+            leg.record.push(&event);
+            leg.marks.log();
+            leg.ticket.finish(leg.record);
+        }
+        if parks {
+            self.park();
+        }
+        self.outlets.offer(event);
+        self.outlets.end();
+    }
+
+    fn fail(&mut self, error: TurnError) {
+        self.entry.failed(error.code);
+        debug!(
+            code = error.code.row().code,
+            cause = error.cause.as_deref(),
+            "turn failed: {error}"
+        );
+        self.retire();
+        if let Some(leg) = self.leg.take() {
+            leg.marks.log();
+        }
+        self.outlets.offer(TurnEvent::Failed(error));
+        self.outlets.end();
+    }
+
+    fn park(&mut self) {
+        self.permit = None;
+        self.abandoned = None;
+        self.parked = Some(Instant::now());
+        self.outbox.shrink();
+        let calls = self.turn.calls();
+        let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
+        let bytes = self.turn.memory() + PARKED_COST;
+        debug!(calls = calls.len(), bytes, "parked until the results come");
+        self.entry.park(bytes, self.turn.conversation_id(), numbers.collect());
+    }
+}
+
+/// Counts what the backend did not. Off the async threads: loading the tokenizer
+/// takes a moment the first time.
+async fn estimate(uncounted: Uncounted, family: Family, tasks: &Tasks) -> Usage {
+    let counted = tasks.spawn_blocking(move || {
+        let texts: u64 = uncounted.prompt.iter().map(|text| tokens::count(text, family)).sum();
+        let input = texts + uncounted.images as u64 * IMAGE_TOKENS;
+        let output = uncounted.output.unwrap_or_else(|| tokens::count(&uncounted.answer, family));
+        (input, output)
+    });
+    let (input, output) = counted.await.unwrap_or_default();
+    info!(input, output, estimated = true, "the backend reported no usage");
+    Usage { input, output, source: UsageSource::Estimate, ..Usage::default() }
+}

@@ -1,0 +1,366 @@
+//! The task that owns one turn: it carries out what the turn machine asks for and
+//! passes events on, leg after leg. It decides nothing about the protocol.
+
+mod legs;
+mod visits;
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use ibeam_core::{
+    agent::{Command, LinkError, OpenSpec, Phase, Turn},
+    error::{ErrorCode, TurnError},
+    model::ids::SessionId,
+    models::Family,
+};
+use secrecy::SecretString;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::{Instant, Sleep, sleep, timeout},
+};
+use tracing::{Instrument as _, debug, info, warn};
+
+use self::legs::Leg;
+use super::{
+    TurnStream,
+    hub::{Hub, millis_since, on_grid},
+    keep::Keeper,
+    legs::Names,
+    outbox::Outbox,
+    outlets::Outlets,
+    parked::Identity,
+    registry::Entry,
+    visit::{self, Visit},
+};
+use crate::driver::{Link, Open};
+
+type OpenFuture = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How long the last words of a turn (its cancel message) may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Nothing more is read while this much waits to be sent: every message may ask
+/// for an answer, and a peer that takes none must not fill our memory.
+const OUTBOX_BYTES: usize = 4 << 20;
+
+/// Everything one turn needs to run.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) turn: Turn,
+    pub(crate) session: SessionId,
+    pub(crate) identity: Identity,
+    pub(crate) token: Arc<SecretString>,
+    pub(crate) family: Family,
+    pub(crate) keeper: Keeper,
+    /// What the first leg can be asked for by.
+    pub(crate) names: Names,
+    /// When the client's request came; it may have waited since.
+    pub(crate) asked: Instant,
+    /// Held while a reader is attached and the turn generates.
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+impl Actor {
+    /// Starts the turn. From here on every failure is an event.
+    pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
+        let Self { turn, session, identity, token, family, keeper, names, asked, permit } = self;
+        let (sender, mailbox) = visit::mailbox();
+        let entry = hub.registry.enter(session, identity, sender.clone());
+        let mut task = Task {
+            turn: Box::new(turn),
+            token,
+            family,
+            started: Instant::now(),
+            keeper: Box::new(keeper),
+            permit: Some(permit),
+            outlets: Outlets::default(),
+            leg: None,
+            legs: 0,
+            parked: None,
+            abandoned: None,
+            sender,
+            mailbox,
+            stop: Box::pin(hub.stop.clone().cancelled_owned()),
+            drain: Box::pin(hub.drain.clone().cancelled_owned()),
+            link: None,
+            opening: None,
+            outbox: Outbox::default(),
+            opens: 0,
+            timer: Box::pin(sleep(Duration::ZERO)),
+            retired: false,
+            entry,
+            hub: Arc::clone(hub),
+        };
+        let stream = task.begin_leg(names, asked);
+        hub.tasks.spawn("turn", async move { task.run().await }.in_current_span());
+        stream
+    }
+}
+
+struct Task {
+    hub: Arc<Hub>,
+    turn: Box<Turn>,
+    token: Arc<SecretString>,
+    family: Family,
+    started: Instant,
+    keeper: Box<Keeper>,
+    permit: Option<OwnedSemaphorePermit>,
+    outlets: Outlets,
+    /// `None` between legs.
+    leg: Option<Box<Leg>>,
+    /// How many there were.
+    legs: u32,
+    /// Since when tool results are waited for.
+    parked: Option<Instant>,
+    /// Since when nobody reads the leg.
+    abandoned: Option<Instant>,
+    sender: mpsc::Sender<Visit>,
+    mailbox: mpsc::Receiver<Visit>,
+    /// Both are made once: waiting anew for each event would take locks that all
+    /// turns share.
+    stop: Wait,
+    drain: Wait,
+    link: Option<Link>,
+    opening: Option<OpenFuture>,
+    outbox: Outbox,
+    /// Streams asked for so far.
+    opens: u32,
+    timer: Pin<Box<Sleep>>,
+    /// Nobody can visit any more.
+    retired: bool,
+    entry: Entry,
+}
+
+/// What woke the task.
+enum Wake {
+    Opened(Result<Link, LinkError>),
+    Bytes(Option<Result<Bytes, LinkError>>),
+    Sent(Result<(), LinkError>),
+    /// A reader made room or left.
+    Readers,
+    Visit(Option<Visit>),
+    Timer,
+    Drain,
+    Stop,
+}
+
+impl Task {
+    async fn run(&mut self) {
+        loop {
+            self.carry_out();
+            self.pass_on().await;
+            if self.turn.phase() == Phase::Done {
+                // The client has its ending; the backend's goodbye must not delay it
+                // nor hold a place among the turns.
+                self.retire();
+                self.permit = None;
+                self.last_words().await;
+                if self.leg.is_none() && self.outlets.is_empty() {
+                    break;
+                }
+            }
+            self.arm();
+            let wake = self.wait().await;
+            self.handle(wake);
+        }
+        // For those who came at the last moment.
+        self.retire();
+        let drift = self.turn.drift();
+        if !drift.is_empty() {
+            self.entry.drifted(&drift);
+            warn!(
+                ?drift,
+                "Cursor sent things that ibeam does not know; the answer is not affected"
+            );
+        }
+    }
+
+    /// Does what the machine asks for.
+    fn carry_out(&mut self) {
+        while let Some(command) = self.turn.poll_command() {
+            match command {
+                Command::Open(spec) => self.open(spec),
+                Command::Send(frame) => self.outbox.push(frame),
+                // The last stream gets its last words once the client was served.
+                Command::Close { cancel: true } if self.turn.phase() == Phase::Done => {}
+                Command::Close { .. } => self.drop_link(),
+            }
+        }
+    }
+
+    fn drop_link(&mut self) {
+        self.link = None;
+        self.opening = None;
+        self.outbox = Outbox::default();
+    }
+
+    fn open(&mut self, spec: OpenSpec) {
+        self.opens += 1;
+        if self.opens == 1 {
+            debug!(upstream_id = %spec.request_id, "opening an upstream stream");
+        } else {
+            info!(upstream_id = %spec.request_id, attempt = self.opens, "trying upstream again");
+        }
+        self.drop_link();
+        let open = Open {
+            token: SecretString::clone(&self.token),
+            request_id: spec.request_id,
+            original_request_id: spec.original_request_id,
+            prefer_h1: spec.prefer_h1,
+        };
+        let driver = Arc::clone(&self.hub.driver);
+        self.opening = Some(Box::pin(async move { driver.open(open).await }));
+    }
+
+    /// Sends what is left (the cancel message), lets the backend end the stream in
+    /// its own way for a moment, and resets it if it does not.
+    async fn last_words(&mut self) {
+        self.opening = None;
+        let Some(mut link) = self.link.take() else { return };
+        let outbox = std::mem::take(&mut self.outbox);
+        let _ = timeout(LAST_WORDS, async {
+            for frame in outbox.frames {
+                if link.tx.send(frame).await.is_err() {
+                    return;
+                }
+            }
+            while let Some(Ok(_)) = link.rx.next().await {}
+        })
+        .await;
+        link.tx.cancel();
+    }
+
+    /// Sets the timer to the earliest thing that is due.
+    fn arm(&mut self) {
+        let patience = self.hub.patience;
+        let turn = self.turn.poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
+        let readers = self.outlets.deadline(patience.client_stall);
+        let abandoned = self.abandoned.map(|since| since + patience.cancel_grace);
+        let parked = self.parked.map(|since| since + patience.parked);
+        // With no deadline at all the other branches wake us.
+        let far = || Instant::now() + Duration::from_secs(3600);
+        let due = [turn, readers, abandoned, parked].into_iter().flatten().min();
+        let mut due = due.unwrap_or_else(far);
+        if self.parked.is_some() {
+            due = on_grid(self.hub.epoch, due);
+        }
+        if self.timer.deadline() != due || self.timer.is_elapsed() {
+            self.timer.as_mut().reset(due);
+        }
+    }
+
+    /// The order matters: what is to be sent goes before what is to be read, and
+    /// the common before the rare.
+    async fn wait(&mut self) -> Wake {
+        let read = !self.outlets.is_blocked() && self.outbox.bytes < OUTBOX_BYTES;
+        let (tx, rx) = match self.link.as_mut() {
+            Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
+            None => (None, None),
+        };
+        let opening = self.opening.as_mut();
+        let next_frame = self.outbox.frames.front().cloned();
+        tokio::select! {
+            biased;
+            sent = async {
+                match (tx, next_frame) {
+                    (Some(tx), Some(frame)) => tx.send(frame).await,
+                    _ => std::future::pending().await,
+                }
+            } => Wake::Sent(sent),
+            chunk = async {
+                match rx {
+                    Some(rx) if read => rx.next().await,
+                    _ => std::future::pending().await,
+                }
+            } => Wake::Bytes(chunk),
+            () = self.outlets.moved() => Wake::Readers,
+            visit = self.mailbox.recv(), if !self.retired => Wake::Visit(visit),
+            opened = async {
+                match opening {
+                    Some(opening) => opening.await,
+                    None => std::future::pending().await,
+                }
+            } => Wake::Opened(opened),
+            () = self.timer.as_mut() => Wake::Timer,
+            () = self.drain.as_mut(), if self.parked.is_some() => Wake::Drain,
+            () = self.stop.as_mut(), if self.turn.phase() != Phase::Done => Wake::Stop,
+        }
+    }
+
+    fn handle(&mut self, wake: Wake) {
+        let now = millis_since(self.started);
+        match wake {
+            Wake::Opened(Ok(link)) => {
+                self.opening = None;
+                self.link = Some(link);
+                self.mark(|marks| &mut marks.opened);
+                self.turn.on_opened(now);
+            }
+            Wake::Opened(Err(error)) => {
+                self.opening = None;
+                self.turn.on_link_error(&error, now);
+            }
+            Wake::Bytes(Some(Ok(bytes))) => {
+                self.mark(|marks| &mut marks.first_frame);
+                self.turn.on_bytes(bytes, now);
+            }
+            Wake::Bytes(Some(Err(error))) => {
+                self.link = None;
+                self.turn.on_link_error(&error, now);
+            }
+            Wake::Bytes(None) => {
+                self.link = None;
+                self.turn.on_eof(now);
+            }
+            Wake::Sent(Ok(())) => self.outbox.sent(),
+            // The reading half tells why; it has the status and the reset reason.
+            Wake::Sent(Err(_)) => self.outbox = Outbox::default(),
+            Wake::Readers => self.look_for_readers(),
+            Wake::Visit(Some(visit)) => self.on_visit(visit),
+            Wake::Visit(None) => self.retired = true,
+            Wake::Timer => self.on_timer(),
+            Wake::Drain => self.end_parked(|_| (), "ibeam is shutting down"),
+            Wake::Stop if self.parked.is_some() => {
+                self.end_parked(|_| (), "ibeam is shutting down");
+            }
+            Wake::Stop => {
+                let text = "ibeam is shutting down. Send the request again once it is back.";
+                self.turn.abort(TurnError::new(ErrorCode::Unavailable, text));
+            }
+        }
+    }
+
+    fn on_timer(&mut self) {
+        let (at, patience) = (Instant::now(), self.hub.patience);
+        if self.outlets.cut_stalled(patience.client_stall) && self.leg.is_some() {
+            // There is no hurry with someone who left, but this one had its time. Calls
+            // that it did not take yet can still be asked for.
+            if self.outlets.readers() == 0 && self.turn.phase() != Phase::AwaitingTools {
+                self.turn.cancel();
+            }
+        }
+        if self.abandoned.is_some_and(|since| at >= since + patience.cancel_grace) {
+            self.turn.cancel();
+        }
+        if self.parked.is_some_and(|since| at >= since + patience.parked) {
+            self.end_parked(|fates| fates.expired += 1, "no results came");
+        }
+        let now = millis_since(self.started);
+        if self.turn.poll_deadline().is_some_and(|due| now >= due) {
+            self.turn.on_timeout(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand of them may be parked.
+    #[test]
+    fn a_task_is_small() {
+        let size = std::mem::size_of::<Task>();
+        assert!(size <= 640, "{size}");
+    }
+}

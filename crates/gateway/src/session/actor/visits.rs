@@ -1,0 +1,128 @@
+//! Those who come while the turn is there: with results, to read along, or to say
+//! that it is not wanted any more.
+
+use std::sync::Arc;
+
+use ibeam_core::{
+    agent::Phase,
+    error::{ErrorCode, TurnError},
+};
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::Task;
+use crate::session::{
+    hub::millis_since,
+    registry::Fates,
+    visit::{Ask, Attached, Ending, Resume, Visit},
+};
+
+impl Task {
+    pub(super) fn on_visit(&mut self, visit: Visit) {
+        match visit {
+            Visit::Resume(resume) => self.resume(*resume),
+            Visit::Attach { leg, reply } => {
+                // Whoever asked may have left; then the stream tells so soon.
+                let _ = reply.send(self.attach(leg));
+            }
+            Visit::End { why, done } => {
+                if self.parked.is_some() {
+                    match why {
+                        Ending::Evicted => self.end_parked(|fates| fates.evicted += 1, "no room"),
+                        Ending::Superseded => self
+                            .end_parked(|fates| fates.superseded += 1, "the client went past it"),
+                        Ending::Shutdown => self.end_parked(|_| (), "ibeam is shutting down"),
+                    }
+                }
+                if let Some(done) = done {
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self, resume: Resume) {
+        let Resume { ask: Ask { request, permit }, names, asked, reply } = resume;
+        if reply.is_closed() {
+            // Nobody would read the answer, and the results can come again.
+            return;
+        }
+        let next = self.keeper.peek(&request);
+        let given = if self.parked.is_some() {
+            self.turn.resume(request, millis_since(self.started))
+        } else {
+            Err(Box::new(request))
+        };
+        match given {
+            Ok(()) => {
+                self.parked = None;
+                self.permit = Some(permit);
+                self.keeper.go_on(next);
+                self.entry.unpark();
+                self.entry.count(|fates| fates.resumed += 1);
+                debug!("the results are there");
+                let stream = self.begin_leg(names, asked);
+                let _ = reply.send(Ok(stream));
+            }
+            Err(request) => {
+                let _ = reply.send(Err(Box::new(Ask { request: *request, permit })));
+            }
+        }
+    }
+
+    fn attach(&mut self, number: u32) -> Attached {
+        let Some(leg) = self.leg.as_ref().filter(|leg| leg.is(number)) else {
+            return Attached::Over;
+        };
+        // Half an answer is none.
+        let Some(said) = leg.record.events() else { return Attached::Over };
+        let Some(stream) = self.outlets.attach(said) else { return Attached::Full };
+        self.abandoned = None;
+        if self.permit.is_none() {
+            // It runs anyway; at worst it is one too many for a moment.
+            self.permit = Arc::clone(&self.hub.turns).try_acquire_owned().ok();
+        }
+        self.entry.count(|fates| fates.attached += 1);
+        Attached::Stream(stream)
+    }
+
+    /// Notes when the last reader has left.
+    pub(super) fn look_for_readers(&mut self) {
+        if let Some(leg) = &self.leg
+            && self.outlets.readers() == 0
+            && self.abandoned.is_none()
+        {
+            debug!("the client left");
+            leg.ticket.reclaim();
+            self.abandoned = Some(Instant::now());
+            self.permit = None;
+        }
+    }
+
+    /// Ends a turn that nobody reads.
+    pub(super) fn end_parked(&mut self, count: impl FnOnce(&mut Fates), why: &str) {
+        debug!("a parked turn ends: {why}");
+        self.parked = None;
+        self.entry.count(count);
+        self.turn.abort(TurnError::new(ErrorCode::Cancelled, "Nobody waits for the answer."));
+        self.retire();
+    }
+
+    /// The turn is over: its conversation is free, and whoever still came to visit gets
+    /// the request back.
+    pub(super) fn retire(&mut self) {
+        if self.parked.take().is_some() && self.turn.phase() == Phase::Done {
+            debug!("the backend let a parked turn go");
+            self.entry.count(|fates| fates.died_parked += 1);
+        }
+        self.keeper.release();
+        if !self.retired {
+            self.retired = true;
+            self.entry.retire();
+            self.mailbox.close();
+        }
+        while let Ok(visit) = self.mailbox.try_recv() {
+            self.on_visit(visit);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a turn leaves in the store, and when: before its client can act on it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use ibeam_core::{
+    agent::Turn,
+    history::{Chain, Fingerprint},
+    model::{Item, TurnEvent, TurnRequest, ids::SessionId},
+};
+use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use super::{
+    conversations::{Claim, Conversations},
+    route,
+};
+use crate::{
+    clock,
+    store::{Conversation, Scope, Store},
+};
+
+/// A store that needs longer than this does not hold up an answer.
+pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Writes one conversation down, leg by leg.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    store: Store,
+    conversations: Arc<Conversations>,
+    /// Given back when the turn is over.
+    claim: Option<Claim>,
+    scope: Scope,
+    session: SessionId,
+    name: Option<String>,
+    setup: [u8; 32],
+    opening: Fingerprint,
+    full_history: bool,
+    said: Said,
+    /// The id that the turn began with; the backend may get stuck on it.
+    asked_id: String,
+    saved_id: Option<String>,
+    /// The state that the turn went on from.
+    base: Option<Bytes>,
+    /// The store failed this turn once; it is not waited for again.
+    broken: bool,
+}
+
+/// Everything said so far, as the next request will bring it.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    /// What came before, when the client does not send it any more.
+    before: Option<Fingerprint>,
+    chain: Chain,
+}
+
+/// What a turn takes over from the conversation it continues.
+#[derive(Clone, Debug)]
+pub(crate) struct Heirloom {
+    pub(crate) name: Option<String>,
+    pub(crate) opening: Fingerprint,
+    pub(crate) full_history: bool,
+    pub(crate) fingerprint: Fingerprint,
+    /// The state that the turn goes on from.
+    pub(crate) base: Option<Bytes>,
+}
+
+/// Whose conversation it is, and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    pub(crate) store: Store,
+    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) scope: Scope,
+    pub(crate) session: SessionId,
+    pub(crate) setup: [u8; 32],
+    pub(crate) claim: Claim,
+    /// The backend's id of it.
+    pub(crate) id: String,
+    /// There when it is known from an earlier turn.
+    pub(crate) before: Option<Heirloom>,
+}
+
+impl Keeper {
+    pub(crate) fn new(keeping: Keeping, request: &TurnRequest) -> Self {
+        let Keeping { store, conversations, scope, session, setup, claim, id, before } = keeping;
+        let told = route::has_past(&request.items);
+        let said = Said::new(&request.items, before.as_ref().map(|before| before.fingerprint));
+        let named = request.hints.session.clone();
+        let (name, opening, full_history, base) = match before {
+            Some(Heirloom { name, opening, full_history, base, .. }) => {
+                (named.or(name), opening, full_history || told, base)
+            }
+            None => (named, said.chain.fingerprint(), told, None),
+        };
+        Self {
+            store,
+            conversations,
+            claim: Some(claim),
+            scope,
+            session,
+            name,
+            setup,
+            opening,
+            full_history,
+            said,
+            asked_id: id,
+            saved_id: None,
+            base,
+            broken: false,
+        }
+    }
+
+    /// What will have been said when `request` is added to it. Nothing changes until
+    /// [`Self::go_on`].
+    pub(super) fn peek(&self, request: &TurnRequest) -> Next {
+        let told = route::has_past(&request.items);
+        Next { said: Said::new(&request.items, Some(self.said.fingerprint())), told }
+    }
+
+    /// A further leg began.
+    pub(super) fn go_on(&mut self, next: Next) {
+        self.said = next.said;
+        self.full_history |= next.told;
+    }
+
+    pub(super) fn hear(&mut self, event: &TurnEvent) {
+        self.said.chain.hear(event);
+    }
+
+    /// Writes down how far the conversation is. A store that fails is said once and
+    /// changes nothing for the client.
+    pub(super) async fn save(&mut self, turn: &mut Turn) {
+        let id = turn.conversation_id().to_owned();
+        if id != self.asked_id {
+            self.conversations.renew(&self.asked_id, &id);
+            if let Some(claim) = &mut self.claim {
+                claim.extend(self.scope, &id);
+            }
+        }
+        let blobs = turn.take_new_blobs();
+        if self.broken {
+            return;
+        }
+        let (calls, mut checkpoint) = (turn.calls(), turn.checkpoint());
+        if checkpoint.is_some() || id != self.asked_id {
+            self.base = None;
+        } else if !calls.is_empty() {
+            // Results that come without their history need something to go on from, and
+            // an older state is better than none.
+            checkpoint.clone_from(&self.base);
+        }
+        let conversation = Conversation {
+            scope: self.scope,
+            id: id.clone(),
+            session: Some(self.session),
+            name: self.name.clone(),
+            setup: self.setup,
+            fingerprint: self.said.fingerprint(),
+            opening: self.opening,
+            full_history: self.full_history,
+            checkpoint,
+            calls,
+        };
+        let write = async {
+            self.store.save(conversation, blobs, clock::unix_seconds()).await?;
+            if id != self.asked_id && self.saved_id.as_ref() != Some(&id) {
+                // What was kept under the id that the backend gave up on is of no use.
+                self.store.forget(self.scope, &self.asked_id).await?;
+            }
+            Ok::<_, crate::store::StoreError>(())
+        };
+        match timeout(STORE_PATIENCE, write).await {
+            Ok(Ok(())) => self.saved_id = Some(id),
+            Ok(Err(error)) => {
+                // The store has warned of it, once for all turns.
+                self.broken = true;
+                debug!(%error, "the conversation is not kept");
+            }
+            Err(_elapsed) => {
+                self.broken = true;
+                warn!("the store takes too long; a conversation works on without");
+            }
+        }
+    }
+
+    /// Others may go on with the conversation.
+    pub(super) fn release(&mut self) {
+        self.claim = None;
+    }
+}
+
+/// See [`Keeper::peek`].
+pub(super) struct Next {
+    said: Said,
+    told: bool,
+}
+
+impl Said {
+    fn new(items: &[Item], before: Option<Fingerprint>) -> Self {
+        // A client that tells everything from the start needs nothing from before.
+        let before = before.filter(|_| !route::has_past(items));
+        Self { before, chain: Chain::of(items) }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let new = self.chain.fingerprint();
+        match self.before {
+            None => new,
+            // No history of a client's has this fingerprint: it is not told as one.
+            Some(before) => {
+                let mut hash = Sha256::new_with_prefix(b"after");
+                hash.update(before.0);
+                hash.update(new.0);
+                Fingerprint(hash.finalize().into())
+            }
+        }
+    }
+}

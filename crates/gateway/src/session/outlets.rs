@@ -1,0 +1,217 @@
+//! Those who read a leg: the request that began it, and any that attached.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::TurnEvent,
+};
+use tokio::{sync::mpsc, time::Instant};
+use tracing::{debug, warn};
+
+use super::TurnStream;
+
+/// How many may read one leg.
+const READERS: usize = 4;
+
+type Room = Result<mpsc::OwnedPermit<TurnEvent>, mpsc::error::SendError<()>>;
+type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+#[derive(Default)]
+pub(super) struct Outlets {
+    list: Vec<Outlet>,
+}
+
+/// One reader.
+struct Outlet {
+    sender: mpsc::Sender<TurnEvent>,
+    /// Made once: waiting anew for each event would cost more than the event.
+    left: Wait<()>,
+    /// There while the channel is full.
+    room: Option<Wait<Room>>,
+    /// A place for the last word to a reader that takes nothing else.
+    farewell: Option<mpsc::OwnedPermit<TurnEvent>>,
+    /// Events that found the channel full.
+    queue: VecDeque<TurnEvent>,
+    /// Since when it takes nothing.
+    stalled: Option<Instant>,
+    /// It has its terminal event, or will have once the queue is empty.
+    ended: bool,
+}
+
+impl Outlets {
+    /// The one who asked for the leg.
+    pub(super) fn first(&mut self) -> TurnStream {
+        self.add(&[])
+    }
+
+    /// A further reader, who first gets what was said `before`. `None`: there are enough.
+    pub(super) fn attach(&mut self, before: &[TurnEvent]) -> Option<TurnStream> {
+        (self.readers() < READERS).then(|| self.add(before))
+    }
+
+    fn add(&mut self, before: &[TurnEvent]) -> TurnStream {
+        let (sender, stream) = TurnStream::channel();
+        let watched = sender.clone();
+        let mut outlet = Outlet {
+            left: Box::pin(async move { watched.closed().await }),
+            room: None,
+            // The channel is new, so there is room for this one.
+            farewell: sender.clone().try_reserve_owned().ok(),
+            sender,
+            queue: VecDeque::new(),
+            stalled: None,
+            ended: false,
+        };
+        for event in before {
+            // It has just been made: nobody can have left.
+            outlet.offer(event.clone());
+        }
+        self.list.push(outlet);
+        stream
+    }
+
+    /// Gives the event to everyone who reads the leg.
+    pub(super) fn offer(&mut self, event: TurnEvent) {
+        let mut events = std::iter::repeat_n(event, self.readers());
+        self.list.retain_mut(|outlet| {
+            outlet.ended || events.next().is_none_or(|event| outlet.offer(event))
+        });
+    }
+
+    /// The leg is over. Whoever has not read it to the end may still do so.
+    pub(super) fn end(&mut self) {
+        self.list.retain_mut(|outlet| {
+            outlet.ended = true;
+            !outlet.queue.is_empty()
+        });
+    }
+
+    /// Whether somebody has no room for more of the leg.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.list.iter().any(|outlet| !outlet.ended && !outlet.queue.is_empty())
+    }
+
+    /// How many read the leg.
+    pub(super) fn readers(&self) -> usize {
+        self.list.iter().filter(|outlet| !outlet.ended).count()
+    }
+
+    /// Nobody is left, not even of an earlier leg.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Waits until a reader made room or left. Waits for ever when there is none.
+    pub(super) async fn moved(&mut self) {
+        poll_fn(|cx| self.poll_moved(cx)).await;
+    }
+
+    fn poll_moved(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut moved = false;
+        self.list.retain_mut(|outlet| match outlet.poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(stays) => {
+                moved = true;
+                stays
+            }
+        });
+        if moved { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// When the next reader that takes nothing is to be cut.
+    pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
+        self.list.iter().filter_map(|outlet| outlet.stalled).min().map(|since| since + stall)
+    }
+
+    /// Cuts those who took nothing for too long. Says whether there were any.
+    pub(super) fn cut_stalled(&mut self, stall: Duration) -> bool {
+        let (now, before) = (Instant::now(), self.list.len());
+        self.list.retain_mut(|outlet| {
+            let cut = outlet.stalled.is_some_and(|since| now >= since + stall);
+            if cut {
+                outlet.farewell();
+            }
+            !cut
+        });
+        before != self.list.len()
+    }
+}
+
+impl Outlet {
+    /// False when the reader left.
+    fn offer(&mut self, event: TurnEvent) -> bool {
+        if !self.queue.is_empty() {
+            self.queue.push_back(event);
+            return true;
+        }
+        match self.sender.try_send(event) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(event)) => {
+                self.queue.push_back(event);
+                self.wait_for_room();
+                true
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                debug!("a reader left");
+                false
+            }
+        }
+    }
+
+    fn wait_for_room(&mut self) {
+        self.stalled = Some(Instant::now());
+        self.room = Some(Box::pin(self.sender.clone().reserve_owned()));
+    }
+
+    /// Ready when something changed; with false when the reader is to be dropped.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.left.as_mut().poll(cx).is_ready() {
+            debug!("a reader left");
+            return Poll::Ready(false);
+        }
+        let Some(room) = &mut self.room else { return Poll::Pending };
+        match room.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(_)) => Poll::Ready(false),
+            Poll::Ready(Ok(place)) => {
+                self.room = None;
+                self.stalled = None;
+                if let Some(event) = self.queue.pop_front() {
+                    place.send(event);
+                }
+                self.flush();
+                Poll::Ready(!self.ended || !self.queue.is_empty())
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        while let Some(event) = self.queue.pop_front() {
+            if let Err(full) = self.sender.try_send(event) {
+                // A reader that left is found by the wait for room.
+                self.queue.push_front(full.into_inner());
+                self.wait_for_room();
+                return;
+            }
+        }
+    }
+
+    fn farewell(&mut self) {
+        warn!("the client takes no data; giving it up");
+        if let Some(place) = self.farewell.take() {
+            let text = "The client took no data for too long, so its turn was cancelled.";
+            place.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "outlets_tests.rs"]
+mod tests;

@@ -1,0 +1,110 @@
+use super::*;
+use crate::session::EVENTS_CAP;
+use ibeam_core::model::FinishReason;
+
+const STALL: Duration = Duration::from_secs(60);
+
+fn text(n: usize) -> TurnEvent {
+    TurnEvent::Text(n.to_string())
+}
+
+fn end() -> TurnEvent {
+    TurnEvent::Finished(FinishReason::Stop)
+}
+
+async fn rest(mut stream: TurnStream) -> Vec<TurnEvent> {
+    let mut all = Vec::new();
+    while let Some(event) = stream.next().await {
+        all.push(event);
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn everyone_gets_everything() {
+    let mut outlets = Outlets::default();
+    let first = outlets.first();
+    outlets.offer(text(0));
+    let second = outlets.attach(&[text(0)]).unwrap();
+    outlets.offer(text(1));
+    outlets.offer(end());
+    outlets.end();
+    assert!(outlets.is_empty(), "nobody is behind");
+    let want = [text(0), text(1), end()];
+    assert_eq!(
+        (rest(first).await.as_slice(), rest(second).await.as_slice()),
+        (&want[..], &want[..])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_reader_blocks_and_goes_on() {
+    let mut outlets = Outlets::default();
+    let mut stream = outlets.first();
+    for n in 0..=EVENTS_CAP {
+        assert!(!outlets.is_blocked(), "{n}");
+        outlets.offer(text(n));
+    }
+    assert!(outlets.is_blocked());
+    assert_eq!(outlets.deadline(STALL), Some(Instant::now() + STALL));
+    assert_eq!(stream.next().await, Some(text(0)));
+    outlets.moved().await;
+    assert!(!outlets.is_blocked());
+    assert_eq!(outlets.deadline(STALL), None);
+    for n in 1..=EVENTS_CAP {
+        assert_eq!(stream.next().await, Some(text(n)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leg_that_is_over_is_read_to_its_end_and_blocks_nothing() {
+    let mut outlets = Outlets::default();
+    let slow = outlets.first();
+    for n in 0..EVENTS_CAP + 3 {
+        outlets.offer(text(n));
+    }
+    outlets.offer(end());
+    outlets.end();
+    assert!(!outlets.is_empty() && !outlets.is_blocked());
+    // The next leg has a reader of its own.
+    let next = outlets.first();
+    outlets.offer(text(99));
+    assert_eq!(outlets.readers(), 1);
+    let (all, ()) = tokio::join!(rest(slow), async {
+        while outlets.list.len() > 1 {
+            outlets.moved().await;
+        }
+    });
+    assert_eq!((all.len(), all.last()), (EVENTS_CAP + 4, Some(&end())));
+    outlets.offer(end());
+    outlets.end();
+    assert_eq!(rest(next).await, [text(99), end()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_leave_are_noticed_and_those_who_sleep_are_cut() {
+    let mut outlets = Outlets::default();
+    let (leaves, sleeps) = (outlets.first(), outlets.attach(&[]).unwrap());
+    drop(leaves);
+    outlets.moved().await;
+    assert_eq!(outlets.readers(), 1);
+    for n in 0..=EVENTS_CAP {
+        outlets.offer(text(n));
+    }
+    tokio::time::advance(STALL - Duration::from_millis(1)).await;
+    assert!(!outlets.cut_stalled(STALL));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(outlets.cut_stalled(STALL));
+    assert_eq!(outlets.readers(), 0);
+    let all = rest(sleeps).await;
+    assert_eq!(all.len(), EVENTS_CAP + 1);
+    assert!(matches!(all.last(), Some(TurnEvent::Failed(_))), "it reads why");
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_room_for_four() {
+    let mut outlets = Outlets::default();
+    let _first = outlets.first();
+    let more: Vec<_> = (0..4).map(|_| outlets.attach(&[])).collect();
+    assert_eq!(more.iter().flatten().count(), READERS - 1);
+}

@@ -1,0 +1,225 @@
+//! Which turn or conversation a request belongs to. Plain functions over what the
+//! request says and what is known; whoever asks carries them out.
+
+use ibeam_core::{
+    history::{self, Chain, Fingerprint},
+    model::{
+        Image, ImageSource, Item, Message, Part, Role, TurnRequest,
+        ids::{SessionId, uuid_from_content},
+    },
+};
+use sha2::{Digest as _, Sha256};
+
+use super::legs::Key;
+use crate::store::{Conversation, Scope};
+
+/// What a request tells about where it belongs.
+#[derive(Clone, Debug)]
+pub(crate) struct Outline {
+    /// Where its new part begins.
+    pub(crate) split: usize,
+    pub(crate) setup: [u8; 32],
+    /// Whether it tells anything the assistant said.
+    pub(crate) has_past: bool,
+    /// Of everything before the new part.
+    past: Fingerprint,
+    /// Of everything, when nothing in it is past.
+    opening: Option<Fingerprint>,
+    /// The session whose results it brings, and the numbers of their calls.
+    pub(crate) results: Option<Results>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Results {
+    pub(crate) session: SessionId,
+    calls: Vec<u32>,
+    /// Whether the request tells the calls as well.
+    told: bool,
+}
+
+/// How a stored conversation was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// By the session in the ids of results.
+    Session,
+    /// By the client's name for it.
+    Name,
+    /// By what was said.
+    Past,
+}
+
+/// What a stored conversation is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Go on from its checkpoint, which covers so many items of the request.
+    Continue { covers: usize },
+    /// Tell everything anew, under its id.
+    Rebuild,
+    /// It would be this one, but for its tools or its prompt.
+    Fork,
+    /// It is another conversation.
+    Not,
+}
+
+impl Outline {
+    pub(crate) fn of(request: &TurnRequest) -> Self {
+        let items = &request.items;
+        let split = history::split(items).min(items.len());
+        let (past, new) = items.split_at(split);
+        let has_past = has_past(items);
+        Self {
+            split,
+            setup: history::setup(request),
+            has_past,
+            past: Chain::of(past).fingerprint(),
+            opening: (!has_past).then(|| Chain::of(items).fingerprint()),
+            results: Results::of(past, new),
+        }
+    }
+
+    pub(crate) fn past(&self) -> Fingerprint {
+        self.past
+    }
+
+    /// What `stored` is good for. `reuse`: checkpoints may be used.
+    pub(crate) fn judge(&self, stored: &Conversation, by: By, reuse: bool) -> Use {
+        let same = match by {
+            By::Session => true,
+            By::Past => self.has_past && stored.fingerprint == self.past,
+            By::Name if self.has_past => stored.fingerprint == self.past,
+            // Only new words. Someone who always tells everything has started over, and
+            // so has someone who begins with the same words again.
+            By::Name => reuse && !stored.full_history && Some(stored.opening) != self.opening,
+        };
+        if !same {
+            return Use::Not;
+        }
+        if stored.setup != self.setup {
+            return Use::Fork;
+        }
+        let covers = match by {
+            By::Session if self.results.as_ref().is_some_and(|results| results.told) => None,
+            // The calls were never answered, and the conversation went past them.
+            By::Past | By::Name if self.has_past && !stored.calls.is_empty() => None,
+            By::Past | By::Name if self.has_past => Some(self.split),
+            By::Session | By::Past | By::Name => Some(0),
+        };
+        match covers {
+            Some(covers) if reuse && stored.checkpoint.is_some() => Use::Continue { covers },
+            // Words without a past say nothing that could be told anew.
+            _ if by == By::Name && !self.has_past => Use::Not,
+            _ => Use::Rebuild,
+        }
+    }
+
+    /// The id for a conversation that nobody knows: the same history gets the same one.
+    pub(crate) fn content_id(&self, scope: Scope) -> String {
+        uuid_from_content([&b"history"[..], &scope, &self.setup, &self.past.0])
+    }
+
+    /// Names a leg by the results that began it, and by whatever was said beside them.
+    /// Other tools or another model make it another leg.
+    pub(crate) fn results_key(&self, scope: Scope, request: &TurnRequest) -> Option<Key> {
+        let results = self.results.as_ref()?;
+        let mut hash = Hasher::new("results", scope);
+        hash.add(results.session.to_string().as_bytes());
+        hash.add(&self.setup);
+        hash.add(request.model.as_bytes());
+        for call in &results.calls {
+            hash.add(&call.to_be_bytes());
+        }
+        for item in request.items.get(self.split..).unwrap_or_default() {
+            if let Item::Message(message) = item {
+                hash.message(message);
+            }
+        }
+        Some(hash.finish())
+    }
+}
+
+impl Results {
+    /// The newest session that `new` has results for.
+    fn of(past: &[Item], new: &[Item]) -> Option<Self> {
+        let ids = || {
+            new.iter().filter_map(|item| match item {
+                Item::ToolResult(result) => SessionId::of_call(&result.call_id),
+                Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+            })
+        };
+        let (session, _) = ids().next_back()?;
+        let mut calls: Vec<u32> =
+            ids().filter(|(of, _)| *of == session).map(|(_, call)| call).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let told = calls_in(past).any(|(of, call)| of == session && calls.contains(&call));
+        Some(Self { session, calls, told })
+    }
+}
+
+/// Whether the assistant has said anything in there.
+pub(crate) fn has_past(items: &[Item]) -> bool {
+    items.iter().any(|item| match item {
+        Item::Message(message) => message.role == Role::Assistant,
+        Item::ToolCall(_) | Item::Reasoning(_) => true,
+        Item::ToolResult(_) => false,
+    })
+}
+
+/// The calls of ours that a history tells, the newest first.
+pub(crate) fn calls_in(items: &[Item]) -> impl Iterator<Item = (SessionId, u32)> {
+    items.iter().rev().filter_map(|item| match item {
+        Item::ToolCall(call) => SessionId::of_call(&call.id),
+        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+    })
+}
+
+/// Names a leg by the client's `Idempotency-Key`.
+pub(crate) fn idempotency_key(scope: Scope, key: &str) -> Key {
+    let mut hash = Hasher::new("idempotency", scope);
+    hash.add(key.as_bytes());
+    hash.finish()
+}
+
+/// Names a leg by the request's bytes.
+pub(crate) fn body_key(scope: Scope, body: &Key) -> Key {
+    let mut hash = Hasher::new("body", scope);
+    hash.add(body);
+    hash.finish()
+}
+
+/// Hashes parts, each with its length.
+struct Hasher(Sha256);
+
+impl Hasher {
+    fn new(kind: &str, scope: Scope) -> Self {
+        let mut hasher = Self(Sha256::new());
+        hasher.add(kind.as_bytes());
+        hasher.add(&scope);
+        hasher
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        self.0.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        self.0.update(part);
+    }
+
+    fn message(&mut self, message: &Message) {
+        for part in &message.parts {
+            match part {
+                Part::Text(text) => self.add(text.as_bytes()),
+                Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+                    self.add(mime.as_bytes());
+                    self.add(data);
+                }
+            }
+        }
+    }
+
+    fn finish(self) -> Key {
+        self.0.finalize().into()
+    }
+}
+
+#[cfg(test)]
+#[path = "route_tests.rs"]
+mod tests;

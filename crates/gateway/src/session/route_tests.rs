@@ -1,0 +1,168 @@
+use super::*;
+use bytes::Bytes;
+use ibeam_core::model::{
+    Dialect, Hints, Sampling, ToolCall, ToolChoice, ToolContent, ToolResult, ids::CallId,
+};
+
+const MINE: Scope = [7; 32];
+
+fn session(n: u8) -> SessionId {
+    SessionId::from_random([n; 16])
+}
+
+fn call_id(of: u8, n: u32) -> String {
+    CallId::in_session(session(of), n).as_str().to_owned()
+}
+
+fn said(role: Role, text: &str) -> Item {
+    Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
+}
+
+fn user(text: &str) -> Item {
+    said(Role::User, text)
+}
+
+fn call(of: u8, n: u32) -> Item {
+    let (id, name, arguments) = (call_id(of, n), "bash".into(), "{}".into());
+    Item::ToolCall(ToolCall { id, name, arguments })
+}
+
+fn result(of: u8, n: u32, text: &str) -> Item {
+    let content = vec![ToolContent::Text(text.into())];
+    Item::ToolResult(ToolResult { call_id: call_id(of, n), content, is_error: false })
+}
+
+fn request(items: Vec<Item>) -> TurnRequest {
+    TurnRequest {
+        model: "auto".into(),
+        system: vec![],
+        items,
+        tools: vec![],
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        sampling: Sampling::default(),
+        dialect: Dialect::Chat,
+        hints: Hints::default(),
+    }
+}
+
+/// What is stored after `items` were said.
+fn stored(items: &[Item]) -> Conversation {
+    let request = request(items.to_vec());
+    Conversation {
+        scope: MINE,
+        id: "c".into(),
+        session: Some(session(1)),
+        name: Some("n".into()),
+        setup: history::setup(&request),
+        fingerprint: Chain::of(items).fingerprint(),
+        opening: Chain::of(&items[..1]).fingerprint(),
+        full_history: false,
+        checkpoint: Some(Bytes::from_static(b"state")),
+        calls: vec![],
+    }
+}
+
+fn past() -> Vec<Item> {
+    vec![user("hi"), said(Role::Assistant, "hello")]
+}
+
+fn full() -> Vec<Item> {
+    [past(), vec![user("more")]].concat()
+}
+
+#[test]
+fn what_a_stored_conversation_is_good_for() {
+    type Change = fn(&mut Conversation);
+    type Case = (&'static str, Vec<Item>, By, Change, bool, Use);
+    let same: Change = |_| {};
+    let no_state: Change = |stored| stored.checkpoint = None;
+    let other_setup: Change = |stored| stored.setup = [0; 32];
+    let with_calls: Change = |stored| {
+        let (id, name, arguments) = (call_id(1, 1), "bash".into(), "{}".into());
+        stored.calls = vec![ToolCall { id, name, arguments }];
+    };
+    let full_before: Change = |stored| stored.full_history = true;
+    let new = || vec![user("more")];
+    let told = || vec![user("hi"), call(1, 1), result(1, 1, "x")];
+    let bare = || vec![result(1, 1, "x")];
+    let edited = || vec![user("ho"), said(Role::Assistant, "hello"), user("more")];
+    let at = |covers| Use::Continue { covers };
+    #[rustfmt::skip]
+    let cases: Vec<Case> = vec![
+        ("a history that goes on", full(), By::Past, same, true, at(2)),
+        ("an edited one", edited(), By::Past, same, true, Use::Not),
+        ("nothing to go on from", full(), By::Past, no_state, true, Use::Rebuild),
+        ("other tools", full(), By::Past, other_setup, true, Use::Fork),
+        ("past unanswered calls", full(), By::Past, with_calls, true, Use::Rebuild),
+        ("reuse is off", full(), By::Past, same, false, Use::Rebuild),
+        ("a name and the new message", new(), By::Name, same, true, at(0)),
+        ("a name and unanswered calls", new(), By::Name, with_calls, true, at(0)),
+        ("a name and the first words again", vec![user("hi")], By::Name, same, true, Use::Not),
+        ("a name, but it always told all", new(), By::Name, full_before, true, Use::Not),
+        ("a name and another prompt", new(), By::Name, other_setup, true, Use::Fork),
+        ("a name without a state", new(), By::Name, no_state, true, Use::Not),
+        ("a name while reuse is off", new(), By::Name, same, false, Use::Not),
+        ("a name and the whole history", full(), By::Name, full_before, true, at(2)),
+        ("a name and an edited history", edited(), By::Name, same, true, Use::Not),
+        ("a name, all told, reuse off", full(), By::Name, same, false, Use::Rebuild),
+        ("results with their calls", told(), By::Session, with_calls, true, Use::Rebuild),
+        ("bare results", bare(), By::Session, with_calls, true, at(0)),
+        ("bare results, no state", bare(), By::Session, no_state, true, Use::Rebuild),
+        ("results with other tools", told(), By::Session, other_setup, true, Use::Fork),
+        ("bare results, reuse off", bare(), By::Session, same, false, Use::Rebuild),
+    ];
+    for (name, items, by, change, reuse, want) in cases {
+        let mut stored = stored(&past());
+        change(&mut stored);
+        assert_eq!(Outline::of(&request(items)).judge(&stored, by, reuse), want, "{name}");
+    }
+}
+
+#[test]
+fn results_name_their_session() {
+    let results = |items| Outline::of(&request(items)).results;
+    let with = |of, calls: &[u32], told| {
+        Some(Results { session: session(of), calls: calls.to_vec(), told })
+    };
+    assert_eq!(results(full()), None);
+    assert_eq!(results(vec![user("x"), call(1, 1), result(1, 1, "r")]), with(1, &[1], true));
+    assert_eq!(results(vec![result(1, 2, "r"), result(1, 1, "r")]), with(1, &[1, 2], false));
+    let old = vec![user("x"), call(1, 1), result(1, 1, "r"), said(Role::Assistant, "y")];
+    assert_eq!(results([old, vec![user("z")]].concat()), None, "these are history");
+    let two = vec![call(1, 1), call(2, 1), result(1, 1, "r"), result(2, 1, "r"), user("z")];
+    assert_eq!(results(two), with(2, &[1], true), "the newest");
+}
+
+#[test]
+fn the_same_results_are_the_same_leg() {
+    let key = |items: Vec<Item>| {
+        let request = request(items);
+        Outline::of(&request).results_key(MINE, &request)
+    };
+    let told = |more: Vec<Item>| [vec![user("x"), call(1, 1), call(1, 2)], more].concat();
+    let base = key(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
+    assert!(base.is_some());
+    assert_eq!(base, key(told(vec![result(1, 2, "b"), result(1, 1, "a")])), "in any order");
+    assert_eq!(base, key(told(vec![result(1, 1, "A"), result(1, 2, "b")])), "run once more");
+    for other in [
+        vec![result(1, 1, "a")],
+        vec![result(2, 1, "a"), result(2, 2, "b")],
+        vec![result(1, 1, "a"), result(1, 2, "b"), user("and?")],
+    ] {
+        assert_ne!(base, key(told(other)));
+    }
+    let request = request(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
+    let outline = Outline::of(&request);
+    assert_ne!(base, outline.results_key([8; 32], &request), "someone else's");
+    let other_model = TurnRequest { model: "gpt".into(), ..request };
+    assert_ne!(base, outline.results_key(MINE, &other_model));
+}
+
+#[test]
+fn an_unknown_history_gets_the_same_id_every_time() {
+    let id = |items, scope| Outline::of(&request(items)).content_id(scope);
+    assert_eq!(id(full(), MINE), id([past(), vec![user("other")]].concat(), MINE));
+    assert_ne!(id(full(), MINE), id(full(), [8; 32]));
+    assert_ne!(id(full(), MINE), id([full(), past(), vec![user("x")]].concat(), MINE));
+}
