@@ -4,14 +4,13 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::{body::Incoming, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, task::JoinSet, time::Instant};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
+    http::Http,
     rules::{MARK, Rule, Size},
     upstream::Upstream,
 };
@@ -101,17 +100,8 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
             seen
         }
         Target::Http(address) => {
-            let socket = TcpStream::connect(address).await?;
-            socket.set_nodelay(true)?;
-            let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-            let mut background = JoinSet::new();
-            background.spawn(connection);
-            let response = sender.send_request(chat(*address, rule)?).await?;
-            let status = response.status();
-            if status != StatusCode::OK {
-                let body = response.into_body().collect().await?.to_bytes();
-                bail!("status {status}: {}", String::from_utf8_lossy(&body));
-            }
+            let mut http = Http::open(*address).await?;
+            let response = chat(&mut http, rule).await?;
             read(response.into_body(), started, origin).await
         }
     }
@@ -119,17 +109,13 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
 
 /// The request that every gateway gets; the query tells the relay what ibeam
 /// reads from the body.
-fn chat(address: SocketAddr, rule: Rule) -> anyhow::Result<Request<Full<Bytes>>> {
+async fn chat(http: &mut Http, rule: Rule) -> anyhow::Result<Response<Incoming>> {
     let prompt = rule.prompt();
     let body = format!(
         r#"{{"model":"auto","stream":true,"messages":[{{"role":"user","content":"{prompt}"}}]}}"#
     );
-    let request = Request::post(format!("/v1/chat/completions?bench={}", prompt.replace(' ', "+")))
-        .header("host", address.to_string())
-        .header("content-type", "application/json")
-        .header("authorization", "Bearer unused")
-        .body(Full::new(Bytes::from(body)))?;
-    Ok(request)
+    let path = format!("/v1/chat/completions?bench={}", prompt.replace(' ', "+"));
+    http.post(&path, &[], body).await
 }
 
 async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::Result<Seen> {

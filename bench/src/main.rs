@@ -1,19 +1,25 @@
 //! Races a raw byte relay, ibeam and a public peer on one simulator, with one
-//! client, and prints every number as a ratio to the relay's.
+//! client, and prints every number as a ratio to the relay's. Then measures what
+//! sessions save, and what they cost.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench talks to a person")]
 
 mod child;
+mod http;
 mod load;
 mod measure;
+mod page;
 mod raw;
+mod recipe;
 mod relay;
 mod report;
 mod rules;
+mod sessions;
 mod simulator;
 mod upstream;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode};
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -63,6 +69,20 @@ struct Race {
     /// A few streams and events only: shows that the bench works, measures nothing
     #[arg(long)]
     smoke: bool,
+    /// Only what sessions save and cost; without it, that and the race
+    #[arg(long)]
+    sessions: bool,
+    /// How many sessions are parked
+    #[arg(long, value_name = "N")]
+    parked: Option<usize>,
+}
+
+impl Race {
+    /// Racers run in folders of their own, so paths must not depend on ours.
+    fn ibeam(&self) -> anyhow::Result<PathBuf> {
+        let ibeam = self.ibeam.as_deref().context("--ibeam is missing")?;
+        fs::canonicalize(ibeam).with_context(|| ibeam.display().to_string())
+    }
 }
 
 fn main() -> ExitCode {
@@ -70,7 +90,7 @@ fn main() -> ExitCode {
     let done = match args.role {
         Some(Role::Relay { port, simulator }) => block_on(relay::run(port, simulator)),
         Some(Role::Simulator { port, size }) => block_on(simulator::run(port, size)),
-        None => block_on(report::race(&args.race)),
+        None => block_on(measure_all(&args.race)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,6 +99,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+async fn measure_all(race: &Race) -> anyhow::Result<()> {
+    if !race.sessions {
+        report::race(race).await?;
+    }
+    sessions::measure(race).await
 }
 
 fn block_on(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

@@ -1,27 +1,25 @@
 //! The race itself, and its table.
 
-use std::{
-    ffi::OsString, fmt::Write as _, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration,
-};
+use std::{fmt::Write as _, fs, net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, bail};
-use ibeam_sim::Sim;
+use anyhow::Context as _;
 use tokio::time::Instant;
 
 use crate::{
     Race,
-    child::{Racer, Start, free_port},
     load::{Target, crowd, stream},
-    measure, raw,
+    measure,
+    page::{self, cell, complain, number, ratio, say, verdict},
+    raw,
+    recipe::{Recipe, ibeam_start, peer_start, relay_start, simulator},
     rules::{Rule, Size},
     upstream::Upstream,
 };
 
 /// How many streams a public peer is asked to bear.
 const PEER_STREAMS: usize = 50;
-/// What the table stands between in the document.
-const BEGIN: &str = "<!-- bench:begin -->";
-const END: &str = "<!-- bench:end -->";
+/// The name of the table's marks in the document.
+const MARKS: &str = "bench";
 
 /// How much is done.
 struct Plan {
@@ -49,9 +47,7 @@ struct Column {
 }
 
 pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
-    // Racers run in folders of their own, so paths must not depend on ours.
-    let ibeam = race.ibeam.as_deref().context("--ibeam is missing")?;
-    let ibeam = fs::canonicalize(ibeam).with_context(|| ibeam.display().to_string())?;
+    let ibeam = race.ibeam()?;
     let peer = race.peer.as_deref().map(fs::canonicalize).transpose().context("--peer")?;
     let plan = if race.smoke { Plan::smoke() } else { Plan::full() };
 
@@ -94,8 +90,7 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
         complain("the crowd", &crowded)?;
     }
     if let Some(file) = &race.write {
-        write(file, &text)?;
-        println!("written to {}", file.display());
+        page::write(file, MARKS, &text)?;
     }
     Ok(())
 }
@@ -138,78 +133,6 @@ impl Plan {
             firsts: 3,
             starts: 1,
         }
-    }
-}
-
-/// What is started, again and again.
-struct Recipe {
-    program: OsString,
-    args: Vec<String>,
-    env: Vec<(&'static str, String)>,
-    port_by: PortBy,
-}
-
-/// How a program learns, or tells, its port.
-enum PortBy {
-    Flag,
-    Env,
-    Prints,
-}
-
-impl Recipe {
-    async fn start(&self) -> anyhow::Result<Racer> {
-        let port = free_port()?;
-        let mut args = self.args.clone();
-        let mut env = self.env.clone();
-        match self.port_by {
-            PortBy::Flag => args.extend(["--port".to_owned(), port.to_string()]),
-            PortBy::Env => env.push(("PORT", port.to_string())),
-            PortBy::Prints => {}
-        }
-        let prints_port = matches!(self.port_by, PortBy::Prints);
-        Racer::start(Start { program: &self.program, args, env, prints_port }, port).await
-    }
-}
-
-async fn simulator(size: Size) -> anyhow::Result<Racer> {
-    let args = [
-        "simulator".to_owned(),
-        format!("--fast-events={}", size.fast_events),
-        format!("--paced-events={}", size.paced_events),
-        format!("--pace-ms={}", size.pace_ms),
-        format!("--hold-ms={}", size.hold_ms),
-    ];
-    let program = std::env::current_exe()?.into();
-    Recipe { program, args: args.into(), env: Vec::new(), port_by: PortBy::Flag }.start().await
-}
-
-fn relay_start(simulator: SocketAddr) -> Recipe {
-    let args = vec!["relay".to_owned(), format!("--simulator={simulator}")];
-    let program = std::env::current_exe().unwrap_or_default().into();
-    Recipe { program, args, env: Vec::new(), port_by: PortBy::Flag }
-}
-
-fn ibeam_start(ibeam: &Path, simulator: SocketAddr) -> Recipe {
-    let env = vec![
-        ("CURSOR_API_URL", format!("http://{simulator}")),
-        ("CURSOR_ACCESS_TOKEN", Sim::TOKEN.to_owned()),
-        // The product's own limit protects a user's plan; here it is in the way.
-        ("IBEAM_LIMITS_TURNS", "4096".to_owned()),
-    ];
-    Recipe { program: ibeam.into(), args: vec!["serve".to_owned()], env, port_by: PortBy::Env }
-}
-
-fn peer_start(folder: &Path, simulator: SocketAddr) -> Recipe {
-    let script = folder.join("opencode-cursor-oauth/proxy.mjs");
-    let env = vec![
-        ("CURSOR_API_URL", format!("http://{simulator}")),
-        ("PEER_TOKEN", Sim::TOKEN.to_owned()),
-    ];
-    Recipe {
-        program: folder.join("node_modules/.bin/bun").into(),
-        args: vec!["run".to_owned(), script.display().to_string()],
-        env,
-        port_by: PortBy::Prints,
     }
 }
 
@@ -268,17 +191,6 @@ async fn crowded(recipe: &Recipe, plan: &Plan) -> anyhow::Result<Vec<String>> {
     Ok(seen.errors)
 }
 
-fn complain(who: &str, errors: &[String]) -> anyhow::Result<()> {
-    if let Some(first) = errors.first() {
-        bail!("{who}: {} errors, the first: {first}", errors.len());
-    }
-    Ok(())
-}
-
-fn say(what: &str) {
-    eprintln!("  {what} ...");
-}
-
 fn table(
     plan: &Plan,
     simulator: f64,
@@ -312,7 +224,7 @@ fn table(
         let (a, b) = ((row.pick)(relay), (row.pick)(ibeam));
         let (target, verdict) = match row.target {
             None => ("", ""),
-            Some((words, test)) => (words, if test(a, b) { "met" } else { "MISSED" }),
+            Some((words, test)) => (words, verdict(test(a, b))),
         };
         let _ = writeln!(
             out,
@@ -404,42 +316,3 @@ const ROWS: [Row; 8] = [
         target: Some(("under 50 ms", |_, b| b.is_some_and(|b| b < 50.0))),
     },
 ];
-
-fn cell(value: Option<f64>) -> String {
-    value.map_or_else(|| "not measured".to_owned(), number)
-}
-
-fn ratio(above: Option<f64>, below: Option<f64>) -> String {
-    match above.zip(below) {
-        Some((above, below)) if below > 0.0 => format!("{:.2}", above / below),
-        _ => String::new(),
-    }
-}
-
-/// Three digits that matter, thousands apart.
-fn number(value: f64) -> String {
-    if value.abs() < 1.0 {
-        return format!("{value:.3}");
-    }
-    if value.abs() < 100.0 {
-        return format!("{value:.1}");
-    }
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// Replaces what stands between the two marks.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let old = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let (head, rest) = old.split_once(BEGIN).context("the document has no place for the table")?;
-    let (_, tail) = rest.split_once(END).context("the document's table has no end")?;
-    fs::write(file, format!("{head}{BEGIN}\n\n{}\n\n{END}{tail}", text.trim()))?;
-    Ok(())
-}

@@ -27,7 +27,7 @@ enum Task {
     },
     /// Run every check and test, installing under `target` what they need
     Test(test::Options),
-    /// Race a raw relay, ibeam and a public peer on one simulator
+    /// Race a raw relay, ibeam and a public peer on one simulator, and measure sessions
     Bench(bench::Options),
 }
 

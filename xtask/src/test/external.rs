@@ -1,7 +1,8 @@
-//! Proofs by things that nobody here wrote: official SDKs, a public client of
-//! the same protocol, and two independent implementations of Connect.
+//! Proofs by things that nobody here wrote: official SDKs, a coding agent, a public
+//! client of the same protocol, two independent implementations of Connect, and the
+//! kernel's own account of what the program does.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 
 use super::{Outcome, setup};
 use crate::command::{cargo, command, run};
@@ -48,6 +49,35 @@ pub(super) fn oracle() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The real binary through every tool of the backend, while its system calls are
+/// written down.
+pub(super) fn strace() -> anyhow::Result<Outcome> {
+    if let Err(error) = setup::strace() {
+        return Ok(Outcome::NotRun(format!("{error:#}")));
+    }
+    run(cargo().args(["test", "--locked", "--package", "ibeam", "--test", "it", "--"]).args([
+        "--ignored",
+        "--nocapture",
+        "strace::",
+    ]))?;
+    Ok(Outcome::Passed)
+}
+
+/// A real coding agent does a piece of work through the gateway.
+pub(super) fn opencode() -> anyhow::Result<Outcome> {
+    let folder = match setup::opencode() {
+        Ok(folder) => folder,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let mut command = node_script("opencode.test.mjs", folder);
+    match setup::strace() {
+        Ok(program) => drop(command.env("IBEAM_STRACE", program)),
+        Err(error) => println!("  what the gateway touches is not watched: {error:#}"),
+    }
+    run(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
 /// The bench in miniature, so that it cannot rot between the days it is read.
 pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
     run(cargo()
@@ -61,11 +91,17 @@ fn node_test(script: &str) -> anyhow::Result<Outcome> {
         Ok(folder) => folder,
         Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
-    run(command("node")
+    run(&mut node_script(script, folder))?;
+    Ok(Outcome::Passed)
+}
+
+fn node_script(script: &str, folder: PathBuf) -> Command {
+    let mut command = command("node");
+    command
         .args(["--test", "--test-reporter=spec", script])
         .current_dir(folder)
-        .env("IBEAM_BIN", binary()))?;
-    Ok(Outcome::Passed)
+        .env("IBEAM_BIN", binary());
+    command
 }
 
 fn binary() -> PathBuf {

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// Only what needs nothing but Rust
     #[arg(long)]
     fast: bool,
-    /// Only the steps whose name contains this text (may be given again)
+    /// Only the step of this name, else those whose name contains it (may be given again)
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Print the names of the steps and stop
@@ -38,6 +38,14 @@ struct Step {
     run: fn(&Options) -> anyhow::Result<Outcome>,
 }
 
+impl Step {
+    /// A whole name means that step alone; a part means all that have it.
+    fn is_called(&self, name: &str) -> bool {
+        let whole = STEPS.iter().any(|step| step.name == name);
+        if whole { self.name == name } else { self.name.contains(name) }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Rust,
@@ -50,7 +58,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 17] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -60,6 +68,8 @@ const STEPS: [Step; 15] = [
     Step { name: "doc-tests", kind: Kind::Rust, run: |_| rust::doc_tests() },
     Step { name: "deny", kind: Kind::Rust, run: |_| rust::deny() },
     Step { name: "build", kind: Kind::External, run: |_| external::build() },
+    Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
+    Step { name: "opencode", kind: Kind::External, run: |_| external::opencode() },
     Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
     Step { name: "node-openai", kind: Kind::External, run: |_| external::node_openai() },
     Step { name: "opencode-cursor-oauth", kind: Kind::External, run: |_| external::peer() },
@@ -78,8 +88,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         .iter()
         .filter(|step| !options.fast || step.kind == Kind::Rust)
         .filter(|step| {
-            options.only.is_empty()
-                || options.only.iter().any(|name| step.name.contains(name.as_str()))
+            options.only.is_empty() || options.only.iter().any(|name| step.is_called(name))
         })
         .collect();
     if options.list {

@@ -1,6 +1,6 @@
 //! The checks that need nothing but Rust.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use anyhow::{Context as _, bail};
 
@@ -69,8 +69,8 @@ pub(super) fn deny() -> anyhow::Result<Outcome> {
 /// Lock files hold versions and hashes, never the address of a registry: each
 /// user's own configuration decides that.
 pub(super) fn lockfiles() -> anyhow::Result<Outcome> {
-    let locks: [PathBuf; 1] = [crate::root().join("interop/node/package-lock.json")];
-    for lock in locks {
+    for folder in ["node", "opencode"] {
+        let lock = crate::root().join("interop").join(folder).join("package-lock.json");
         let text = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
         if text.contains("\"resolved\": \"http") {
             bail!(

@@ -41,6 +41,15 @@ pub(super) fn cargo_deny() -> anyhow::Result<PathBuf> {
 
 /// The folder that holds our Node scripts next to their `node_modules`.
 pub(super) fn node() -> anyhow::Result<PathBuf> {
+    node_packages("node")
+}
+
+/// The same with OpenCode, which is larger than all the others together.
+pub(super) fn opencode() -> anyhow::Result<PathBuf> {
+    node_packages("opencode")
+}
+
+fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
     if !works("npm", &["--version"]) {
         debian(&["nodejs", "npm"]).context("node and npm are not installed")?;
     }
@@ -50,8 +59,8 @@ pub(super) fn node() -> anyhow::Result<PathBuf> {
     if major.is_none_or(|major: u32| major < NODE_MAJOR) {
         bail!("node {NODE_MAJOR} or newer is needed, this is {version}");
     }
-    let source = crate::root().join("interop/node");
-    let folder = crate::target().join("interop/node");
+    let source = crate::root().join("interop").join(name);
+    let folder = crate::target().join("interop").join(name);
     copy(&source, &folder)?;
     let lock = fs::read(source.join("package-lock.json"))?;
     let stamp = folder.join("node_modules/.ibeam-lock");
@@ -84,6 +93,18 @@ pub(super) fn python() -> anyhow::Result<PathBuf> {
         .arg(&wanted))?;
     fs::write(stamp, text)?;
     Ok(program)
+}
+
+/// A program that writes down system calls, where the kernel lets it.
+pub(super) fn strace() -> anyhow::Result<PathBuf> {
+    let program = "strace";
+    if !works(program, &["--version"]) {
+        debian(&[program]).context("strace is not installed")?;
+    }
+    if !works(program, &["-o", "/dev/null", "true"]) {
+        bail!("strace is installed, but may not trace anything here");
+    }
+    Ok(program.into())
 }
 
 /// Installs Debian packages, which only root may.

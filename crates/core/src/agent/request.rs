@@ -187,6 +187,21 @@ impl RunSpec {
         self.action = ask(text, request.items.len());
     }
 
+    /// All that the first message tells, as a state to go on from; without images.
+    pub(super) fn told(&mut self) -> Bytes {
+        let mut told = match &self.state {
+            State::Built(state) => state.encode_to_vec(),
+            State::Kept(bytes) => bytes.to_vec(),
+        };
+        if let Action::User(message) = &self.action {
+            let parts = vec![Part::Text(message.text.clone())];
+            let asked = [Item::Message(Message { role: Role::User, parts })];
+            // Fields of one message may be written in several runs.
+            told.extend(state::build(&asked, &mut self.blobs).encode_to_vec());
+        }
+        told.into()
+    }
+
     /// The framed first message. `checkpoint` is the newest state the backend gave
     /// us: with it the run resumes an interrupted turn.
     #[must_use]

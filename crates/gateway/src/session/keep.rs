@@ -138,11 +138,11 @@ impl Keeper {
                 claim.extend(self.scope, &id);
             }
         }
+        let (calls, mut checkpoint) = (turn.calls(), turn.checkpoint());
         let blobs = turn.take_new_blobs();
         if self.broken {
             return;
         }
-        let (calls, mut checkpoint) = (turn.calls(), turn.checkpoint());
         if checkpoint.is_some() || id != self.asked_id {
             self.base = None;
         } else if !calls.is_empty() {

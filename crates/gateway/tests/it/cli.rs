@@ -9,15 +9,15 @@ use std::{
 
 use ibeam_sim::Sim;
 
-struct Home(tempfile::TempDir);
+pub(crate) struct Home(pub(crate) tempfile::TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     /// Nothing of this machine's settings reaches the program.
-    fn ibeam(&self, line: &str) -> Command {
+    pub(crate) fn ibeam(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
         command.args(line.split_whitespace()).env_clear().env("HOME", self.0.path());
         command.stdin(Stdio::null());
@@ -34,13 +34,13 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A server that is ended with its test.
-struct Server {
-    child: Child,
-    url: String,
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();

@@ -152,6 +152,8 @@ pub struct Turn {
     commands: VecDeque<Command>,
     drift: Drift,
     checkpoint: Option<Checkpoint>,
+    /// Results went back, so the backend knows more than it was told at first.
+    fed: bool,
     /// The request that is being answered: it can be told anew.
     request: Option<Box<TurnRequest>>,
 
@@ -208,6 +210,7 @@ impl Turn {
             commands: VecDeque::new(),
             drift: Drift::default(),
             checkpoint: None,
+            fed: false,
             request: None,
             session,
             call_count: 0,
@@ -400,10 +403,15 @@ impl Turn {
         }
     }
 
-    /// The newest state of the conversation, as the backend gave it.
+    /// The newest state of the conversation, as the backend gave it. Until it gives one,
+    /// calls wait on what it was told; that may add blobs, so ask for those afterwards.
     #[must_use]
-    pub fn checkpoint(&self) -> Option<Bytes> {
-        self.checkpoint.as_ref().map(|checkpoint| checkpoint.bytes.clone())
+    pub fn checkpoint(&mut self) -> Option<Bytes> {
+        match &self.checkpoint {
+            Some(checkpoint) => Some(checkpoint.bytes.clone()),
+            None if !self.fed && !self.calls().is_empty() => Some(self.spec.told()),
+            None => None,
+        }
     }
 
     /// The blobs (ids and contents) that came since the last time this was asked.

@@ -320,6 +320,7 @@ impl Turn {
     }
 
     fn send_results(&mut self, new: &[Item], mut beside: Vec<ToolContent>) {
+        self.fed = true;
         let out = std::mem::take(&mut self.calls);
         let (mut out, held): (Vec<_>, Vec<_>) = out.into_iter().partition(Call::is_out);
         self.calls = held;

@@ -1,0 +1,94 @@
+//! How each racer is started.
+
+use std::{ffi::OsString, net::SocketAddr, path::Path};
+
+use ibeam_sim::Sim;
+
+use crate::{
+    child::{Racer, Start, free_port},
+    rules::Size,
+};
+
+/// What is started, again and again.
+pub(crate) struct Recipe {
+    program: OsString,
+    args: Vec<String>,
+    env: Vec<(&'static str, String)>,
+    port_by: PortBy,
+}
+
+/// How a program learns, or tells, its port.
+enum PortBy {
+    Flag,
+    Env,
+    Prints,
+}
+
+impl Recipe {
+    /// The same with one more variable.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+
+    pub(crate) async fn start(&self) -> anyhow::Result<Racer> {
+        let port = free_port()?;
+        let mut args = self.args.clone();
+        let mut env = self.env.clone();
+        match self.port_by {
+            PortBy::Flag => args.extend(["--port".to_owned(), port.to_string()]),
+            PortBy::Env => env.push(("PORT", port.to_string())),
+            PortBy::Prints => {}
+        }
+        let prints_port = matches!(self.port_by, PortBy::Prints);
+        Racer::start(Start { program: &self.program, args, env, prints_port }, port).await
+    }
+}
+
+pub(crate) async fn simulator(size: Size) -> anyhow::Result<Racer> {
+    let args = [
+        "simulator".to_owned(),
+        format!("--fast-events={}", size.fast_events),
+        format!("--paced-events={}", size.paced_events),
+        format!("--pace-ms={}", size.pace_ms),
+        format!("--hold-ms={}", size.hold_ms),
+    ];
+    let program = std::env::current_exe()?.into();
+    Recipe { program, args: args.into(), env: Vec::new(), port_by: PortBy::Flag }.start().await
+}
+
+pub(crate) fn relay_start(simulator: SocketAddr) -> Recipe {
+    let args = vec!["relay".to_owned(), format!("--simulator={simulator}")];
+    let program = std::env::current_exe().unwrap_or_default().into();
+    Recipe { program, args, env: Vec::new(), port_by: PortBy::Flag }
+}
+
+/// The product's simulator, for what needs its counters.
+pub(crate) fn sim_start(ibeam: &Path, args: Vec<String>) -> Recipe {
+    let args = std::iter::once("sim".to_owned()).chain(args).collect();
+    Recipe { program: ibeam.into(), args, env: Vec::new(), port_by: PortBy::Flag }
+}
+
+pub(crate) fn ibeam_start(ibeam: &Path, simulator: SocketAddr) -> Recipe {
+    let env = vec![
+        ("CURSOR_API_URL", format!("http://{simulator}")),
+        ("CURSOR_ACCESS_TOKEN", Sim::TOKEN.to_owned()),
+        // The product's own limit protects a user's plan; here it is in the way.
+        ("IBEAM_LIMITS_TURNS", "4096".to_owned()),
+    ];
+    Recipe { program: ibeam.into(), args: vec!["serve".to_owned()], env, port_by: PortBy::Env }
+}
+
+pub(crate) fn peer_start(folder: &Path, simulator: SocketAddr) -> Recipe {
+    let script = folder.join("opencode-cursor-oauth/proxy.mjs");
+    let env = vec![
+        ("CURSOR_API_URL", format!("http://{simulator}")),
+        ("PEER_TOKEN", Sim::TOKEN.to_owned()),
+    ];
+    Recipe {
+        program: folder.join("node_modules/.bin/bun").into(),
+        args: vec!["run".to_owned(), script.display().to_string()],
+        env,
+        port_by: PortBy::Prints,
+    }
+}
