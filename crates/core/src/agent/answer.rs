@@ -126,6 +126,11 @@ impl Answer {
         self.visible > self.visible_before
     }
 
+    /// The text of this leg so far.
+    pub(super) fn words(&self) -> &str {
+        &self.words
+    }
+
     /// Whether there is an answer to give, streamed or stored.
     pub(super) fn has_answer(&self) -> bool {
         self.text || self.blob_text.is_some() || self.holds_text()

@@ -74,6 +74,11 @@ impl Blobs {
         fresh.into_iter().filter_map(|id| Some((id.clone(), self.get(&id)?))).collect()
     }
 
+    /// From here on all of it counts as new: it is to be kept in another place.
+    pub fn all_fresh(&mut self) {
+        self.fresh = self.map.keys().cloned().collect();
+    }
+
     /// About how many bytes all of it takes.
     #[must_use]
     pub fn memory(&self) -> usize {

@@ -95,9 +95,7 @@ impl Surroundings {
         let tools = offered(request);
         let toolbox = Toolbox::new(&tools);
         let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
-        let mut system = system_texts(request).to_vec();
-        system.extend(tool_demand(&request.tool_choice));
-        let context = context(&system, &toolbox, environment, permissions);
+        let context = context(system_texts(request), &toolbox, environment, permissions);
         Self { toolbox, equipment, context, permissions }
     }
 }
@@ -175,16 +173,25 @@ impl RunSpec {
         self.action = action;
     }
 
+    /// Goes on from this state, with nothing new to say.
+    pub(super) fn go_on_from(&mut self, state: Bytes) {
+        self.state = State::Kept(state);
+        self.action = Action::Continue;
+    }
+
     /// Asks for what an answer lacked: after the newest state, or after everything that
     /// `request` told.
     pub(super) fn insist(&mut self, request: &TurnRequest, newest: Option<Bytes>, text: &str) {
-        match newest {
-            Some(checkpoint) => self.state = State::Kept(checkpoint),
-            None => {
-                self.state = State::Built(Box::new(state::build(&request.items, &mut self.blobs)));
-            }
-        }
+        self.state = match newest {
+            Some(state) => State::Kept(state),
+            None => State::Built(Box::new(state::build(&request.items, &mut self.blobs))),
+        };
         self.action = ask(text, request.items.len());
+    }
+
+    /// This state, and these items behind it.
+    pub(super) fn append(&mut self, state: &Bytes, items: &[Item]) -> Bytes {
+        state::append(state, items, &mut self.blobs)
     }
 
     /// All that the first message tells, as a state to go on from; without images.
@@ -268,6 +275,7 @@ impl RunSpec {
     /// The same conversation under another id, for when one is stuck.
     pub(super) fn rename(&mut self, conversation_id: String) {
         self.conversation_id = conversation_id;
+        self.blobs.all_fresh();
     }
 
     /// Whether the history holds this answer already.
@@ -319,19 +327,6 @@ fn offered(request: &TurnRequest) -> Cow<'_, [Tool]> {
         ToolChoice::Auto | ToolChoice::Required => Cow::Borrowed(&request.tools),
         ToolChoice::Named(name) => {
             request.tools.iter().filter(|tool| tool.name == *name).cloned().collect()
-        }
-    }
-}
-
-/// A choice that leaves the model none is said in words too.
-fn tool_demand(choice: &ToolChoice) -> Option<String> {
-    match choice {
-        ToolChoice::Auto | ToolChoice::None => None,
-        ToolChoice::Required => Some(
-            "Answer with a call of one of the MCP tools you were given, not with text.".to_owned(),
-        ),
-        ToolChoice::Named(name) => {
-            Some(format!("Answer with a call of the MCP tool `{name}`, not with text."))
         }
     }
 }

@@ -4,6 +4,8 @@
 //! *Invariant:* the same history gives the same bytes and the same ids, so that
 //! caches on the other side stay warm.
 
+use std::{borrow::Cow, collections::HashSet};
+
 use base64::Engine as _;
 use bytes::Bytes;
 use ibeam_proto::agent::{
@@ -20,7 +22,7 @@ use serde_json::value::RawValue;
 
 use super::{
     blobs::Blobs,
-    tools::{PROVIDER, arguments_map},
+    tools::{PROVIDER, arguments_map, wire_name},
 };
 use crate::model::{
     Image, ImageSource, Item, Message, Part, Role, ToolCall, ToolContent, ToolResult,
@@ -56,11 +58,60 @@ pub(super) fn append(checkpoint: &Bytes, items: &[Item], blobs: &mut Blobs) -> B
 }
 
 fn put_prompt(items: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
-    prompt_messages(items)
+    prompt_messages(&paired(items))
         .iter()
         .filter_map(|message| serde_json::to_vec(message).ok())
         .map(|json| blobs.put(json))
         .collect()
+}
+
+/// Model providers refuse a call without a result, and a result without its call. A
+/// client may have dropped either: the first is answered with that, the second told as
+/// a text.
+fn paired(items: &[Item]) -> Cow<'_, [Item]> {
+    let calls: HashSet<&str> = items.iter().filter_map(called).collect();
+    let results: HashSet<&str> = items.iter().filter_map(answered).collect();
+    if calls == results {
+        return Cow::Borrowed(items);
+    }
+    let mut out = Vec::with_capacity(items.len() + 1);
+    let mut open: Vec<Item> = Vec::new();
+    for item in items {
+        match item {
+            Item::ToolCall(call) if !results.contains(call.id.as_str()) => {
+                open.push(Item::ToolResult(ToolResult {
+                    call_id: call.id.clone(),
+                    content: vec![ToolContent::Text("There was no result.".to_owned())],
+                    is_error: true,
+                }));
+            }
+            Item::ToolResult(result) if !calls.contains(result.call_id.as_str()) => {
+                let text = format!("[Tool Result]\n{}", result_text(result));
+                let parts = vec![Part::Text(text)];
+                out.push(Item::Message(Message { role: Role::User, parts }));
+                continue;
+            }
+            Item::Message(_) | Item::Reasoning(_) => out.append(&mut open),
+            Item::ToolCall(_) | Item::ToolResult(_) => {}
+        }
+        out.push(item.clone());
+    }
+    out.append(&mut open);
+    Cow::Owned(out)
+}
+
+fn called(item: &Item) -> Option<&str> {
+    match item {
+        Item::ToolCall(call) => Some(&call.id),
+        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+    }
+}
+
+fn answered(item: &Item) -> Option<&str> {
+    match item {
+        Item::ToolResult(result) => Some(&result.call_id),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    }
 }
 
 /// A user message with its images. `inline` sends their bytes along; otherwise
@@ -135,8 +186,8 @@ enum PromptPart<'a> {
     Text { text: &'a str },
     Reasoning { text: &'a str },
     Image { image: String, mime_type: &'a str },
-    ToolCall { tool_call_id: String, tool_name: &'a str, args: serde_json::Value },
-    ToolResult { tool_call_id: String, tool_name: &'a str, result: String },
+    ToolCall { tool_call_id: String, tool_name: String, args: serde_json::Value },
+    ToolResult { tool_call_id: String, tool_name: String, result: String },
 }
 
 fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
@@ -209,16 +260,17 @@ fn prompt_part(part: &Part) -> PromptPart<'_> {
 fn prompt_call(call: &ToolCall) -> PromptPart<'_> {
     PromptPart::ToolCall {
         tool_call_id: CallId::sanitised(&call.id).as_str().to_owned(),
-        tool_name: &call.name,
+        tool_name: wire_name(&call.name),
         args: serde_json::from_str(&call.arguments)
             .unwrap_or_else(|_| serde_json::Value::String(call.arguments.clone())),
     }
 }
 
-fn prompt_result<'a>(result: &ToolResult, history: &'a [Item]) -> PromptPart<'a> {
+fn prompt_result<'a>(result: &ToolResult, history: &[Item]) -> PromptPart<'a> {
     PromptPart::ToolResult {
         tool_call_id: CallId::sanitised(&result.call_id).as_str().to_owned(),
-        tool_name: call_of(result, history).map_or("unknown", |call| call.name.as_str()),
+        tool_name: call_of(result, history)
+            .map_or_else(|| "unknown".to_owned(), |call| wire_name(&call.name)),
         result: result_text(result),
     }
 }
@@ -302,7 +354,7 @@ fn mcp_step(call: &ToolCall, history: &[Item]) -> WireToolCall {
     let id = CallId::sanitised(&call.id);
     let mcp = McpToolCall {
         args: Some(McpArgs {
-            name: call.name.clone(),
+            name: wire_name(&call.name),
             args: arguments_map(&call.arguments),
             tool_call_id: id.as_str().to_owned(),
             provider_identifier: PROVIDER.to_owned(),

@@ -97,3 +97,30 @@ fn an_answer_before_any_question_is_in_the_prompt_only() {
     assert_eq!(state.root_prompt_messages_json.len(), 1);
     assert_eq!(state.turns.len(), 0);
 }
+
+fn told(items: &[Item]) -> Vec<String> {
+    let mut blobs = Blobs::default();
+    let ids = put_prompt(items, &mut blobs);
+    ids.iter().map(|id| String::from_utf8(blobs.get(id).unwrap().to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_text() {
+    let call = |id: &str| {
+        Item::ToolCall(ToolCall { id: id.into(), name: "a.b".into(), arguments: "{}".into() })
+    };
+    let result = |id: &str| {
+        Item::ToolResult(ToolResult {
+            call_id: id.into(),
+            content: vec![ToolContent::Text(format!("result {id}"))],
+            is_error: false,
+        })
+    };
+    let items = [call("1"), call("2"), result("1"), message(Role::User, "go on"), result("9")];
+    let told = told(&items);
+    assert_eq!(told.len(), 4, "{told:#?}");
+    assert!(told[0].contains(r#""toolName":"a_b""#), "the name that was offered: {}", told[0]);
+    assert!(told[1].contains("result 1") && told[1].contains("There was no result."));
+    assert!(told[2].contains("go on"));
+    assert!(told[3].contains(r#""role":"user""#) && told[3].contains("result 9"), "{}", told[3]);
+}

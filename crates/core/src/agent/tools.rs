@@ -191,7 +191,7 @@ fn number_to_json(number: f64) -> serde_json::Value {
 }
 
 /// Model providers accept `[A-Za-z0-9_-]{1,64}` as a tool's name.
-fn wire_name(name: &str) -> String {
+pub(super) fn wire_name(name: &str) -> String {
     let clean: String = name
         .chars()
         .take(64)

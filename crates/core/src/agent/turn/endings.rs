@@ -20,7 +20,7 @@ impl Turn {
         let Link::Open(link) = &self.link else { return };
         let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
         if self.awaiting {
-            if now >= link.last_frame + clocks.no_frame {
+            if link.reading && now >= link.last_frame + clocks.no_frame {
                 self.hang_up(true);
             }
         } else if due(link.batch_until) {
@@ -101,13 +101,12 @@ impl Turn {
                         for, twice.";
             TurnError::new(ErrorCode::ToolChoiceUnmet, text)
         };
+        let newest = self.checkpoint();
         let Some(request) = self.request.as_ref().filter(|_| !self.insisted) else {
             self.fail(unmet(), true);
             return;
         };
         self.insisted = true;
-        let newest = self.checkpoint.as_ref().filter(|checkpoint| !checkpoint.before_results);
-        let newest = newest.map(|checkpoint| checkpoint.bytes.clone());
         self.spec.insist(request, newest, "Call the tool now. Do not answer with text.");
         self.answer.forget_held();
         self.commands.push_back(Command::Close { cancel: true });
@@ -119,7 +118,6 @@ impl Turn {
     pub(super) fn hang_up(&mut self, cancel: bool) {
         self.tell_cancel(cancel);
         self.commands.push_back(Command::Close { cancel });
-        self.calls.clear();
         self.link = Link::Done;
     }
 
@@ -140,7 +138,9 @@ impl Turn {
         let covered = self
             .checkpoint
             .as_ref()
-            .is_some_and(|checkpoint| checkpoint.seen == seen && !checkpoint.before_results);
+            .is_some_and(|checkpoint| checkpoint.seen == seen && !checkpoint.before_results)
+            // The client has half of a call that another stream would make under another id.
+            && !self.has_announced_calls();
         // What the backend asked for on the old stream, it will ask for again.
         self.calls.clear();
         if silent && again {
@@ -180,9 +180,16 @@ impl Turn {
 
     /// Tells the whole conversation on a new stream.
     fn tell_anew(&mut self, prefer_h1: bool) {
-        if let Some(request) = &self.request {
-            self.spec.rebuild(request);
+        if !self.since.is_bare() {
+            if let Some(request) = &self.request {
+                self.spec.rebuild(request);
+            }
+        } else if !self.since.is_empty() {
+            // Only we know what came before.
+            let state = self.state_so_far();
+            self.spec.go_on_from(state);
         }
+        self.since.clear();
         self.checkpoint = None;
         self.tries = 0;
         self.commands.push_back(Command::Close { cancel: true });

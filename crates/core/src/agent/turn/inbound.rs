@@ -75,7 +75,8 @@ impl Turn {
             Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
             None => self.drift.unknown_arm(),
         }
-        if self.awaiting && self.answer.waiting() > self.settings.parked_bytes {
+        let kept = self.answer.waiting() + self.held_bytes();
+        if self.awaiting && kept > self.settings.parked_bytes {
             // More than is kept for a client that may never come back.
             self.hang_up(true);
         }
@@ -110,6 +111,7 @@ impl Turn {
             }
             Update::ToolCallCompleted(call) => {
                 link.server_tools.remove(&call.call_id);
+                self.on_completed(&call.call_id);
             }
             Update::TurnEnded(usage) => {
                 link.ended_until = Some(now + self.settings.clocks.end_wait);
@@ -150,6 +152,10 @@ impl Turn {
             &around.context,
             around.permissions,
         );
+        let is_context = matches!(exec.message, Some(Ask::RequestContextArgs(_)));
+        if !is_context && !matches!(verdict, Verdict::ClientTool(_)) && self.is_stubborn() {
+            return;
+        }
         match verdict {
             Verdict::Reply(reply) => self.reply(exec, *reply),
             Verdict::Throw(error) => {
@@ -182,6 +188,7 @@ impl Turn {
             seen,
             before_results: false,
         });
+        self.since.checkpoint(self.answer.words().len());
         if let Some(tokens) = tokens {
             self.answer.context_tokens(tokens);
         }

@@ -11,6 +11,7 @@
 
 mod endings;
 mod inbound;
+mod since;
 mod tools;
 
 use std::{
@@ -21,7 +22,10 @@ use std::{
 use bytes::Bytes;
 use ibeam_proto::agent::{ClientHeartbeat, agent_client_message::Message as ToServer};
 
-use self::tools::{Call, Offer, note_loops};
+use self::{
+    since::Since,
+    tools::{Call, Offer, note_loops},
+};
 use super::{
     answer::Answer,
     classify::{self, Failure, Remedy},
@@ -51,6 +55,15 @@ pub enum Command {
     /// The stream is no longer needed. `cancel` resets it, so that the backend
     /// stops working; otherwise it has already ended.
     Close { cancel: bool },
+}
+
+impl Command {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Send(frame) => frame.len(),
+            Self::Open(_) | Self::Close { .. } => 0,
+        }
+    }
 }
 
 /// How to open a stream.
@@ -111,8 +124,6 @@ struct OpenLink {
     ended_until: Option<Millis>,
     /// Set by a tool call: its siblings may come until then.
     batch_until: Option<Millis>,
-    /// Set with it: no sibling is waited for any longer than this.
-    batch_closes: Option<Millis>,
     open_steps: u32,
     server_tools: HashSet<String>,
     stored: Stored,
@@ -152,8 +163,7 @@ pub struct Turn {
     commands: VecDeque<Command>,
     drift: Drift,
     checkpoint: Option<Checkpoint>,
-    /// Results went back, so the backend knows more than it was told at first.
-    fed: bool,
+    since: Since,
     /// The request that is being answered: it can be told anew.
     request: Option<Box<TurnRequest>>,
 
@@ -179,6 +189,8 @@ pub struct Turn {
     renewed: bool,
     resumed: bool,
     rebuilt: bool,
+    /// Requests of the backend that were refused in this leg.
+    refusals: u32,
 }
 
 // === public surface ===
@@ -210,7 +222,7 @@ impl Turn {
             commands: VecDeque::new(),
             drift: Drift::default(),
             checkpoint: None,
-            fed: false,
+            since: Since::default(),
             request: None,
             session,
             call_count: 0,
@@ -227,8 +239,10 @@ impl Turn {
             renewed: false,
             resumed: false,
             rebuilt: false,
+            refusals: 0,
         };
         turn.demand(&request);
+        turn.since.begin(&request);
         turn.request = Some(Box::new(request));
         turn.open(Purpose::Start, false);
         turn
@@ -261,7 +275,8 @@ impl Turn {
             Link::Done => None,
             // Nobody waits for an answer: only the stream itself can be late.
             Link::Open(link) if self.awaiting => {
-                Some(link.next_heartbeat.min(link.last_frame + clocks.no_frame))
+                let silence = link.reading.then(|| link.last_frame + clocks.no_frame);
+                Some(silence.map_or(link.next_heartbeat, |at| link.next_heartbeat.min(at)))
             }
             Link::Waiting { until, .. } => Some(whole.min(*until)),
             Link::Opening { .. } => Some(whole),
@@ -304,7 +319,6 @@ impl Turn {
             reading: true,
             ended_until: None,
             batch_until: None,
-            batch_closes: None,
             open_steps: 0,
             server_tools: HashSet::new(),
             stored: Stored::Nothing,
@@ -403,17 +417,6 @@ impl Turn {
         }
     }
 
-    /// The newest state of the conversation, as the backend gave it. Until it gives one,
-    /// calls wait on what it was told; that may add blobs, so ask for those afterwards.
-    #[must_use]
-    pub fn checkpoint(&mut self) -> Option<Bytes> {
-        match &self.checkpoint {
-            Some(checkpoint) => Some(checkpoint.bytes.clone()),
-            None if !self.fed && !self.calls().is_empty() => Some(self.spec.told()),
-            None => None,
-        }
-    }
-
     /// The blobs (ids and contents) that came since the last time this was asked.
     pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
         self.spec.blobs.take_fresh()
@@ -423,7 +426,8 @@ impl Turn {
     #[must_use]
     pub fn memory(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        size_of::<Self>() + self.spec.memory() + self.answer.memory() + checkpoint
+        let calls = self.held_bytes();
+        size_of::<Self>() + self.spec.memory() + self.answer.memory() + checkpoint + calls
     }
 
     /// Tells the turn how many tokens its answer so far was counted at, prompt included,

@@ -3,6 +3,8 @@
 //! A call is announced (its name, and arguments as they grow), asked for (the exec
 //! that waits for the result), handed out (the client has all of it) and answered.
 
+use std::time::Duration;
+
 use ibeam_proto::agent::{
     ExecClientMessage, ExecClientStreamClose, ExecServerMessage, ToolCall as WireCall,
     WriteRejected, WriteResult, agent_client_message::Message as ToServer,
@@ -10,7 +12,7 @@ use ibeam_proto::agent::{
     exec_server_message::Message as Ask, read_result, tool_call::Tool, write_result,
 };
 
-use super::{Link, Turn};
+use super::{Command, Link, Phase, Turn, UPLOAD_BYTES_PER_MS};
 use crate::{
     agent::exec::{Back, ClientCall},
     codec::json_tail,
@@ -26,8 +28,11 @@ use crate::{
 /// What a call without a result is answered with.
 const NO_RESULT: &str = "The client sent no result for this call.";
 
-/// How many tool-batch windows an announced call may keep its siblings waiting.
-const PATIENCE: u32 = 400;
+/// How long the backend may be silent about a call that it announced while others wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many requests that are refused in one leg are a loop of their own.
+const STUBBORN: u32 = 64;
 
 /// How many files that were read in part are remembered.
 const HALF_READ: usize = 256;
@@ -127,7 +132,9 @@ impl Turn {
         let asked = Asked { exec: exec.id, exec_id: exec.exec_id.clone(), arguments, back };
         let announced =
             self.calls.iter_mut().enumerate().find_map(|(at, call)| match &mut call.stage {
-                Stage::Announced { streamed } if call.wire_id == wire_id => {
+                Stage::Announced { streamed }
+                    if call.wire_id == wire_id || (wire_id.is_empty() && call.name == name) =>
+                {
                     Some((at, std::mem::take(streamed)))
                 }
                 _ => None,
@@ -164,6 +171,41 @@ impl Turn {
     /// The backend no longer wants this one.
     pub(super) fn on_abort(&mut self, exec: u32) {
         self.calls.retain(|call| call.asked().is_none_or(|asked| asked.exec != exec));
+        if self.awaiting && !self.calls.iter().any(Call::is_out) {
+            // Nothing that the client brings could wake it.
+            self.hang_up(true);
+        }
+    }
+
+    /// A call is over. If it was only announced, it will never be made: the backend
+    /// refused it by itself.
+    pub(super) fn on_completed(&mut self, wire_id: &str) {
+        let announced = |call: &Call| call.is_announced() && call.wire_id == wire_id;
+        if self.calls.iter().any(announced) {
+            let text = "Cursor announced a tool call and then did not make it.";
+            self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
+        }
+    }
+
+    /// Counts a refusal. A model that asks for what is not there again and again would
+    /// go on until the last clock runs out.
+    pub(super) fn is_stubborn(&mut self) -> bool {
+        self.refusals += 1;
+        let stubborn = self.refusals > STUBBORN && self.settings.max_repeat > 0;
+        if stubborn {
+            let text = format!(
+                "The model asked {STUBBORN} times for things that this conversation does not \
+                 have. `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) set to 0 lets it go on."
+            );
+            self.fail(TurnError::new(ErrorCode::ToolLoop, text), true);
+        }
+        stubborn
+    }
+
+    /// What calls hold that the client has yet to see or to answer.
+    pub(super) fn held_bytes(&self) -> usize {
+        let asked = self.calls.iter().filter_map(Call::asked);
+        asked.map(|asked| asked.arguments.len() + size_of::<Call>()).sum()
     }
 
     fn next_call_id(&mut self) -> CallId {
@@ -184,7 +226,11 @@ impl Turn {
     /// Completes a call of which the client has the name, and `streamed` arguments.
     fn hand_out(&mut self, at: usize, asked: Asked, streamed: &str, now: Millis) {
         let Some(call) = self.calls.get_mut(at) else { return };
-        let verdict = self.loops.on_call(call.id.as_str(), &call.name, &asked.arguments);
+        let verdict = if asked.back.is_mcp() {
+            self.loops.on_call(call.id.as_str(), &call.name, &asked.arguments)
+        } else {
+            LoopVerdict::Allow
+        };
         if let LoopVerdict::Stop(text) = verdict {
             self.fail(TurnError::new(ErrorCode::ToolLoop, text), true);
             return;
@@ -210,7 +256,6 @@ impl Turn {
         let window = self.settings.clocks.tool_batch;
         if let Link::Open(link) = &mut self.link {
             link.batch_until = Some(now + window);
-            link.batch_closes.get_or_insert(now + window * PATIENCE);
         }
     }
 
@@ -224,21 +269,21 @@ impl Turn {
         }
         if self.calls.iter().any(Call::is_announced) {
             // The client has half of a call: the rest must come first.
-            let late = link.batch_closes.is_some_and(|at| now >= at);
-            if late {
+            let late = link.last_progress + PATIENCE;
+            if now >= late {
                 let text = "Cursor announced a tool call and did not make it.";
                 self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
             } else {
-                link.batch_until = Some(now + self.settings.clocks.tool_batch);
+                link.batch_until = Some(late);
             }
             return;
         }
         link.batch_until = None;
-        link.batch_closes = None;
         let ended = link.ended_until.is_some();
         self.answer.finish(FinishReason::ToolCalls);
         if self.settings.park && !ended {
             self.awaiting = true;
+            self.since.end_leg(self.answer.words());
             self.answer.end_leg();
             self.request = None;
         } else {
@@ -291,7 +336,7 @@ impl Turn {
         mut request: TurnRequest,
         now: Millis,
     ) -> Result<(), Box<TurnRequest>> {
-        if !self.awaiting || offer(&request) != self.offer {
+        if self.phase() != Phase::AwaitingTools || offer(&request) != self.offer {
             return Err(Box::new(request));
         }
         let new = history::split(&request.items);
@@ -314,13 +359,16 @@ impl Turn {
         let beside = beside(&messages);
         note_loops(&mut self.loops, &self.calls, &mut request, new);
         self.new_texts.clear();
-        self.send_results(request.items.get(new..).unwrap_or_default(), beside);
+        self.since.begin(&request);
+        let calls = self.calls().into_iter().map(Item::ToolCall);
+        let told = request.items.get(new..).unwrap_or_default();
+        self.since.add(calls.chain(told.iter().cloned()));
+        self.send_results(told, beside);
         self.begin_leg(request, now);
         Ok(())
     }
 
     fn send_results(&mut self, new: &[Item], mut beside: Vec<ToolContent>) {
-        self.fed = true;
         let out = std::mem::take(&mut self.calls);
         let (mut out, held): (Vec<_>, Vec<_>) = out.into_iter().partition(Call::is_out);
         self.calls = held;
@@ -374,16 +422,22 @@ impl Turn {
         self.renewed = false;
         self.resumed = false;
         self.rebuilt = false;
+        self.refusals = 0;
         self.answer.begin_leg();
         self.demand(&request);
         self.request = Some(Box::new(request));
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.before_results = true;
         }
+        let sent: usize = self.commands.iter().map(Command::bytes).sum();
         if let Link::Open(link) = &mut self.link {
             link.last_frame = now;
             link.last_progress = now;
             link.seen_before = self.answer.visible();
+            link.upload = Duration::from_millis(sent as u64 / UPLOAD_BYTES_PER_MS);
+        }
+        if !self.calls.is_empty() {
+            self.answer.started();
         }
         // Calls that came late, or had to wait for their turn.
         let mut at = 0;

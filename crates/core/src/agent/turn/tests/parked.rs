@@ -3,7 +3,8 @@
 
 use ibeam_proto::agent::{
     ExecServerAbort, ExecServerControlMessage, McpToolCall, PartialToolCallUpdate, ReadArgs,
-    ToolCall as WireCall, WriteArgs, exec_server_control_message, tool_call::Tool as WireTool,
+    ToolCall as WireCall, ToolCallCompletedUpdate, WriteArgs, exec_server_control_message,
+    tool_call::Tool as WireTool,
 };
 
 use super::*;
@@ -232,6 +233,98 @@ fn a_call_taken_back_gets_no_result() {
 }
 
 #[test]
+fn a_run_whose_last_call_is_taken_back_is_let_go() {
+    let mut bench = parked(&["read"]);
+    bench.say(FromServer::ExecServerControlMessage(ExecServerControlMessage {
+        message: Some(exec_server_control_message::Message::Abort(ExecServerAbort { id: 1 })),
+    }));
+    assert_eq!(bench.turn.phase(), Phase::Done, "nothing could wake it");
+}
+
+#[test]
+fn a_held_call_leaves_before_the_backend_says_more() {
+    let mut bench = parked(&["read"]);
+    bench.say(call(5, "read", r#"{"b":2}"#));
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.update(completed(1));
+    bench.wait(WINDOW);
+    assert_eq!(bench.events.first(), Some(&TurnEvent::Started));
+    assert_eq!(bench.ending(), &CALLS);
+}
+
+#[test]
+fn a_model_that_asks_in_vain_is_stopped() {
+    let mut bench = Bench::open(&["read"]);
+    for n in 0..100 {
+        bench.say(call(n, "rm", "{}"));
+    }
+    assert_eq!(bench.failure(), ErrorCode::ToolLoop);
+}
+
+// === what is kept of a conversation ===
+
+/// All that a run which goes on from here would tell the model.
+fn kept(bench: &mut Bench) -> String {
+    let state = bench.turn.checkpoint().expect("no state");
+    let state = ConversationStateStructure::decode(state).unwrap();
+    let blobs = state.root_prompt_messages_json.iter();
+    let texts: Vec<Bytes> = blobs.filter_map(|id| bench.turn.spec.blobs.get(id)).collect();
+    String::from_utf8(texts.concat()).unwrap()
+}
+
+#[test]
+fn a_client_that_tells_nothing_again_is_not_forgotten() {
+    let mut bench = Bench::open(&["read"]);
+    bench.text("I look.");
+    bench.say(call(1, "read", "{}"));
+    bench.wait(WINDOW);
+    let first = kept(&mut bench);
+    assert!(first.contains("hi") && first.contains("I look."), "{first}");
+    // Only the result, under a name.
+    let mut request = request(&["read"]);
+    request.items = vec![result(1, "the result")];
+    assert!(bench.resume_with(request));
+    bench.broke(&reset());
+    bench.opened();
+    assert_eq!(bench.opens(), 2);
+    finish(&mut bench, "It is done.");
+    let all = kept(&mut bench);
+    for part in ["hi", "I look.", "tool-call", "the result", "It is done."] {
+        assert!(all.contains(part), "{part} is lost: {all}");
+    }
+}
+
+#[test]
+fn a_state_that_lacks_something_is_not_kept_for_a_client_that_tells_all() {
+    let mut bench = Bench::open(&["read"]);
+    bench.say(call(1, "read", "{}"));
+    bench.say(checkpoint());
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    finish(&mut bench, "done");
+    assert_eq!(bench.turn.checkpoint(), None, "it knows neither the result nor the answer");
+    let mut bench = Bench::open(&["read"]);
+    bench.say(call(1, "read", "{}"));
+    bench.say(checkpoint());
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.text("done");
+    bench.say(checkpoint());
+    bench.update(ended());
+    bench.end(None);
+    assert!(bench.turn.checkpoint().is_some());
+}
+
+#[test]
+fn a_conversation_under_another_id_keeps_its_blobs() {
+    let mut bench = Bench::open(&[]);
+    bench.say(set_blob("stored"));
+    assert_eq!(bench.turn.take_new_blobs().len(), 1);
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.opens(), 2, "an empty turn is tried under another id");
+    assert_eq!(bench.turn.take_new_blobs().len(), 1, "the other id needs them too");
+}
+
+#[test]
 fn the_end_of_a_parked_stream_is_silent() {
     let ways: [fn(&mut Bench); 5] = [
         |b| b.broke(&reset()),
@@ -344,7 +437,7 @@ fn file_tool(name: &str) -> Tool {
 
 // === arguments as they grow ===
 
-fn partial(wire_id: u32, name: Option<&str>, text: &str) -> Update {
+pub(super) fn partial(wire_id: u32, name: Option<&str>, text: &str) -> Update {
     let args = name.map(|name| McpArgs { name: name.into(), ..McpArgs::default() });
     Update::PartialToolCall(PartialToolCallUpdate {
         call_id: format!("call_{wire_id}\nfc_{wire_id}"),
@@ -354,6 +447,13 @@ fn partial(wire_id: u32, name: Option<&str>, text: &str) -> Update {
         }),
         args_text_delta: text.into(),
         ..PartialToolCallUpdate::default()
+    })
+}
+
+fn completed(wire_id: u32) -> Update {
+    Update::ToolCallCompleted(ToolCallCompletedUpdate {
+        call_id: format!("call_{wire_id}\nfc_{wire_id}"),
+        ..ToolCallCompletedUpdate::default()
     })
 }
 
@@ -387,16 +487,27 @@ fn siblings_wait_for_a_call_that_is_announced() {
     let mut bench = Bench::open(&["read", "bash"]);
     bench.update(partial(2, Some("bash"), ""));
     bench.say(call(1, "read", "{}"));
-    bench.wait(Duration::from_secs(1));
+    for n in 0..30 {
+        // It may take its time, as long as it goes on.
+        bench.wait(Duration::from_secs(1));
+        bench.update(partial(2, Some("bash"), &format!(r#"{{"c": "{}"#, "x".repeat(n))));
+    }
     assert_ne!(bench.ending(), &CALLS, "half a call is with the client");
-    bench.say(call(2, "bash", "{}"));
+    let arguments = format!(r#"{{"c":"{}"}}"#, "x".repeat(40));
+    bench.say(call(2, "bash", &arguments));
     bench.wait(WINDOW);
     assert_eq!(bench.ending(), &CALLS);
 }
 
 #[test]
 fn a_call_announced_and_never_made_is_an_error() {
-    let ways: [fn(&mut Bench); 3] = [
+    let ways: [fn(&mut Bench); 5] = [
+        |b| b.update(completed(1)),
+        |b| {
+            // What is resumed would make the call under another id.
+            b.say(checkpoint());
+            b.broke(&reset());
+        },
         |b| {
             b.update(ended());
             b.end(None);

@@ -73,6 +73,8 @@ fn transcript() -> impl Strategy<Value = Vec<Bytes>> {
         1 => Just(set_blob(r#"{"role":"assistant","content":"blob"}"#)),
         1 => Just(exec(1, Ask::RequestContextArgs(RequestContextArgs::default()))),
         1 => Just(call(2, "read", r#"{"path":"x"}"#)),
+        1 => Just(updated(parked::partial(2, Some("read"), r#"{"pa"#))),
+        1 => Just(updated(parked::partial(3, Some("read"), ""))),
     ];
     let frame =
         message.prop_map(|message| connect::encode(&AgentServerMessage { message: Some(message) }));
