@@ -1,8 +1,20 @@
 //! Logs: to stderr, for people or as JSON, never with a secret in them.
 //!
 //! *Invariant:* every byte of log output passes through [`Redacting`].
+//!
+//! *Invariant:* logging never waits. Whoever started us may not read our stderr, and a
+//! full pipe must not stop the gateway.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::{
+    io::{self, IsTerminal as _, Write},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, SyncSender},
+    },
+    thread,
+    time::Duration,
+};
 
 use ibeam_core::redact;
 use tracing_subscriber::{
@@ -14,7 +26,8 @@ use crate::config::Log;
 /// Starts logging for the whole process. Later calls change nothing.
 pub fn init(log: &Log) {
     let filter = filter(log);
-    let stderr = || Redacting(io::stderr());
+    let Some(lines) = lines() else { return };
+    let stderr = move || Redacting(lines.clone());
     let registry = tracing_subscriber::registry();
     let started = if log.json {
         let layer = fmt::layer().json().flatten_event(true).with_current_span(true);
@@ -28,6 +41,80 @@ pub fn init(log: &Log) {
     };
     if started.is_err() {
         tracing::debug!("logging was already set up");
+    }
+}
+
+/// Lines that wait to be written; more are dropped, and counted.
+const LINES: usize = 4096;
+
+/// How long the end of the program waits for the last of them.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+enum Entry {
+    Line(Vec<u8>),
+    /// Tells when everything before it is written.
+    Flush(SyncSender<()>),
+}
+
+/// The way to the thread that writes.
+#[derive(Clone)]
+struct Lines {
+    entries: SyncSender<Entry>,
+    dropped: Arc<AtomicU64>,
+}
+
+static WRITER: OnceLock<Option<Lines>> = OnceLock::new();
+
+fn lines() -> Option<Lines> {
+    WRITER.get_or_init(|| Lines::start(io::stderr()).ok()).clone()
+}
+
+/// Waits a moment for what is still to be written. For the end of the program.
+pub fn flush() {
+    if let Some(Some(lines)) = WRITER.get() {
+        lines.wait(LAST_LINES);
+    }
+}
+
+impl Lines {
+    fn start(mut to: impl Write + Send + 'static) -> io::Result<Self> {
+        let (entries, queue) = mpsc::sync_channel(LINES);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let lost = Arc::clone(&dropped);
+        thread::Builder::new().name("log".to_owned()).spawn(move || {
+            for entry in queue {
+                let missed = lost.swap(0, Ordering::Relaxed);
+                if missed > 0 {
+                    let _ = writeln!(to, "({missed} log lines were dropped: nobody read them)");
+                }
+                // A closed stderr is no reason to stop.
+                match entry {
+                    Entry::Line(line) => drop(to.write_all(&line)),
+                    Entry::Flush(done) => drop(done.send(())),
+                }
+            }
+        })?;
+        Ok(Self { entries, dropped })
+    }
+
+    fn wait(&self, time: Duration) {
+        let (done, written) = mpsc::sync_channel(1);
+        if self.entries.try_send(Entry::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(time);
+        }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

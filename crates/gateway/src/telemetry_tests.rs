@@ -74,3 +74,33 @@ fn libraries_are_quiet_unless_named() {
     assert!(!with("info", true).would_enable("ibeam::app", &tracing::Level::DEBUG));
     assert!(!with("info", false).would_enable("ibeam::timing", &tracing::Level::DEBUG));
 }
+
+/// Takes nothing until it is let go.
+struct Stuck(mpsc::Receiver<()>, Captured);
+
+impl Write for Stuck {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let _ = self.0.recv();
+        self.1.write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let (go, held) = mpsc::channel();
+    let captured = Captured::default();
+    let mut lines = Lines::start(Stuck(held, captured.clone())).unwrap();
+    for _ in 0..LINES + 100 {
+        lines.write_all(b"line\n").unwrap();
+    }
+    lines.wait(Duration::from_millis(1));
+    drop(go);
+    lines.wait(Duration::from_secs(10));
+    let text = String::from_utf8(captured.0.lock().clone()).unwrap();
+    assert!(text.contains("log lines were dropped"), "{}", text.len());
+    assert!(text.matches("line\n").count() >= LINES);
+}

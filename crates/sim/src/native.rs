@@ -73,6 +73,7 @@ impl Run {
             self.record(&id, name, &json!({}), &answer, tool_call.clone());
         }
         self.announce_end(id, tool_call).await?;
+        self.responses += 1;
         if !self.has(Quirk::Terse) {
             Box::pin(self.checkpoint()).await?;
         }

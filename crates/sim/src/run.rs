@@ -62,6 +62,8 @@ pub(crate) struct Run {
     pub(crate) batch: Option<Vec<Running>>,
     pub(crate) usage: UsageStep,
     pub(crate) calls: u32,
+    /// Responses of the model that called tools and got their results.
+    pub(crate) responses: u32,
     pub(crate) last_result: String,
     pub(crate) turn_ended: bool,
     /// Messages and steps of this turn besides the answer, for checkpoints.
@@ -95,6 +97,7 @@ impl Run {
             batch: None,
             usage: UsageStep::default(),
             calls: 0,
+            responses: 0,
             last_result: String::new(),
             turn_ended: false,
             messages: Vec::new(),

@@ -36,8 +36,9 @@ impl Run {
         }
     }
 
+    /// The same for all calls of one response of the model.
     pub(crate) fn model_call_id(&self) -> String {
-        format!("{}-0-sim{}", self.request_id, self.calls % 10)
+        format!("{}-{}-sim0", self.request_id, self.responses)
     }
 
     /// The arguments of a call to an offered tool.
@@ -114,6 +115,7 @@ impl Run {
         for (call_id, tool_call) in notices {
             self.announce_end(call_id, tool_call).await?;
         }
+        self.responses += 1;
         if self.has(Quirk::Terse) { Ok(()) } else { Box::pin(self.checkpoint()).await }
     }
 

@@ -195,7 +195,9 @@ impl Refusal {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli) {
+    let outcome = run(cli);
+    telemetry::flush();
+    match outcome {
         Ok(code) => code,
         Err(error) => {
             report(&error);
