@@ -9,7 +9,9 @@ use ibeam_proto::agent::{
 };
 
 use super::{
-    ClientCall, Equipment, Order, Outcome, Through, matches,
+    ClientCall, Equipment, Order, Outcome, Through,
+    grep_command::{braces, command},
+    matches,
     outcome::bare,
     quote,
     schema::{may, must},
@@ -161,55 +163,6 @@ pub(super) fn search(query: &Query<'_>, kit: &Equipment) -> Option<(Order, bool,
     Some((order, true, Through::Shell))
 }
 
-/// `grep`, which is everywhere; `rg` for what only that can.
-fn command(query: &Query<'_>, mode: Mode) -> String {
-    let modern = query.multiline || !query.kind.is_empty();
-    let mut line = if modern {
-        "rg --no-heading --color never -nH".to_owned()
-    } else {
-        "grep -rnH".to_owned()
-    };
-    let mut add = |text: &str| {
-        line.push(' ');
-        line.push_str(text);
-    };
-    match (query.literal, modern) {
-        (true, _) => add("-F"),
-        (false, false) => add("-E"),
-        (false, true) => {}
-    }
-    if query.ignore_case {
-        add("-i");
-    }
-    if query.multiline {
-        add("-U --multiline-dotall");
-    }
-    match mode {
-        Mode::Content => {
-            for (flag, lines) in [("-B", query.before), ("-A", query.after), ("-C", query.around)] {
-                if let Some(lines) = lines.filter(|lines| *lines > 0) {
-                    add(&format!("{flag} {lines}"));
-                }
-            }
-        }
-        Mode::Files => add("-l"),
-        Mode::Count => add("-c"),
-    }
-    if !query.kind.is_empty() {
-        add(&format!("-t {}", quote::word(query.kind)));
-    }
-    if !query.glob.is_empty() {
-        let flag = if modern { "--glob" } else { "--include" };
-        add(&quote::word(&format!("{flag}={}", query.glob)));
-    }
-    add(&format!("-e {} {}", quote::word(query.pattern), quote::path(query.path)));
-    if let Some(limit) = query.head {
-        // A pipe hides the exit code, which is 0 then.
-        add(&format!("| head -n {limit}"));
-    }
-    line
-}
-
 /// A search for names.
 pub(super) fn find(
     glob: &str,
@@ -255,20 +208,6 @@ pub(super) fn find(
         let _ = write!(command, " | head -n {limit}");
     }
     Some((shell::run(kit, &command, "", None, about)?, Through::Shell))
-}
-
-/// `*.{a,b}` as `*.a` and `*.b`: `find` knows no braces.
-fn braces(glob: &str) -> Vec<String> {
-    let parts = glob.split_once('{').and_then(|(before, rest)| {
-        let (choices, after) = rest.split_once('}')?;
-        (!choices.contains('{')).then_some((before, choices, after))
-    });
-    match parts {
-        Some((before, choices, after)) if !after.contains('{') => {
-            choices.split(',').map(|choice| format!("{before}{choice}{after}")).collect()
-        }
-        _ => vec![glob.to_owned()],
-    }
 }
 
 /// A text as an expression that matches only itself.

@@ -4,12 +4,14 @@
 
 mod fetch;
 mod grep;
+mod grep_command;
 mod list;
 mod matches;
 mod outcome;
 mod pi;
 mod quote;
 mod read;
+mod read_text;
 mod schema;
 mod shell;
 mod shell_text;
@@ -128,7 +130,25 @@ impl Back {
         Self { form: Form::Mcp, through: Through::Tool }
     }
 
-    /// The typed result, in sending order. Only a streamed shell has several.
+    /// What is due as soon as the call is handed out: only a streamed shell tells that
+    /// it has begun.
+    #[must_use]
+    pub(super) fn opening(&self) -> Vec<Reply> {
+        match &self.form {
+            Form::Shell(form) => form.opening(),
+            Form::Mcp
+            | Form::Read(_)
+            | Form::Write(_)
+            | Form::Delete { .. }
+            | Form::List { .. }
+            | Form::Grep(_)
+            | Form::Fetch { .. }
+            | Form::Pi(_) => Vec::new(),
+        }
+    }
+
+    /// The typed result, in sending order, after what `opening` gave. Only a streamed
+    /// shell has several.
     #[must_use]
     pub(super) fn replies(&self, result: &ToolResult) -> Vec<Reply> {
         let shell = self.through == Through::Shell;
@@ -136,7 +156,10 @@ impl Back {
         let reply = match &self.form {
             Form::Mcp => mcp_reply(result),
             Form::Shell(form) => return form.replies(result),
-            Form::Read(form) => form.reply(&outcome(), outcome::image(result), shell),
+            Form::Read(form) => {
+                let outcome = Outcome::of_read(result, shell, &form.path);
+                form.reply(&outcome, outcome::image(result), shell)
+            }
             Form::Write(form) => form.reply(&outcome()),
             Form::Delete { path } => write::deleted(path, &outcome()),
             Form::List { path } => list::reply(path, &outcome()),

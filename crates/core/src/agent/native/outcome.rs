@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::{
-    shell,
+    read_text, shell,
     table::{ERRORS, REFUSALS},
 };
 use crate::model::{ImageSource, ToolContent, ToolResult};
@@ -35,14 +35,69 @@ impl Outcome {
                 _ => Self::Failed(output.whole()),
             };
         }
-        let unfit =
-            text.len() <= NOTICE && text.contains(" tool was called with invalid arguments");
+        let unfit = text.len() <= NOTICE && text.contains(INVALID);
         if result.is_error || unfit || begins(&text, ERRORS) {
             Self::Failed(text)
         } else {
             Self::Done(text)
         }
     }
+
+    /// For reading a file, whose text may itself begin like an error. A file that is
+    /// there must not pass for missing: the model would create it anew.
+    pub(super) fn of_read(result: &ToolResult, through_shell: bool, path: &str) -> Self {
+        let text = result.text();
+        if refused(&text, result.is_error) {
+            return Self::Refused(text);
+        }
+        if through_shell {
+            let output = shell::parse(&text, result.is_error);
+            let complains = complains(&output.stdout) && names(&output.stdout, path);
+            return match output.code {
+                // Beside the output, the client tells that it is not all of it.
+                0 if read_text::opening_says_cut(&output.stderr) => Self::Done(output.whole()),
+                0 if !output.timed_out && !complains => Self::Done(output.stdout),
+                _ => Self::Failed(output.whole()),
+            };
+        }
+        if result.is_error || is_read_error(&text, path) {
+            Self::Failed(text)
+        } else {
+            Self::Done(text)
+        }
+    }
+}
+
+/// How OpenCode says that arguments do not fit the schema.
+const INVALID: &str = " tool was called with invalid arguments";
+
+/// Whether a text that nothing marks is the error of a reading tool: one line in a
+/// known client's words that names the file, or what only clients say.
+fn is_read_error(text: &str, path: &str) -> bool {
+    let text = text.trim();
+    if text.len() > NOTICE {
+        return false;
+    }
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let tagged = text.starts_with("<tool_use_error>") && text.ends_with("</tool_use_error>");
+    let unfit = line.starts_with("The ") && line.contains(INVALID);
+    // OpenCode lists files with similar names.
+    let alone = rest.is_empty() || rest.trim_start().starts_with("Did you mean");
+    let named = line.len() <= SHORT_NOTICE + path.len() && names(line, path);
+    tagged || unfit || (alone && named && begins(line, ERRORS))
+}
+
+/// Whether a text names a file. Clients make paths absolute, or relative.
+fn names(text: &str, path: &str) -> bool {
+    let name = path.trim_end_matches('/').rsplit(['/', '\\']).next().unwrap_or(path);
+    text.contains(path) || (!name.is_empty() && text.contains(name))
+}
+
+/// Whether a text is no more than what looks like an error. It may be a file's only
+/// line, and it may be why there is none.
+pub(super) fn may_be_error(text: &str) -> bool {
+    let text = text.trim();
+    text.len() <= SHORT_NOTICE && !text.contains('\n') && begins(text, ERRORS)
 }
 
 /// Whether all that was printed is a complaint of one of our own commands. Some

@@ -56,3 +56,38 @@ fn a_stand_in_that_only_complains_has_failed() {
         assert_eq!(Outcome::of(&result(text, false), true), Outcome::Done(text.into()));
     }
 }
+
+#[test]
+fn a_file_that_begins_like_an_error_is_there() {
+    let path = "/w/src/a.txt";
+    for text in [
+        "Error: something\nand more of the file",
+        "File not found: a play in one act.\n\nCurtain.",
+        "Error: one line",
+        "Permission denied\n",
+        "Errors of /w/src/a.txt",
+    ] {
+        let done = Outcome::of_read(&result(text, false), false, path);
+        assert_eq!(done, Outcome::Done(text.into()), "{text}");
+    }
+    for text in [
+        "File not found: /w/src/a.txt",
+        "File not found: /w/src/a.txt\n\nDid you mean one of these?\n/w/src/b.txt",
+        "Error: ENOENT: no such file or directory, open '/home/me/w/src/a.txt'",
+        "<tool_use_error>File does not exist.</tool_use_error>",
+        "The read tool was called with invalid arguments: [\n{}\n]",
+    ] {
+        let failed = Outcome::of_read(&result(text, false), false, path);
+        assert_eq!(failed, Outcome::Failed(text.into()), "{text}");
+    }
+    assert!(matches!(Outcome::of_read(&result("x", true), false, path), Outcome::Failed(_)));
+    // The words of a command that stands in, and a file that has such words.
+    let missing = "cat: /w/src/a.txt: No such file or directory";
+    assert!(matches!(Outcome::of_read(&result(missing, false), true, path), Outcome::Failed(_)));
+    let own = "sh: a tale: no more";
+    assert_eq!(Outcome::of_read(&result(own, false), true, path), Outcome::Done(own.into()));
+    let cut = "a\n\n<bash_metadata>\nbash tool truncated output as it exceeded 30000 char limit\n\
+               </bash_metadata>";
+    let Outcome::Done(text) = Outcome::of_read(&result(cut, false), true, path) else { panic!() };
+    assert!(read_text::printed(&text, 1).truncated, "{text}");
+}

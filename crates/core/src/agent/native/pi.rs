@@ -36,8 +36,8 @@ pub(super) enum Form {
 
 pub(super) fn read(args: &PiReadExecArgs, kit: &Equipment) -> Option<ClientCall> {
     let range = Range::new(args.offset, args.limit.map(i64::from));
-    let (order, cut, through) = reading::order(&args.path, range, kit)?;
-    let form = reading::Form { arm: reading::Arm::Plain, path: args.path.clone(), range, cut };
+    let (order, habits, through) = reading::order(&args.path, range, kit)?;
+    let form = reading::Form { arm: reading::Arm::Plain, path: args.path.clone(), range, habits };
     Some(order.with(super::Form::Pi(Form::Read(form)), through))
 }
 
@@ -125,6 +125,9 @@ impl Form {
         match self {
             Self::Bash => bash_reply(result),
             Self::Grep => self.typed(&search::outcome(result, through_shell), through_shell),
+            Self::Read(form) => {
+                self.typed(&Outcome::of_read(result, through_shell, &form.path), through_shell)
+            }
             _ => self.typed(&Outcome::of(result, through_shell), through_shell),
         }
     }

@@ -8,10 +8,11 @@ use ibeam_proto::agent::{
     read_result::Result as ReadOutcome, read_success,
 };
 
+pub(super) use super::read_text::Text;
 use super::{
     ClientCall, Equipment, Order, Outcome, Through,
     outcome::{FORBIDDEN, MISSING, bare, mentions},
-    quote,
+    quote, read_text,
     schema::{may, must},
     shell,
     table::{Capability, Slot},
@@ -30,8 +31,19 @@ pub(super) struct Form {
     pub(super) arm: Arm,
     pub(super) path: String,
     pub(super) range: Range,
+    pub(super) habits: Habits,
+}
+
+/// What is known beforehand of the answer, from the way of asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Habits {
     /// The tool gives the whole file: the range is cut out of it here.
     pub(super) cut: bool,
+    /// The tool says that it numbers the lines.
+    pub(super) numbers: bool,
+    /// The tool gives no more lines than this. An answer that has as many may have
+    /// been longer.
+    pub(super) most: Option<usize>,
 }
 
 /// The lines that were asked for.
@@ -61,13 +73,13 @@ const ALL_LINES: usize = 100_000;
 
 pub(super) fn call(args: &ReadArgs, arm: Arm, kit: &Equipment) -> Option<ClientCall> {
     let range = Range::new(args.offset, args.limit.map(i64::from));
-    let (order, cut, through) = order(&args.path, range, kit)?;
-    let form = Form { arm, path: args.path.clone(), range, cut };
+    let (order, habits, through) = order(&args.path, range, kit)?;
+    let form = Form { arm, path: args.path.clone(), range, habits };
     Some(order.with(super::Form::Read(form), through))
 }
 
-/// The call, whether its answer must be cut, and who makes it.
-pub(super) fn order(path: &str, range: Range, kit: &Equipment) -> Option<(Order, bool, Through)> {
+/// The call, how its answer is to be read, and who makes it.
+pub(super) fn order(path: &str, range: Range, kit: &Equipment) -> Option<(Order, Habits, Through)> {
     if path.is_empty() {
         return None;
     }
@@ -76,8 +88,11 @@ pub(super) fn order(path: &str, range: Range, kit: &Equipment) -> Option<(Order,
         let starts = range.first == 1 || tool.has(Slot::FirstLine);
         let ends = tool.has(Slot::LineCount) || tool.has(Slot::LastLine);
         let cut = !starts || (range.count.is_some() && !ends);
-        if range.count.is_none() && tool.takes_any(Slot::LineCount) {
-            given.push(may(Slot::LineCount, ALL_LINES));
+        let mut most = None;
+        if range.count.is_none() && tool.has(Slot::LineCount) {
+            let declared = tool.maximum(Slot::LineCount);
+            given.push(may(Slot::LineCount, declared.unwrap_or(ALL_LINES)));
+            most = declared.or_else(|| tool.said_maximum(Slot::LineCount)).or(Some(ALL_LINES));
         }
         if !range.is_whole() && !cut {
             let base = usize::from(tool.counts_from_zero());
@@ -87,10 +102,10 @@ pub(super) fn order(path: &str, range: Range, kit: &Equipment) -> Option<(Order,
                 given.extend([may(Slot::LineCount, count), may(Slot::LastLine, last)]);
             }
         }
-        Some((tool.fill(&given)?, cut))
+        Some((tool.fill(&given)?, Habits { cut, numbers: tool.numbers_lines(), most }))
     });
-    if let Some((order, cut)) = by_tool {
-        return Some((order, cut, Through::Tool));
+    if let Some((order, habits)) = by_tool {
+        return Some((order, habits, Through::Tool));
     }
     let file = quote::path(path);
     let command = match range {
@@ -100,7 +115,8 @@ pub(super) fn order(path: &str, range: Range, kit: &Equipment) -> Option<(Order,
             format!("sed -n '{first},{}p' {file}", first.saturating_add(count - 1))
         }
     };
-    Some((shell::run(kit, &command, "", None, "Reads a file")?, false, Through::Shell))
+    let order = shell::run(kit, &command, "", None, "Reads a file")?;
+    Some((order, Habits::default(), Through::Shell))
 }
 
 impl Form {
@@ -128,9 +144,15 @@ impl Form {
 
     /// The file's own text. A shell's output has nothing around it.
     pub(super) fn text(&self, text: &str, raw: bool) -> Text {
-        let first = if self.cut { 1 } else { self.range.first };
-        let mut found = if raw { Text::raw(text, first) } else { unwrap(text, first) };
-        if self.cut {
+        let Habits { cut, numbers, most } = self.habits;
+        let first = if cut { 1 } else { self.range.first };
+        let mut found = if raw {
+            read_text::printed(text, first)
+        } else {
+            read_text::shown(text, first, numbers)
+        };
+        found.truncated |= most.is_some_and(|most| found.content.lines().count() == most);
+        if cut {
             let lines = found.content.split_inclusive('\n').skip(self.range.first - 1);
             found.content = lines.take(self.range.count.unwrap_or(usize::MAX)).collect();
         }
@@ -163,120 +185,6 @@ impl Form {
             ReadOutcome::Error(ReadError { path, error: error.to_owned() })
         }
     }
-}
-
-/// A file's text, and what is known of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Text {
-    pub(super) content: String,
-    /// As far as the answer tells.
-    pub(super) total_lines: usize,
-    pub(super) truncated: bool,
-}
-
-impl Text {
-    fn raw(text: &str, first: usize) -> Self {
-        Self {
-            content: text.to_owned(),
-            total_lines: (first - 1).saturating_add(text.lines().count()),
-            truncated: text.contains("tokens truncated…") || text.contains("[... omitted "),
-        }
-    }
-}
-
-/// Takes off the tags, notes and line numbers that a reading tool adds. `first` is
-/// the number that the first line must have: otherwise digits are the file's own.
-fn unwrap(text: &str, first: usize) -> Text {
-    let text = without_reminders(text);
-    let (inner, wrapped) = inner(text);
-    let (body, note) = if wrapped { split_note(inner) } else { (inner, "") };
-    let numbered: Option<Vec<&str>> = body
-        .lines()
-        .enumerate()
-        .map(|(at, line)| {
-            let (number, rest) = line_number(line)?;
-            (number == first.saturating_add(at)).then_some(rest)
-        })
-        .collect();
-    let content = match numbered {
-        Some(lines) if !lines.is_empty() => {
-            let mut content = lines.join("\n");
-            // Numbered lines do not tell whether the last one ends with a newline.
-            // Text files do.
-            if !content.is_empty() && !content.ends_with('\n') {
-                content.push('\n');
-            }
-            content
-        }
-        _ => body.to_owned(),
-    };
-    let cut_line = content.lines().any(|line| line.contains("... (line truncated to "));
-    let shown = (first - 1).saturating_add(content.lines().count());
-    let lower = note.to_lowercase();
-    let more = ["showing lines", "has more lines", "output capped", "output truncated"]
-        .iter()
-        .any(|phrase| lower.contains(phrase));
-    let total_lines = total(note).filter(|total| *total >= shown).unwrap_or(shown);
-    Text { content, total_lines, truncated: more || cut_line }
-}
-
-/// Notes for the model that clients append to a file.
-fn without_reminders(text: &str) -> &str {
-    let mut text = text;
-    while let Some(before) = text
-        .trim_end()
-        .strip_suffix("</system-reminder>")
-        .and_then(|rest| rest.rsplit_once("<system-reminder>"))
-        .map(|(before, _)| before)
-    {
-        text = before.trim_end_matches('\n');
-    }
-    text
-}
-
-/// What is between the tags, if there are any.
-fn inner(text: &str) -> (&str, bool) {
-    for (open, close) in [("<content>\n", "</content>"), ("<file>\n", "</file>")] {
-        let head = text.trim_start();
-        let named = open == "<content>\n" && head.starts_with("<path>");
-        if !named && !head.starts_with(open) {
-            continue;
-        }
-        let Some((_, rest)) = head.split_once(open) else { continue };
-        let body = rest.trim_end().strip_suffix(close).unwrap_or(rest);
-        return (body.trim_matches('\n'), true);
-    }
-    (text, false)
-}
-
-/// The note in brackets at the end.
-fn split_note(body: &str) -> (&str, &str) {
-    let body = body.trim_end();
-    let (before, last) = body.rsplit_once('\n').unwrap_or(("", body));
-    if last.starts_with('(') && last.ends_with(')') {
-        (before.trim_end_matches('\n'), last)
-    } else {
-        (body, "")
-    }
-}
-
-/// `total 12 lines`, `of 12.`
-fn total(note: &str) -> Option<usize> {
-    let words: Vec<&str> = note.split([' ', '(', ')', '.']).collect();
-    words.windows(2).find_map(|pair| match pair {
-        ["total" | "of", number] => number.parse().ok(),
-        _ => None,
-    })
-}
-
-/// `   12→text`, `12\ttext`, `00012| text`, `12: text`, `L12: text`.
-fn line_number(line: &str) -> Option<(usize, &str)> {
-    let line = line.trim_start_matches(' ');
-    let line = line.strip_prefix('L').unwrap_or(line);
-    let end = line.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
-    let (digits, rest) = line.split_at_checked(end)?;
-    let rest = ["→", "\t", "| ", "|", ": ", ":"].iter().find_map(|sign| rest.strip_prefix(sign))?;
-    Some((digits.parse().ok()?, rest))
 }
 
 #[cfg(test)]

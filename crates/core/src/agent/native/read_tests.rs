@@ -1,7 +1,8 @@
 use super::*;
 
 fn form(first: usize, count: Option<usize>) -> Form {
-    Form { arm: Arm::Plain, path: "/w/a".into(), range: Range { first, count }, cut: false }
+    let range = Range { first, count };
+    Form { arm: Arm::Plain, path: "/w/a".into(), range, habits: Habits::default() }
 }
 
 #[test]
@@ -32,7 +33,6 @@ fn what_a_tool_adds_is_taken_off_again() {
             1,
             false,
         ),
-        ("L1: a\nL2: b", 1, "a\nb\n", 2, false),
         ("<system-reminder>the file is empty</system-reminder>", 1, "", 0, false),
         // Not numbered by the tool: every byte is the file's own.
         ("plain\ntext", 1, "plain\ntext", 2, false),
@@ -53,6 +53,15 @@ fn a_shells_output_is_the_file_itself() {
     let text = form(1, None).text("1: a\n2: b", true);
     assert_eq!(text, Text { content: "1: a\n2: b".into(), total_lines: 2, truncated: false });
     assert!(form(1, None).text("a\n…12 tokens truncated…\nb", true).truncated);
+}
+
+#[test]
+fn as_many_lines_as_the_tool_gives_at_most_may_not_be_all() {
+    for (most, truncated) in [(Some(2), true), (Some(3), false), (Some(1), false), (None, false)] {
+        let mut form = form(1, None);
+        form.habits.most = most;
+        assert_eq!(form.text("a\nb\n", false).truncated, truncated, "{most:?}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub(super) struct Fitted {
     pub(super) name: String,
     pub(super) capability: Capability,
     parameters: Vec<Parameter>,
+    numbers_lines: bool,
 }
 
 /// One declared parameter.
@@ -24,8 +25,8 @@ struct Parameter {
     /// The type of an array's items, where it is declared.
     items: Option<Value>,
     fallback: Option<Value>,
-    /// The schema names a highest value.
-    bounded: bool,
+    /// The highest value that the schema allows.
+    maximum: Option<usize>,
     choices: Vec<Value>,
 }
 
@@ -75,7 +76,12 @@ impl Fitted {
                 Parameter::of(name, schema, required.contains(&name.as_str()), entry)
             })
             .collect();
-        Some(Self { name: tool.name.clone(), capability: entry.capability, parameters })
+        Some(Self {
+            name: tool.name.clone(),
+            capability: entry.capability,
+            parameters,
+            numbers_lines: numbers_lines(&tool.description),
+        })
     }
 
     /// How early the table names it: of several tools of one kind the first wins.
@@ -92,9 +98,27 @@ impl Fitted {
         self.parameter(slot).is_some()
     }
 
-    /// Whether any number fits into this parameter.
-    pub(super) fn takes_any(&self, slot: Slot) -> bool {
-        self.parameter(slot).is_some_and(|found| !found.bounded)
+    /// The highest value that the schema allows for this parameter.
+    pub(super) fn maximum(&self, slot: Slot) -> Option<usize> {
+        self.parameter(slot)?.maximum
+    }
+
+    /// The highest value that only the parameter's description speaks of.
+    pub(super) fn said_maximum(&self, slot: Slot) -> Option<usize> {
+        let text = &self.parameter(slot)?.description;
+        ["maximum of ", "maximum: ", "maximum ", "max: ", "max ", "at most ", "up to "]
+            .iter()
+            .find_map(|words| {
+                let (_, after) = text.split_once(words)?;
+                let end = after.find(|c: char| !c.is_ascii_digit() && c != ',');
+                let digits = after.get(..end.unwrap_or(after.len()))?;
+                digits.replace(',', "").parse().ok()
+            })
+    }
+
+    /// Whether the tool's description says that lines come with their numbers.
+    pub(super) fn numbers_lines(&self) -> bool {
+        self.numbers_lines
     }
 
     /// Whether what the schema says of this parameter holds one of these words.
@@ -177,7 +201,7 @@ impl Parameter {
             description: text.to_lowercase(),
             items,
             fallback: schema.get("default").cloned(),
-            bounded: schema.get("maximum").or_else(|| schema.get("exclusiveMaximum")).is_some(),
+            maximum: maximum(schema),
             choices,
         }
     }
@@ -255,6 +279,30 @@ fn collect(schema: &Value, kinds: &mut Vec<String>, items: &mut Option<Value>, d
             collect(variant, kinds, items, depth);
         }
     }
+}
+
+/// `maximum` and `exclusiveMaximum`, also as fractions: they are numbers, not integers.
+fn maximum(schema: &Value) -> Option<usize> {
+    let whole = |key: &str| {
+        let number = schema.get(key)?.as_f64()?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates, and no file has that many lines"
+        )]
+        let whole = number as usize;
+        Some(whole)
+    };
+    let below = whole("exclusiveMaximum").map(|number| number.saturating_sub(1));
+    whole("maximum").into_iter().chain(below).min()
+}
+
+/// How reading tools say in their description that they number lines.
+fn numbers_lines(description: &str) -> bool {
+    let text = description.to_lowercase();
+    ["cat -n", "line numbers", "its line number", "lines in the output are numbered", "line_number"]
+        .iter()
+        .any(|words| text.contains(words))
 }
 
 fn slot_of(name: &str, entry: &Entry) -> Option<Slot> {

@@ -101,6 +101,14 @@ pub(super) fn run(
 }
 
 impl Form {
+    /// A stream begins before there is anything to say.
+    pub(super) fn opening(&self) -> Vec<Reply> {
+        match self.arm {
+            Arm::Stream => vec![event(Event::Start(ShellStreamStart { sandbox_policy: None }))],
+            Arm::Plain | Arm::MiniSwe => Vec::new(),
+        }
+    }
+
     pub(super) fn replies(&self, result: &ToolResult) -> Vec<Reply> {
         let text = result.text();
         if outcome::refused(&text, result.is_error) {
@@ -189,7 +197,7 @@ impl Form {
         ShellResult { result: Some(result), ..ShellResult::default() }
     }
 
-    /// Start, what was printed, exit.
+    /// What was printed, and the exit.
     fn stream(&self, output: Output) -> Vec<Reply> {
         let exit = ShellStreamExit {
             code: u32::try_from(output.code).unwrap_or(1),
@@ -198,7 +206,7 @@ impl Form {
             abort_reason: abort_reason(&output),
             ..ShellStreamExit::default()
         };
-        let mut events = vec![Event::Start(ShellStreamStart { sandbox_policy: None })];
+        let mut events = Vec::new();
         if !output.stdout.is_empty() {
             events.push(Event::Stdout(ShellStreamStdout { data: output.stdout }));
         }

@@ -11,6 +11,7 @@
 
 mod endings;
 mod inbound;
+mod results;
 mod since;
 mod tools;
 
@@ -23,8 +24,9 @@ use bytes::Bytes;
 use ibeam_proto::agent::{ClientHeartbeat, agent_client_message::Message as ToServer};
 
 use self::{
+    results::{Offer, note_loops},
     since::Since,
-    tools::{Call, Offer, note_loops},
+    tools::Call,
 };
 use super::{
     answer::Answer,

@@ -8,6 +8,8 @@ pub(super) enum Kind {
     Read,
     /// Changes files or lists.
     Edit,
+    /// Keeps the model's own list of what to do. Changes nothing that matters here.
+    Plan,
     /// Shells and all that is not known: may change anything.
     Other,
 }
@@ -21,7 +23,7 @@ pub(super) enum Class {
     Refused,
 }
 
-const EDITS: [&str; 18] = [
+const EDITS: [&str; 17] = [
     "write",
     "edit",
     "multiedit",
@@ -35,13 +37,12 @@ const EDITS: [&str; 18] = [
     "move",
     "update",
     "append",
-    "todowrite",
     "save",
     "set",
     "undo",
     "strreplace",
 ];
-const READS: [&str; 24] = [
+const READS: [&str; 23] = [
     "read",
     "ls",
     "list",
@@ -60,13 +61,14 @@ const READS: [&str; 24] = [
     "describe",
     "webfetch",
     "websearch",
-    "todoread",
     "stat",
     "tree",
     "rg",
     "head",
     "tail",
 ];
+
+const PLANS: [&str; 6] = ["todo", "todos", "todowrite", "todoread", "plan", "plans"];
 
 /// Beginnings of results that report a failure. Chat has no flag for it.
 const FAILURES: [&str; 14] = [
@@ -130,7 +132,9 @@ impl Kind {
     pub(super) fn of(tool: &str) -> Self {
         let words = words(tool);
         let any = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
-        if any(&EDITS) {
+        if any(&PLANS) {
+            Self::Plan
+        } else if any(&EDITS) {
             Self::Edit
         } else if any(&READS) {
             Self::Read
@@ -157,7 +161,7 @@ impl Class {
 }
 
 /// The words of `read_file`, `mcp__fs__readFile`, `Read-File`.
-fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut lower = false;
     for c in name.chars() {

@@ -9,15 +9,21 @@
 //! | back and forth between two edits | with the 4th | at the 6th |
 //!
 //! A new call that succeeds and changes something forgives all repeats; a new one that
-//! only reads forgives other reads; a message of the user forgives everything.
+//! only reads forgives other reads and commands that had succeeded; a message of the
+//! user forgives everything. Waiting does not count, a step like a click counts for a
+//! quarter, and the model's own list of what to do is not looked at.
 
 mod classify;
+mod patience;
 
 use std::collections::VecDeque;
 
 use sha2::{Digest as _, Sha256};
 
-use self::classify::{Class, Kind, without_note};
+use self::{
+    classify::{Class, Kind, without_note},
+    patience::Manner,
+};
 use crate::{
     codec::canonical::canonical,
     model::{ImageSource, Item, Part, Role, ToolContent, ToolResult},
@@ -62,6 +68,7 @@ struct Pending {
     call: Key,
     tool: Key,
     kind: Kind,
+    manner: Manner,
 }
 
 /// A call with a result, and how often it came in a row.
@@ -70,7 +77,10 @@ struct Seen {
     call: Key,
     kind: Kind,
     outcome: Key,
+    class: Class,
     count: u32,
+    /// How often is often enough.
+    limit: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -141,8 +151,17 @@ impl LoopGuard {
         }
         let id = key(&[id.as_bytes()]);
         let place = self.pending.iter().position(|pending| pending.id == id)?;
-        let Pending { call, tool, kind, .. } = self.pending.remove(place)?;
-        let (class, outcome) = outcome(result);
+        let Pending { call, tool, kind, manner, .. } = self.pending.remove(place)?;
+        let text = result.text();
+        let text = without_note(&text);
+        let class = Class::of(text, result.is_error);
+        let outcome = outcome(class, text, result);
+        let refused = self.count_refusal(tool, class);
+        let refusal = (refused >= self.max_repeat)
+            .then(|| classify::refusal_note(refused, self.refusal_limit()));
+        if kind == Kind::Plan {
+            return refusal;
+        }
 
         let known = self.seen.iter().position(|seen| seen.call == call);
         let seen = known.and_then(|place| self.seen.remove(place));
@@ -150,20 +169,21 @@ impl LoopGuard {
             self.forgive(kind);
         }
         let count = match seen {
+            _ if kind != Kind::Edit && manner.goes_on(class, text) => 0,
             Some(seen) if seen.outcome == outcome => seen.count.saturating_add(1),
             _ => 1,
         };
-        push_capped(&mut self.seen, Seen { call, kind, outcome, count }, SEEN_CAP);
-        let refused = self.count_refusal(tool, class);
+        let limit = self.max_repeat.saturating_mul(manner.allowance(text));
+        push_capped(&mut self.seen, Seen { call, kind, outcome, class, count, limit }, SEEN_CAP);
         if kind == Kind::Edit {
             let cap = self.flip_limits().1;
             push_capped(&mut self.edits, (call, outcome), cap);
         }
 
-        if count >= self.max_repeat {
+        if count >= limit {
             Some(classify::repeat_note(count))
-        } else if refused >= self.max_repeat {
-            Some(classify::refusal_note(refused, self.refusal_limit()))
+        } else if refusal.is_some() {
+            refusal
         } else if kind == Kind::Edit && self.alternating() >= self.flip_limits().0 {
             Some(classify::flip_note())
         } else {
@@ -179,25 +199,35 @@ impl LoopGuard {
     }
 
     fn expect(&mut self, id: &str, name: &str, arguments: &str) {
+        let kind = Kind::of(name);
         let pending = Pending {
             id: key(&[id.as_bytes()]),
             call: call_key(name, arguments),
             tool: key(&[name.as_bytes()]),
-            kind: Kind::of(name),
+            kind,
+            manner: Manner::of(name, kind, arguments),
         };
         push_capped(&mut self.pending, pending, PENDING_CAP);
     }
 
     /// Something new succeeded. What it changed may change other outcomes; what it read
-    /// may be reason to read again.
+    /// may be reason to read again, or to run again what had worked.
     fn forgive(&mut self, news: Kind) {
         for seen in &mut self.seen {
-            match (news, seen.kind) {
-                (Kind::Read, Kind::Edit | Kind::Other) => {}
-                (Kind::Read, Kind::Read) | (Kind::Edit | Kind::Other, _) => seen.count = 0,
+            let forgiven = match news {
+                Kind::Edit | Kind::Other => true,
+                Kind::Read => match seen.kind {
+                    Kind::Read => true,
+                    Kind::Other => seen.class == Class::Success,
+                    Kind::Edit | Kind::Plan => false,
+                },
+                Kind::Plan => false,
+            };
+            if forgiven {
+                seen.count = 0;
             }
         }
-        if news != Kind::Read {
+        if matches!(news, Kind::Edit | Kind::Other) {
             self.refused.clear();
         }
     }
@@ -216,7 +246,7 @@ impl LoopGuard {
 
     fn repeats(&self, call: Key) -> Option<String> {
         let seen = self.seen.iter().find(|seen| seen.call == call)?;
-        (seen.count >= self.max_repeat).then(|| {
+        (seen.count >= seen.limit).then(|| {
             format!("called it {} times with the same arguments and the same result", seen.count)
         })
     }
@@ -278,10 +308,7 @@ fn speaks(item: &Item) -> bool {
     }
 }
 
-fn outcome(result: &ToolResult) -> (Class, Key) {
-    let text = result.text();
-    let text = without_note(&text);
-    let class = Class::of(text, result.is_error);
+fn outcome(class: Class, text: &str, result: &ToolResult) -> Key {
     let class_byte = [class as u8];
     let images = result.content.iter().filter_map(|part| match part {
         ToolContent::Text(_) => None,
@@ -291,7 +318,7 @@ fn outcome(result: &ToolResult) -> (Class, Key) {
         }
     });
     let parts: Vec<&[u8]> = [&class_byte[..], text.as_bytes()].into_iter().chain(images).collect();
-    (class, key(&parts))
+    key(&parts)
 }
 
 fn call_key(name: &str, arguments: &str) -> Key {

@@ -1,3 +1,6 @@
+#[path = "patience_tests.rs"]
+mod patience;
+
 use proptest::prelude::*;
 
 use super::{
@@ -367,7 +370,6 @@ fn tools_by_name() {
                 "view",
                 "cat",
                 "file.find",
-                "todoread",
             ][..],
         ),
         (
@@ -380,11 +382,10 @@ fn tools_by_name() {
                 "str_replace_editor",
                 "search_replace",
                 "NotebookEdit",
-                "TodoWrite",
-                "todowrite",
                 "delete_file",
             ],
         ),
+        (Kind::Plan, &["TodoWrite", "todowrite", "todo_read", "update_plan", "todoread"]),
         (Kind::Other, &["bash", "shell", "run_terminal_cmd", "task", "deploy", "", "ready"]),
     ] {
         for name in names {

@@ -109,9 +109,13 @@ fn a_hostile_name_is_written_read_and_deleted_like_any_other() {
 #[test]
 fn directories_and_searches_find_what_is_there() {
     let scratch = Scratch::new("search");
-    for (path, text) in
-        [("src/deep/a.rs", "one\ntwo\n"), ("src/b.md", "two $(x)\n"), (".hidden", "two\n")]
-    {
+    for (path, text) in [
+        ("src/deep/a.rs", "one\ntwo\n"),
+        ("src/b.md", "two $(x)\n"),
+        (".hidden", "two\n"),
+        ("src/c.ts", "l17\n"),
+        ("node_modules/d.ts", "l17\ntwo\n"),
+    ] {
         let write = Ask::WriteArgs(WriteArgs {
             path: path.into(),
             file_text: text.into(),
@@ -124,7 +128,7 @@ fn directories_and_searches_find_what_is_there() {
     let Some(ls_result::Result::Success(success)) = &reply.result else { panic!("{reply:?}") };
     let root: &LsDirectoryTreeNode = success.directory_tree_root.as_ref().unwrap();
     assert_eq!(root.children_files[0].name, ".hidden");
-    assert_eq!(root.children_dirs[0].abs_path, "./src");
+    assert_eq!(root.children_dirs[1].abs_path, "./src");
 
     let search = |pattern: &str, glob: Option<&str>, mode: &str| {
         format!(
@@ -148,6 +152,24 @@ fn directories_and_searches_find_what_is_there() {
     assert!(found.contains("Success") && found.contains("total_lines: 0"), "{found}");
     let found = search("", Some("src/**/*.{rs,md}"), "content");
     assert!(found.contains("total_files: 2"), "{found}");
+    // What the model writes for `rg` means the same, or is refused aloud.
+    for (pattern, glob, place) in [
+        (r"l\d+", None, "src/c.ts"),
+        ("l.*?7", None, "src/c.ts"),
+        ("(?i)L1", None, "src/c.ts"),
+        (r"[\w]\d", None, "src/c.ts"),
+        ("two", Some("**/*.rs"), "src/deep/a.rs"),
+        ("two", Some("*.{md,txt}"), "src/b.md"),
+        ("two", Some("!*.md"), "src/deep/a.rs"),
+    ] {
+        let found = search(pattern, glob, "files_with_matches");
+        assert!(found.contains("Success") && found.contains(place), "{pattern} {glob:?}: {found}");
+        assert!(!found.contains("node_modules"), "{found}");
+    }
+    let found = search("l1", Some("src/**/*.ts"), "content");
+    let has_rg = Command::new("rg").arg("--version").output().is_ok();
+    let says = if has_rg { "src/c.ts" } else { "needs ripgrep" };
+    assert!(found.contains(says) && found.contains("Success") == has_rg, "{found}");
     let missing = Ask::LsArgs(LsArgs { path: "nowhere".into(), ..LsArgs::default() });
     assert_eq!(variants(&scratch.run(&missing)), "Error");
 }

@@ -209,6 +209,11 @@ fn kind_of(name: &str, wanted: Capability) -> Capability {
     }
 }
 
+/// All that is sent for a call.
+fn stream(back: &Back, result: &ToolResult) -> Vec<Reply> {
+    [back.opening(), back.replies(result)].concat()
+}
+
 #[test]
 fn the_document_has_a_row_for_every_arm_and_no_other() {
     let mut documented: Vec<String> = rows().into_iter().map(|row| row.arm).collect();
@@ -240,9 +245,9 @@ fn a_client_with_the_tool_gets_the_call_and_its_result_goes_back() {
         let kind = kind_of(name, wanted);
         let says = |text: &str, failed: bool| {
             let marked = failed && family.marks_errors();
-            let replies = call.back.replies(&answer(&family.says(kind, text, failed), marked));
+            let result = answer(&family.says(kind, text, failed), marked);
             // What the client remarks beside the output comes as its own event.
-            variants(&replies).replace(" + Stderr", "")
+            variants(&stream(&call.back, &result)).replace(" + Stderr", "")
         };
         assert_eq!(says(done, false), row.success, "{label}: success");
         // In the words of the command that stands in for the tool.
@@ -250,7 +255,7 @@ fn a_client_with_the_tool_gets_the_call_and_its_result_goes_back() {
         let failed = if by_command { failed.replace("Error: ", "grep: ") } else { failed.into() };
         assert_eq!(says(&failed, true), row.error, "{label}: error");
         let refusal = answer(family.refusal(), family.marks_errors());
-        assert_eq!(variants(&call.back.replies(&refusal)), row.refusal, "{label}: refusal");
+        assert_eq!(variants(&stream(&call.back, &refusal)), row.refusal, "{label}: refusal");
         let unanswered = call.back.unanswered("the client gave no result");
         assert!(!variants(&unanswered).contains("Success"), "{label}: {unanswered:?}");
         assert!(format!("{unanswered:?}").contains("gave no result"), "{label}");

@@ -65,6 +65,20 @@ fn a_tool_by_its_own_name_gets_its_words_back() {
 }
 
 #[test]
+fn only_a_streamed_shell_says_that_it_begins_and_says_it_once() {
+    let kit = Equipment::of(&clients::Family::OpenCode.tools());
+    for ask in matrix::asks() {
+        let Some(call) = translate(&ask, &kit) else { continue };
+        let streamed = matches!(ask, Ask::ShellStreamArgs(_));
+        assert_eq!(variants(&call.back.opening()), if streamed { "Start" } else { "" }, "{ask:?}");
+        for replies in [call.back.replies(&answer("x", false)), call.back.unanswered("gone")] {
+            assert!(!variants(&replies).contains("Start"), "{ask:?}");
+        }
+    }
+    assert!(Back::mcp().opening().is_empty());
+}
+
+#[test]
 fn without_equipment_nothing_is_translated() {
     for ask in matrix::asks() {
         assert!(translate(&ask, &Equipment::default()).is_none(), "{ask:?}");

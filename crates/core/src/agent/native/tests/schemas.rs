@@ -129,6 +129,20 @@ fn lines_are_counted_as_the_tool_counts() {
     let all = Ask::ReadArgs(ReadArgs { path: "/w/a".into(), ..ReadArgs::default() });
     let want = json!({"file_path": "/w/a", "limit": 100_000});
     assert_eq!(call(&all, &Family::Claude.tools()).1, want);
+    // No more than the schema allows; as many lines may not be all.
+    for (declared, asked) in [(r#""maximum":3"#, 3), (r#""description":"At most 3"#, 100_000)] {
+        let declared = if asked == 3 { declared.to_owned() } else { format!("{declared}\"") };
+        let schema = format!(
+            r#"{{"type":"object","properties":{{"path":{{"type":"string"}},
+                "limit":{{"type":"integer",{declared}}}}},"required":["path"]}}"#
+        );
+        let call = translate(&all, &kit(&[tool("read", &schema)])).unwrap();
+        assert_eq!(arguments(&call), json!({"path": "/w/a", "limit": asked}));
+        for (text, truncated) in [("a\nb\nc\n", true), ("a\nb\n", false), ("a\nb\nc\nd", false)] {
+            let reply = format!("{:?}", call.back.replies(&answer(text, false)));
+            assert!(reply.contains(&format!("truncated: {truncated}")), "{reply}");
+        }
+    }
     // A tool without a range gives the whole file, and the lines are cut out of it.
     let call = translate(&lines(2, 1), &kit(&[whole])).unwrap();
     let reply = format!("{:?}", call.back.replies(&answer("one\ntwo\nthree\n", false)));
@@ -257,13 +271,17 @@ fn a_search_takes_what_the_tool_has_words_for() {
     );
     assert_eq!(
         call(&full, &Family::Codex.tools()).1["cmd"],
-        "grep -rnH -E -i -B 2 '--include=*.rs' -e 'a.b' '/w' | head -n 9"
+        "if command -v rg >/dev/null 2>&1; then rg --no-heading --color never --hidden -nH -i -B 2 \
+         '--glob=*.rs' '--glob=!.git' '--glob=!node_modules' -e 'a.b' '/w' | head -n 9; \
+         else grep -rnHI -E -i -B 2 '--include=*.rs' --exclude-dir=.git --exclude-dir=node_modules \
+         -e 'a.b' '/w' | head -n 9; fi"
     );
     let typed =
         ask(GrepArgs { pattern: "x".into(), r#type: Some("rust".into()), ..GrepArgs::default() });
     let (name, arguments) = call(&typed, &Family::OpenCode.tools());
     assert_eq!((name.as_str(), &arguments["description"]), ("bash", &json!(about)));
-    assert!(arguments["command"].as_str().unwrap().starts_with("rg "), "{arguments}");
+    let command = arguments["command"].as_str().unwrap();
+    assert!(command.contains("rg ") && command.contains(" -t 'rust' "), "{command}");
     // No pattern: the names are searched.
     let names = ask(GrepArgs { glob: Some("src/**/*.{rs,md}".into()), ..GrepArgs::default() });
     let want = json!({"pattern": "src/**/*.{rs,md}", "path": "/w"});

@@ -3,8 +3,8 @@
 
 use ibeam_proto::agent::{
     ExecServerAbort, ExecServerControlMessage, McpToolCall, PartialToolCallUpdate, ReadArgs,
-    ToolCall as WireCall, ToolCallCompletedUpdate, WriteArgs, exec_server_control_message,
-    tool_call::Tool as WireTool,
+    ShellArgs, ToolCall as WireCall, ToolCallCompletedUpdate, WriteArgs,
+    exec_server_control_message, tool_call::Tool as WireTool,
 };
 
 use super::*;
@@ -422,6 +422,31 @@ fn a_file_read_in_part_is_not_written_back() {
         assert_eq!(refused, !whole, "{text}: {:?}", bench.results());
         assert_eq!(bench.turn.calls().len(), usize::from(whole));
     }
+}
+
+#[test]
+fn a_streamed_command_is_begun_when_it_is_handed_out() {
+    let mut request = request(&[]);
+    let schema = r#"{"type":"object","properties":{"command":{"type":"string"}}}"#;
+    request.tools = vec![Tool {
+        name: "bash".into(),
+        description: String::new(),
+        schema: serde_json::from_str(schema).ok(),
+    }];
+    let mut bench = Bench::closed(&[]);
+    bench.turn = turn(request.clone(), Settings::default());
+    bench.drain();
+    bench.opened();
+    let shell = ShellArgs { command: "ls".into(), ..ShellArgs::default() };
+    bench.say(exec(1, Ask::ShellStreamArgs(shell)));
+    bench.wait(WINDOW);
+    assert_eq!(bench.results().len(), 1, "{:?}", bench.results());
+    assert!(bench.results()[0].1.contains("Start"), "{:?}", bench.results());
+    request.items.extend([made(1, "bash"), result(1, "a.txt")]);
+    assert!(bench.resume_with(request));
+    let all = format!("{:?}", bench.results());
+    assert_eq!(all.matches("Start(").count(), 1, "{all}");
+    assert!(all.contains("a.txt") && all.contains("Exit("), "{all}");
 }
 
 fn file_tool(name: &str) -> Tool {
