@@ -28,7 +28,8 @@ const IGNORED: HeaderName = HeaderName::from_static("x-ibeam-ignored");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Headers in which clients name their conversation.
-const SESSION_HEADERS: [&str; 2] = ["x-session-id", "x-session-affinity"];
+const SESSION_ID: &str = "x-session-id";
+const SESSION_AFFINITY: &str = "x-session-affinity";
 
 /// The longest header value that is taken for a key or a name.
 const VALUE_CAP: usize = 256;
@@ -61,16 +62,17 @@ async fn complete<S: Service>(
     // The request may wait long for its answer; its bytes need not.
     drop(body);
     log.model(&turn.model);
-    if turn.hints.session.is_none() {
-        // A name in the conversation itself is nearer to it than a header.
-        turn.hints.session = SESSION_HEADERS.iter().find_map(|name| value(&parts.headers, name));
-    }
+    // A name in the conversation itself is nearer to it than a header.
+    let named = turn.hints.session.take().or_else(|| value(&parts.headers, SESSION_ID));
+    let affinity = named.is_none();
+    turn.hints.session = named.or_else(|| value(&parts.headers, SESSION_AFFINITY));
     let meta = RequestMeta {
         request_id: log.id.clone(),
         idempotency_key: value(&parts.headers, "idempotency-key"),
         retry_count: value(&parts.headers, "x-stainless-retry-count")
             .and_then(|count| count.parse().ok())
             .unwrap_or(0),
+        affinity: affinity && turn.hints.session.is_some(),
         body: digest,
         caller: caller(&parts.headers),
     };

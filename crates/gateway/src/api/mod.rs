@@ -81,6 +81,9 @@ pub struct RequestMeta {
     pub idempotency_key: Option<String>,
     /// `x-stainless-retry-count`: above zero, an SDK sends the request again.
     pub retry_count: u32,
+    /// The conversation is named by `x-session-affinity` alone, whose senders tell their
+    /// whole history.
+    pub affinity: bool,
     /// SHA-256 of the body as it came.
     pub body: [u8; 32],
     /// SHA-256 of the local key that the client sent, or of nothing. It tells clients

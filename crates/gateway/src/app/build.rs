@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use ibeam_core::{
     agent::{Clocks, Environment, Settings as TurnSettings},
     error::{ErrorCode, TurnError},
@@ -105,15 +106,34 @@ fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
 }
 
 /// Names the account behind the backend, so that what belongs to one is never used for
-/// another.
+/// another. A new token of the same account changes nothing.
 fn account(config: &Config, backend: &str, token: Option<&SecretString>) -> [u8; 32] {
     let token = token.map_or("", |token| token.expose_secret());
+    let subject = subject(token);
+    let (kind, owner) = subject.as_deref().map_or(("token", token), |subject| ("sub", subject));
     let mut hash = Sha256::new();
-    for part in [backend, config.api.authority.as_str(), token] {
+    for part in [backend, config.api.authority.as_str(), kind, owner] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
     hash.finalize().into()
+}
+
+/// Whom a JWT was made for. It is the backend that checks it; a token that we cannot read
+/// stands for itself.
+fn subject(token: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Claims {
+        sub: String,
+    }
+    let mut parts = token.split('.');
+    let (_head, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
+    let Claims { sub } = serde_json::from_slice(&claims).ok()?;
+    (!sub.is_empty()).then_some(sub)
 }
 
 fn agent_config(config: &Config) -> AgentConfig {
@@ -222,4 +242,33 @@ fn models_file(config: &Config) -> Option<std::path::PathBuf> {
     let host = config.api.authority.as_str();
     let parts = [b"models".as_slice(), host.as_bytes(), token.expose_secret().as_bytes()];
     Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jwt(claims: &str, signature: &str) -> SecretString {
+        let part = URL_SAFE_NO_PAD.encode(claims);
+        SecretString::from(format!("{}.{part}.{signature}", URL_SAFE_NO_PAD.encode("{}")))
+    }
+
+    #[test]
+    fn an_account_outlives_its_tokens() {
+        let of = |token: &SecretString| account(&Config::default(), "agent", Some(token));
+        let old = jwt(r#"{"sub":"auth0|user_1","exp":1}"#, "aaaa");
+        let new = jwt(r#"{"sub":"auth0|user_1","exp":2}"#, "bbbb");
+        assert_eq!(of(&old), of(&new));
+        let other = jwt(r#"{"sub":"auth0|user_2","exp":1}"#, "aaaa");
+        assert_ne!(of(&old), of(&other));
+        // What cannot be read stands for itself.
+        for strange in ["plain", "a.b.c", "a.b.c.d", ""] {
+            let plain = SecretString::from(strange);
+            assert_eq!(of(&plain), of(&plain.clone()));
+            assert_ne!(of(&plain), of(&old));
+        }
+        assert_ne!(of(&jwt("{}", "a")), of(&jwt("{}", "b")));
+        // Nobody becomes an account by sending its name.
+        assert_ne!(of(&SecretString::from("auth0|user_1")), of(&old));
+    }
 }

@@ -22,7 +22,7 @@ use crate::{
     config::Config,
     driver::Driver,
     random,
-    session::{Conversations, Ending, Hub, Snapshot, TurnStream},
+    session::{Conversations, Hub, Snapshot, TurnStream},
     store::Store,
 };
 
@@ -86,12 +86,8 @@ impl App {
         self.hub.turns.available_permits()
     }
 
-    /// Ends the turns that wait for tool results. What they were about is in the store.
-    pub fn end_parked(&self) {
-        self.hub.registry.end_parked(Ending::Shutdown);
-    }
-
-    /// The program is going down: turns that run may finish, none is parked any more.
+    /// The program is going down: turns that run may finish, none is parked any more. What
+    /// parked ones were about is in the store.
     pub fn drain_turns(&self) {
         self.hub.drain.cancel();
     }

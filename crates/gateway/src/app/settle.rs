@@ -8,7 +8,7 @@ use ibeam_core::{
 };
 use tokio::{
     sync::oneshot,
-    time::{Instant, timeout},
+    time::{Instant, timeout, timeout_at},
 };
 use tracing::warn;
 
@@ -17,8 +17,9 @@ use crate::{
     api::RequestMeta,
     random,
     session::{
-        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Key, Live, Names, Outline,
-        Resume, STORE_PATIENCE, TurnStream, Use, Visit, body_key, calls_in, idempotency_key,
+        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Names, Outline, Probe,
+        Resume, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key, calls_in,
+        idempotency_key,
     },
     store::{Conversation, Scope, StoreError},
 };
@@ -36,8 +37,18 @@ pub(super) struct Case {
     pub(super) scope: Scope,
     pub(super) outline: Outline,
     pub(super) identity: Identity,
-    pub(super) names: Names,
+    /// The name of its conversation comes from a header of clients that tell everything.
+    pub(super) affinity: bool,
     pub(super) asked: Instant,
+    /// How long it may wait for others.
+    pub(super) until: Instant,
+}
+
+/// What comes of looking for a request that came before.
+pub(super) enum Again {
+    Stream(TurnStream),
+    /// There was none. From now on others find this one.
+    Never(Ticket),
 }
 
 /// What comes of looking for where a request belongs.
@@ -49,46 +60,34 @@ pub(super) enum Settled {
 // === a request that came before ===
 
 impl App {
-    /// A retry gets the answer that was asked for the first time. Adds the names under
-    /// which this one will be found.
+    /// A retry gets the answer that was asked for the first time, and so do results that
+    /// came before. A copy that is still on its way to its turn is waited for.
     pub(super) async fn again(
         &self,
-        scope: Scope,
+        case: &Case,
         meta: &RequestMeta,
-        names: &mut Names,
-    ) -> Result<Option<TurnStream>, TurnError> {
-        let same_body = body_key(scope, &meta.body);
-        if let Some(key) = &meta.idempotency_key {
-            let key = idempotency_key(scope, key);
-            names.keys.push(key);
-            if let Some(stream) = self.join(&key, Some(&meta.body)).await? {
-                return Ok(Some(stream));
-            }
-        }
-        names.keys.push(same_body);
-        match meta.retry_count {
-            // Two equal requests are two turns.
-            0 => Ok(None),
-            _ => self.join(&same_body, None).await,
-        }
-    }
-
-    /// Reads along with a leg that runs, or hears one again that finished.
-    async fn join(&self, key: &Key, body: Option<&Key>) -> Result<Option<TurnStream>, TurnError> {
+        request: &TurnRequest,
+    ) -> Result<Again, TurnError> {
+        let (names, probes) = names(case, meta, request);
         // It may finish while we ask; then it is found finished.
-        for _ in 0..2 {
-            let Some(found) = self.hub.legs.find(key, body) else { return Ok(None) };
-            match found {
-                Found::Finished(record) => {
-                    self.hub.registry.count(|fates| fates.replayed += 1);
-                    return Ok(Some(TurnStream::replay(record)));
+        let mut tries = 2;
+        while tries > 0 {
+            match self.hub.legs.find_or_reserve(&probes, &names) {
+                Err(ticket) => return Ok(Again::Never(ticket)),
+                Ok(Found::Coming(first)) => {
+                    timeout_at(case.until, first.over()).await.map_err(|_elapsed| self.busy())?;
                 }
-                Found::Running { mailbox, number } => {
+                Ok(Found::Finished(record)) => {
+                    self.hub.registry.count(|fates| fates.replayed += 1);
+                    return Ok(Again::Stream(TurnStream::replay(record)));
+                }
+                Ok(Found::Running { mailbox, number }) => {
+                    tries -= 1;
                     let (reply, answer) = oneshot::channel();
                     // A turn that has just ended takes no visits; then nobody answers.
                     let _ = mailbox.send(Visit::Attach { leg: number, reply }).await;
                     match answer.await {
-                        Ok(Attached::Stream(stream)) => return Ok(Some(stream)),
+                        Ok(Attached::Stream(stream)) => return Ok(Again::Stream(stream)),
                         Ok(Attached::Full) => {
                             let text = "Too many requests read this answer already.";
                             return Err(TurnError::new(ErrorCode::Overloaded, text));
@@ -98,8 +97,29 @@ impl App {
                 }
             }
         }
-        Ok(None)
+        Ok(Again::Never(self.hub.legs.reserve(names)))
     }
+}
+
+/// What the request can be asked for by, and by what it asks for others.
+fn names(case: &Case, meta: &RequestMeta, request: &TurnRequest) -> (Names, Vec<Probe>) {
+    let (mut keys, mut probes) = (Vec::new(), Vec::new());
+    if let Some(key) = &meta.idempotency_key {
+        let key = idempotency_key(case.scope, key);
+        keys.push(key);
+        probes.push(Probe { key, body: Some(meta.body) });
+    }
+    let same_body = body_key(case.scope, &meta.body);
+    keys.push(same_body);
+    // Two equal requests are two turns, unless one says that it is the other.
+    if meta.retry_count > 0 {
+        probes.push(Probe { key: same_body, body: None });
+    }
+    if let Some(key) = case.outline.results_key(&case.identity, request) {
+        keys.push(key);
+        probes.push(Probe { key, body: None });
+    }
+    (Names { keys, body: meta.body }, probes)
 }
 
 // === a request that goes on with something ===
@@ -108,45 +128,37 @@ impl App {
     pub(super) async fn settle(
         &self,
         request: TurnRequest,
+        ticket: Ticket,
         case: &Case,
     ) -> Result<Settled, TurnError> {
-        let results_key = case.outline.results_key(case.scope, &request);
-        if let Some(key) = &results_key
-            && let Some(stream) = self.join(key, None).await?
-        {
-            return Ok(Settled::Stream(stream));
-        }
+        let permit = self.permit(case.until).await?;
         self.supersede(&request, case).await;
-        let permit = self.permit().await?;
-        let mut ask = Ask { request, permit };
+        let mut ask = Ask { request, permit, ticket };
         let mut forked = false;
         if let Some(results) = &case.outline.results
             && let Some(live) = self.hub.registry.find(results.session, case.scope)
         {
             forked = *live.identity != case.identity;
             if !forked {
-                ask = match visit(&live, ask, case).await? {
+                ask = match visit(&live, ask, case.asked).await? {
                     Ok(stream) => return Ok(Settled::Stream(stream)),
                     Err(ask) => ask,
                 };
-                // The same results may have been on their way twice.
-                if let Some(key) = &results_key
-                    && let Some(stream) = self.join(key, None).await?
-                {
-                    return Ok(Settled::Stream(stream));
-                }
             }
         }
         let origin = self.origin(&ask.request, case, forked).await;
         Ok(Settled::Start(Box::new((ask, origin))))
     }
 
-    /// Ends parked turns whose calls the client went past.
+    /// Ends parked turns whose calls the client went past. A request with another prompt,
+    /// other tools or another model (for a title, say) goes beside them and not past.
     async fn supersede(&self, request: &TurnRequest, case: &Case) {
         let wanted = case.outline.results.as_ref().map(|results| results.session);
         let told = calls_in(&request.items).filter(|(session, _)| Some(*session) != wanted);
         for live in self.hub.registry.waiting_for(case.scope, told) {
-            end(&live).await;
+            if *live.identity == case.identity {
+                end(&live).await;
+            }
         }
     }
 
@@ -154,9 +166,13 @@ impl App {
     async fn origin(&self, request: &TurnRequest, case: &Case, mut forked: bool) -> Origin {
         let Case { scope, outline, .. } = case;
         let reuse = self.config.sessions.reuse;
-        if !forked {
-            let (by, candidates) = self.candidates(request, case).await;
-            for stored in candidates {
+        let ways: &[By] = match &outline.results {
+            _ if forked => &[],
+            Some(_) => &[By::Session],
+            None => &[By::Name, By::Past],
+        };
+        for by in ways.iter().copied() {
+            for stored in self.candidates(by, request, case).await {
                 let way = outline.judge(&stored, by, reuse);
                 match way {
                     Use::Not => {}
@@ -176,7 +192,7 @@ impl App {
                 },
             );
             let id = self.conversations.current(outline.content_id(*scope));
-            if let Some(claim) = self.conversations.claim(*scope, &id) {
+            if let Some(claim) = self.conversations.claim_soon(*scope, &id).await {
                 return Origin { id, claim, kept: None, before: None };
             }
         }
@@ -189,32 +205,41 @@ impl App {
     }
 
     /// Conversations that the request may go on with, the likeliest first.
-    async fn candidates(&self, request: &TurnRequest, case: &Case) -> (By, Vec<Conversation>) {
+    async fn candidates(&self, by: By, request: &TurnRequest, case: &Case) -> Vec<Conversation> {
         let (scope, outline) = (case.scope, &case.outline);
-        if let Some(results) = &outline.results {
-            let found = known(self.store.by_session(scope, results.session)).await;
-            return (By::Session, found.flatten().into_iter().collect());
-        }
-        let (by, found) = match &request.hints.session {
-            Some(name) => (By::Name, known(self.store.by_name(scope, name)).await),
-            None if outline.has_past => {
-                (By::Past, known(self.store.by_fingerprint(scope, outline.past())).await)
+        match by {
+            By::Session => {
+                let Some(results) = &outline.results else { return Vec::new() };
+                let found = known(self.store.by_session(scope, results.session)).await;
+                found.flatten().into_iter().collect()
             }
-            None => (By::Past, None),
-        };
-        (by, found.unwrap_or_default())
+            By::Name => {
+                let Some(name) = &request.hints.session else { return Vec::new() };
+                let found = known(self.store.by_name(scope, name)).await.unwrap_or_default();
+                let begins = !outline.has_past && case.affinity;
+                // Such clients ask for titles and summaries under the same name.
+                let helps = request.tools.is_empty() || found.iter().any(|one| one.full_history);
+                if begins && helps { Vec::new() } else { found }
+            }
+            By::Past if outline.has_past => {
+                known(self.store.by_fingerprint(scope, outline.past())).await.unwrap_or_default()
+            }
+            By::Past => Vec::new(),
+        }
     }
 
     /// Goes on with a stored conversation, unless a turn has it.
     async fn take_up(&self, stored: Conversation, way: Use, case: &Case) -> Option<Origin> {
-        let mut claim = self.conversations.claim(case.scope, &stored.id);
+        let mut claim = self.conversations.claim_soon(case.scope, &stored.id).await;
         if claim.is_none()
             && case.outline.results.is_none()
             && let Some(live) = self.hub.registry.parked_as(case.scope, &stored.id)
+            // With its whole past, another model's request can be told elsewhere.
+            && (*live.identity == case.identity || !case.outline.has_past)
         {
             // It waits for results, and the client went on without.
             end(&live).await;
-            claim = self.conversations.claim(case.scope, &stored.id);
+            claim = self.conversations.claim_soon(case.scope, &stored.id).await;
         }
         let claim = claim?;
         let Conversation { id, name, opening, full_history, fingerprint, .. } = stored;
@@ -236,9 +261,13 @@ impl App {
 }
 
 /// Brings a request to the turn that may wait for it. Gives it back if it does not.
-async fn visit(live: &Live, ask: Ask, case: &Case) -> Result<Result<TurnStream, Ask>, TurnError> {
+async fn visit(
+    live: &Live,
+    ask: Ask,
+    asked: Instant,
+) -> Result<Result<TurnStream, Ask>, TurnError> {
     let (reply, answer) = oneshot::channel();
-    let resume = Resume { ask, names: case.names.clone(), asked: case.asked, reply };
+    let resume = Resume { ask, asked, reply };
     if let Err(refused) = live.mailbox.send(Visit::Resume(Box::new(resume))).await {
         return match refused.0 {
             Visit::Resume(resume) => Ok(Err(resume.ask)),

@@ -11,19 +11,19 @@ use ibeam_core::{
 use sha2::{Digest as _, Sha256};
 use tokio::{
     sync::OwnedSemaphorePermit,
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 use tracing::debug;
 
 use super::{
     App, NOT_SIGNED_IN,
     build::turn_settings,
-    settle::{Case, Origin, Settled},
+    settle::{Again, Case, Origin, Settled},
 };
 use crate::{
     api::RequestMeta,
     random,
-    session::{Actor, Ask, Identity, Keeper, Keeping, Names, Outline, TurnStream},
+    session::{Actor, Ask, Identity, Keeper, Keeping, Outline, TurnStream},
     store::Scope,
 };
 
@@ -47,10 +47,6 @@ impl App {
         see_images(&request, &resolved)?;
 
         let scope = self.scope(&meta.caller);
-        let mut names = Names { keys: Vec::new(), body: meta.body };
-        if let Some(stream) = self.again(scope, meta, &mut names).await? {
-            return Ok(stream);
-        }
         let family =
             resolved.info.as_ref().map_or_else(|| Family::of(&resolved.wire_id), ModelInfo::family);
         let model = ModelPick {
@@ -60,14 +56,18 @@ impl App {
         };
         let outline = Outline::of(&request);
         let identity = Identity { scope, setup: outline.setup, model };
-        names.keys.extend(outline.results_key(scope, &request));
-        let case = Case { scope, outline, identity, names, asked };
+        let until = Instant::now() + self.config.clocks.queue;
+        let case = Case { scope, outline, identity, affinity: meta.affinity, asked, until };
 
-        let (ask, origin) = match self.settle(request, &case).await? {
+        let ticket = match self.again(&case, meta, &request).await? {
+            Again::Stream(stream) => return Ok(stream),
+            Again::Never(ticket) => ticket,
+        };
+        let (ask, origin) = match self.settle(request, ticket, &case).await? {
             Settled::Stream(stream) => return Ok(stream),
             Settled::Start(start) => *start,
         };
-        let (Ask { request, permit }, Origin { id, claim, kept, before }) = (ask, origin);
+        let (Ask { request, permit, ticket }, Origin { id, claim, kept, before }) = (ask, origin);
         debug!(conversation = %id, model = %case.identity.model.id, "starting a turn");
         let session = SessionId::from_random(random::bytes());
         let keeping = Keeping {
@@ -101,7 +101,7 @@ impl App {
             token,
             family,
             keeper,
-            names: case.names,
+            ticket,
             asked,
             permit,
         };
@@ -139,23 +139,24 @@ impl App {
     }
 
     /// A place among the running turns, waiting for one if need be.
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, TurnError> {
+    pub(super) async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, TurnError> {
         if let Ok(permit) = Arc::clone(&self.hub.turns).try_acquire_owned() {
             return Ok(permit);
         }
-        let busy = || {
-            let text = format!(
-                "All {} turns are in use. Try again shortly, or raise `limits.turns`.",
-                self.config.limits.turns
-            );
-            TurnError::new(ErrorCode::Overloaded, text)
-        };
-        let _place = self.queue.try_acquire().map_err(|_| busy())?;
+        let _place = self.queue.try_acquire().map_err(|_| self.busy())?;
         let waiting = Arc::clone(&self.hub.turns).acquire_owned();
-        match timeout(self.config.clocks.queue, waiting).await {
+        match timeout_at(until, waiting).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(busy()),
+            Ok(Err(_)) | Err(_) => Err(self.busy()),
         }
+    }
+
+    pub(super) fn busy(&self) -> TurnError {
+        let text = format!(
+            "All {} turns are in use. Try again shortly, or raise `limits.turns`.",
+            self.config.limits.turns
+        );
+        TurnError::new(ErrorCode::Overloaded, text)
     }
 }
 

@@ -44,7 +44,7 @@ struct Shared {
     send: Mutex<SendStream<Bytes>>,
     cancelled: CancellationToken,
     /// Last, so that the place is free only when the stream is gone.
-    _lease: Lease,
+    lease: Lease,
 }
 
 #[derive(Debug)]
@@ -96,11 +96,8 @@ pub(super) async fn open(
             PoolError::Dial(crate::net::connect::DialError::NotH2(why)) => OpenError::NotH2(why),
             other => OpenError::Link(errors::pool_error(&other)),
         })?;
-    let shared = Arc::new(Shared {
-        send: Mutex::new(send),
-        cancelled: CancellationToken::new(),
-        _lease: lease,
-    });
+    let shared =
+        Arc::new(Shared { send: Mutex::new(send), cancelled: CancellationToken::new(), lease });
     let sender = Sender { shared: Arc::clone(&shared), line: tokio::sync::Mutex::new(()) };
     let receiver = Receiver { state: State::Head(response), shared, fallback };
     Ok(Link { tx: LinkSender(Tx::H2(sender)), rx: LinkReceiver(Rx::H2(receiver)) })
@@ -150,6 +147,24 @@ impl Sender {
             // A reset of our own does not wake who waits for the window.
             () = self.shared.cancelled.cancelled() => Err(over()),
         }
+    }
+
+    /// Sends a small message if that takes no waiting, in one write with what others on
+    /// the connection are about to send. False: nothing was sent.
+    pub(super) fn send_unhurried(&self, framed: Bytes) -> bool {
+        let Ok(_turn) = self.line.try_lock() else { return false };
+        let mut send = self.shared.send.lock();
+        send.reserve_capacity(1);
+        if send.capacity() == 0 {
+            return false;
+        }
+        self.shared.lease.take_time();
+        send.send_data(framed, false).is_ok()
+    }
+
+    /// The number of the connection.
+    pub(super) fn connection(&self) -> u64 {
+        self.shared.lease.connection()
     }
 
     pub(super) fn cancel(&self) {

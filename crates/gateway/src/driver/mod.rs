@@ -103,6 +103,26 @@ impl LinkSender {
         }
     }
 
+    /// Sends a small message that is in no hurry, if that takes no waiting. False: nothing
+    /// was sent, and [`Self::send`] has to do it.
+    #[must_use]
+    pub fn send_unhurried(&self, framed: Bytes) -> bool {
+        match &self.0 {
+            Tx::H2(tx) => tx.send_unhurried(framed),
+            // Each message is a request of its own.
+            Tx::H1(_) => false,
+        }
+    }
+
+    /// Tells connections apart. Streams that share one have the same number.
+    #[must_use]
+    pub fn connection(&self) -> u64 {
+        match &self.0 {
+            Tx::H2(tx) => tx.connection(),
+            Tx::H1(_) => 0,
+        }
+    }
+
     /// Ends the stream in a way that makes the backend stop working.
     pub fn cancel(&self) {
         match &self.0 {

@@ -18,7 +18,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -99,7 +99,7 @@ pub struct OpenStream {
 /// One stream's place on its connection. Clones hold the same place.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    _held: Arc<Held>,
+    held: Arc<Held>,
 }
 
 #[derive(Debug)]
@@ -147,6 +147,10 @@ struct Gauge {
     load: AtomicUsize,
     /// Streams ever opened: tells an idle connection from a quick one.
     uses: AtomicU64,
+    /// What was sent last can wait until those who are awake now have had their say.
+    unhurried: AtomicBool,
+    /// Tells connections apart.
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -297,7 +301,7 @@ impl Inner {
                 dialled = connection::dial(&host, &connector, &config) => dialled,
             };
             let Some(inner) = pool.upgrade() else { return };
-            let gauge = Arc::new(Gauge::default());
+            let gauge = Arc::new(Gauge { number: id, ..Gauge::default() });
             let (connection, _open) = {
                 let mut state = inner.state.lock();
                 state.flights.retain(|flight| flight.id != id);
@@ -364,7 +368,18 @@ impl Lease {
         gauge.uses.fetch_add(1, Ordering::Relaxed);
         pool.streams.fetch_add(1, Ordering::Relaxed);
         let held = Held { pool: Arc::clone(pool), gauge: Arc::clone(gauge) };
-        Self { _held: Arc::new(held) }
+        Self { held: Arc::new(held) }
+    }
+
+    /// The number of its connection.
+    #[must_use]
+    pub fn connection(&self) -> u64 {
+        self.held.gauge.number
+    }
+
+    /// What is sent next is in no hurry: others may have something for the same write.
+    pub fn take_time(&self) {
+        self.held.gauge.unhurried.store(true, Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::store::Scope;
 
@@ -15,11 +16,15 @@ const REMEMBERED: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     inner: Mutex<Inner>,
+    /// Told whenever a conversation is given back.
+    freed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     claimed: HashSet<(Scope, String)>,
+    /// Claimed by turns that are only saying goodbye to the backend.
+    leaving: HashSet<(Scope, String)>,
     /// Ids the backend got stuck on, and what they were replaced by.
     renewed: HashMap<String, String>,
     order: VecDeque<String>,
@@ -40,9 +45,34 @@ impl Conversations {
         free.then(|| Claim { conversations: Arc::clone(self), held: vec![held] })
     }
 
+    /// The same, but waits for a turn that is about to give it back.
+    pub(crate) async fn claim_soon(self: &Arc<Self>, scope: Scope, id: &str) -> Option<Claim> {
+        let key = (scope, id.to_owned());
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            // From here on no notice is missed.
+            freed.as_mut().enable();
+            if let Some(claim) = self.claim(scope, id) {
+                return Some(claim);
+            }
+            if !self.inner.lock().leaving.contains(&key) {
+                // It may have been given back between the two looks.
+                return self.claim(scope, id);
+            }
+            freed.await;
+        }
+    }
+
     /// The id to use for this one.
-    pub(crate) fn current(&self, id: String) -> String {
-        self.inner.lock().renewed.get(&id).cloned().unwrap_or(id)
+    pub(crate) fn current(&self, mut id: String) -> String {
+        let inner = self.inner.lock();
+        // Each is replaced once at most, so this is bound to end; a ring would be a fault.
+        for _ in 0..inner.renewed.len() {
+            let Some(next) = inner.renewed.get(&id) else { break };
+            id.clone_from(next);
+        }
+        id
     }
 
     /// The backend got stuck on `old`; the conversation goes on as `new`.
@@ -60,6 +90,11 @@ impl Conversations {
 }
 
 impl Claim {
+    /// Its turn is over and only has to tell the backend so.
+    pub(crate) fn leave(&self) {
+        self.conversations.inner.lock().leaving.extend(self.held.iter().cloned());
+    }
+
     /// Takes a second id of the same conversation.
     pub(crate) fn extend(&mut self, scope: Scope, id: &str) {
         let also = (scope, id.to_owned());
@@ -76,7 +111,10 @@ impl Drop for Claim {
         let mut inner = self.conversations.inner.lock();
         for held in &self.held {
             inner.claimed.remove(held);
+            inner.leaving.remove(held);
         }
+        drop(inner);
+        self.conversations.freed.notify_waiters();
     }
 }
 
@@ -102,5 +140,21 @@ mod tests {
         assert_eq!(all.current("a".into()), "a");
         all.renew("a", "b");
         assert_eq!(all.current("a".into()), "b");
+        all.renew("b", "c");
+        assert_eq!(all.current("a".into()), "c", "nor is its replacement");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conversation_that_is_being_left_is_waited_for() {
+        let all = Arc::new(Conversations::default());
+        let claim = all.claim([1; 32], "a").unwrap();
+        assert!(all.claim_soon([1; 32], "a").await.is_none(), "a turn is at work there");
+        claim.leave();
+        let (next, ()) = tokio::join!(all.claim_soon([1; 32], "a"), async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            drop(claim);
+        });
+        assert!(next.is_some());
+        assert!(all.claim_soon([1; 32], "a").await.is_none(), "the next turn is not leaving");
     }
 }

@@ -9,9 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::{legs::Legs, registry::Registry};
 use crate::{driver::Driver, tasks::Tasks};
 
-/// The wake-ups of parked turns fall on multiples of this, so that the heartbeats of
-/// many streams on one connection leave in one write.
-const GRID: Duration = Duration::from_millis(250);
+/// The wake-ups of parked turns on one connection fall on moments that are so far apart,
+/// so that the heartbeats of many streams leave in one write.
+const GRID: Duration = Duration::from_secs(1);
+
+/// How many connections have moments of their own: not all turns are to wake at once.
+const SHIFTS: u64 = 100;
 
 /// How long a turn waits for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,10 @@ pub(crate) struct Hub {
     pub(crate) epoch: Instant,
 }
 
-/// The first moment of the grid that is not before `due`.
-pub(super) fn on_grid(epoch: Instant, due: Instant) -> Instant {
+/// The first moment of the connection's grid that is not before `due`.
+pub(super) fn on_grid(epoch: Instant, connection: u64, due: Instant) -> Instant {
+    let shift = u32::try_from(connection % SHIFTS).unwrap_or(0);
+    let epoch = epoch + GRID * shift / (SHIFTS as u32);
     let step = GRID.as_nanos();
     let steps = due.saturating_duration_since(epoch).as_nanos().div_ceil(step);
     let at = GRID.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
@@ -62,12 +67,19 @@ mod tests {
     async fn wake_ups_fall_together_and_never_early() {
         let epoch = Instant::now();
         let at = |ms: u64| epoch + Duration::from_millis(ms);
-        for (due, want) in
-            [(0, 0), (1, 250), (250, 250), (251, 500), (5_000, 5_000), (5_001, 5_250)]
-        {
-            assert_eq!(on_grid(epoch, at(due)), at(want), "{due}");
+        for (connection, due, want) in [
+            (0, 0, 0),
+            (0, 1, 1_000),
+            (0, 1_000, 1_000),
+            (0, 5_001, 6_000),
+            (1, 0, 10),
+            (1, 11, 1_010),
+            (101, 11, 1_010),
+            (99, 5_990, 5_990),
+        ] {
+            assert_eq!(on_grid(epoch, connection, at(due)), at(want), "{connection}, {due}");
         }
-        let fine = at(250) + Duration::from_nanos(1);
-        assert_eq!(on_grid(epoch, fine), at(500));
+        let fine = at(1_000) + Duration::from_nanos(1);
+        assert_eq!(on_grid(epoch, 0, fine), at(2_000));
     }
 }

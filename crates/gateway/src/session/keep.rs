@@ -184,6 +184,13 @@ impl Keeper {
         }
     }
 
+    /// The turn is over; others will be able to go on in a moment.
+    pub(super) fn leave(&self) {
+        if let Some(claim) = &self.claim {
+            claim.leave();
+        }
+    }
+
     /// Others may go on with the conversation.
     pub(super) fn release(&mut self) {
         self.claim = None;

@@ -8,7 +8,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use super::{record::Record, visit::Visit};
 
@@ -49,23 +52,53 @@ struct Leg {
     state: State,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum State {
-    Running { mailbox: mpsc::Sender<Visit>, number: u32 },
+    /// Its request is on its way to a turn. The sender is there when somebody waits, and
+    /// goes when the wait is over.
+    Coming(Option<watch::Sender<()>>),
+    Running {
+        mailbox: mpsc::Sender<Visit>,
+        number: u32,
+    },
     Finished(Arc<Record>),
 }
 
 /// A leg that somebody asked for before.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
-    Running { mailbox: mpsc::Sender<Visit>, number: u32 },
+    /// It will be known in a moment what becomes of it.
+    Coming(Coming),
+    Running {
+        mailbox: mpsc::Sender<Visit>,
+        number: u32,
+    },
     Finished(Arc<Record>),
 }
 
-/// A running leg's place. Dropped without an ending, the leg is forgotten: what failed
+/// The wait for a leg that is about to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Coming(watch::Receiver<()>);
+
+impl Coming {
+    /// Until it runs, or will not.
+    pub(crate) async fn over(mut self) {
+        // Nothing is ever sent; the other end just goes.
+        let _ = self.0.changed().await;
+    }
+}
+
+/// A question for a leg: by one of its names, and if need be only with this body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) key: Key,
+    pub(crate) body: Option<Key>,
+}
+
+/// A leg's place. Dropped without an ending, the leg is forgotten: what failed
 /// is not told again.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     legs: Legs,
     id: u64,
     ended: bool,
@@ -77,34 +110,53 @@ impl Legs {
         Self { inner: Arc::default(), keep }
     }
 
-    /// A leg begins; it takes over names that others had.
-    pub(super) fn begin(&self, names: Names, mailbox: mpsc::Sender<Visit>, number: u32) -> Ticket {
-        let mut inner = self.inner.lock();
-        inner.next += 1;
-        let id = inner.next;
-        for key in &names.keys {
-            inner.by_key.insert(*key, id);
-        }
-        inner.legs.insert(id, Leg { names, state: State::Running { mailbox, number } });
+    /// A place for a leg that is about to begin; it takes over names that others had.
+    pub(crate) fn reserve(&self, names: Names) -> Ticket {
+        let id = self.inner.lock().reserve(names);
         Ticket { legs: self.clone(), id, ended: false }
     }
 
-    /// The leg of that name. `body`: and only if it was asked for with this body.
-    pub(crate) fn find(&self, key: &Key, body: Option<&Key>) -> Option<Found> {
+    /// The first leg that a probe finds. If there is none, a place is reserved in the same
+    /// moment: of two that ask together, one finds the other.
+    pub(crate) fn find_or_reserve(&self, probes: &[Probe], names: &Names) -> Result<Found, Ticket> {
         let mut inner = self.inner.lock();
         inner.forget_until(Instant::now());
-        let leg = inner.by_key.get(key).and_then(|id| inner.legs.get(id))?;
-        if body.is_some_and(|body| *body != leg.names.body) {
-            return None;
+        if let Some(found) = probes.iter().find_map(|probe| inner.find(probe)) {
+            return Ok(found);
         }
-        Some(match leg.state.clone() {
-            State::Running { mailbox, number } => Found::Running { mailbox, number },
-            State::Finished(record) => Found::Finished(record),
-        })
+        let id = inner.reserve(names.clone());
+        Err(Ticket { legs: self.clone(), id, ended: false })
     }
 }
 
 impl Inner {
+    fn reserve(&mut self, names: Names) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        for key in &names.keys {
+            self.by_key.insert(*key, id);
+        }
+        self.legs.insert(id, Leg { names, state: State::Coming(None) });
+        id
+    }
+
+    fn find(&mut self, probe: &Probe) -> Option<Found> {
+        let leg = self.by_key.get(&probe.key).and_then(|id| self.legs.get_mut(id))?;
+        if probe.body.is_some_and(|body| body != leg.names.body) {
+            return None;
+        }
+        Some(match &mut leg.state {
+            State::Coming(waited) => {
+                let sender = waited.get_or_insert_with(|| watch::channel(()).0);
+                Found::Coming(Coming(sender.subscribe()))
+            }
+            State::Running { mailbox, number } => {
+                Found::Running { mailbox: mailbox.clone(), number: *number }
+            }
+            State::Finished(record) => Found::Finished(Arc::clone(record)),
+        })
+    }
+
     fn forget_until(&mut self, now: Instant) {
         while let Some((until, id)) = self.finished.front().copied() {
             if until > now && self.bytes <= REPLAY_BYTES && self.finished.len() <= REPLAY_COUNT {
@@ -129,6 +181,13 @@ impl Inner {
 }
 
 impl Ticket {
+    /// The leg runs. Visits to it go to this mailbox.
+    pub(super) fn begin(&self, mailbox: mpsc::Sender<Visit>, number: u32) {
+        if let Some(leg) = self.legs.inner.lock().legs.get_mut(&self.id) {
+            leg.state = State::Running { mailbox, number };
+        }
+    }
+
     /// The leg's reader left and may ask again: of equal requests, that is the one whose
     /// answer it wants.
     pub(super) fn reclaim(&self) {

@@ -19,8 +19,19 @@ fn record(bytes: usize) -> Record {
 fn running(found: Option<Found>) -> Option<u32> {
     match found? {
         Found::Running { number, .. } => Some(number),
-        Found::Finished(_) => None,
+        Found::Coming(_) | Found::Finished(_) => None,
     }
+}
+
+fn find(legs: &Legs, key: &Key, body: Option<&Key>) -> Option<Found> {
+    legs.inner.lock().forget_until(Instant::now());
+    legs.inner.lock().find(&Probe { key: *key, body: body.copied() })
+}
+
+fn begin(legs: &Legs, names: Names, mailbox: mpsc::Sender<Visit>, number: u32) -> Ticket {
+    let ticket = legs.reserve(names);
+    ticket.begin(mailbox, number);
+    ticket
 }
 
 fn finished(found: &Option<Found>) -> bool {
@@ -31,16 +42,16 @@ fn finished(found: &Option<Found>) -> bool {
 async fn a_leg_is_found_while_it_runs_and_a_while_after() {
     let legs = Legs::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
-    let ticket = legs.begin(names(A, 1), mailbox, 7);
-    assert_eq!(running(legs.find(&A, None)), Some(7));
-    assert_eq!(running(legs.find(&A, Some(&[1; 32]))), Some(7));
-    assert_eq!(running(legs.find(&A, Some(&[2; 32]))), None, "another body");
-    assert!(legs.find(&B, None).is_none());
+    let ticket = begin(&legs, names(A, 1), mailbox, 7);
+    assert_eq!(running(find(&legs, &A, None)), Some(7));
+    assert_eq!(running(find(&legs, &A, Some(&[1; 32]))), Some(7));
+    assert_eq!(running(find(&legs, &A, Some(&[2; 32]))), None, "another body");
+    assert!(find(&legs, &B, None).is_none());
     ticket.finish(record(10));
     tokio::time::advance(Duration::from_secs(59)).await;
-    assert!(finished(&legs.find(&A, None)));
+    assert!(finished(&find(&legs, &A, None)));
     tokio::time::advance(Duration::from_secs(2)).await;
-    assert!(legs.find(&A, None).is_none());
+    assert!(find(&legs, &A, None).is_none());
     assert!(legs.inner.lock().legs.is_empty() && legs.inner.lock().bytes == 0);
 }
 
@@ -48,13 +59,13 @@ async fn a_leg_is_found_while_it_runs_and_a_while_after() {
 async fn what_failed_or_was_taken_over_is_not_found() {
     let legs = Legs::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
-    let old = legs.begin(names(A, 1), mailbox.clone(), 1);
-    let new = legs.begin(names(A, 2), mailbox, 2);
-    assert_eq!(running(legs.find(&A, None)), Some(2));
+    let old = begin(&legs, names(A, 1), mailbox.clone(), 1);
+    let new = begin(&legs, names(A, 2), mailbox, 2);
+    assert_eq!(running(find(&legs, &A, None)), Some(2));
     drop(old);
-    assert_eq!(running(legs.find(&A, None)), Some(2), "the name is the other's by now");
+    assert_eq!(running(find(&legs, &A, None)), Some(2), "the name is the other's by now");
     drop(new);
-    assert!(legs.find(&A, None).is_none());
+    assert!(find(&legs, &A, None).is_none());
     assert!(legs.inner.lock().by_key.is_empty());
 }
 
@@ -63,10 +74,10 @@ async fn there_is_a_limit_to_what_is_kept() {
     let legs = Legs::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     for n in 0..20 {
-        legs.begin(names([n; 32], 0), mailbox.clone(), 1).finish(record(3 << 20));
+        begin(&legs, names([n; 32], 0), mailbox.clone(), 1).finish(record(3 << 20));
     }
-    assert!(legs.find(&[0; 32], None).is_none(), "the oldest went");
-    assert!(finished(&legs.find(&[19; 32], None)));
+    assert!(find(&legs, &[0; 32], None).is_none(), "the oldest went");
+    assert!(finished(&find(&legs, &[19; 32], None)));
     assert!(legs.inner.lock().bytes <= REPLAY_BYTES);
 }
 
@@ -74,12 +85,35 @@ async fn there_is_a_limit_to_what_is_kept() {
 async fn of_equal_requests_the_one_that_was_left_is_asked_for_again() {
     let legs = Legs::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
-    let left = legs.begin(names(A, 1), mailbox.clone(), 1);
-    let _read = legs.begin(names(A, 1), mailbox.clone(), 2);
+    let left = begin(&legs, names(A, 1), mailbox.clone(), 1);
+    let _read = begin(&legs, names(A, 1), mailbox.clone(), 2);
     left.reclaim();
-    assert_eq!(running(legs.find(&A, None)), Some(1));
+    assert_eq!(running(find(&legs, &A, None)), Some(1));
     // Another request under the same key is not disturbed.
-    let _other = legs.begin(names(A, 2), mailbox, 3);
+    let _other = begin(&legs, names(A, 2), mailbox, 3);
     left.reclaim();
-    assert_eq!(running(legs.find(&A, None)), Some(3));
+    assert_eq!(running(find(&legs, &A, None)), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_that_ask_together_one_waits_for_the_other() {
+    let legs = Legs::new(Duration::from_secs(60));
+    let (mailbox, _inbox) = visit::mailbox();
+    let probes = [Probe { key: A, body: None }];
+    let ask = || legs.find_or_reserve(&probes, &names(A, 1));
+    let first = ask().expect_err("nobody came before");
+    let Ok(Found::Coming(coming)) = ask() else { panic!("not waited for") };
+    let waits = async {
+        coming.over().await;
+        running(ask().ok())
+    };
+    let (found, ()) = tokio::join!(waits, async { first.begin(mailbox, 3) });
+    assert_eq!(found, Some(3));
+    drop(first);
+    // One that gives up lets the next have its place.
+    let second = ask().expect_err("what failed is forgotten");
+    let Ok(Found::Coming(coming)) = ask() else { panic!("not waited for") };
+    drop(second);
+    coming.over().await;
+    assert!(ask().is_err());
 }

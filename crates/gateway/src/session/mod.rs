@@ -31,7 +31,7 @@ pub(crate) use conversations::{Claim, Conversations};
 pub(crate) use hub::Hub;
 pub use hub::Patience;
 pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
-pub(crate) use legs::{Found, Key, Legs, Names};
+pub(crate) use legs::{Found, Legs, Names, Probe, Ticket};
 pub use parked::Limits;
 pub(crate) use parked::{Identity, Live};
 use record::Record;

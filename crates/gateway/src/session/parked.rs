@@ -9,7 +9,7 @@ use std::{
 use ibeam_core::{agent::ModelPick, model::ids::SessionId};
 use tokio::sync::mpsc;
 
-use super::visit::Visit;
+use super::visit::{Ending, Visit};
 use crate::store::Scope;
 
 /// How much may be parked.
@@ -84,14 +84,14 @@ impl Table {
         self.turns.remove(&session);
     }
 
-    /// Gives those who have to go.
+    /// Others may have to go for it.
     pub(super) fn park(
         &mut self,
         session: SessionId,
         bytes: usize,
         conversation: &str,
         awaiting: Vec<u32>,
-    ) -> Vec<mpsc::Sender<Visit>> {
+    ) {
         self.unpark(session);
         self.next += 1;
         let order = self.next;
@@ -102,13 +102,34 @@ impl Table {
             self.order.insert(order, session);
             self.bytes += bytes;
         }
-        let mut victims = Vec::new();
-        while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
-            let Some(oldest) = self.order.values().next().copied() else { break };
-            self.unpark(oldest);
-            victims.extend(self.turns.get(&oldest).map(|row| row.live.mailbox.clone()));
+        self.make_room();
+    }
+
+    /// What a parked turn holds has changed.
+    pub(super) fn reweigh(&mut self, session: SessionId, bytes: usize) {
+        let row = self.turns.get_mut(&session);
+        if let Some(parked) = row.and_then(|row| row.parked.as_mut()) {
+            let before = std::mem::replace(&mut parked.bytes, bytes);
+            self.bytes = self.bytes.saturating_sub(before) + bytes;
+            self.make_room();
         }
-        victims
+    }
+
+    /// Sends away those who were parked first, for as long as there is too much.
+    fn make_room(&mut self) {
+        let mut from = 0;
+        while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
+            let next = self.order.range(from..).next().map(|(order, oldest)| (*order, *oldest));
+            let Some((order, oldest)) = next else { break };
+            from = order + 1;
+            let Some(row) = self.turns.get(&oldest) else { continue };
+            let end = Visit::End { why: Ending::Evicted, done: None };
+            // A mailbox full of visitors belongs to a turn that is about to go on. Until
+            // it does, it counts.
+            if row.live.mailbox.try_send(end).is_ok() {
+                self.unpark(oldest);
+            }
+        }
     }
 
     pub(super) fn unpark(&mut self, session: SessionId) {
@@ -147,11 +168,6 @@ impl Table {
     pub(super) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<Live> {
         let session = self.conversations.get(&(scope, conversation.into()))?;
         self.find(*session, scope)
-    }
-
-    pub(super) fn all_parked(&self) -> Vec<mpsc::Sender<Visit>> {
-        let rows = self.order.values().filter_map(|session| self.turns.get(session));
-        rows.map(|row| row.live.mailbox.clone()).collect()
     }
 }
 

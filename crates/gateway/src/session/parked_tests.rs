@@ -19,29 +19,66 @@ fn table(count: usize, bytes: usize, turns: u8) -> (Table, Vec<mpsc::Receiver<Vi
     (table, inboxes)
 }
 
+fn sent_away(inboxes: &mut [mpsc::Receiver<Visit>]) -> Vec<usize> {
+    let mut gone = Vec::new();
+    for (n, inbox) in inboxes.iter_mut().enumerate() {
+        while let Ok(Visit::End { why: Ending::Evicted, .. }) = inbox.try_recv() {
+            gone.push(n);
+        }
+    }
+    gone
+}
+
 #[test]
 fn the_least_recently_parked_goes_first() {
-    let (mut table, inboxes) = table(2, usize::MAX, 3);
-    assert!(table.park(session(0), 10, "a", vec![1]).is_empty());
-    assert!(table.park(session(1), 10, "b", vec![1]).is_empty());
+    let (mut table, mut inboxes) = table(2, usize::MAX, 3);
+    table.park(session(0), 10, "a", vec![1]);
+    table.park(session(1), 10, "b", vec![1]);
     // It was used in between, so it is the other's turn.
     table.unpark(session(0));
-    assert!(table.park(session(0), 10, "a", vec![2]).is_empty());
-    let victims = table.park(session(2), 10, "c", vec![1]);
-    assert_eq!(victims.len(), 1);
-    assert!(victims[0].same_channel(&table.turns[&session(1)].live.mailbox));
+    table.park(session(0), 10, "a", vec![2]);
+    assert_eq!(sent_away(&mut inboxes), [0; 0]);
+    table.park(session(2), 10, "c", vec![1]);
+    assert_eq!(sent_away(&mut inboxes), [1]);
     assert_eq!(table.parked(), (2, 20));
-    drop(inboxes);
 }
 
 #[test]
 fn bytes_count_too_and_one_that_is_too_large_goes_at_once() {
-    let (mut table, _inboxes) = table(10, 100, 3);
-    assert!(table.park(session(0), 60, "a", vec![]).is_empty());
-    assert_eq!(table.park(session(1), 60, "b", vec![]).len(), 1);
+    let (mut table, mut inboxes) = table(10, 100, 3);
+    table.park(session(0), 60, "a", vec![]);
+    table.park(session(1), 60, "b", vec![]);
+    assert_eq!(sent_away(&mut inboxes), [0]);
     assert_eq!(table.parked(), (1, 60));
-    assert_eq!(table.park(session(2), 101, "c", vec![]).len(), 2, "the other one and itself");
+    table.park(session(2), 101, "c", vec![]);
+    assert_eq!(sent_away(&mut inboxes), [1, 2], "the other one and itself");
     assert_eq!(table.parked(), (0, 0));
+}
+
+#[test]
+fn one_that_grows_is_weighed_again() {
+    let (mut table, mut inboxes) = table(10, 100, 2);
+    table.park(session(0), 20, "a", vec![]);
+    table.park(session(1), 20, "b", vec![]);
+    table.reweigh(session(1), 70);
+    assert_eq!((table.parked(), sent_away(&mut inboxes)), ((2, 90), vec![]));
+    table.reweigh(session(1), 90);
+    assert_eq!((table.parked(), sent_away(&mut inboxes)), ((1, 90), vec![0]));
+    table.unpark(session(1));
+    table.reweigh(session(1), 50);
+    assert_eq!(table.parked(), (0, 0), "it is not parked");
+}
+
+#[test]
+fn one_that_cannot_be_told_to_go_still_counts() {
+    let (mut table, mut inboxes) = table(1, usize::MAX, 3);
+    table.park(session(0), 10, "a", vec![]);
+    let mailbox = table.turns[&session(0)].live.mailbox.clone();
+    while mailbox.try_send(Visit::End { why: Ending::Superseded, done: None }).is_ok() {}
+    table.park(session(1), 10, "b", vec![]);
+    assert_eq!(table.parked(), (1, 10), "the next one went instead");
+    assert_eq!(sent_away(&mut inboxes[1..]), [0]);
+    assert!(table.turns[&session(0)].parked.is_some());
 }
 
 #[test]

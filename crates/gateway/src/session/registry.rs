@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     parked::{Identity, Limits, Live, Table},
-    visit::{Ending, Visit},
+    visit::Visit,
 };
 use crate::store::Scope;
 
@@ -150,14 +150,6 @@ impl Registry {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
-    /// Ends every parked turn.
-    pub(crate) fn end_parked(&self, why: Ending) {
-        for mailbox in self.inner.table.lock().all_parked() {
-            // A mailbox with visitors in it belongs to a turn that is about to go on.
-            let _ = mailbox.try_send(Visit::End { why, done: None });
-        }
-    }
-
     pub(super) fn enter(
         &self,
         session: SessionId,
@@ -197,11 +189,12 @@ impl Entry {
     /// The turn waits for the results of these calls, under this id. Others may have to
     /// make room for it.
     pub(super) fn park(&self, bytes: usize, conversation: &str, awaiting: Vec<u32>) {
-        let victims =
-            self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
-        for victim in victims {
-            let _ = victim.try_send(Visit::End { why: Ending::Evicted, done: None });
-        }
+        self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
+    }
+
+    /// The parked turn holds so much by now.
+    pub(super) fn reweigh(&self, bytes: usize) {
+        self.registry.inner.table.lock().reweigh(self.session, bytes);
     }
 
     /// The turn goes on.

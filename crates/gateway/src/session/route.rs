@@ -1,16 +1,20 @@
 //! Which turn or conversation a request belongs to. Plain functions over what the
 //! request says and what is known; whoever asks carries them out.
 
+use std::collections::BTreeMap;
+
 use ibeam_core::{
+    agent::ModelPick,
     history::{self, Chain, Fingerprint},
     model::{
-        Image, ImageSource, Item, Message, Part, Role, TurnRequest,
+        Image, ImageSource, Item, Message, Part, Role, ToolChoice, ToolContent, ToolResult,
+        TurnRequest,
         ids::{SessionId, uuid_from_content},
     },
 };
 use sha2::{Digest as _, Sha256};
 
-use super::legs::Key;
+use super::{legs::Key, parked::Identity};
 use crate::store::{Conversation, Scope};
 
 /// What a request tells about where it belongs.
@@ -118,17 +122,26 @@ impl Outline {
     }
 
     /// Names a leg by the results that began it, and by whatever was said beside them.
-    /// Other tools or another model make it another leg.
-    pub(crate) fn results_key(&self, scope: Scope, request: &TurnRequest) -> Option<Key> {
+    /// Other contents, other tools or another model make it another leg.
+    pub(crate) fn results_key(&self, identity: &Identity, request: &TurnRequest) -> Option<Key> {
         let results = self.results.as_ref()?;
-        let mut hash = Hasher::new("results", scope);
+        let mut hash = Hasher::new("results", identity.scope);
         hash.add(results.session.to_string().as_bytes());
-        hash.add(&self.setup);
-        hash.add(request.model.as_bytes());
-        for call in &results.calls {
-            hash.add(&call.to_be_bytes());
+        hash.add(&identity.setup);
+        hash.model(&identity.model);
+        hash.choice(&request.tool_choice);
+        let new = request.items.get(self.split..).unwrap_or_default();
+        // In any order; of two for one call the later counts.
+        let mut brought = BTreeMap::new();
+        for item in new {
+            if let Item::ToolResult(result) = item {
+                brought.insert(result.call_id.as_str(), result);
+            }
         }
-        for item in request.items.get(self.split..).unwrap_or_default() {
+        for result in brought.values() {
+            hash.result(result);
+        }
+        for item in new {
             if let Item::Message(message) = item {
                 hash.message(message);
             }
@@ -203,16 +216,67 @@ impl Hasher {
         self.0.update(part);
     }
 
-    fn message(&mut self, message: &Message) {
-        for part in &message.parts {
-            match part {
-                Part::Text(text) => self.add(text.as_bytes()),
-                Part::Image(Image { source: ImageSource::Inline { mime, data } }) => {
-                    self.add(mime.as_bytes());
-                    self.add(data);
-                }
+    fn model(&mut self, model: &ModelPick) {
+        let ModelPick { id, parameters, max_mode } = model;
+        self.add(id.as_bytes());
+        self.add(&[u8::from(*max_mode)]);
+        self.count(parameters.len());
+        for (name, value) in parameters {
+            self.add(name.as_bytes());
+            self.add(value.as_bytes());
+        }
+    }
+
+    fn choice(&mut self, choice: &ToolChoice) {
+        match choice {
+            ToolChoice::Auto => self.add(b"auto"),
+            ToolChoice::None => self.add(b"none"),
+            ToolChoice::Required => self.add(b"required"),
+            ToolChoice::Named(name) => {
+                self.add(b"named");
+                self.add(name.as_bytes());
             }
         }
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        let ToolResult { call_id, content, is_error } = result;
+        self.add(call_id.as_bytes());
+        self.add(&[u8::from(*is_error)]);
+        self.count(content.len());
+        for part in content {
+            match part {
+                ToolContent::Text(text) => self.text(text),
+                ToolContent::Image(image) => self.image(image),
+            }
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.add(b"message");
+        self.count(message.parts.len());
+        for part in &message.parts {
+            match part {
+                Part::Text(text) => self.text(text),
+                Part::Image(image) => self.image(image),
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.add(b"text");
+        self.add(text.as_bytes());
+    }
+
+    fn image(&mut self, image: &Image) {
+        let ImageSource::Inline { mime, data } = &image.source;
+        self.add(b"image");
+        self.add(mime.as_bytes());
+        self.add(data);
+    }
+
+    fn count(&mut self, many: usize) {
+        self.add(&(many as u64).to_be_bytes());
     }
 
     fn finish(self) -> Key {

@@ -136,16 +136,24 @@ fn results_name_their_session() {
 
 #[test]
 fn the_same_results_are_the_same_leg() {
+    let identity = |request: &TurnRequest| Identity {
+        scope: MINE,
+        setup: history::setup(request),
+        model: ModelPick::default(),
+    };
     let key = |items: Vec<Item>| {
         let request = request(items);
-        Outline::of(&request).results_key(MINE, &request)
+        Outline::of(&request).results_key(&identity(&request), &request)
     };
     let told = |more: Vec<Item>| [vec![user("x"), call(1, 1), call(1, 2)], more].concat();
     let base = key(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
     assert!(base.is_some());
     assert_eq!(base, key(told(vec![result(1, 2, "b"), result(1, 1, "a")])), "in any order");
-    assert_eq!(base, key(told(vec![result(1, 1, "A"), result(1, 2, "b")])), "run once more");
+    let twice = vec![result(1, 1, "old"), result(1, 2, "b"), result(1, 1, "a")];
+    assert_eq!(base, key(told(twice)), "the later counts");
     for other in [
+        vec![result(1, 1, "A"), result(1, 2, "b")],
+        vec![result(1, 1, "b"), result(1, 2, "a")],
         vec![result(1, 1, "a")],
         vec![result(2, 1, "a"), result(2, 2, "b")],
         vec![result(1, 1, "a"), result(1, 2, "b"), user("and?")],
@@ -154,9 +162,18 @@ fn the_same_results_are_the_same_leg() {
     }
     let request = request(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
     let outline = Outline::of(&request);
-    assert_ne!(base, outline.results_key([8; 32], &request), "someone else's");
-    let other_model = TurnRequest { model: "gpt".into(), ..request };
-    assert_ne!(base, outline.results_key(MINE, &other_model));
+    let mine = identity(&request);
+    let yours = Identity { scope: [8; 32], ..mine.clone() };
+    assert_ne!(base, outline.results_key(&yours, &request), "someone else's");
+    let effort = vec![("effort".to_owned(), "high".to_owned())];
+    for model in [
+        ModelPick { id: "gpt".into(), ..ModelPick::default() },
+        ModelPick { parameters: effort, ..ModelPick::default() },
+    ] {
+        assert_ne!(base, outline.results_key(&Identity { model, ..mine.clone() }, &request));
+    }
+    let forced = TurnRequest { tool_choice: ToolChoice::None, ..request };
+    assert_ne!(base, outline.results_key(&mine, &forced));
 }
 
 #[test]

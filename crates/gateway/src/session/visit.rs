@@ -6,7 +6,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{TurnStream, legs::Names};
+use super::{TurnStream, legs::Ticket};
 
 /// Visits that wait for a turn. It looks at them within moments.
 const MAILBOX_CAP: usize = 4;
@@ -17,23 +17,24 @@ pub(crate) enum Visit {
     Resume(Box<Resume>),
     /// The same answer for one more reader.
     Attach { leg: u32, reply: oneshot::Sender<Attached> },
-    /// A parked turn is no longer wanted. `done` is told once its conversation is free.
+    /// A parked turn is no longer wanted. `done` is told once the backend was, and its
+    /// conversation is free.
     End { why: Ending, done: Option<oneshot::Sender<()>> },
 }
 
 #[derive(Debug)]
 pub(crate) struct Resume {
     pub(crate) ask: Ask,
-    pub(crate) names: Names,
     pub(crate) asked: Instant,
     pub(crate) reply: oneshot::Sender<Result<TurnStream, Box<Ask>>>,
 }
 
-/// A request, and its place among the running turns.
+/// A request, its place among the running turns, and the one under which others find it.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) request: TurnRequest,
     pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) ticket: Ticket,
 }
 
 /// What comes of wanting to attach.
@@ -52,7 +53,6 @@ pub(crate) enum Ending {
     Evicted,
     /// The conversation went on without its results.
     Superseded,
-    Shutdown,
 }
 
 pub(super) fn mailbox() -> (mpsc::Sender<Visit>, mpsc::Receiver<Visit>) {

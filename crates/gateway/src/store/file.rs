@@ -6,19 +6,23 @@ use std::{
     fs::{DirBuilder, OpenOptions},
     io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tracing::warn;
 
 use super::{
     StoreError,
     schema::{self, Owner},
 };
+use crate::clock;
 
 /// Another ibeam may be writing to the same file.
-const BUSY: Duration = Duration::from_secs(1);
+const BUSY: Duration = Duration::from_secs(2);
+
+/// How often the switch to the log is tried.
+const SWITCHES: u32 = 20;
 
 /// What is left of the log after a checkpoint.
 const LOG_BYTES: i64 = 16 << 20;
@@ -73,6 +77,21 @@ pub(super) fn replace(path: &Path) -> Result<Connection, Unfit> {
     connect(path)
 }
 
+/// Removes a broken file that was put aside and last written longer ago than `retention`:
+/// what is in it is kept no longer than the rest.
+pub(super) fn sweep(path: &Path, retention: Duration) {
+    let broken = beside(path, ".broken");
+    let now = Duration::from_secs(clock::unix_seconds());
+    for file in [beside(&broken, "-wal"), beside(&broken, "-shm"), broken] {
+        let written = std::fs::symlink_metadata(&file).and_then(|meta| meta.modified());
+        let age = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let old = age.is_some_and(|at| at + retention < now);
+        if old && let Err(error) = std::fs::remove_file(&file) {
+            warn!(path = %file.display(), %error, "a broken store could not be removed");
+        }
+    }
+}
+
 /// How many bytes there are on disk, what is not in the main file yet included.
 pub(super) fn bytes(path: &Path) -> u64 {
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
@@ -95,12 +114,27 @@ fn connect(path: &Path) -> Result<Connection, Unfit> {
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Unfit::ReadOnly);
     }
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    use_log(&connection)?;
     // Survives the end of the process, however sudden; a power cut may cost the newest.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     set_up(&mut connection)?;
     Ok(connection)
+}
+
+/// Switches to a write-ahead log. Where several begin with a new file at once, SQLite
+/// refuses this without waiting, so the waiting is done by a transaction.
+fn use_log(connection: &Connection) -> rusqlite::Result<()> {
+    let switch = || connection.pragma_update(None, "journal_mode", "WAL");
+    for _ in 0..SWITCHES {
+        match switch() {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                let _ = connection.execute_batch("BEGIN IMMEDIATE; COMMIT");
+            }
+            outcome => return outcome,
+        }
+    }
+    switch()
 }
 
 /// What holds for a file and for memory alike.

@@ -290,6 +290,22 @@ async fn modes_under_a_permissive_mask() {
 }
 
 #[tokio::test]
+async fn what_was_put_aside_is_not_kept_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let (old, new) = (with(&path, ".broken"), with(&path, ".broken-wal"));
+    for file in [&old, &new] {
+        std::fs::write(file, "x").unwrap();
+    }
+    let retention = Duration::from_secs(24 * 3600);
+    let before = std::time::UNIX_EPOCH + retention;
+    std::fs::File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
+    let limits = StoreLimits { retention, bytes: 1 << 20 };
+    let _store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
+    assert_eq!((old.exists(), new.exists()), (false, true));
+}
+
+#[tokio::test]
 async fn a_broken_file_is_moved_aside() {
     let (_dir, path) = place();
     std::fs::create_dir(path.parent().unwrap()).unwrap();

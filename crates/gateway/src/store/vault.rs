@@ -44,6 +44,7 @@ pub(super) struct Vault {
 impl Vault {
     pub(super) fn open(path: Option<&Path>, limits: StoreLimits) -> Result<Self, StoreError> {
         let opened = path.and_then(|path| {
+            file::sweep(path, limits.retention);
             file::open(path).inspect_err(|why| memory_only(path, why)).ok().map(|it| (it, path))
         });
         let (connection, path) = match opened {

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
+use ibeam::{config::Config, tasks::Tasks};
+use ibeam_sim::{Scenario, SimConfig};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -242,5 +244,140 @@ async fn a_retry_finds_its_own_among_equal_requests() {
     assert_ne!(id(&stays), id(&returns));
     assert!(begun.contains(&id(&returns)[..8]), "{begun}");
     assert_eq!((ticks(&returns), lab.sim.stats().runs_started), (10, 2));
+    lab.assert_gone().await;
+}
+
+/// A copy that comes while the first has no place yet waits for it.
+#[tokio::test(start_paused = true)]
+async fn copies_that_come_together_are_one() {
+    let one_place = |config: &mut Config| config.limits.turns = 1;
+    let lab = Lab::with(SimConfig::scenario(Scenario::from_toml(SLOW).unwrap()), one_place);
+    let (other, body) = (chat("first", true), chat("hi", true));
+    let ((), one, two) = tokio::join!(
+        async {
+            lab.post_with(&other, &[]).await;
+        },
+        async {
+            sleep(Duration::from_secs(1)).await;
+            lab.post_with(&body, KEY).await
+        },
+        async {
+            sleep(Duration::from_secs(2)).await;
+            lab.post_with(&body, KEY).await
+        },
+    );
+    assert_eq!((ticks(&one), ticks(&two)), (10, 10), "{}\n{}", one.body, two.body);
+    assert_eq!((lab.sim.stats().runs_started, lab.fates().attached), (2, 1));
+    lab.assert_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_come_at_the_same_time_are_one() {
+    let lab = Lab::scenario(SLOW);
+    let body = chat("hi", true);
+    let (one, two) = tokio::join!(lab.post_with(&body, KEY), lab.post_with(&body, KEY));
+    assert_eq!((ticks(&one), ticks(&two)), (10, 10));
+    assert_eq!(lab.sim.stats().runs_started, 1);
+    lab.assert_gone().await;
+}
+
+/// The first gives up its place in the queue; the copy gets it.
+#[tokio::test(start_paused = true)]
+async fn a_copy_goes_on_alone_when_the_first_leaves() {
+    let one_place = |config: &mut Config| config.limits.turns = 1;
+    let lab = Lab::with(SimConfig::scenario(Scenario::from_toml(SLOW).unwrap()), one_place);
+    let (other, body) = (chat("first", true), chat("hi", true));
+    let ((), (), two) = tokio::join!(
+        async {
+            lab.post_with(&other, &[]).await;
+        },
+        async {
+            sleep(Duration::from_secs(1)).await;
+            let first = lab.open_with(body.to_string(), KEY);
+            assert!(tokio::time::timeout(Duration::from_secs(3), first).await.is_err());
+        },
+        async {
+            sleep(Duration::from_secs(2)).await;
+            lab.post_with(&body, KEY).await
+        },
+    );
+    assert_eq!((ticks(&two), lab.sim.stats().runs_started), (10, 2));
+    lab.assert_gone().await;
+}
+
+/// An edited result is another one, however soon it comes.
+#[tokio::test(start_paused = true)]
+async fn another_result_gets_another_answer() {
+    let lab = Lab::scenario(TOOL);
+    let mut talk = Talk::new("look");
+    let call = talk.ask(&lab).await.call();
+    let mut edited = talk.clone();
+    talk.result(&call, "a b c");
+    edited.result(&call, "x y z");
+    let (one, two) = tokio::join!(talk.send(&lab), async {
+        sleep(Duration::from_secs(2)).await;
+        edited.send(&lab).await
+    });
+    assert_eq!((ticks(&one), two.text().as_str()), (5, "told anew"));
+    assert_eq!((lab.fates().attached, lab.fates().replayed), (0, 0));
+    lab.assert_gone().await;
+}
+
+/// A client that goes away in the moment in which the backend says something is missed all
+/// the same, whichever of the two is seen first.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_leaves_while_bytes_arrive_is_missed() {
+    let scenario =
+        "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100, pace_ms = 1000 } }]";
+    for rounds in 0..40 {
+        let lab = Lab::scenario(scenario);
+        let mut body = lab.open(chat("hi", true).to_string()).await.into_body();
+        body.frame().await.unwrap().unwrap();
+        // It wakes together with the next words, and lets others go before so many times.
+        Tasks::new().spawn("client", async move {
+            sleep(Duration::from_secs(3)).await;
+            let mut left = rounds;
+            std::future::poll_fn(move |cx| {
+                if left == 0 {
+                    return std::task::Poll::Ready(());
+                }
+                left -= 1;
+                cx.waker().wake_by_ref();
+                std::task::Poll::Pending
+            })
+            .await;
+            drop(body);
+        });
+        sleep(lab.app.config().clocks.cancel_grace + Duration::from_secs(6)).await;
+        assert_eq!(lab.app.sessions().cancelled, 1, "{rounds}");
+        assert_eq!(lab.app.free_turns(), lab.app.config().limits.turns, "{rounds}");
+        lab.assert_gone().await;
+    }
+}
+
+/// The answer is complete, and its reader has not taken it yet: a retry gets the same one.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_keeps_its_leg() {
+    let lab = Lab::scenario(
+        "[[rule]]\nsteps = [{ batch = [{ text = { text = \"0123456789\", repeat = 400 } }, \
+         \"turn_ended\", \"end\"] }]",
+    );
+    let body = chat("hi", true);
+    let mut slow = lab.open_with(body.to_string(), KEY).await.into_body();
+    // Enough to make the gateway read the rest, which is more than waits for a client.
+    let mut taken = String::new();
+    while taken.matches("0123456789").count() < 150 {
+        let frame = slow.frame().await.unwrap().unwrap().into_data().unwrap();
+        taken.push_str(std::str::from_utf8(&frame).unwrap());
+        sleep(Duration::from_millis(1)).await;
+    }
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((lab.sim.stats().runs_finished, lab.app.sessions().active), (1, 1));
+    let again = lab.post_with(&body, KEY);
+    let (rest, again) = tokio::join!(slow.collect(), again);
+    taken.push_str(std::str::from_utf8(&rest.unwrap().to_bytes()).unwrap());
+    assert_eq!(taken.matches("0123456789").count(), 400);
+    assert_eq!((again.text().len(), again.done()), (4000, true));
+    assert_eq!((lab.sim.stats().runs_started, lab.fates().attached), (1, 1));
     lab.assert_gone().await;
 }

@@ -117,7 +117,7 @@ impl Lab {
         for _ in 0..2000 {
             let (sessions, upstream) = (self.app.sessions(), self.app.driver().stats());
             if sessions.active == 0 {
-                self.app.end_parked();
+                self.app.drain_turns();
             }
             if sessions.active == 0
                 && sessions.parked == 0

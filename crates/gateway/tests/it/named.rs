@@ -4,7 +4,7 @@ use ibeam::config::Config;
 use ibeam_sim::{Scenario, SimConfig};
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, Talk, chat};
+use crate::lab::{Lab, Talk, chat, tools};
 
 /// Says what it knows.
 const TELL: &str =
@@ -40,7 +40,10 @@ async fn a_named_conversation_needs_only_the_new_message() {
         let named = |text: &str| {
             let mut talk = talk(text);
             match by_header {
-                Some(name) => talk.headers.push((name, "window-1".to_owned())),
+                Some(name) => {
+                    talk.headers.push((name, "window-1".to_owned()));
+                    talk.body["tools"] = tools(&["bash"]);
+                }
                 None => system(&mut talk, "Session: session-window-1"),
             }
             talk
@@ -121,6 +124,51 @@ async fn a_title_request_does_not_disturb() {
         "{second}"
     );
     assert_eq!(lab.fates().continued, 1);
+    lab.assert_gone().await;
+}
+
+/// Programs that send this header with everything ask for titles and summaries under the
+/// same name, each time without a past.
+#[tokio::test(start_paused = true)]
+async fn helpers_of_a_named_client_do_not_know_each_other() {
+    let lab = Lab::scenario(TELL);
+    let ask = async |text: &str, with_tools: bool| {
+        let mut talk = talk(text);
+        talk.headers.push(("x-session-affinity", "window-1".to_owned()));
+        if with_tools {
+            talk.body["tools"] = tools(&["bash"]);
+        }
+        talk.ask(&lab).await.text()
+    };
+    let first = ask("Make a title: My name is Ada.", false).await;
+    let second = ask("Make a title: What is the time?", false).await;
+    assert!(id(&first) != id(&second) && !second.contains("Ada"), "{second}");
+    // Its main conversation tells everything, so bare words are a beginning, whatever else
+    // has that name.
+    let bare = ask("My name is Bob.", true).await;
+    let mut main = Talk::new("My name is Eve.");
+    main.headers.push(("x-session-affinity", "window-1".to_owned()));
+    main.push(json!({ "role": "assistant", "content": "Hello Eve." }));
+    main.say("What is my name?");
+    main.ask(&lab).await;
+    let later = ask("Something else", true).await;
+    assert!(id(&later) != id(&bare) && !later.contains("Bob"), "{later}");
+    assert_eq!(lab.fates().continued, 0);
+    lab.assert_gone().await;
+}
+
+/// A name that leads nowhere does not hide what the history leads to.
+#[tokio::test(start_paused = true)]
+async fn a_history_is_recognised_under_another_name() {
+    let lab = Lab::scenario(TELL);
+    let mut talk = talk("My name is Ada.");
+    talk.headers.push(("x-session-id", "a".to_owned()));
+    let first = talk.ask(&lab).await.text();
+    talk.headers = vec![("x-session-id", "b".to_owned())];
+    talk.say("What is my name?");
+    let second = talk.ask(&lab).await.text();
+    assert_eq!(id(&second), id(&first));
+    assert_eq!((lab.fates().continued, lab.fates().rebuilt), (1, 0));
     lab.assert_gone().await;
 }
 

@@ -326,6 +326,82 @@ async fn a_client_that_goes_on_without_results_ends_the_waiting() {
     lab.assert_gone().await;
 }
 
+/// A request that the waiting run cannot serve ends it: nothing else would.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_refuses_its_results_does_not_wait_on() {
+    let lab = Lab::scenario(ONE);
+    let mut talk = parked(&lab).await;
+    let call = calls(&talk).remove(0);
+    talk.result(&call, "a b c");
+    talk.body["tool_choice"] = json!("none");
+    let text = talk.ask(&lab).await.text();
+    assert!(text.contains("told anew") && text.contains("a b c"), "{text}");
+    assert_eq!((lab.app.sessions().parked, lab.fates().superseded), (0, 1));
+    assert_eq!(lab.sim.stats().runs_cancelled, 1, "the backend was told");
+    lab.assert_gone().await;
+}
+
+/// A title for a conversation whose calls are under way.
+#[tokio::test(start_paused = true)]
+async fn a_request_beside_the_conversation_leaves_it_alone() {
+    type Change = fn(&mut Talk);
+    let helpers: [(&str, Change); 2] = [
+        ("another prompt", |talk| {
+            let messages = talk.body["messages"].as_array_mut().unwrap();
+            messages.insert(0, json!({ "role": "system", "content": "You make titles." }));
+        }),
+        ("another model", |talk| talk.body["model"] = json!("composer-2")),
+    ];
+    for (name, change) in helpers {
+        let lab = Lab::scenario(ONE);
+        let mut talk = parked(&lab).await;
+        let mut helper = talk.clone();
+        change(&mut helper);
+        helper.say("Make a title.");
+        assert_eq!(helper.send(&lab).await.error(), None, "{name}");
+        assert_eq!((lab.app.sessions().parked, lab.fates().superseded), (1, 0), "{name}");
+        let call = calls(&talk).remove(0);
+        talk.result(&call, "a b c");
+        assert_eq!(talk.ask(&lab).await.text(), "It says: a b c", "{name}");
+        lab.assert_gone().await;
+    }
+}
+
+/// The conversation goes on under its id only when the backend has let go of it.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_cancelled_before_its_conversation_goes_on() {
+    let lab = Lab::scenario(&ONE.replacen("steps = [", "steps = [\"checkpoint\",", 1));
+    let mut talk = parked(&lab).await;
+    talk.say("never mind");
+    let response = lab.open(talk.body.to_string()).await;
+    assert_eq!(lab.sim.stats().runs_cancelled, 1, "before the next run answers");
+    drop(response);
+    lab.assert_clean().await;
+}
+
+/// What the backend stores with a turn that waits is counted.
+#[tokio::test(start_paused = true)]
+async fn a_parked_run_that_grows_is_weighed_again() {
+    let large = "x".repeat(50_000);
+    let lab = Lab::scenario(&format!(
+        r#"
+        [[rule]]
+        steps = [
+          {{ exec = {{ arm = "mcp", args = {{ name = "bash", args = {{ command = "ls" }} }}, forget = true }} }},
+          {{ silence = 5 }},
+          {{ kv_set = "{large}" }},
+          {{ silence = 600 }},
+        ]
+        "#
+    ));
+    parked(&lab).await;
+    let before = lab.app.sessions().parked_bytes;
+    sleep(Duration::from_secs(10)).await;
+    let now = lab.app.sessions();
+    assert!(now.parked == 1 && now.parked_bytes >= before + large.len(), "{before}: {now:?}");
+    lab.assert_gone().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_reuse_every_request_is_a_run() {
     let lab = lab(ONE, |config| config.sessions.reuse = false);

@@ -111,6 +111,7 @@ async fn headers_reach_the_turn() {
         request_id: "mine-1".to_owned(),
         idempotency_key: Some("key-1".to_owned()),
         retry_count: 2,
+        affinity: true,
         body: Sha256::digest(chat_body(false)).into(),
         caller: Sha256::digest("").into(),
     };

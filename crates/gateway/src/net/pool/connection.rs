@@ -107,10 +107,22 @@ pub(super) async fn drive(
     let mut alive = pin!(keep_alive(ping_pong, config));
     let mut unwanted = pin!(unwanted(pool, gauge, config, closing));
     let mut wanted = true;
+    let mut waited = false;
     loop {
+        let turn = std::future::poll_fn(|cx| {
+            // Sending wakes this task ahead of those who are about to send too. Behind
+            // them, it writes for all of them at once.
+            if gauge.unhurried.swap(false, Ordering::Relaxed) && !waited {
+                waited = true;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            waited = false;
+            Pin::new(&mut connection).poll(cx)
+        });
         tokio::select! {
             biased;
-            ended = &mut connection => {
+            ended = turn => {
                 if let Err(error) = ended {
                     tracing::debug!(error = %chain(&error), "upstream connection ended");
                 }

@@ -12,12 +12,7 @@ use tracing::{debug, info};
 
 use super::{Task, TurnStream};
 use crate::{
-    session::{
-        hub::millis_since,
-        legs::{Names, Ticket},
-        marks::Marks,
-        record::Record,
-    },
+    session::{hub::millis_since, legs::Ticket, marks::Marks, record::Record},
     tasks::Tasks,
 };
 
@@ -28,6 +23,9 @@ const IMAGE_TOKENS: u64 = 1000;
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
 /// what the connection keeps for it.
 const PARKED_COST: usize = 16 << 10;
+
+/// A parked turn that got so much is looked at again. Heartbeats alone need minutes.
+const WEIGH_AFTER: usize = 4 << 10;
 
 /// One request's share of the turn.
 pub(super) struct Leg {
@@ -48,13 +46,14 @@ impl Leg {
 }
 
 impl Task {
-    pub(super) fn begin_leg(&mut self, names: Names, asked: Instant) -> TurnStream {
+    pub(super) fn begin_leg(&mut self, ticket: Ticket, asked: Instant) -> TurnStream {
         self.legs += 1;
         let number = self.legs;
+        ticket.begin(self.sender.clone(), number);
         self.leg = Some(Box::new(Leg {
             number,
             record: Record::default(),
-            ticket: self.hub.legs.begin(names, self.sender.clone(), number),
+            ticket,
             usage_told: false,
             saved: false,
             marks: Marks::new(asked),
@@ -78,8 +77,9 @@ impl Task {
         {
             self.take(event).await;
         }
-        let reading = !self.outlets.is_blocked();
-        self.turn.set_reading(reading, millis_since(self.started));
+        // A reader whose place was found empty is gone from the list, and does not wake us.
+        self.look_for_readers();
+        self.turn.set_reading(self.reads(), millis_since(self.started));
     }
 
     async fn take(&mut self, event: TurnEvent) {
@@ -124,8 +124,10 @@ impl Task {
         self.keeper.save(&mut self.turn).await;
         let parks = self.turn.phase() == Phase::AwaitingTools;
         if !parks {
-            // The client may go on with its conversation the moment it has the ending.
+            // The client may go on with its conversation the moment it has the ending: the
+            // backend is done with it, whoever closes the stream.
             self.retire();
+            self.keeper.release();
         }
         self.entry.finished();
         let event = TurnEvent::Finished(reason);
@@ -134,6 +136,7 @@ impl Task {
             leg.marks.log();
             leg.ticket.finish(leg.record);
         }
+        self.abandoned = None;
         if parks {
             self.park();
         }
@@ -141,7 +144,7 @@ impl Task {
         self.outlets.end();
     }
 
-    fn fail(&mut self, error: TurnError) {
+    pub(super) fn fail(&mut self, error: TurnError) {
         self.entry.failed(error.code);
         debug!(
             code = error.code.row().code,
@@ -149,6 +152,8 @@ impl Task {
             "turn failed: {error}"
         );
         self.retire();
+        self.keeper.leave();
+        self.abandoned = None;
         if let Some(leg) = self.leg.take() {
             leg.marks.log();
         }
@@ -158,14 +163,33 @@ impl Task {
 
     fn park(&mut self) {
         self.permit = None;
-        self.abandoned = None;
+        self.unweighed = 0;
         self.parked = Some(Instant::now());
         self.outbox.shrink();
         let calls = self.turn.calls();
         let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
         let bytes = self.turn.memory() + PARKED_COST;
+        self.weight = bytes;
         debug!(calls = calls.len(), bytes, "parked until the results come");
         self.entry.park(bytes, self.turn.conversation_id(), numbers.collect());
+    }
+
+    /// Looks again what a parked turn holds once that may have grown by much.
+    pub(super) fn weigh(&mut self, more: usize) {
+        if self.parked.is_none() {
+            return;
+        }
+        self.unweighed += more;
+        if self.unweighed < WEIGH_AFTER {
+            return;
+        }
+        let weight = self.turn.memory() + PARKED_COST;
+        // What came may be the first half of a message: then the next piece decides.
+        if weight != self.weight {
+            self.unweighed = 0;
+            self.weight = weight;
+            self.entry.reweigh(weight);
+        }
     }
 }
 
@@ -174,7 +198,7 @@ impl Task {
 async fn estimate(uncounted: Uncounted, family: Family, tasks: &Tasks) -> Usage {
     let counted = tasks.spawn_blocking(move || {
         let texts: u64 = uncounted.prompt.iter().map(|text| tokens::count(text, family)).sum();
-        let input = texts + uncounted.images as u64 * IMAGE_TOKENS;
+        let input = uncounted.before + texts + uncounted.images as u64 * IMAGE_TOKENS;
         let output = uncounted.output.unwrap_or_else(|| tokens::count(&uncounted.answer, family));
         (input, output)
     });

@@ -15,7 +15,7 @@ use ibeam_core::{
 };
 use secrecy::SecretString;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
     time::{Instant, Sleep, sleep, timeout},
 };
 use tracing::{Instrument as _, debug, info, warn};
@@ -25,7 +25,7 @@ use super::{
     TurnStream,
     hub::{Hub, millis_since, on_grid},
     keep::Keeper,
-    legs::Names,
+    legs::Ticket,
     outbox::Outbox,
     outlets::Outlets,
     parked::Identity,
@@ -53,8 +53,8 @@ pub(crate) struct Actor {
     pub(crate) token: Arc<SecretString>,
     pub(crate) family: Family,
     pub(crate) keeper: Keeper,
-    /// What the first leg can be asked for by.
-    pub(crate) names: Names,
+    /// Under which the first leg is found by those who ask again.
+    pub(crate) ticket: Ticket,
     /// When the client's request came; it may have waited since.
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
@@ -64,7 +64,7 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, token, family, keeper, names, asked, permit } = self;
+        let Self { turn, session, identity, token, family, keeper, ticket, asked, permit } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
@@ -78,7 +78,10 @@ impl Actor {
             leg: None,
             legs: 0,
             parked: None,
+            weight: 0,
+            unweighed: 0,
             abandoned: None,
+            ended: Vec::new(),
             sender,
             mailbox,
             stop: Box::pin(hub.stop.clone().cancelled_owned()),
@@ -92,7 +95,7 @@ impl Actor {
             entry,
             hub: Arc::clone(hub),
         };
-        let stream = task.begin_leg(names, asked);
+        let stream = task.begin_leg(ticket, asked);
         hub.tasks.spawn("turn", async move { task.run().await }.in_current_span());
         stream
     }
@@ -113,8 +116,13 @@ struct Task {
     legs: u32,
     /// Since when tool results are waited for.
     parked: Option<Instant>,
+    /// What the parked turn held when it was last looked at, and what came since.
+    weight: usize,
+    unweighed: usize,
     /// Since when nobody reads the leg.
     abandoned: Option<Instant>,
+    /// Who waits for the turn to be over.
+    ended: Vec<oneshot::Sender<()>>,
     sender: mpsc::Sender<Visit>,
     mailbox: mpsc::Receiver<Visit>,
     /// Both are made once: waiting anew for each event would take locks that all
@@ -151,21 +159,26 @@ impl Task {
             self.carry_out();
             self.pass_on().await;
             if self.turn.phase() == Phase::Done {
+                if self.leg.is_some() && !self.outlets.is_blocked() {
+                    let text = "The turn ended without an ending. This is a fault in ibeam.";
+                    self.fail(TurnError::new(ErrorCode::Internal, text));
+                }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
-                self.retire();
                 self.permit = None;
                 self.last_words().await;
-                if self.leg.is_none() && self.outlets.is_empty() {
-                    break;
+                // A reader that is slow still has a leg, which can be attached to.
+                if self.leg.is_none() {
+                    self.dissolve().await;
+                    if self.outlets.is_empty() {
+                        break;
+                    }
                 }
             }
             self.arm();
             let wake = self.wait().await;
             self.handle(wake);
         }
-        // For those who came at the last moment.
-        self.retire();
         let drift = self.turn.drift();
         if !drift.is_empty() {
             self.entry.drifted(&drift);
@@ -243,17 +256,24 @@ impl Task {
         let due = [turn, readers, abandoned, parked].into_iter().flatten().min();
         let mut due = due.unwrap_or_else(far);
         if self.parked.is_some() {
-            due = on_grid(self.hub.epoch, due);
+            let connection = self.link.as_ref().map_or(0, |link| link.tx.connection());
+            due = on_grid(self.hub.epoch, connection, due);
         }
         if self.timer.deadline() != due || self.timer.is_elapsed() {
             self.timer.as_mut().reset(due);
         }
     }
 
+    /// Whether more may be read: somebody has room for it, and the backend takes what we
+    /// answer.
+    fn reads(&self) -> bool {
+        !self.outlets.is_blocked() && self.outbox.bytes < OUTBOX_BYTES
+    }
+
     /// The order matters: what is to be sent goes before what is to be read, and
     /// the common before the rare.
     async fn wait(&mut self) -> Wake {
-        let read = !self.outlets.is_blocked() && self.outbox.bytes < OUTBOX_BYTES;
+        let read = self.reads();
         let (tx, rx) = match self.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
             None => (None, None),
@@ -303,7 +323,9 @@ impl Task {
             }
             Wake::Bytes(Some(Ok(bytes))) => {
                 self.mark(|marks| &mut marks.first_frame);
+                let size = bytes.len();
                 self.turn.on_bytes(bytes, now);
+                self.weigh(size);
             }
             Wake::Bytes(Some(Err(error))) => {
                 self.link = None;
@@ -349,6 +371,21 @@ impl Task {
         let now = millis_since(self.started);
         if self.turn.poll_deadline().is_some_and(|due| now >= due) {
             self.turn.on_timeout(now);
+            self.beat();
+        }
+    }
+
+    /// A parked turn has time: its heartbeat goes with those of its neighbours. What does
+    /// not fit is sent the usual way.
+    fn beat(&mut self) {
+        if self.parked.is_none() || self.turn.phase() == Phase::Done {
+            return;
+        }
+        self.carry_out();
+        while let (Some(link), Some(frame)) = (&self.link, self.outbox.frames.front())
+            && link.tx.send_unhurried(frame.clone())
+        {
+            self.outbox.sent();
         }
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use ibeam_core::{
     agent::Phase,
     error::{ErrorCode, TurnError},
+    history,
+    model::{Item, TurnRequest},
 };
 use tokio::time::Instant;
 use tracing::debug;
@@ -31,18 +33,22 @@ impl Task {
                         Ending::Evicted => self.end_parked(|fates| fates.evicted += 1, "no room"),
                         Ending::Superseded => self
                             .end_parked(|fates| fates.superseded += 1, "the client went past it"),
-                        Ending::Shutdown => self.end_parked(|_| (), "ibeam is shutting down"),
                     }
                 }
-                if let Some(done) = done {
-                    let _ = done.send(());
+                match done {
+                    // The backend has to be told first.
+                    Some(done) if self.turn.phase() == Phase::Done => self.ended.push(done),
+                    Some(done) => {
+                        let _ = done.send(());
+                    }
+                    None => {}
                 }
             }
         }
     }
 
     fn resume(&mut self, resume: Resume) {
-        let Resume { ask: Ask { request, permit }, names, asked, reply } = resume;
+        let Resume { ask: Ask { request, permit, ticket }, asked, reply } = resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
             return;
@@ -61,13 +67,26 @@ impl Task {
                 self.entry.unpark();
                 self.entry.count(|fates| fates.resumed += 1);
                 debug!("the results are there");
-                let stream = self.begin_leg(names, asked);
+                let stream = self.begin_leg(ticket, asked);
                 let _ = reply.send(Ok(stream));
             }
             Err(request) => {
-                let _ = reply.send(Err(Box::new(Ask { request: *request, permit })));
+                if self.parked.is_some() && self.is_for(&request) {
+                    // It cannot be served here, and nothing else will bring these results.
+                    self.end_parked(|fates| fates.superseded += 1, "the client wants more");
+                }
+                let _ = reply.send(Err(Box::new(Ask { request: *request, permit, ticket })));
             }
         }
+    }
+
+    /// Whether the request brings a result that is waited for.
+    fn is_for(&self, request: &TurnRequest) -> bool {
+        let new = request.items.iter().skip(history::split(&request.items));
+        new.into_iter().any(|item| match item {
+            Item::ToolResult(result) => self.turn.awaits(&result.call_id),
+            Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
+        })
     }
 
     fn attach(&mut self, number: u32) -> Attached {
@@ -105,17 +124,17 @@ impl Task {
         self.parked = None;
         self.entry.count(count);
         self.turn.abort(TurnError::new(ErrorCode::Cancelled, "Nobody waits for the answer."));
+        self.keeper.leave();
         self.retire();
     }
 
-    /// The turn is over: its conversation is free, and whoever still came to visit gets
-    /// the request back.
+    /// The turn is over: nobody finds it any more, and whoever came to visit gets the
+    /// request back.
     pub(super) fn retire(&mut self) {
         if self.parked.take().is_some() && self.turn.phase() == Phase::Done {
             debug!("the backend let a parked turn go");
             self.entry.count(|fates| fates.died_parked += 1);
         }
-        self.keeper.release();
         if !self.retired {
             self.retired = true;
             self.entry.retire();
@@ -123,6 +142,19 @@ impl Task {
         }
         while let Ok(visit) = self.mailbox.try_recv() {
             self.on_visit(visit);
+        }
+    }
+
+    /// The backend was told as well: the conversation is free.
+    pub(super) async fn dissolve(&mut self) {
+        self.retire();
+        // Somebody may have had a foot in the door.
+        while let Some(visit) = self.mailbox.recv().await {
+            self.on_visit(visit);
+        }
+        self.keeper.release();
+        for done in self.ended.drain(..) {
+            let _ = done.send(());
         }
     }
 }
