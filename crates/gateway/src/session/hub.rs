@@ -7,7 +7,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{legs::Legs, registry::Registry};
-use crate::{driver::Driver, tasks::Tasks};
+use crate::{auth::Tokens, driver::Driver, tasks::Tasks};
 
 /// The wake-ups of parked turns fall on multiples of this, so that the heartbeats of
 /// many streams on one connection leave in one write.
@@ -27,6 +27,7 @@ pub struct Patience {
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) tokens: Tokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,
     pub(crate) legs: Legs,

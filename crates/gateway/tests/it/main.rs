@@ -8,6 +8,7 @@
 )]
 
 mod attach;
+mod auth;
 mod chat;
 mod cli;
 mod crowd;
@@ -15,6 +16,7 @@ mod cuts;
 mod endings;
 mod faults;
 mod lab;
+mod login;
 mod named;
 mod parking;
 mod power;

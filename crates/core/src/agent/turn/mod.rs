@@ -62,6 +62,8 @@ pub struct OpenSpec {
     pub original_request_id: String,
     /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
     pub prefer_h1: bool,
+    /// The token of the last stream was refused: this one needs another.
+    pub fresh_token: bool,
 }
 
 /// Where a turn stands.
@@ -177,6 +179,8 @@ pub struct Turn {
     renewed: bool,
     resumed: bool,
     rebuilt: bool,
+    /// Another token was asked for.
+    reauthorized: bool,
 }
 
 // === public surface ===
@@ -224,6 +228,7 @@ impl Turn {
             renewed: false,
             resumed: false,
             rebuilt: false,
+            reauthorized: false,
         };
         turn.demand(&request);
         turn.request = Some(Box::new(request));
