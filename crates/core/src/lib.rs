@@ -6,6 +6,7 @@
 //! *Invariant:* this crate does not depend on tokio.
 
 pub mod agent;
+pub mod auth;
 pub mod codec;
 pub mod error;
 pub mod guard;

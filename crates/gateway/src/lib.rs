@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod app;
+pub mod auth;
 pub mod catalog;
 pub mod cli;
 pub mod clock;

@@ -19,6 +19,12 @@ pub fn uuid() -> String {
     ids::uuid_from_random(bytes())
 }
 
+/// A number in `0..1`.
+#[must_use]
+pub fn fraction() -> f64 {
+    f64::from(u16::from_be_bytes(bytes())) / 65_536.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use base64::Engine as _;
@@ -162,8 +162,26 @@ impl Auth {
     }
 }
 
-/// Answers the paths of this module; `None` for all others.
+/// Answers the paths of this module; `None` for all others. The answers tell the time of
+/// the simulator's clock.
 pub(crate) fn answer(
+    sim: &Sim,
+    method: &Method,
+    path: &str,
+    query: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Option<Reply> {
+    let mut reply = page(sim, method, path, query, headers, body)?;
+    let now = UNIX_EPOCH.checked_add(Duration::from_secs(sim.inner.auth.now()));
+    let date = now.map(httpdate::fmt_http_date);
+    if let Some(date) = date.and_then(|date| HeaderValue::from_str(&date).ok()) {
+        reply.headers_mut().insert(header::DATE, date);
+    }
+    Some(reply)
+}
+
+fn page(
     sim: &Sim,
     method: &Method,
     path: &str,

@@ -24,6 +24,8 @@ pub(super) enum Remedy {
     Resume,
     /// This conversation id or its stored state is bad: a fresh one works.
     FreshConversation,
+    /// The token is not taken (any more): another one may be.
+    FreshToken,
 }
 
 /// A failure, classified.
@@ -52,6 +54,8 @@ pub(super) fn connect_error(error: &ConnectError) -> Failure {
     };
     let remedy = if lost || stuck {
         Remedy::FreshConversation
+    } else if code == ErrorCode::NotAuthenticated && kind.is_none_or(is_about_token) {
+        Remedy::FreshToken
     } else if passing {
         Remedy::Retry
     } else {
@@ -122,8 +126,10 @@ fn failure(code: ErrorCode, message: String, remedy: Remedy) -> Failure {
 
 fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
     let (code, remedy) = match status {
-        401 => (ErrorCode::NotAuthenticated, Remedy::None),
+        401 => (ErrorCode::NotAuthenticated, Remedy::FreshToken),
+        402 => (ErrorCode::PlanRequired, Remedy::None),
         403 => (ErrorCode::PolicyDenied, Remedy::None),
+        426 => (ErrorCode::ClientOutdated, Remedy::None),
         413 => (ErrorCode::ContextTooLong, Remedy::None),
         429 => (ErrorCode::RateLimited, Remedy::None),
         503 => (ErrorCode::Unavailable, Remedy::Retry),
@@ -169,11 +175,23 @@ impl Words {
 
     /// A 429 or a generic error is often something else; Cursor's words tell.
     fn code(&self) -> Option<ErrorCode> {
-        if self.says(&["country or region", "region is not supported"]) {
+        if self.says(&[
+            "country or region",
+            "region is not supported",
+            "available in your country",
+            "available in your region",
+            "unsupported region",
+        ]) {
             Some(ErrorCode::RegionUnsupported)
         } else if self.says(&["unpaid invoice", "pay your invoice"]) {
             Some(ErrorCode::InsufficientQuota)
-        } else if self.says(&["update required", "please update cursor", "outdated client"]) {
+        } else if self.says(&[
+            "update required",
+            "please update cursor",
+            "outdated client",
+            "update to the latest version",
+            "client version is no longer supported",
+        ]) {
             Some(ErrorCode::ClientOutdated)
         } else if self.says(&[
             "prompt is too long",
@@ -181,16 +199,44 @@ impl Words {
             "context window",
             "conversation is too long",
             "conversation too long",
+            "input is too long",
+            "maximum number of tokens",
         ]) {
             Some(ErrorCode::ContextTooLong)
         } else if self.says(&["high load", "unable to reach the model provider"]) {
             Some(ErrorCode::Unavailable)
-        } else if self.says(&["usage limit"]) {
+        } else if self.says(&["usage limit", "spend limit", "spending limit", "out of requests"]) {
+            // Before the plan: what is used up often comes with the advice to upgrade.
             Some(ErrorCode::InsufficientQuota)
+        } else if self.says(&[
+            "upgrade to pro",
+            "upgrade your plan",
+            "requires a pro",
+            "requires a paid",
+            "pro users only",
+            "not included in your plan",
+            "not available on your plan",
+        ]) {
+            Some(ErrorCode::PlanRequired)
         } else {
             None
         }
     }
+}
+
+/// Kinds that blame the token, not the account behind it or a key of the user's.
+fn is_about_token(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ErrorUnspecified
+            | Kind::ErrorCustom
+            | Kind::ErrorCustomMessage
+            | Kind::ErrorNotLoggedIn
+            | Kind::ErrorAgentRequiresLogin
+            | Kind::ErrorAuthTokenNotFound
+            | Kind::ErrorAuthTokenExpired
+            | Kind::ErrorUnauthorized
+    )
 }
 
 /// Kinds that cover several causes, or none.
@@ -294,7 +340,7 @@ fn by_connect_code(code: Code, words: &Words) -> ErrorCode {
 fn message(code: ErrorCode, words: &str) -> String {
     let hint = match code {
         ErrorCode::NotAuthenticated => {
-            " Give ibeam a valid token in CURSOR_ACCESS_TOKEN, or try `ibeam up --sim`."
+            " Run `ibeam login`, or give a valid token in CURSOR_ACCESS_TOKEN."
         }
         ErrorCode::ModelNotFound => " `ibeam models` lists the models of your plan.",
         ErrorCode::ClientOutdated => {
@@ -303,6 +349,8 @@ fn message(code: ErrorCode, words: &str) -> String {
         }
         ErrorCode::ContextTooLong => " The prompt is too long for this model.",
         ErrorCode::InsufficientQuota => " Waiting does not help; see your plan at cursor.com.",
+        ErrorCode::PlanRequired => " Your plan at cursor.com does not include this.",
+        ErrorCode::RegionUnsupported => " Another model may be served where you are.",
         _ => "",
     };
     let words = words.trim_end_matches('.');

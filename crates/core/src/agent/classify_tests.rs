@@ -52,6 +52,11 @@ fn a_429_is_looked_at_before_it_is_called_a_quota() {
         ("This model is not available in your country or region", E::RegionUnsupported),
         ("High Load: switch to Auto", E::Unavailable),
         ("Your prompt is too long", E::ContextTooLong),
+        ("Please update to the latest version of Cursor", E::ClientOutdated),
+        ("You reached your spend limit. Upgrade to Pro", E::InsufficientQuota),
+        ("This model requires a paid plan", E::PlanRequired),
+        ("Fast requests are not included in your plan", E::PlanRequired),
+        ("The input is too long for this model", E::ContextTooLong),
         ("slow down", E::RateLimited),
     ] {
         let error = detailed(Code::ResourceExhausted, Kind::ErrorRateLimited, words, "");
@@ -85,7 +90,11 @@ fn what_may_be_done_about_it() {
         (ConnectError::new(Code::ResourceExhausted, ""), Remedy::FreshConversation),
         (detailed(Code::ResourceExhausted, Kind::ErrorRateLimited, "", ""), Remedy::None),
         (ConnectError::new(Code::Unavailable, ""), Remedy::Retry),
-        (ConnectError::new(Code::Unauthenticated, ""), Remedy::None),
+        (ConnectError::new(Code::Unauthenticated, ""), Remedy::FreshToken),
+        (detailed(Code::Unauthenticated, Kind::ErrorAuthTokenExpired, "", ""), Remedy::FreshToken),
+        (detailed(Code::Unauthenticated, Kind::ErrorUnauthorized, "", ""), Remedy::FreshToken),
+        (detailed(Code::Unauthenticated, Kind::ErrorBadUserApiKey, "", ""), Remedy::None),
+        (detailed(Code::Unauthenticated, Kind::ErrorUserNotFound, "", ""), Remedy::None),
     ] {
         assert_eq!(connect_error(&error).remedy, want, "{error:?}");
     }
@@ -116,7 +125,7 @@ fn the_backends_word_on_retrying_counts() {
         (Kind::ErrorTimeout, Some(false), Remedy::None),
         (Kind::ErrorTimeout, None, Remedy::Retry),
         (Kind::ErrorFreeUserUsageLimit, Some(true), Remedy::None),
-        (Kind::ErrorNotLoggedIn, Some(true), Remedy::None),
+        (Kind::ErrorNotLoggedIn, Some(true), Remedy::FreshToken),
     ] {
         let mut error = detailed(Code::Internal, kind, "", "");
         error.detail.as_mut().unwrap().retryable = retryable;
@@ -136,11 +145,40 @@ fn an_unknown_code_leaves_it_to_the_status() {
     }
 }
 
+/// Every status the sign-in can end in, and what the caller of ibeam sees of it.
+#[test]
+fn refused_sign_ins_have_their_status_and_their_way_out() {
+    for (kind, status, says) in [
+        (Kind::ErrorNotLoggedIn, 401, "ibeam login"),
+        (Kind::ErrorAuthTokenNotFound, 401, "ibeam login"),
+        (Kind::ErrorAuthTokenExpired, 401, "ibeam login"),
+        (Kind::ErrorUnauthorized, 401, "ibeam login"),
+        (Kind::ErrorAgentRequiresLogin, 401, "ibeam login"),
+        (Kind::ErrorProUserOnly, 403, "plan"),
+        (Kind::ErrorUsagePricingRequired, 403, "plan"),
+        (Kind::ErrorUnsupportedRegion, 403, "Another model"),
+        (Kind::ErrorAccountClosed, 403, "closed"),
+        (Kind::ErrorSuspiciousUsageBlocked, 403, "closed"),
+        (Kind::ErrorFreeUserUsageLimit, 429, "Waiting does not help"),
+        (Kind::ErrorRateLimited, 429, "closed"),
+    ] {
+        let error = detailed(Code::Unauthenticated, kind, "closed", "");
+        let error = connect_error(&error).error;
+        assert_eq!(error.code.row().status, status, "{kind:?}");
+        assert!(error.message.contains(says), "{kind:?}: {}", error.message);
+    }
+    for (status, want) in [(402, E::PlanRequired), (426, E::ClientOutdated)] {
+        let failure = link_error(&LinkError::Status { status, error: None, retry_after: None });
+        assert_eq!(failure.error.code, want);
+    }
+}
+
 #[test]
 fn messages_name_the_command_and_keep_secrets_out() {
     let error =
         ConnectError::new(Code::Unauthenticated, "bad token crsr_0123456789abcdef0123456789");
     let message = connect_error(&error).error.message;
+    assert!(message.contains("ibeam login"), "{message}");
     assert!(message.contains("CURSOR_ACCESS_TOKEN"), "{message}");
     assert!(!message.contains("0123456789abcdef"), "{message}");
     let outdated = detailed(Code::Internal, Kind::ErrorOutdatedClient, "Update Required", "");

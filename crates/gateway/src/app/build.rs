@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD};
 use ibeam_core::{
     agent::{Clocks, Environment, Settings as TurnSettings},
-    error::{ErrorCode, TurnError},
+    error::ErrorCode,
     model::ids,
     models::ModelList,
 };
 use ibeam_sim::Sim;
-use secrecy::{ExposeSecret as _, SecretString};
-use sha2::{Digest as _, Sha256};
+use secrecy::SecretString;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{App, NOT_SIGNED_IN, SIM, around::Shelf};
+use super::{App, SIM, around::Shelf};
 use crate::{
     api,
+    auth::{Tokens, here, http::AuthHttp},
     catalog::{self, Catalog, Fetch},
     config::{self, Config},
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
@@ -33,31 +32,41 @@ impl App {
     /// # Errors
     /// There is no memory for the store.
     pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
-        let (connector, backend, token) = match sim {
+        match sim {
             Some(sim) => {
-                let sim = sim.clone();
-                let connector = Connector::Memory(Arc::new(move || sim.connect()));
-                (connector, SIM, Some(SecretString::from(Sim::TOKEN)))
+                let tokens = Tokens::fixed(SecretString::from(Sim::TOKEN), SIM, tasks);
+                Self::with_tokens(config, &in_memory(sim), SIM, tokens, tasks)
             }
             None => {
-                let connector = Connector::Tcp {
-                    tls: Arc::new(Tls::new(config.ca_file.clone())),
-                    proxy: Proxy::from_env(),
-                    connect_timeout: config.clocks.connect,
-                };
-                (connector, "agent", config.access_token.clone())
+                let connector = connector(&config);
+                let http = AuthHttp::new(&connector, &config.api, tasks);
+                let tokens = here::tokens(&config, http, tasks);
+                Self::with_tokens(config, &connector, "agent", tokens, tasks)
             }
-        };
-        let driver = Arc::new(AgentDriver::new(agent_config(&config), &connector, tasks));
+        }
+    }
+
+    /// The same for tokens of the caller's choosing.
+    ///
+    /// # Errors
+    /// There is no memory for the store.
+    pub fn with_tokens(
+        config: Config,
+        connector: &Connector,
+        backend: &'static str,
+        tokens: Tokens,
+        tasks: &Tasks,
+    ) -> Result<Self, StoreError> {
+        let driver = Arc::new(AgentDriver::new(agent_config(&config), connector, tasks));
         let store = store(&config, tasks)?;
-        Ok(Self::with_driver(config, driver, backend, token, store, tasks))
+        Ok(Self::with_driver(config, driver, backend, tokens, store, tasks))
     }
 
     fn with_driver(
         config: Config,
         driver: Arc<dyn Driver>,
         backend: &'static str,
-        token: Option<SecretString>,
+        tokens: Tokens,
         store: Store,
         tasks: &Tasks,
     ) -> Self {
@@ -65,9 +74,10 @@ impl App {
             count: config.sessions.max_parked,
             bytes: config.sessions.parked_bytes,
         });
-        let catalog = catalog(&config, &driver, backend, token.as_ref(), &registry, tasks);
+        let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
         let hub = Hub {
             driver,
+            tokens,
             patience: Patience {
                 cancel_grace: config.clocks.cancel_grace,
                 client_stall: config.clocks.client_stall,
@@ -85,8 +95,6 @@ impl App {
             http: http_settings(&config),
             hub: Arc::new(hub),
             backend,
-            account: account(&config, backend, token.as_ref()),
-            token: token.map(Arc::new),
             catalog,
             surroundings: Shelf::new(&config, environment()),
             store,
@@ -105,35 +113,20 @@ fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
     Store::open(config.store.file(), limits, tasks)
 }
 
-/// Names the account behind the backend, so that what belongs to one is never used for
-/// another. A new token of the same account changes nothing.
-fn account(config: &Config, backend: &str, token: Option<&SecretString>) -> [u8; 32] {
-    let token = token.map_or("", |token| token.expose_secret());
-    let subject = subject(token);
-    let (kind, owner) = subject.as_deref().map_or(("token", token), |subject| ("sub", subject));
-    let mut hash = Sha256::new();
-    for part in [backend, config.api.authority.as_str(), kind, owner] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
+/// The way to Cursor.
+pub(crate) fn connector(config: &Config) -> Connector {
+    Connector::Tcp {
+        tls: Arc::new(Tls::new(config.ca_file.clone())),
+        proxy: Proxy::from_env(),
+        connect_timeout: config.clocks.connect,
     }
-    hash.finalize().into()
 }
 
-/// Whom a JWT was made for. It is the backend that checks it; a token that we cannot read
-/// stands for itself.
-fn subject(token: &str) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Claims {
-        sub: String,
-    }
-    let mut parts = token.split('.');
-    let (_head, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() {
-        return None;
-    }
-    let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
-    let Claims { sub } = serde_json::from_slice(&claims).ok()?;
-    (!sub.is_empty()).then_some(sub)
+/// The way to a simulator in this process.
+#[must_use]
+pub fn in_memory(sim: &Sim) -> Connector {
+    let sim = sim.clone();
+    Connector::Memory(Arc::new(move || sim.connect()))
 }
 
 fn agent_config(config: &Config) -> AgentConfig {
@@ -212,63 +205,37 @@ fn catalog(
     config: &Config,
     driver: &Arc<dyn Driver>,
     backend: &str,
-    token: Option<&SecretString>,
+    tokens: &Tokens,
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
-    let (driver, token, registry) = (Arc::clone(driver), token.cloned(), registry.clone());
+    let file = if backend == SIM { None } else { models_file(config, tokens) };
+    let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
-        let (driver, token, registry) = (Arc::clone(&driver), token.clone(), registry.clone());
+        let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
         Box::pin(async move {
-            let token =
-                token.ok_or_else(|| TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN))?;
-            let models = driver.models(token).await;
+            let token = tokens.current().await?;
+            let mut models = driver.models(token.clone()).await;
+            if matches!(&models, Err(error) if error.code == ErrorCode::NotAuthenticated) {
+                models = match tokens.renew(&token).await {
+                    Ok(fresh) => driver.models(fresh).await,
+                    Err(error) => Err(error),
+                };
+            }
             registry.note_credential(models.as_ref().map(|_| ()).map_err(|error| error.code));
             models.map(ModelList::new)
         })
     });
-    let options = catalog::Options {
-        ttl: config.models.cache_ttl,
-        file: if backend == SIM { None } else { models_file(config) },
-        unknown: config.models.unknown,
-    };
+    let options =
+        catalog::Options { ttl: config.models.cache_ttl, file, unknown: config.models.unknown };
     Catalog::new(fetch, options, tasks.clone())
 }
 
 /// Where this account's last good list is kept. Another account on the same
-/// machine has another list, so the name carries a hash of the credential.
-fn models_file(config: &Config) -> Option<std::path::PathBuf> {
-    let token = config.access_token.as_ref()?;
+/// machine has another list, so the name carries a hash of it.
+fn models_file(config: &Config, tokens: &Tokens) -> Option<std::path::PathBuf> {
+    let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
     let host = config.api.authority.as_str();
-    let parts = [b"models".as_slice(), host.as_bytes(), token.expose_secret().as_bytes()];
+    let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];
     Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn jwt(claims: &str, signature: &str) -> SecretString {
-        let part = URL_SAFE_NO_PAD.encode(claims);
-        SecretString::from(format!("{}.{part}.{signature}", URL_SAFE_NO_PAD.encode("{}")))
-    }
-
-    #[test]
-    fn an_account_outlives_its_tokens() {
-        let of = |token: &SecretString| account(&Config::default(), "agent", Some(token));
-        let old = jwt(r#"{"sub":"auth0|user_1","exp":1}"#, "aaaa");
-        let new = jwt(r#"{"sub":"auth0|user_1","exp":2}"#, "bbbb");
-        assert_eq!(of(&old), of(&new));
-        let other = jwt(r#"{"sub":"auth0|user_2","exp":1}"#, "aaaa");
-        assert_ne!(of(&old), of(&other));
-        // What cannot be read stands for itself.
-        for strange in ["plain", "a.b.c", "a.b.c.d", ""] {
-            let plain = SecretString::from(strange);
-            assert_eq!(of(&plain), of(&plain.clone()));
-            assert_ne!(of(&plain), of(&old));
-        }
-        assert_ne!(of(&jwt("{}", "a")), of(&jwt("{}", "b")));
-        // Nobody becomes an account by sending its name.
-        assert_ne!(of(&SecretString::from("auth0|user_1")), of(&old));
-    }
 }

@@ -5,18 +5,21 @@ mod build;
 mod settle;
 mod start;
 
+pub(crate) use build::connector;
+pub use build::in_memory;
+
 use std::sync::Arc;
 
 use ibeam_core::{
     error::TurnError,
     model::{TurnEvent, TurnRequest},
 };
-use secrecy::SecretString;
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{Instrument as _, info_span};
 
 use crate::{
     api::{self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions, StoreHealth},
+    auth::Tokens,
     catalog::Catalog,
     clock,
     config::Config,
@@ -29,9 +32,6 @@ use crate::{
 /// The backend's name when the simulator answers.
 const SIM: &str = "sim";
 
-const NOT_SIGNED_IN: &str = "Nobody is signed in. Give ibeam a Cursor access token in \
-                             CURSOR_ACCESS_TOKEN, or try it without an account: `ibeam up --sim`.";
-
 /// `created` of every listed model: the backend does not say, and a value that
 /// changes with the time of day would defeat clients' caches.
 const MODELS_CREATED: u64 = 1_735_689_600;
@@ -42,9 +42,6 @@ pub struct App {
     http: api::Settings,
     hub: Arc<Hub>,
     backend: &'static str,
-    token: Option<Arc<SecretString>>,
-    /// A hash that stands for backend and token.
-    account: [u8; 32],
     catalog: Catalog,
     surroundings: around::Shelf,
     store: Store,
@@ -62,7 +59,12 @@ impl App {
 
     #[must_use]
     pub fn signed_in(&self) -> bool {
-        self.token.is_some()
+        self.hub.tokens.signed_in()
+    }
+
+    #[must_use]
+    pub fn tokens(&self) -> &Tokens {
+        &self.hub.tokens
     }
 
     #[must_use]
@@ -132,7 +134,7 @@ impl Service for App {
         let limits = &self.config.sessions;
         let store = self.store.stats();
         Health {
-            authenticated: self.token.is_some() && !self.hub.registry.credential_refused(),
+            authenticated: self.signed_in() && !self.hub.registry.credential_refused(),
             backend: self.backend.to_owned(),
             sessions: Sessions {
                 active: now.active as u64,

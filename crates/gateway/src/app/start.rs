@@ -16,7 +16,7 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    App, NOT_SIGNED_IN,
+    App,
     build::turn_settings,
     settle::{Again, Case, Origin, Settled},
 };
@@ -40,10 +40,8 @@ impl App {
     ) -> Result<TurnStream, TurnError> {
         let asked = Instant::now();
         let resolved = self.resolve(&request).await?;
-        let token = self
-            .token
-            .clone()
-            .ok_or_else(|| TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN))?;
+        // Before anything is looked up: the account decides what belongs to whom.
+        self.hub.tokens.current().await?;
         see_images(&request, &resolved)?;
 
         let scope = self.scope(&meta.caller);
@@ -98,7 +96,6 @@ impl App {
             turn: Turn::new(request, plan, settings, random::bytes(), Millis(0)),
             session,
             identity: case.identity,
-            token,
             family,
             keeper,
             ticket,
@@ -111,7 +108,13 @@ impl App {
     /// Whom turns and conversations of this caller belong to.
     fn scope(&self, caller: &[u8; 32]) -> Scope {
         let mut hash = Sha256::new_with_prefix(b"scope");
-        hash.update(self.account);
+        let account = self.hub.tokens.account();
+        let config = &self.config;
+        let host = config.api.authority.as_str();
+        for part in [self.backend, host, config.profile.as_str(), account.as_str()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
         hash.update(caller);
         hash.finalize().into()
     }
@@ -126,9 +129,7 @@ impl App {
         let effort = request.sampling.effort;
         match self.catalog.resolve(&request.model, effort).await {
             Err(error) if error.code != ErrorCode::ModelNotFound => {
-                if self.token.is_none() {
-                    return Err(TurnError::new(ErrorCode::NotAuthenticated, NOT_SIGNED_IN));
-                }
+                self.hub.tokens.current().await?;
                 // `auto` needs no list: the backend picks.
                 ModelList::default()
                     .resolve_with(&request.model, effort, self.config.models.unknown)

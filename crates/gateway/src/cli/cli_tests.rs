@@ -26,6 +26,12 @@ fn commands_of_the_readme_parse() {
         "ibeam models --json",
         "ibeam models --aliases --sim",
         "ibeam config show --json",
+        "ibeam login --no-browser --json",
+        "ibeam login --use cli",
+        "ibeam login --profile work",
+        "ibeam logout --profile work",
+        "ibeam whoami --json",
+        "ibeam sim --login-page --token-lifetime 10m",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
     }
@@ -35,7 +41,8 @@ fn commands_of_the_readme_parse() {
         "ibeam sim --tls-cert a",
         "ibeam sim --bootstrap soon",
         "ibeam up --native-tools",
-        "ibeam login",
+        "ibeam login --use nonsense",
+        "ibeam login now",
         "ibeam up --listen :1 --port 2",
         "ibeam serve --host ::1 --listen :1",
     ] {
@@ -60,12 +67,13 @@ fn flags_reach_the_settings() {
 
 #[test]
 fn without_an_account_the_way_out_is_named() {
-    let mut config = Config::default();
-    let error = require_account(&config).unwrap_err();
-    let refusal = error.downcast_ref::<Refusal>().unwrap();
-    assert!(refusal.hints.concat().contains("CURSOR_ACCESS_TOKEN"));
-    assert!(refusal.hints.concat().contains("--sim"));
-    config.backend = Backend::Sim { scenario: None };
+    let home = std::path::Path::new("/nowhere");
+    let here = Here::with(crate::config::Env::new(), home, "work".parse().unwrap());
+    let hints = not_signed_in(&here, &[]).hints.concat();
+    for way in ["ibeam login --profile work", "CURSOR_ACCESS_TOKEN", "CURSOR_API_KEY", "--sim"] {
+        assert!(hints.contains(way), "{hints}");
+    }
+    let config = Config { backend: Backend::Sim { scenario: None }, ..Config::default() };
     assert!(require_account(&config).is_ok());
 }
 

@@ -3,10 +3,13 @@
 //! Data goes to stdout, words to stderr.
 
 mod config;
+mod login;
+mod logout;
 mod models;
 mod serve;
 mod sim;
 mod up;
+mod whoami;
 
 use std::{
     future::Future,
@@ -23,6 +26,7 @@ use ibeam_core::{
 };
 
 use crate::{
+    auth::{Here, Refused, tokens::login_command},
     config::{
         Backend, Config, Key, Origin, Problem, RawConfig, Resolution, Simulator, environment, load,
     },
@@ -44,7 +48,8 @@ its terms.";
 const EXAMPLES: &str = "\
 Examples:
   ibeam up --sim                        try everything, no account needed
-  CURSOR_ACCESS_TOKEN=… ibeam up        answer with the models of your plan
+  ibeam login                           sign in to Cursor with your browser
+  ibeam up                              answer with the models of your plan
   ibeam models                          what your plan has
   ibeam serve --port 0                  for scripts: prints its URL, then serves
   ibeam config show                     every setting, and where it comes from
@@ -77,6 +82,12 @@ enum Command {
     Serve(serve::Serve),
     /// Start the simulator of Cursor's backend by itself
     Sim(sim::SimCommand),
+    /// Sign in to Cursor
+    Login(login::Login),
+    /// Forget the sign-in
+    Logout(logout::Logout),
+    /// Show who is signed in
+    Whoami(whoami::Whoami),
     /// List the models of your plan
     Models(models::ModelsCommand),
     /// Look at the settings
@@ -90,6 +101,9 @@ struct Global {
     /// Read settings from this file instead of the default one
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
+    /// Which of your accounts to use, if you keep several [default: default]
+    #[arg(long, value_name = "NAME", global = true)]
+    profile: Option<String>,
     /// Change any setting, such as `clocks.turn=1h`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     set: Vec<String>,
@@ -212,6 +226,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Up(up) => up.run(&global),
         Command::Serve(serve) => serve.run(&global),
         Command::Sim(sim) => sim.run(&global),
+        Command::Login(login) => login.run(&global),
+        Command::Logout(logout) => logout.run(&global),
+        Command::Whoami(whoami) => whoami.run(&global),
         Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
         Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
     }
@@ -223,6 +240,7 @@ impl Global {
         for pair in &self.set {
             raw.set_pair(pair);
         }
+        set(&mut raw, Key::Profile, "--profile", self.profile.as_deref());
         set(&mut raw, Key::LogLevel, "--log-level", self.log_level.as_deref());
         set(&mut raw, Key::LogJson, "--log-json", self.log_json.then_some("true"));
         raw
@@ -342,10 +360,24 @@ fn require_account(config: &Config) -> anyhow::Result<()> {
     if config.backend != Backend::Cursor || config.access_token.is_some() {
         return Ok(());
     }
-    Err(Refusal::new("you are not signed in to Cursor")
-        .hint("set CURSOR_ACCESS_TOKEN to the access token of your account")
+    let here = Here::of(config)?;
+    let discovery = here.discover()?;
+    match discovery.found {
+        Some(_) => Ok(()),
+        None => Err(not_signed_in(&here, &discovery.refused).into()),
+    }
+}
+
+/// What to do when nobody is signed in, given what was found and may not be used.
+fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
+    let mut refusal = Refusal::new("you are not signed in to Cursor")
+        .hint(format!("run `{}`", login_command(here.profile())));
+    for refused in refused {
+        refusal = refusal.hint(refused.to_string());
+    }
+    refusal
+        .hint("or set CURSOR_ACCESS_TOKEN, or CURSOR_API_KEY, to one of your account")
         .hint("or add `--sim` to try everything without an account")
-        .into())
 }
 
 /// Data, a line of it. A reader that has left wants no more, and no words about it.
@@ -368,7 +400,7 @@ fn say(text: &str) {
 fn advice(error: &TurnError) -> Option<&'static str> {
     match error.code {
         ErrorCode::NotAuthenticated => {
-            Some("Cursor refused the access token; set CURSOR_ACCESS_TOKEN to a new one")
+            Some("run `ibeam login`, or set CURSOR_ACCESS_TOKEN to a new token")
         }
         ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
         ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {

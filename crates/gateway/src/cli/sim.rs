@@ -9,6 +9,7 @@ use ibeam_sim::{Sim, SimConfig};
 
 use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
 use crate::{
+    clock,
     config::{self, Simulator},
     net::tls,
     server::listen,
@@ -53,6 +54,12 @@ pub(super) struct SimCommand {
     /// Wait this many milliseconds after each piece of an answer
     #[arg(long, value_name = "MS")]
     pace_ms: Option<u64>,
+    /// Complete a sign-in only when its page is opened, not by itself
+    #[arg(long)]
+    login_page: bool,
+    /// Let access tokens that are handed out live this long, such as `10m`
+    #[arg(long, value_name = "TIME", value_parser = config::duration)]
+    token_lifetime: Option<Duration>,
     /// Print the access token that the simulator accepts, and end
     #[arg(long)]
     token: bool,
@@ -85,6 +92,11 @@ impl SimCommand {
         let config = simulator.config(self.scenario.as_deref());
         let mut config =
             SimConfig { any_token: self.any_token, ..config.context("cannot use the scenario")? };
+        config.epoch = clock::unix_seconds();
+        config.token_lifetime = self.token_lifetime;
+        if self.login_page {
+            config.poll_pending = None;
+        }
         if let Some(pace) = self.pace_ms {
             config.pace = Duration::from_millis(pace);
         }

@@ -1,26 +1,31 @@
 //! `ibeam up`: the gateway for people. The same server as `ibeam serve`, with a
 //! welcome that says how to use it.
 
-use std::{fmt::Write as _, net::SocketAddr, process::ExitCode};
+use std::{fmt::Write as _, io::IsTerminal as _, net::SocketAddr, process::ExitCode};
 
 use clap::Args;
 use ibeam_core::error::{ErrorCode, TurnError};
 
 use super::{
-    Global, Listening, Loaded, Upstream, advice, block_on, require_account, say,
+    Global, Listening, Loaded, Refusal, Upstream, advice, block_on,
+    login::{Way, sign_in},
+    require_account, say,
     serve::{place, serve},
 };
 use crate::{
     api::Service as _,
-    config::{Backend, Origin},
+    auth::Here,
+    config::{Backend, Config, Origin},
 };
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ibeam up --sim                        no account needed
-  CURSOR_ACCESS_TOKEN=… ibeam up        answer with the models of your plan
-  ibeam up --sim --port 8080")]
+  ibeam up                              answer with the models of your plan
+  ibeam up --sim --port 8080
+
+Signs you in first if nobody is, where there is a terminal to ask you.")]
 pub(super) struct Up {
     #[command(flatten)]
     listening: Listening,
@@ -31,7 +36,9 @@ pub(super) struct Up {
 impl Up {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let loaded = global.load(self.listening.raw(), &self.upstream)?;
-        require_account(&loaded.config)?;
+        if let Err(nobody) = require_account(&loaded.config) {
+            login_first(&loaded.config, nobody)?;
+        }
         let facts = Facts::of(&loaded);
         block_on(serve(loaded.config, |ready| {
             say(&welcome(ready.url, ready.address, &facts));
@@ -58,6 +65,19 @@ impl Up {
             Ok(())
         }))
     }
+}
+
+/// Signs the user in, if there is one to ask.
+fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
+    let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !asked || nobody.downcast_ref::<Refusal>().is_none() {
+        return Err(nobody);
+    }
+    say("Nobody is signed in to Cursor yet.");
+    let here = Here::of(config)?;
+    block_on(sign_in(config, &here.file(), Way { browser: true }))?;
+    say("Signed in.");
+    Ok(())
 }
 
 /// What the welcome depends on.
@@ -209,7 +229,7 @@ mod tests {
         let error = TurnError::new(ErrorCode::Internal, "Cursor is down.");
         assert_eq!(models_line(false, Err(&error)), "error: Cursor is down.");
         let error = TurnError::new(ErrorCode::NotAuthenticated, "No.");
-        assert!(models_line(false, Err(&error)).contains("refused the access token"));
+        assert!(models_line(false, Err(&error)).contains("ibeam login"));
         assert_eq!(
             models_line(true, Ok(&7)),
             "7 models are ready; `ibeam models --sim` lists them."

@@ -148,6 +148,26 @@ fn the_variables_of_the_older_programs_still_work() {
 }
 
 #[test]
+fn a_profile_is_named_by_flag_environment_or_file() {
+    let profile = |flag: &[&str], env_pairs: &[(&str, &str)], text: &str| {
+        let raw = flags(flag).or(RawConfig::from_env(&env(env_pairs))).or(file(text));
+        let resolution = resolve(&raw, None);
+        (resolution.config.profile.to_string(), problems(&resolution))
+    };
+    let named = ("IBEAM_PROFILE", "env");
+    let text = "profile = 'file'";
+    let chosen = |name: &str| (name.to_owned(), Vec::<String>::new());
+    assert_eq!(profile(&["profile=flag"], &[named], text), chosen("flag"));
+    assert_eq!(profile(&[], &[named], text), chosen("env"));
+    assert_eq!(profile(&[], &[], text), chosen("file"));
+    assert_eq!(profile(&[], &[], ""), chosen("default"));
+    let (_, bad) = profile(&["profile=../x"], &[], "");
+    let expect = "`profile` may only have `a` to `z`, `0` to `9`, `-` and `_`, and begins with a \
+                  letter or digit: `../x` (from flag --set)";
+    assert_eq!(bad, [expect]);
+}
+
+#[test]
 fn the_store_has_a_place_on_this_machine_unless_told_otherwise() {
     let shown = |resolution: &Resolution| {
         let path = resolution.shown.iter().find(|shown| shown.name == "store.path").unwrap();

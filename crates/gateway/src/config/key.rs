@@ -70,6 +70,8 @@ keys! {
 
     AccessToken "access_token" [same("CURSOR_ACCESS_TOKEN"), same("CURSOR_AUTH_TOKEN")] = "",
         "access token of your Cursor account";
+    Profile "profile" [] = "default",
+        "which of your accounts, if you keep several: the name given to `ibeam login --profile`";
     ApiUrl "api_url" [same("CURSOR_API_URL")] = "https://api2.cursor.sh",
         "replaces every Cursor host; plain http only on this machine";
     ClientVersion "client_version" [same("CURSOR_CLIENT_VERSION")] = "",

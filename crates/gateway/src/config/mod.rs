@@ -25,7 +25,7 @@ pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
 pub use simulator::Simulator;
 
-use crate::net::connect::Host;
+use crate::{auth::Profile, net::connect::Host};
 
 pub const DEFAULT_PORT: u16 = 18741;
 
@@ -40,6 +40,8 @@ pub struct Config {
     /// Web origins that may call; `*` stands for all.
     pub cors_origins: Vec<String>,
     pub access_token: Option<SecretString>,
+    /// Whose credentials are used.
+    pub profile: Profile,
     /// Stands for every host of the backend.
     pub api: Host,
     /// With its `cli-` prefix.

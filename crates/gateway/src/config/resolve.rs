@@ -20,6 +20,7 @@ use super::{
     raw::{Found, Origin, Problem, RawConfig},
 };
 use crate::{
+    auth::{BadProfile, Profile},
     driver::{DEFAULT_CLIENT_VERSION, installed_cli_version},
     net::connect::Host,
 };
@@ -101,6 +102,7 @@ impl Resolver<'_> {
             hosts: self.list(Key::Hosts),
             cors_origins: self.origins(),
             access_token: self.secret(Key::AccessToken),
+            profile: self.profile(),
             api: self.api(),
             client_version: self.client_version(home),
             privacy: self.switch(Key::PrivacyMode),
@@ -259,6 +261,11 @@ impl Resolver<'_> {
             scheme: Scheme::HTTPS,
             authority: Authority::from_static("api2.cursor.sh"),
         })
+    }
+
+    fn profile(&mut self) -> Profile {
+        let read = |text: &str| text.parse().map_err(|bad: BadProfile| bad.to_string());
+        self.value(Key::Profile, read).unwrap_or_default()
     }
 
     fn client_version(&mut self, home: Option<&Path>) -> String {

@@ -7,7 +7,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{legs::Legs, registry::Registry};
-use crate::{driver::Driver, tasks::Tasks};
+use crate::{auth::Tokens, driver::Driver, tasks::Tasks};
 
 /// The wake-ups of parked turns on one connection fall on moments that are so far apart,
 /// so that the heartbeats of many streams leave in one write.
@@ -30,6 +30,7 @@ pub struct Patience {
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) tokens: Tokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,
     pub(crate) legs: Legs,

@@ -5,7 +5,15 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
-use ibeam::{api, app::App, config::Config, session::Fates, tasks::Tasks};
+use ibeam::{
+    api,
+    app::{App, in_memory},
+    auth::Tokens,
+    config::{Config, Transport},
+    net::connect::Connector,
+    session::Fates,
+    tasks::Tasks,
+};
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -46,6 +54,21 @@ impl Lab {
         let limit = config.limits.turns;
         let tasks = Tasks::new();
         let app = Arc::new(App::new(config, Some(&sim), &tasks).unwrap());
+        let router = api::router(Arc::clone(&app));
+        Self { sim, app, router, tasks, limit }
+    }
+
+    /// A gateway with tokens of its own, over one transport.
+    pub(crate) fn signed_in(
+        sim: Sim,
+        transport: Transport,
+        tokens: impl FnOnce(&Connector, &Tasks) -> Tokens,
+    ) -> Self {
+        let config = Config { transport, ..Config::default() };
+        let (limit, tasks, connector) = (config.limits.turns, Tasks::new(), in_memory(&sim));
+        let tokens = tokens(&connector, &tasks);
+        let app = App::with_tokens(config, &connector, "sim", tokens, &tasks).unwrap();
+        let app = Arc::new(app);
         let router = api::router(Arc::clone(&app));
         Self { sim, app, router, tasks, limit }
     }

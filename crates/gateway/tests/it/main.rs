@@ -8,6 +8,7 @@
 )]
 
 mod attach;
+mod auth;
 mod chat;
 mod cli;
 mod client;
@@ -17,6 +18,7 @@ mod endings;
 mod faults;
 mod killed;
 mod lab;
+mod login;
 mod named;
 mod parking;
 mod power;

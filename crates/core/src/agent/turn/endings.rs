@@ -125,7 +125,8 @@ impl Turn {
     /// nothing is opened again, with back-off. Before the client saw anything, a
     /// fresh conversation id is tried once where that is what helps. A turn whose
     /// transport was lost is resumed once, from the newest checkpoint, unless the
-    /// client has seen more than that: it would come twice.
+    /// client has seen more than that: it would come twice. A token that is refused is
+    /// replaced once, while nothing of this stream has reached the model.
     pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
         let Failure { error, remedy } = failure;
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
@@ -152,6 +153,11 @@ impl Turn {
                 self.link = Link::Waiting { until: now + wait, purpose, prefer_h1 };
                 return;
             }
+        } else if silent && remedy == Remedy::FreshToken && !self.reauthorized {
+            self.reauthorized = true;
+            self.commands.push_back(Command::Close { cancel: true });
+            self.open_with(purpose, prefer_h1, true);
+            return;
         } else if remedy == Remedy::FreshConversation && !self.answer.delivered() && !self.renewed {
             self.renewed = true;
             let id = self.draw_uuid();
@@ -197,12 +203,17 @@ impl Turn {
     }
 
     pub(super) fn open(&mut self, purpose: Purpose, prefer_h1: bool) {
+        self.open_with(purpose, prefer_h1, false);
+    }
+
+    fn open_with(&mut self, purpose: Purpose, prefer_h1: bool, fresh_token: bool) {
         self.link = Link::Opening { purpose, prefer_h1 };
         let request_id = self.draw_uuid();
         self.commands.push_back(Command::Open(OpenSpec {
             request_id,
             original_request_id: uuid_from_random(self.seed),
             prefer_h1,
+            fresh_token,
         }));
     }
 

@@ -77,6 +77,8 @@ pub struct OpenSpec {
     pub original_request_id: String,
     /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
     pub prefer_h1: bool,
+    /// The token of the last stream was refused: this one needs another.
+    pub fresh_token: bool,
 }
 
 /// Where a turn stands.
@@ -193,6 +195,8 @@ pub struct Turn {
     rebuilt: bool,
     /// Requests of the backend that were refused in this leg.
     refusals: u32,
+    /// Another token was asked for.
+    reauthorized: bool,
 }
 
 // === public surface ===
@@ -242,6 +246,7 @@ impl Turn {
             resumed: false,
             rebuilt: false,
             refusals: 0,
+            reauthorized: false,
         };
         turn.demand(&request);
         turn.since.begin(&request);

@@ -166,6 +166,8 @@ impl Task {
         self.unweighed = 0;
         self.parked = Some(Instant::now());
         self.outbox.shrink();
+        // Its stream was taken; a new one gets the token of its own time.
+        self.token = None;
         let calls = self.turn.calls();
         let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
         let bytes = self.turn.memory() + PARKED_COST;

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::driver::{Link, Open};
 
-type OpenFuture = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
+type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How long the last words of a turn (its cancel message) may take to leave.
@@ -50,7 +50,6 @@ pub(crate) struct Actor {
     pub(crate) turn: Turn,
     pub(crate) session: SessionId,
     pub(crate) identity: Identity,
-    pub(crate) token: Arc<SecretString>,
     pub(crate) family: Family,
     pub(crate) keeper: Keeper,
     /// Under which the first leg is found by those who ask again.
@@ -64,12 +63,12 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, token, family, keeper, ticket, asked, permit } = self;
+        let Self { turn, session, identity, family, keeper, ticket, asked, permit } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
             turn: Box::new(turn),
-            token,
+            token: None,
             family,
             started: Instant::now(),
             keeper: Box::new(keeper),
@@ -104,7 +103,8 @@ impl Actor {
 struct Task {
     hub: Arc<Hub>,
     turn: Box<Turn>,
-    token: Arc<SecretString>,
+    /// What the newest stream was opened with.
+    token: Option<SecretString>,
     family: Family,
     started: Instant,
     keeper: Box<Keeper>,
@@ -140,9 +140,16 @@ struct Task {
     entry: Entry,
 }
 
+/// What an open came to, and the token it was tried with.
+struct Opened {
+    token: SecretString,
+    link: Result<Link, LinkError>,
+}
+
 /// What woke the task.
 enum Wake {
-    Opened(Result<Link, LinkError>),
+    /// The error: there is no token to open anything with.
+    Opened(Result<Opened, TurnError>),
     Bytes(Option<Result<Bytes, LinkError>>),
     Sent(Result<(), LinkError>),
     /// A reader made room or left.
@@ -216,14 +223,21 @@ impl Task {
             info!(upstream_id = %spec.request_id, attempt = self.opens, "trying upstream again");
         }
         self.drop_link();
-        let open = Open {
-            token: SecretString::clone(&self.token),
-            request_id: spec.request_id,
-            original_request_id: spec.original_request_id,
-            prefer_h1: spec.prefer_h1,
-        };
-        let driver = Arc::clone(&self.hub.driver);
-        self.opening = Some(Box::pin(async move { driver.open(open).await }));
+        let (driver, tokens) = (Arc::clone(&self.hub.driver), self.hub.tokens.clone());
+        let refused = self.token.take().filter(|_| spec.fresh_token);
+        self.opening = Some(Box::pin(async move {
+            let token = match &refused {
+                Some(refused) => tokens.renew(refused).await?,
+                None => tokens.current().await?,
+            };
+            let open = Open {
+                token: token.clone(),
+                request_id: spec.request_id,
+                original_request_id: spec.original_request_id,
+                prefer_h1: spec.prefer_h1,
+            };
+            Ok(Opened { token, link: driver.open(open).await })
+        }));
     }
 
     /// Sends what is left (the cancel message), lets the backend end the stream in
@@ -311,15 +325,21 @@ impl Task {
     fn handle(&mut self, wake: Wake) {
         let now = millis_since(self.started);
         match wake {
-            Wake::Opened(Ok(link)) => {
+            Wake::Opened(Ok(Opened { token, link })) => {
                 self.opening = None;
-                self.link = Some(link);
-                self.mark(|marks| &mut marks.opened);
-                self.turn.on_opened(now);
+                self.token = Some(token);
+                match link {
+                    Ok(link) => {
+                        self.link = Some(link);
+                        self.mark(|marks| &mut marks.opened);
+                        self.turn.on_opened(now);
+                    }
+                    Err(error) => self.turn.on_link_error(&error, now),
+                }
             }
             Wake::Opened(Err(error)) => {
                 self.opening = None;
-                self.turn.on_link_error(&error, now);
+                self.turn.abort(error);
             }
             Wake::Bytes(Some(Ok(bytes))) => {
                 self.mark(|marks| &mut marks.first_frame);

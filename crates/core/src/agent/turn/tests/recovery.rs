@@ -34,7 +34,7 @@ fn before_the_first_message_it_tries_again_with_back_off() {
 #[test]
 fn what_cannot_get_better_is_not_tried_again() {
     for (status, code) in [
-        (401, ErrorCode::NotAuthenticated),
+        (402, ErrorCode::PlanRequired),
         (403, ErrorCode::PolicyDenied),
         (429, ErrorCode::RateLimited),
     ] {
@@ -43,6 +43,67 @@ fn what_cannot_get_better_is_not_tried_again() {
         assert_eq!(bench.failure(), code);
         assert_eq!(bench.opens(), 1);
     }
+}
+
+#[test]
+fn a_refused_token_is_replaced_once() {
+    type Script = fn(&mut Bench);
+    let scripts: [(&str, Script); 3] = [
+        ("refused call", |b| {
+            b.broke(&LinkError::Status { status: 401, error: None, retry_after: None });
+        }),
+        ("end frame", |b| b.end(Some(&ConnectError::new(Code::Unauthenticated, "who?")))),
+        ("refused with words", |b| {
+            let error = Some(ConnectError::new(Code::Unauthenticated, "expired"));
+            b.broke(&LinkError::Status { status: 401, error, retry_after: None });
+        }),
+    ];
+    for (name, script) in scripts {
+        let mut bench = Bench::open(&[]);
+        script(&mut bench);
+        let asked: Vec<bool> = bench
+            .commands
+            .iter()
+            .filter_map(|command| match command {
+                Command::Open(spec) => Some(spec.fresh_token),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(asked, [false, true], "{name}");
+        assert!(bench.events.is_empty(), "{name}");
+        bench.opened();
+        script(&mut bench);
+        assert_eq!(bench.opens(), 2, "{name}");
+        assert_eq!(bench.failure(), ErrorCode::NotAuthenticated, "{name}");
+    }
+}
+
+#[test]
+fn a_token_refused_half_way_is_not_replaced() {
+    let mut bench = Bench::open(&[]);
+    bench.update(heartbeat());
+    bench.end(Some(&ConnectError::new(Code::Unauthenticated, "expired")));
+    assert_eq!(bench.opens(), 1, "the model may have been asked");
+    assert_eq!(bench.failure(), ErrorCode::NotAuthenticated);
+}
+
+#[test]
+fn a_resume_gets_another_token_too() {
+    let mut bench = Bench::open(&[]);
+    bench.text("one ");
+    bench.say(checkpoint());
+    bench.broke(&reset());
+    bench.opened();
+    bench.broke(&LinkError::Status { status: 401, error: None, retry_after: None });
+    assert_eq!(bench.opens(), 3);
+    bench.opened();
+    let sent = bench.sent();
+    let Some(ToServer::RunRequest(run)) = sent.last() else { panic!() };
+    let action = run.action.as_ref().and_then(|a| a.action.as_ref());
+    assert!(matches!(action, Some(conversation_action::Action::ResumeAction(_))));
+    bench.text("two");
+    bench.end(None);
+    assert_eq!(bench.said(), "one two");
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! Waiting until the user has signed in with the browser.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{AuthRequest, Grant, Outcome, field, pkce::Login, words};
+use crate::model::Millis;
+
+/// The first wait; each further one is a fifth longer.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(10);
+const ATTEMPTS: u32 = 150;
+/// Faults in a row after which it is of no use to go on.
+const FAULTS: u32 = 3;
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Come back then.
+    Wait(Millis),
+    /// Send this, and tell [`Poll::on_outcome`].
+    Ask(AuthRequest),
+    Done(Result<Box<Grant>, PollError>),
+}
+
+/// Why nobody is signed in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PollError {
+    /// The account's rules forbid it.
+    #[error("Cursor does not allow this sign-in: {0}")]
+    Refused(String),
+    #[error("nobody signed in in time")]
+    TimedOut,
+    #[error("Cursor's sign-in service does not answer as it should: {0}")]
+    GaveUp(String),
+    #[error("the sign-in was stopped")]
+    Cancelled,
+}
+
+/// One login's waiting.
+#[derive(Debug)]
+pub struct Poll {
+    login: Login,
+    asked: u32,
+    faults: u32,
+    next: Millis,
+    deadline: Millis,
+    /// A request is on its way.
+    asking: bool,
+    ended: Option<Result<Box<Grant>, PollError>>,
+}
+
+impl Poll {
+    #[must_use]
+    pub fn new(login: Login, now: Millis) -> Self {
+        let whole: Duration = (0..ATTEMPTS).map(pause).sum();
+        Self {
+            login,
+            asked: 0,
+            faults: 0,
+            next: now + pause(0),
+            deadline: now + whole,
+            asking: false,
+            ended: None,
+        }
+    }
+
+    pub fn step(&mut self, now: Millis) -> Step {
+        if let Some(ended) = &self.ended {
+            return Step::Done(ended.clone());
+        }
+        if self.asking {
+            return Step::Wait(self.deadline);
+        }
+        if self.asked >= ATTEMPTS || now > self.deadline {
+            return self.end(Err(PollError::TimedOut));
+        }
+        if now < self.next {
+            return Step::Wait(self.next);
+        }
+        self.asking = true;
+        self.asked += 1;
+        Step::Ask(AuthRequest { body: None, path: self.login.poll_path(), bearer: None })
+    }
+
+    /// The answer to what [`Step::Ask`] asked.
+    pub fn on_outcome(&mut self, outcome: &Outcome, now: Millis) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.asking = false;
+        let mut wait = pause(self.asked);
+        let fault = match outcome {
+            Outcome::Answer { status: 404, .. } => None,
+            Outcome::Answer { status: 200, body, .. } => match grant(body) {
+                Some(grant) => {
+                    self.ended = Some(Ok(Box::new(grant)));
+                    return;
+                }
+                None => Some("an answer without tokens".to_owned()),
+            },
+            Outcome::Answer { status: 403, body, .. } => {
+                let why = words(body).unwrap_or_else(|| "no reason was given".to_owned());
+                self.ended = Some(Err(PollError::Refused(why)));
+                return;
+            }
+            Outcome::Answer { status, body, retry_after } => {
+                wait = wait.max(retry_after.unwrap_or_default());
+                let words = words(body).map_or_else(String::new, |words| format!(" ({words})"));
+                Some(format!("HTTP status {status}{words}"))
+            }
+            Outcome::Unreachable(why) => Some(why.clone()),
+        };
+        self.faults = if fault.is_some() { self.faults + 1 } else { 0 };
+        match fault {
+            Some(fault) if self.faults >= FAULTS => {
+                self.ended = Some(Err(PollError::GaveUp(fault)));
+            }
+            _ => self.next = now + wait,
+        }
+    }
+
+    /// The user has changed their mind.
+    pub fn cancel(&mut self) {
+        self.ended.get_or_insert(Err(PollError::Cancelled));
+    }
+
+    /// How long the user has left.
+    #[must_use]
+    pub fn time_left(&self, now: Millis) -> Duration {
+        self.deadline.since(now)
+    }
+
+    fn end(&mut self, how: Result<Box<Grant>, PollError>) -> Step {
+        self.ended = Some(how.clone());
+        Step::Done(how)
+    }
+}
+
+/// The wait before attempt `n`, the first being 0.
+fn pause(n: u32) -> Duration {
+    // Beyond this power the cap holds anyway.
+    let factor = 1.2_f64.powi(i32::try_from(n.min(20)).unwrap_or(20));
+    FIRST.mul_f64(factor).min(LONGEST)
+}
+
+fn grant(body: &[u8]) -> Option<Grant> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    Some(Grant { access: field(&body, "accessToken")?, refresh: field(&body, "refreshToken") })
+}
+
+#[cfg(test)]
+#[path = "poll_tests.rs"]
+mod tests;

@@ -1,0 +1,184 @@
+use bytes::Bytes;
+use secrecy::ExposeSecret as _;
+
+use super::*;
+
+struct Bench {
+    poll: Poll,
+    now: Millis,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let now = Millis(5_000);
+        Self { poll: Poll::new(Login::new([3; 32], [4; 16]), now), now }
+    }
+
+    /// Waits as told until there is something to ask or an end.
+    fn until_asked(&mut self) -> Option<AuthRequest> {
+        loop {
+            match self.poll.step(self.now) {
+                Step::Wait(until) => {
+                    assert!(until > self.now, "waiting takes time");
+                    self.now = until;
+                }
+                Step::Ask(request) => return Some(request),
+                Step::Done(_) => return None,
+            }
+        }
+    }
+
+    fn tell(&mut self, status: u16, body: &str) {
+        let body = Bytes::from(body.to_owned());
+        self.poll.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+    }
+
+    fn end(&mut self) -> Result<Box<Grant>, PollError> {
+        match self.poll.step(self.now) {
+            Step::Done(how) => how,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const TOKENS: &str = r#"{"accessToken":"a.b.c","refreshToken":"d.e.f","authId":"auth0|u"}"#;
+
+#[test]
+fn it_asks_with_the_proof_and_takes_the_tokens() {
+    let mut bench = Bench::new();
+    let request = bench.until_asked().unwrap();
+    assert!(request.body.is_none() && request.bearer.is_none());
+    let path = request.path.expose_secret();
+    assert!(path.starts_with("/auth/poll?uuid=04040404-"), "{path}");
+    assert!(path.contains("&verifier=AwMDAwMD"), "{path}");
+    bench.tell(404, "");
+    bench.until_asked().unwrap();
+    bench.tell(200, TOKENS);
+    let grant = bench.end().unwrap();
+    assert_eq!(grant.access.expose_secret(), "a.b.c");
+    assert_eq!(grant.refresh.unwrap().expose_secret(), "d.e.f");
+    bench.poll.cancel();
+    assert!(bench.end().is_ok(), "too late");
+}
+
+#[test]
+fn waits_grow_by_a_fifth_up_to_ten_seconds() {
+    let mut bench = Bench::new();
+    let mut waits = Vec::new();
+    for _ in 0..20 {
+        let before = bench.now;
+        bench.until_asked().unwrap();
+        waits.push(bench.now.since(before).as_millis());
+        bench.tell(404, "");
+    }
+    assert_eq!(waits[..4], [1_000, 1_200, 1_440, 1_728]);
+    assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]), "{waits:?}");
+    assert_eq!(waits[19], 10_000);
+}
+
+#[test]
+fn nobody_signs_in() {
+    let mut bench = Bench::new();
+    let whole = bench.poll.time_left(bench.now);
+    assert!(whole > Duration::from_secs(20 * 60) && whole < Duration::from_secs(25 * 60));
+    let mut asked = 0;
+    while bench.until_asked().is_some() {
+        asked += 1;
+        bench.tell(404, "");
+    }
+    assert_eq!(asked, 150);
+    assert_eq!(bench.end().unwrap_err(), PollError::TimedOut);
+    assert!(bench.poll.time_left(bench.now) < Duration::from_millis(100));
+}
+
+#[test]
+fn slow_answers_do_not_make_it_longer() {
+    let mut bench = Bench::new();
+    let deadline = bench.now + bench.poll.time_left(bench.now);
+    let mut asked = 0;
+    while bench.until_asked().is_some() {
+        asked += 1;
+        bench.now = bench.now + Duration::from_secs(20);
+        bench.tell(404, "");
+    }
+    assert!(asked < 60, "{asked}");
+    assert!(bench.now.since(deadline) < Duration::from_secs(30));
+    assert_eq!(bench.end().unwrap_err(), PollError::TimedOut);
+}
+
+#[test]
+fn a_policy_ends_it_with_its_words() {
+    let mut bench = Bench::new();
+    bench.until_asked().unwrap();
+    bench.tell(403, r#"{"error":"Your team requires SSO"}"#);
+    assert_eq!(bench.end().unwrap_err(), PollError::Refused("Your team requires SSO".into()));
+    let mut bench = Bench::new();
+    bench.until_asked().unwrap();
+    bench.tell(403, "");
+    assert!(matches!(bench.end(), Err(PollError::Refused(why)) if why.contains("no reason")));
+}
+
+#[test]
+fn three_faults_in_a_row_are_too_many() {
+    let faults: [fn(&mut Bench); 5] = [
+        |bench| bench.tell(500, r#"{"error":"oops"}"#),
+        |bench| bench.tell(200, "<html>"),
+        |bench| bench.tell(200, r#"{"accessToken":""}"#),
+        |bench| bench.tell(302, ""),
+        |bench| bench.poll.on_outcome(&Outcome::Unreachable("no route".into()), bench.now),
+    ];
+    for fault in faults {
+        let mut bench = Bench::new();
+        for _ in 0..2 {
+            bench.until_asked().unwrap();
+            fault(&mut bench);
+        }
+        // A good answer between them starts the count anew.
+        bench.until_asked().unwrap();
+        bench.tell(404, "");
+        for _ in 0..3 {
+            bench.until_asked().unwrap();
+            fault(&mut bench);
+        }
+        assert!(matches!(bench.end(), Err(PollError::GaveUp(_))));
+    }
+}
+
+#[test]
+fn the_last_fault_is_told() {
+    let mut bench = Bench::new();
+    for status in [500, 500, 502] {
+        bench.until_asked().unwrap();
+        bench.tell(status, r#"{"error":"oops"}"#);
+    }
+    assert_eq!(bench.end().unwrap_err(), PollError::GaveUp("HTTP status 502 (oops)".into()));
+}
+
+#[test]
+fn the_service_may_ask_for_a_longer_wait() {
+    let mut bench = Bench::new();
+    bench.until_asked().unwrap();
+    let before = bench.now;
+    let wait = Some(Duration::from_secs(33));
+    let busy = Outcome::Answer { status: 429, body: Bytes::new(), retry_after: wait };
+    bench.poll.on_outcome(&busy, bench.now);
+    bench.until_asked().unwrap();
+    assert_eq!(bench.now.since(before), Duration::from_secs(33));
+}
+
+#[test]
+fn cancelling_is_final() {
+    let mut bench = Bench::new();
+    bench.until_asked().unwrap();
+    bench.poll.cancel();
+    bench.tell(200, TOKENS);
+    assert_eq!(bench.end().unwrap_err(), PollError::Cancelled);
+}
+
+#[test]
+fn one_question_at_a_time() {
+    let mut bench = Bench::new();
+    bench.until_asked().unwrap();
+    let later = bench.now + Duration::from_secs(3);
+    assert!(matches!(bench.poll.step(later), Step::Wait(_)));
+}

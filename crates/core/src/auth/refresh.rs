@@ -1,0 +1,251 @@
+//! New tokens for old ones. The service knows three forms of the same request; they
+//! are asked one after the other until one of them gives tokens or all have refused.
+
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Value, json};
+
+use super::{AuthRequest, Grant, Outcome, field, words};
+use crate::{model::Millis, retry::Backoff};
+
+/// The public id of Cursor's own app, which the OAuth form carries.
+const CLIENT_ID: &str = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB";
+
+/// Between rounds through the forms.
+const ROUNDS: Backoff =
+    Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(20), retries: 3 };
+
+/// What is handed in.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    RefreshToken(SecretString),
+    /// Good for the exchange only.
+    ApiKey(SecretString),
+}
+
+/// How it may be asked for, in the order of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `/auth/exchange_user_api_key`, which takes refresh tokens, too.
+    Exchange,
+    /// `/auth/refresh`.
+    Refresh,
+    /// `/oauth/token`. Gives no new refresh token.
+    OAuth,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Step {
+    /// Come back then.
+    Wait(Millis),
+    /// Send this, and tell [`Refresh::on_outcome`].
+    Ask(AuthRequest),
+    Done(Result<Box<Grant>, RefreshError>),
+}
+
+/// Why there are no new tokens.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RefreshError {
+    /// The proof is dead: only signing in again helps. The service's words, if any.
+    #[error("Cursor no longer accepts this sign-in{}", told(.0))]
+    SignedOut(Option<String>),
+    /// It may work later.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+fn told(words: &Option<String>) -> String {
+    words.as_ref().map_or_else(String::new, |words| format!(": {words}"))
+}
+
+/// One refresh, to its end.
+#[derive(Debug)]
+pub struct Refresh {
+    proof: Proof,
+    /// Forms that were not refused, and what is left of them in this round.
+    forms: Vec<Form>,
+    left: std::vec::IntoIter<Form>,
+    asking: Option<Form>,
+    round: u32,
+    jitter: f64,
+    until: Option<Millis>,
+    refusal: Option<String>,
+    fault: String,
+    ended: Option<Result<Box<Grant>, RefreshError>>,
+}
+
+/// What an answer says.
+enum Verdict {
+    Granted(Grant),
+    /// Dead, whatever the other forms would say.
+    SignedOut,
+    /// Not by this form.
+    Refused,
+    /// This form has a fault; another may not.
+    Fault(String),
+    /// Nobody can be asked now.
+    Later(String, Option<Duration>),
+}
+
+impl Refresh {
+    /// `jitter` is a random number in `0..1`: many programs may wait for the same
+    /// service.
+    #[must_use]
+    pub fn new(proof: Proof, jitter: f64) -> Self {
+        let forms = match proof {
+            Proof::RefreshToken(_) => vec![Form::Exchange, Form::Refresh, Form::OAuth],
+            Proof::ApiKey(_) => vec![Form::Exchange],
+        };
+        Self {
+            left: forms.clone().into_iter(),
+            proof,
+            forms,
+            asking: None,
+            round: 0,
+            jitter,
+            until: None,
+            refusal: None,
+            fault: String::new(),
+            ended: None,
+        }
+    }
+
+    pub fn step(&mut self, now: Millis) -> Step {
+        if let Some(ended) = &self.ended {
+            return Step::Done(ended.clone());
+        }
+        match self.until {
+            Some(until) if now < until => return Step::Wait(until),
+            Some(_) => {
+                self.until = None;
+                self.left = self.forms.clone().into_iter();
+            }
+            None => {}
+        }
+        let form = self.asking.or_else(|| self.left.next());
+        match form {
+            Some(form) => {
+                self.asking = Some(form);
+                Step::Ask(self.request(form))
+            }
+            None => {
+                self.end_round(None, now);
+                self.step(now)
+            }
+        }
+    }
+
+    /// The answer to what [`Step::Ask`] asked.
+    pub fn on_outcome(&mut self, outcome: &Outcome, now: Millis) {
+        let Some(form) = self.asking.take() else { return };
+        match judge(form, outcome) {
+            Verdict::Granted(grant) => self.ended = Some(Ok(Box::new(grant))),
+            Verdict::SignedOut => self.sign_out(),
+            Verdict::Refused => {
+                if let Outcome::Answer { body, .. } = outcome {
+                    self.refusal = words(body).or_else(|| self.refusal.take());
+                }
+                self.forms.retain(|other| *other != form);
+                if self.forms.is_empty() {
+                    self.sign_out();
+                }
+            }
+            Verdict::Fault(fault) => self.fault = fault,
+            Verdict::Later(fault, wait) => {
+                self.fault = fault;
+                self.end_round(wait, now);
+            }
+        }
+    }
+
+    fn sign_out(&mut self) {
+        self.ended = Some(Err(RefreshError::SignedOut(self.refusal.take())));
+    }
+
+    /// No form of this round gave tokens, and one of them still may.
+    fn end_round(&mut self, wait: Option<Duration>, now: Millis) {
+        match ROUNDS.delay(self.round, self.jitter, wait) {
+            Some(wait) => {
+                self.round += 1;
+                self.until = Some(now + wait);
+            }
+            None => {
+                let fault = std::mem::take(&mut self.fault);
+                self.ended = Some(Err(RefreshError::Unavailable(fault)));
+            }
+        }
+    }
+
+    fn request(&self, form: Form) -> AuthRequest {
+        let (Proof::RefreshToken(proof) | Proof::ApiKey(proof)) = &self.proof;
+        let bearer = |path: &str| AuthRequest {
+            body: Some(SecretString::from("{}")),
+            path: SecretString::from(path),
+            bearer: Some(proof.clone()),
+        };
+        match form {
+            Form::Exchange => bearer("/auth/exchange_user_api_key"),
+            Form::Refresh => bearer("/auth/refresh"),
+            Form::OAuth => {
+                let body = json!({
+                    "grant_type": "refresh_token",
+                    "client_id": CLIENT_ID,
+                    "refresh_token": proof.expose_secret(),
+                });
+                AuthRequest {
+                    body: Some(SecretString::from(body.to_string())),
+                    path: SecretString::from("/oauth/token"),
+                    bearer: None,
+                }
+            }
+        }
+    }
+}
+
+fn judge(form: Form, outcome: &Outcome) -> Verdict {
+    let (status, body, retry_after) = match outcome {
+        Outcome::Unreachable(why) => return Verdict::Later(why.clone(), None),
+        Outcome::Answer { status, body, retry_after } => (*status, body, *retry_after),
+    };
+    let said = || {
+        let words = words(body).map_or_else(String::new, |words| format!(" ({words})"));
+        format!("Cursor's sign-in service answered with HTTP status {status}{words}")
+    };
+    match status {
+        200..=299 => granted(form, body),
+        400 | 401 | 403 | 422 => match serde_json::from_slice::<Value>(body) {
+            Ok(body) if should_log_out(&body) => Verdict::SignedOut,
+            _ => Verdict::Refused,
+        },
+        429 => Verdict::Later(said(), retry_after),
+        _ => Verdict::Fault(said()),
+    }
+}
+
+fn granted(form: Form, body: &[u8]) -> Verdict {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else {
+        return Verdict::Fault("Cursor's sign-in service sent no JSON".to_owned());
+    };
+    if should_log_out(&body) {
+        return Verdict::SignedOut;
+    }
+    // Each form has its own spelling; either is taken from any of them.
+    let either = |one, two| field(&body, one).or_else(|| field(&body, two));
+    match either("accessToken", "access_token") {
+        Some(access) => {
+            Verdict::Granted(Grant { access, refresh: either("refreshToken", "refresh_token") })
+        }
+        None if form == Form::OAuth && body.get("access_token").is_some() => Verdict::SignedOut,
+        None => Verdict::Fault("Cursor's sign-in service sent no token".to_owned()),
+    }
+}
+
+fn should_log_out(body: &Value) -> bool {
+    body.get("shouldLogout").and_then(Value::as_bool).unwrap_or(false)
+}
+
+#[cfg(test)]
+#[path = "refresh_tests.rs"]
+mod tests;

@@ -1,0 +1,224 @@
+use bytes::Bytes;
+
+use super::*;
+
+struct Bench {
+    refresh: Refresh,
+    now: Millis,
+    asked: Vec<String>,
+}
+
+const TOKENS: &str = r#"{"accessToken":"new","refreshToken":"next"}"#;
+const DEAD: &str = r#"{"access_token":"","id_token":"","shouldLogout":true}"#;
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Proof::RefreshToken(SecretString::from("old")))
+    }
+
+    fn with(proof: Proof) -> Self {
+        Self { refresh: Refresh::new(proof, 1.0), now: Millis(0), asked: Vec::new() }
+    }
+
+    fn ask(&mut self) -> AuthRequest {
+        loop {
+            match self.refresh.step(self.now) {
+                Step::Wait(until) => {
+                    assert!(until > self.now);
+                    self.now = until;
+                }
+                Step::Ask(request) => {
+                    self.asked.push(request.path.expose_secret().to_owned());
+                    return request;
+                }
+                Step::Done(how) => panic!("{how:?}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, status: u16, body: &str) {
+        self.ask();
+        let body = Bytes::from(body.to_owned());
+        self.refresh.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+    }
+
+    fn unreachable(&mut self) {
+        self.ask();
+        self.refresh.on_outcome(&Outcome::Unreachable("no route".into()), self.now);
+    }
+
+    fn end(&mut self) -> Result<Box<Grant>, RefreshError> {
+        match self.refresh.step(self.now) {
+            Step::Done(how) => how,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn each_form_has_its_own_shape() {
+    let mut bench = Bench::new();
+    let exchange = bench.ask();
+    assert_eq!(exchange.bearer.unwrap().expose_secret(), "old");
+    assert_eq!(exchange.body.unwrap().expose_secret(), "{}");
+    bench.answer(401, "");
+    let refresh = bench.ask();
+    assert_eq!(refresh.bearer.unwrap().expose_secret(), "old");
+    assert_eq!(refresh.body.unwrap().expose_secret(), "{}");
+    bench.answer(401, "");
+    let oauth = bench.ask();
+    assert!(oauth.bearer.is_none());
+    let body: Value = serde_json::from_str(oauth.body.unwrap().expose_secret()).unwrap();
+    assert_eq!(body["grant_type"], "refresh_token");
+    assert_eq!(body["client_id"], CLIENT_ID);
+    assert_eq!(body["refresh_token"], "old");
+    bench.asked.dedup();
+    assert_eq!(bench.asked, ["/auth/exchange_user_api_key", "/auth/refresh", "/oauth/token"]);
+}
+
+#[test]
+fn the_first_form_that_gives_tokens_is_enough() {
+    let mut bench = Bench::new();
+    bench.answer(200, TOKENS);
+    let grant = bench.end().unwrap();
+    assert_eq!(grant.access.expose_secret(), "new");
+    assert_eq!(grant.refresh.unwrap().expose_secret(), "next");
+
+    let mut bench = Bench::new();
+    bench.answer(404, "");
+    bench.answer(503, "");
+    bench.answer(200, r#"{"access_token":"new","id_token":"x","shouldLogout":false}"#);
+    let grant = bench.end().unwrap();
+    assert_eq!(grant.access.expose_secret(), "new");
+    assert!(grant.refresh.is_none(), "the one in use stays");
+    assert_eq!(bench.now, Millis(0), "another form is asked at once");
+}
+
+#[test]
+fn dead_is_dead() {
+    let mut bench = Bench::new();
+    bench.answer(401, r#"{"code":"unauthenticated","message":"Invalid refresh token"}"#);
+    bench.answer(401, "");
+    bench.answer(200, DEAD);
+    let words = Some("Invalid refresh token".to_owned());
+    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(words));
+
+    // All three refuse.
+    let mut bench = Bench::new();
+    for status in [401, 403, 400] {
+        bench.answer(status, "");
+    }
+    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None));
+
+    // Told outright, by the first.
+    for (status, body) in [(200, r#"{"shouldLogout":true}"#), (401, r#"{"shouldLogout":true}"#)] {
+        let mut bench = Bench::new();
+        bench.answer(status, body);
+        assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None));
+    }
+
+    // An empty token of the OAuth form says the same.
+    let mut bench = Bench::new();
+    bench.answer(500, "");
+    bench.answer(500, "");
+    bench.answer(200, r#"{"access_token":""}"#);
+    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None));
+}
+
+#[test]
+fn faults_are_no_refusals() {
+    for (status, body) in [(500, ""), (404, ""), (200, "<html>"), (200, "{}"), (302, "")] {
+        let mut bench = Bench::new();
+        for _ in 0..4 {
+            for _ in 0..3 {
+                bench.answer(status, body);
+            }
+        }
+        // Four rounds, and waits of 1, 2 and 4 seconds.
+        assert!(matches!(bench.end(), Err(RefreshError::Unavailable(_))), "{status} {body}");
+        assert_eq!(bench.now, Millis(7_000), "{status} {body}");
+    }
+}
+
+#[test]
+fn a_form_that_refused_is_not_asked_again() {
+    let mut bench = Bench::new();
+    bench.answer(401, "");
+    bench.answer(503, "");
+    bench.answer(503, "");
+    bench.asked.clear();
+    bench.answer(503, "");
+    bench.answer(200, r#"{"access_token":"new"}"#);
+    assert_eq!(bench.asked, ["/auth/refresh", "/oauth/token"]);
+    assert!(bench.end().is_ok());
+}
+
+#[test]
+fn who_cannot_be_reached_is_not_asked_in_other_words() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.unreachable();
+    }
+    assert_eq!(bench.asked, ["/auth/exchange_user_api_key"; 4]);
+    assert_eq!(bench.end().unwrap_err(), RefreshError::Unavailable("no route".into()));
+    let mut bench = Bench::new();
+    bench.unreachable();
+    bench.answer(200, TOKENS);
+    assert!(bench.end().is_ok());
+    assert_eq!(bench.now, Millis(1_000));
+}
+
+#[test]
+fn a_wait_is_honoured_unless_it_is_too_long() {
+    for (seconds, waits) in [(9, true), (3600, false)] {
+        let mut bench = Bench::new();
+        bench.ask();
+        let retry_after = Some(Duration::from_secs(seconds));
+        let busy = Outcome::Answer { status: 429, body: Bytes::new(), retry_after };
+        bench.refresh.on_outcome(&busy, bench.now);
+        if waits {
+            bench.ask();
+            assert_eq!(bench.now, Millis(9_000));
+        } else {
+            assert!(matches!(bench.end(), Err(RefreshError::Unavailable(_))));
+        }
+    }
+}
+
+#[test]
+fn a_key_is_only_exchanged() {
+    let key = || Proof::ApiKey(SecretString::from("crsr_x"));
+    let mut bench = Bench::with(key());
+    let request = bench.ask();
+    assert_eq!(request.path.expose_secret(), "/auth/exchange_user_api_key");
+    assert_eq!(request.bearer.unwrap().expose_secret(), "crsr_x");
+    bench.answer(200, TOKENS);
+    assert!(bench.end().is_ok());
+
+    let mut bench = Bench::with(key());
+    bench.answer(401, r#"{"error":"Invalid API key"}"#);
+    let words = Some("Invalid API key".to_owned());
+    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(words));
+
+    let mut bench = Bench::with(key());
+    bench.answer(503, "");
+    bench.answer(200, TOKENS);
+    assert!(bench.end().is_ok());
+    assert_eq!(bench.now, Millis(1_000));
+}
+
+#[test]
+fn an_answer_nobody_waits_for_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.refresh.on_outcome(&Outcome::Unreachable("early".into()), Millis(0));
+    bench.answer(200, TOKENS);
+    bench.refresh.on_outcome(&Outcome::Unreachable("late".into()), Millis(0));
+    assert!(bench.end().is_ok());
+}
+
+#[test]
+fn tokens_that_no_header_can_carry_are_none() {
+    let mut bench = Bench::new();
+    bench.answer(200, r#"{"accessToken":"two words","refreshToken":"x"}"#);
+    assert!(matches!(bench.refresh.step(bench.now), Step::Ask(_)));
+}

@@ -1,0 +1,78 @@
+use super::*;
+
+#[test]
+fn a_consent_is_kept_until_it_is_taken_back() {
+    let home = Home::new();
+    let mut consents = Consents::load(&home.config()).unwrap();
+    assert_eq!(consents.list().count(), 0);
+    assert!(!consents.path().exists(), "asking writes nothing");
+
+    consents.grant(Kind::Ide, 100).unwrap();
+    consents.grant(Kind::Cli, 200).unwrap();
+    consents.grant(Kind::Ide, 300).unwrap();
+    let again = || Consents::load(&home.config()).unwrap();
+    assert_eq!(again().list().collect::<Vec<_>>(), [(Kind::Cli, 200), (Kind::Ide, 100)]);
+    assert!(again().has(Kind::Ide) && !again().has(Kind::OpenCode));
+
+    assert!(consents.revoke(Kind::Ide).unwrap());
+    assert!(!consents.revoke(Kind::Ide).unwrap());
+    assert_eq!(again().list().collect::<Vec<_>>(), [(Kind::Cli, 200)]);
+    assert!(!consents.has(Kind::Ide));
+}
+
+#[test]
+fn two_processes_do_not_take_each_others_consent_away() {
+    let home = Home::new();
+    let mut one = Consents::load(&home.config()).unwrap();
+    let mut two = Consents::load(&home.config()).unwrap();
+    one.grant(Kind::Cli, 1).unwrap();
+    two.grant(Kind::Ide, 2).unwrap();
+    let both = Consents::load(&home.config()).unwrap();
+    assert!(both.has(Kind::Cli) && both.has(Kind::Ide));
+}
+
+#[test]
+fn what_a_later_version_wrote_stays() {
+    let home = Home::new();
+    let mut consents = home.consents(&[Kind::Cli]);
+    let text = fs::read_to_string(consents.path()).unwrap();
+    fs::write(consents.path(), text.replace('{', r#"{"newer": {"since": 5},"#)).unwrap();
+    consents.grant(Kind::Legacy, 7).unwrap();
+    let text = fs::read_to_string(consents.path()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let expect = serde_json::json!({"newer": {"since": 5}, "cli": 1_700_000_000, "legacy": 7});
+    assert_eq!(value, expect);
+}
+
+#[test]
+fn a_broken_file_is_no_consent() {
+    let home = Home::new();
+    let mut consents = home.consents(&[Kind::Cli]);
+    fs::write(consents.path(), "{").unwrap();
+    let error = Consents::load(&home.config()).unwrap_err();
+    assert!(matches!(error, AuthFileError::Unreadable { .. }), "{error:?}");
+    assert!(consents.grant(Kind::Ide, 1).is_err() && !consents.has(Kind::Ide));
+    assert_eq!(fs::read_to_string(consents.path()).unwrap(), "{", "it is left for the user");
+}
+
+#[test]
+fn a_file_that_others_could_have_changed_is_no_consent() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Home::new();
+    let consents = home.consents(&[Kind::Cli]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(consents.path()), 0o600);
+    assert_eq!(mode(&home.config()), 0o700);
+    fs::set_permissions(consents.path(), fs::Permissions::from_mode(0o620)).unwrap();
+    let error = Consents::load(&home.config()).unwrap_err();
+    assert!(matches!(error, AuthFileError::Exposed { what: "change", .. }), "{error:?}");
+}
+
+#[test]
+fn kinds_have_names() {
+    for kind in Kind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+    }
+    let error = "vscode".parse::<Kind>().unwrap_err();
+    assert_eq!(error, "`vscode` is none of `cli`, `keychain`, `ide`, `legacy`, `opencode`");
+}

@@ -1,0 +1,103 @@
+//! This machine and this user: where the credentials of a program's settings are looked
+//! for.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Places, Profile, Source,
+    Tokens, discover, http::AuthHttp, tokens::Reread,
+};
+use crate::{
+    config::{Config, Env, environment},
+    tasks::Tasks,
+};
+
+#[derive(Clone, Debug)]
+pub struct Here {
+    env: Env,
+    home: PathBuf,
+    places: Places,
+    profile: Profile,
+}
+
+/// Without a home there is nowhere to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no home directory to look for credentials in; set HOME")]
+pub struct NoHome;
+
+impl Here {
+    /// As this process was started.
+    ///
+    /// # Errors
+    /// The user has no home directory.
+    pub fn of(config: &Config) -> Result<Self, NoHome> {
+        let home = etcetera::home_dir().map_err(|_| NoHome)?;
+        Ok(Self::with(environment(), &home, config.profile.clone()))
+    }
+
+    #[must_use]
+    pub fn with(env: Env, home: &Path, profile: Profile) -> Self {
+        let places = Places::of(&env, home);
+        Self { env, home: home.to_path_buf(), places, profile }
+    }
+
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// ibeam's own file of the profile.
+    #[must_use]
+    pub fn file(&self) -> CredentialFile {
+        CredentialFile::at(self.places.config(), &self.profile)
+    }
+
+    /// What may be read of other programs.
+    ///
+    /// # Errors
+    /// The file that says so cannot be used.
+    pub fn consents(&self) -> Result<Consents, AuthFileError> {
+        Consents::load(self.places.config())
+    }
+
+    /// Looks for the credential.
+    ///
+    /// # Errors
+    /// One is there, and cannot be used.
+    pub fn discover(&self) -> Result<Discovery, DiscoverError> {
+        discover(&self.env, &self.home, &self.profile, &self.consents()?)
+    }
+}
+
+/// The token of these settings, else of the credential that is found on this machine.
+/// One that is there and cannot be used is not passed over: requests are told why.
+#[must_use]
+pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
+    if let Some(token) = &config.access_token {
+        return Tokens::fixed(token.clone(), "the setting `access_token`", tasks);
+    }
+    let here = match Here::of(config) {
+        Ok(here) => here,
+        Err(error) => {
+            let why: Reread = Arc::new(move || Err(error.to_string()));
+            return Tokens::unusable(Source::Own(config.profile.clone()), why, tasks);
+        }
+    };
+    let file = here.file();
+    let found = here.discover();
+    let reread: Reread = Arc::new(move || {
+        let discovery = here.discover().map_err(|error| error.to_string())?;
+        Ok(discovery.found.map(|found| found.credential))
+    });
+    match found {
+        Ok(Discovery { found: Some(found), .. }) => Tokens::found(found, file, reread, http, tasks),
+        Err(DiscoverError::Variable(_)) => Tokens::unusable(Source::ApiKeyEnv, reread, tasks),
+        // ibeam's own file may come to be, or be mended, while the program runs.
+        Ok(Discovery { found: None, .. }) | Err(DiscoverError::File(_)) => {
+            Tokens::own(file, http, tasks)
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use ibeam_sim::{Sim, SimConfig};
+
+use super::*;
+use crate::{
+    net::connect::{Connector, Host},
+    tasks::Tasks,
+};
+
+fn pending(connector: &Connector) -> Pending {
+    let host = Host::parse("http://127.0.0.1:1").unwrap();
+    Pending::begin(AuthHttp::new(connector, &host, &Tasks::new()))
+}
+
+fn before(sim: &Sim) -> Pending {
+    let sim = sim.clone();
+    pending(&Connector::Memory(Arc::new(move || sim.connect())))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_user_takes_a_while() {
+    let sim = Sim::new(SimConfig { poll_pending: Some(40), ..SimConfig::default() });
+    let pending = before(&sim);
+    assert!(pending.url().starts_with("http://127.0.0.1:1/loginDeepControl?challenge="));
+    let started = Instant::now();
+    let credential = pending.wait().await.unwrap();
+    assert!(started.elapsed() > Duration::from_secs(300), "with the documented back-off");
+    assert_eq!(credential.account.unwrap().sub.as_deref(), Some("auth0|user_sim"));
+    assert!(credential.refresh_token.is_some());
+    assert_eq!(credential.expires, Some(sim.config().token_expiry));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_user_never_comes() {
+    let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
+    let pending = before(&sim);
+    let (deadline, started) = (pending.deadline(), Instant::now());
+    assert_eq!(pending.wait().await.unwrap_err(), PollError::TimedOut);
+    assert!(started.elapsed() > Duration::from_secs(20 * 60));
+    assert!(Instant::now() <= deadline + Duration::from_secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_team_forbids_it() {
+    let sim = Sim::new(SimConfig { poll_refused: true, ..SimConfig::default() });
+    let error = before(&sim).wait().await.unwrap_err();
+    assert_eq!(error, PollError::Refused("Your team does not allow this sign-in".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_service_is_gone() {
+    let connector = Connector::Memory(Arc::new(|| tokio::io::duplex(64).0));
+    let error = pending(&connector).wait().await.unwrap_err();
+    let PollError::GaveUp(why) = error else { panic!("{error:?}") };
+    assert!(why.contains("127.0.0.1:1 cannot be reached"), "{why}");
+    assert!(!why.contains("verifier"), "{why}");
+}
+
+#[test]
+fn the_page_is_on_the_website_of_the_real_service() {
+    let site = |url: &str| {
+        let connector = Connector::Memory(Arc::new(|| tokio::io::duplex(64).0));
+        AuthHttp::new(&connector, &Host::parse(url).unwrap(), &Tasks::new()).site()
+    };
+    assert_eq!(site("https://api2.cursor.sh"), "https://cursor.com");
+    assert_eq!(site("http://127.0.0.1:9100"), "http://127.0.0.1:9100");
+    assert_eq!(site("https://gateway.example"), "https://gateway.example");
+}
+
+#[test]
+fn what_a_grant_does_not_bring_stays() {
+    let before = Credential {
+        refresh_token: Some("kept".into()),
+        account: Some(Account { email: Some("me@example.com".into()), sub: Some("a".into()) }),
+        ..Credential::of_access_token("old")
+    };
+    let grant = Grant { access: "opaque".into(), refresh: None };
+    let after = credential(grant, Some(before.clone()));
+    assert_eq!(after.access_token.unwrap().expose_secret(), "opaque");
+    assert_eq!(after.refresh_token.unwrap().expose_secret(), "kept");
+    assert_eq!(after.account, before.account);
+    // Somebody else's token: the name does not fit any more.
+    let other = Grant { access: Sim::TOKEN.into(), refresh: None };
+    let account = credential(other, Some(before)).account.unwrap();
+    assert_eq!(account, Account { email: None, sub: Some("auth0|user_sim".into()) });
+}

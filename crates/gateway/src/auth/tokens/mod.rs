@@ -1,0 +1,299 @@
+//! The access token that requests carry, kept fresh: renewed ahead of its end beside the
+//! requests, once for all of them, and once for all processes that share a file.
+
+mod renew;
+mod words;
+
+use std::{fmt, sync::Arc};
+
+use ibeam_core::{
+    auth::{
+        jwt,
+        schedule::{Lifetime, Skew},
+    },
+    error::TurnError,
+    model::ids,
+};
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::{
+    sync::watch,
+    time::{Duration, Instant},
+};
+
+pub use self::words::login_command;
+use self::words::{refused_fixed, unavailable};
+use super::{Credential, CredentialFile, Found, Source, http::AuthHttp};
+use crate::{clock, random, tasks::Tasks};
+
+/// After a renewal ahead of time has failed, the next one waits: the token is still good.
+const PAUSE: Duration = Duration::from_secs(60);
+/// A proof that was refused is not handed in again for so long.
+const DEAD: Duration = Duration::from_secs(300);
+/// A token that is refused so soon after it was handed out is no matter of its age.
+const BRAND_NEW: Duration = Duration::from_secs(30);
+
+/// Tells the time in seconds since 1970.
+pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Reads the credential anew from where it was found.
+pub type Reread = Arc<dyn Fn() -> Result<Option<Credential>, String> + Send + Sync>;
+
+type Outcome = Result<SecretString, TurnError>;
+type Flight = watch::Receiver<Option<Outcome>>;
+
+/// Hands out the token to use. Clones share it.
+#[derive(Clone)]
+pub struct Tokens {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    holder: Holder,
+    http: Option<AuthHttp>,
+    wall: WallClock,
+    tasks: Tasks,
+    state: Mutex<State>,
+}
+
+/// Where the token comes from decides how it is renewed.
+enum Holder {
+    /// Given as it is. The words name where.
+    Fixed(String),
+    /// Exchanged for tokens, which are kept in memory.
+    Key(SecretString),
+    /// ibeam's own file, which other processes may use, too.
+    Own(CredentialFile),
+    /// Another program's: read again, and otherwise renewed in memory only.
+    Borrowed(Source, Reread),
+}
+
+struct State {
+    held: Option<Held>,
+    skew: Skew,
+    /// The renewal that is under way.
+    flight: Option<Flight>,
+    /// No renewal ahead of time before this.
+    paused: Option<Instant>,
+    /// What was refused, why, and when.
+    dead: Option<(SecretString, TurnError, Instant)>,
+}
+
+struct Held {
+    access: SecretString,
+    refresh: Option<SecretString>,
+    account: String,
+    life: Lifetime,
+    /// When it was handed out to us, if it was.
+    granted: Option<Instant>,
+    /// Upstream did not take it.
+    refused: bool,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("source", &self.source()).finish_non_exhaustive()
+    }
+}
+
+// === making one ===
+
+impl Tokens {
+    /// A token that is used as it is, and never renewed. `place` names where it came
+    /// from.
+    #[must_use]
+    pub fn fixed(token: SecretString, place: impl Into<String>, tasks: &Tasks) -> Self {
+        let credential = Credential::of_access_token(token);
+        Self::with(Holder::Fixed(place.into()), Some(credential), None, wall(), tasks)
+    }
+
+    /// Whatever is in ibeam's own file, now or later.
+    #[must_use]
+    pub fn own(file: CredentialFile, http: AuthHttp, tasks: &Tasks) -> Self {
+        let credential = file.load().ok().flatten();
+        Self::with(Holder::Own(file), credential, Some(http), wall(), tasks)
+    }
+
+    /// A credential that was found, renewed by the rules of its source. `reread` looks
+    /// for it once more; `file` is ibeam's own.
+    #[must_use]
+    pub fn found(
+        found: Found,
+        file: CredentialFile,
+        reread: Reread,
+        http: AuthHttp,
+        tasks: &Tasks,
+    ) -> Self {
+        let Found { credential, source } = found;
+        let holder = match (&source, &credential.api_key) {
+            (Source::Env(name), _) => Holder::Fixed((*name).to_owned()),
+            (Source::ApiKeyEnv, Some(key)) => Holder::Key(key.clone()),
+            (Source::Own(_), _) => Holder::Own(file),
+            _ => Holder::Borrowed(source, reread),
+        };
+        Self::with(holder, Some(credential), Some(http), wall(), tasks)
+    }
+
+    fn with(
+        holder: Holder,
+        credential: Option<Credential>,
+        http: Option<AuthHttp>,
+        wall: WallClock,
+        tasks: &Tasks,
+    ) -> Self {
+        let mut state =
+            State { held: None, skew: Skew::default(), flight: None, paused: None, dead: None };
+        if let Some(credential) = credential {
+            state.adopt(&credential, None, wall());
+        }
+        let state = Mutex::new(state);
+        Self { inner: Arc::new(Inner { holder, http, wall, tasks: tasks.clone(), state }) }
+    }
+
+    /// A credential that is there and cannot be used; `reread` says why.
+    #[must_use]
+    pub fn unusable(source: Source, reread: Reread, tasks: &Tasks) -> Self {
+        Self::with(Holder::Borrowed(source, reread), None, None, wall(), tasks)
+    }
+
+    /// As [`Self::own`], with another clock, for tests that move it.
+    #[must_use]
+    pub fn own_at(file: CredentialFile, http: AuthHttp, wall: WallClock, tasks: &Tasks) -> Self {
+        let credential = file.load().ok().flatten();
+        Self::with(Holder::Own(file), credential, Some(http), wall, tasks)
+    }
+}
+
+fn wall() -> WallClock {
+    Arc::new(clock::unix_seconds)
+}
+
+// === using it ===
+
+impl Tokens {
+    /// The token to use now. Waits only if the one at hand is over.
+    ///
+    /// # Errors
+    /// Nobody is signed in (any more), or the token is over and cannot be renewed now.
+    pub async fn current(&self) -> Outcome {
+        let flight = {
+            let mut state = self.inner.state.lock();
+            let now = state.skew.server_time((self.inner.wall)());
+            match &state.held {
+                Some(held) if matches!(self.inner.holder, Holder::Fixed(_)) => {
+                    return Ok(held.access.clone());
+                }
+                Some(held) if !held.refused && !held.life.is_over(now) => {
+                    let token = held.access.clone();
+                    let paused = state.paused.is_some_and(|until| Instant::now() < until);
+                    if held.life.is_due(now) && !paused {
+                        self.renewal(&mut state);
+                    }
+                    return Ok(token);
+                }
+                _ => self.renewal(&mut state),
+            }
+        };
+        landed(flight).await
+    }
+
+    /// Another token in place of one that upstream did not take. If there is a newer one
+    /// by now, it is that.
+    ///
+    /// # Errors
+    /// As [`Self::current`]; and a fixed token cannot be renewed at all.
+    pub async fn renew(&self, used: &SecretString) -> Outcome {
+        if let Holder::Fixed(place) = &self.inner.holder {
+            return Err(refused_fixed(place));
+        }
+        {
+            let mut state = self.inner.state.lock();
+            if let Some(held) = &mut state.held
+                && same(&held.access, used)
+            {
+                if held.granted.is_some_and(|at| at.elapsed() < BRAND_NEW) {
+                    return Err(self.refused_new());
+                }
+                held.refused = true;
+            }
+        }
+        self.current().await
+    }
+
+    /// Names the account, the same for all of its tokens. Not secret, and not readable
+    /// where the token does not say whose it is.
+    #[must_use]
+    pub fn account(&self) -> String {
+        let state = self.inner.state.lock();
+        match (&state.held, &self.inner.holder) {
+            (Some(held), _) => held.account.clone(),
+            (None, Holder::Key(key)) => hashed(key),
+            (None, _) => String::new(),
+        }
+    }
+
+    /// Whether there is anything to sign requests with, as far as is known.
+    #[must_use]
+    pub fn signed_in(&self) -> bool {
+        let state = self.inner.state.lock();
+        if state.dead.is_none() {
+            return state.held.is_some() || matches!(self.inner.holder, Holder::Key(_));
+        }
+        // The last token may outlive the sign-in it came from.
+        let now = state.skew.server_time((self.inner.wall)());
+        state.held.as_ref().is_some_and(|held| !held.refused && !held.life.is_over(now))
+    }
+
+    /// When the token in use ends, by its own word, in seconds since 1970.
+    #[must_use]
+    pub fn expires(&self) -> Option<u64> {
+        let state = self.inner.state.lock();
+        let held = state.held.as_ref()?;
+        jwt::claims(held.access.expose_secret()).expires
+    }
+
+    /// Where it comes from, for people.
+    #[must_use]
+    pub fn source(&self) -> String {
+        match &self.inner.holder {
+            Holder::Fixed(place) => place.clone(),
+            Holder::Key(_) => Source::ApiKeyEnv.to_string(),
+            Holder::Own(file) => Source::Own(file.profile().clone()).to_string(),
+            Holder::Borrowed(source, _) => source.to_string(),
+        }
+    }
+}
+
+fn same(one: &SecretString, other: &SecretString) -> bool {
+    one.expose_secret() == other.expose_secret()
+}
+
+fn hashed(secret: &SecretString) -> String {
+    ids::uuid_from_content([b"account".as_slice(), secret.expose_secret().as_bytes()])
+}
+
+impl State {
+    fn adopt(&mut self, credential: &Credential, granted: Option<Instant>, local: u64) {
+        let Some(access) = credential.access_token.clone() else { return };
+        let claims = jwt::claims(access.expose_secret());
+        self.skew.note_issued(claims.issued, local);
+        let now = self.skew.server_time(local);
+        let life = Lifetime::of(&claims, now, granted.is_some(), random::fraction());
+        let account = claims.subject.unwrap_or_else(|| hashed(&access));
+        let refresh = credential.refresh_token.clone();
+        self.dead = None;
+        self.held = Some(Held { access, refresh, account, life, granted, refused: false });
+    }
+}
+
+async fn landed(mut flight: Flight) -> Outcome {
+    let landed = flight.wait_for(Option::is_some).await;
+    match landed.as_deref() {
+        Ok(Some(outcome)) => outcome.clone(),
+        // The task is gone: the program is ending.
+        Ok(None) | Err(_) => Err(unavailable("ibeam is shutting down")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

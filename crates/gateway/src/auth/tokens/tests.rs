@@ -1,0 +1,373 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ibeam_core::error::ErrorCode;
+use ibeam_sim::{Sim, SimConfig};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    auth::{LOCK_WAIT, Profile},
+    net::connect::{Connector, Host},
+};
+
+/// When the simulator's clock starts.
+const EPOCH: u64 = 1_800_000_000;
+
+fn token(issued: u64, expires: u64) -> String {
+    let claims =
+        format!(r#"{{"sub":"auth0|user_1","iat":{issued},"exp":{expires},"type":"session"}}"#);
+    format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+}
+
+struct Bench {
+    sim: Sim,
+    dir: TempDir,
+    tasks: Tasks,
+    /// How far our clock is ahead of the simulator's.
+    ahead: Arc<AtomicI64>,
+    started: Instant,
+}
+
+impl Bench {
+    fn new(known: &[&str]) -> Self {
+        Self::with(known, |_| {})
+    }
+
+    fn with(known: &[&str], change: impl FnOnce(&mut SimConfig)) -> Self {
+        let mut config = SimConfig {
+            epoch: EPOCH,
+            token_lifetime: Some(Duration::from_secs(5_184_000)),
+            ..SimConfig::default()
+        };
+        config.tokens.extend(known.iter().map(|token| (*token).to_owned()));
+        change(&mut config);
+        Self {
+            sim: Sim::new(config),
+            dir: tempfile::tempdir().unwrap(),
+            tasks: Tasks::new(),
+            ahead: Arc::default(),
+            started: Instant::now(),
+        }
+    }
+
+    fn wall(&self) -> WallClock {
+        let (ahead, started) = (Arc::clone(&self.ahead), self.started);
+        Arc::new(move || {
+            let now = EPOCH + started.elapsed().as_secs();
+            now.saturating_add_signed(ahead.load(Ordering::Relaxed))
+        })
+    }
+
+    fn http(&self) -> AuthHttp {
+        let sim = self.sim.clone();
+        let connector = Connector::Memory(Arc::new(move || sim.connect()));
+        AuthHttp::new(&connector, &host(), &self.tasks)
+    }
+
+    fn file(&self) -> CredentialFile {
+        CredentialFile::at(self.dir.path(), &Profile::default())
+    }
+
+    async fn save(&self, access: &str) {
+        let credential = Credential {
+            access_token: Some(SecretString::from(access)),
+            refresh_token: Some(SecretString::from(access)),
+            ..Credential::default()
+        };
+        crate::auth::login::keep(&self.file(), &credential).await.unwrap();
+    }
+
+    fn tokens(&self) -> Tokens {
+        Tokens::own_at(self.file(), self.http(), self.wall(), &self.tasks)
+    }
+
+    fn refreshes(&self) -> u64 {
+        self.sim.stats().refreshes
+    }
+
+    fn on_disk(&self) -> String {
+        let credential = self.file().load().unwrap().unwrap();
+        credential.access_token.unwrap().expose_secret().to_owned()
+    }
+}
+
+fn host() -> Host {
+    Host::parse("http://127.0.0.1:1").unwrap()
+}
+
+fn text(token: Outcome) -> String {
+    token.unwrap().expose_secret().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_good_token_is_used_as_it_is() {
+    let good = token(EPOCH, EPOCH + 9_000);
+    let bench = Bench::new(&[&good]);
+    bench.save(&good).await;
+    let tokens = bench.tokens();
+    assert!(tokens.signed_in());
+    assert_eq!(tokens.account(), "auth0|user_1");
+    assert_eq!(text(tokens.current().await), good);
+    assert_eq!(bench.refreshes(), 0);
+    assert!(!format!("{tokens:?}").contains(&good));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_one_is_renewed_once_for_all_who_wait() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let bench = Bench::new(&[&old]);
+    bench.save(&old).await;
+    let tokens = bench.tokens();
+    let crowd: Vec<_> = (0..100)
+        .map(|_| {
+            let tokens = tokens.clone();
+            bench.tasks.spawn("one of many", async move { text(tokens.current().await) })
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for one in crowd {
+        seen.push(one.await.unwrap());
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 1);
+    assert_ne!(seen[0], old);
+    assert_eq!(bench.refreshes(), 1);
+    assert_eq!(bench.on_disk(), seen[0], "kept for the next start");
+    assert_eq!(text(bench.tokens().current().await), seen[0]);
+    assert_eq!(bench.refreshes(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_does_not_lose_the_new_tokens() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let bench = Bench::new(&[&old]);
+    bench.save(&old).await;
+    let tokens = bench.tokens();
+    {
+        let leaving = tokens.current();
+        tokio::pin!(leaving);
+        tokio::select! {
+            biased;
+            _ = &mut leaving => panic!("too fast"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    bench.tasks.join().await;
+    assert_eq!(bench.refreshes(), 1);
+    assert_ne!(bench.on_disk(), old);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ahead_of_its_end_it_is_renewed_beside_the_requests() {
+    let old = token(EPOCH - 9_000, EPOCH + 200);
+    let bench = Bench::new(&[&old]);
+    bench.save(&old).await;
+    let tokens = bench.tokens();
+    assert_eq!(text(tokens.current().await), old, "nobody waits");
+    bench.tasks.join_within(Duration::from_secs(1)).await;
+    let new = text(tokens.current().await);
+    assert_ne!(new, old);
+    assert_eq!(bench.refreshes(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_process_renewed_is_used() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let new = token(EPOCH, EPOCH + 9_000);
+    let bench = Bench::new(&[&old, &new]);
+    bench.save(&old).await;
+    let tokens = bench.tokens();
+    bench.save(&new).await;
+    assert_eq!(text(tokens.current().await), new);
+    assert_eq!(bench.refreshes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_sign_in_is_told_once_and_a_new_one_is_found() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let bench = Bench::with(&[&old], |sim| sim.refuse_refresh = true);
+    bench.save(&old).await;
+    let tokens = bench.tokens();
+    for _ in 0..3 {
+        let error = tokens.current().await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NotAuthenticated);
+        assert!(error.message.contains("Run `ibeam login`"), "{}", error.message);
+    }
+    assert!(!tokens.signed_in());
+    // In another terminal.
+    let new = token(EPOCH, EPOCH + 9_000);
+    bench.save(&new).await;
+    assert_eq!(text(tokens.current().await), new);
+    assert!(tokens.signed_in());
+    // And out again.
+    bench.file().lock(LOCK_WAIT).await.unwrap().remove().unwrap();
+    let error = tokens.renew(&SecretString::from(new)).await.unwrap_err();
+    assert!(error.message.contains("Nobody is signed in"), "{}", error.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_token_outlives_a_dead_sign_in() {
+    let last = token(EPOCH - 9_000, EPOCH + 200);
+    let bench = Bench::with(&[&last], |sim| sim.refuse_refresh = true);
+    bench.save(&last).await;
+    let tokens = bench.tokens();
+    for _ in 0..2 {
+        assert_eq!(text(tokens.current().await), last);
+        bench.tasks.join_within(Duration::from_secs(1)).await;
+        assert!(tokens.signed_in());
+    }
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let error = tokens.current().await.unwrap_err();
+    assert!(error.message.contains("Run `ibeam login`"), "{}", error.message);
+    assert!(!tokens.signed_in());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_service_a_token_is_used_to_its_end() {
+    let short = token(EPOCH - 9_000, EPOCH + 120);
+    let bench = Bench::new(&[]);
+    bench.save(&short).await;
+    // Nobody is at the other end.
+    let connector = Connector::Memory(Arc::new(|| tokio::io::duplex(64).0));
+    let http = AuthHttp::new(&connector, &host(), &bench.tasks);
+    let tokens = Tokens::own_at(bench.file(), http, bench.wall(), &bench.tasks);
+    assert_eq!(text(tokens.current().await), short);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(text(tokens.current().await), short);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let error = tokens.current().await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Unavailable);
+    assert!(tokens.signed_in(), "that says nothing about the sign-in");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_token_is_replaced_once() {
+    let good = token(EPOCH, EPOCH + 9_000);
+    let bench = Bench::new(&[&good]);
+    bench.save(&good).await;
+    let tokens = bench.tokens();
+    let used = tokens.current().await.unwrap();
+    let (one, two) = tokio::join!(tokens.renew(&used), tokens.renew(&used));
+    let new = text(one);
+    assert_eq!(new, text(two));
+    assert_ne!(new, good);
+    assert_eq!(text(tokens.renew(&used).await), new, "who comes late gets the new one");
+    assert_eq!(bench.refreshes(), 1);
+    // A new one that is refused at once: asking for more would go on for ever.
+    let error = tokens.renew(&SecretString::from(new.clone())).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotAuthenticated);
+    assert_eq!(bench.refreshes(), 1);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_ne!(text(tokens.renew(&SecretString::from(new)).await), good);
+    assert_eq!(bench.refreshes(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_given_token_is_never_renewed() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let tokens =
+        Tokens::fixed(SecretString::from(old.clone()), "CURSOR_ACCESS_TOKEN", &Tasks::new());
+    let used = tokens.current().await.unwrap();
+    assert_eq!(used.expose_secret(), old);
+    let error = tokens.renew(&used).await.unwrap_err();
+    assert!(error.message.contains("CURSOR_ACCESS_TOKEN"), "{}", error.message);
+    assert!(error.message.contains("ibeam login"), "{}", error.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_exchanged_and_exchanged_again() {
+    let bench = Bench::with(&[], |sim| sim.token_lifetime = Some(Duration::from_secs(1_200)));
+    let key = SecretString::from(Sim::API_KEY);
+    let make =
+        |key| Tokens::with(Holder::Key(key), None, Some(bench.http()), bench.wall(), &bench.tasks);
+    let tokens = make(key);
+    assert!(tokens.signed_in() && !tokens.account().is_empty());
+    let first = text(tokens.current().await);
+    assert_eq!(text(tokens.current().await), first);
+    assert_eq!(bench.refreshes(), 1);
+    tokio::time::sleep(Duration::from_secs(1_300)).await;
+    assert_ne!(text(tokens.current().await), first);
+    assert_eq!(bench.refreshes(), 2);
+    let error = make(SecretString::from("crsr_unknown")).current().await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotAuthenticated);
+    assert!(error.message.contains("CURSOR_API_KEY"), "{}", error.message);
+    assert!(!bench.file().path().exists(), "nothing is written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_borrowed_sign_in_is_read_again_and_never_written() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let bench = Bench::new(&[&old]);
+    let stored = Arc::new(Mutex::new(old.clone()));
+    let reread: Reread = {
+        let stored = Arc::clone(&stored);
+        Arc::new(move || {
+            let access = SecretString::from(stored.lock().clone());
+            Ok(Some(Credential {
+                refresh_token: Some(access.clone()),
+                ..Credential::of_access_token(access)
+            }))
+        })
+    };
+    let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
+    let found = reread().unwrap();
+    let tokens = Tokens::with(holder, found, Some(bench.http()), bench.wall(), &bench.tasks);
+    let new = text(tokens.current().await);
+    assert_ne!(new, old);
+    assert_eq!(bench.refreshes(), 1);
+    assert!(!bench.file().path().exists());
+    // Its owner signs in again.
+    let newer = token(EPOCH, EPOCH + 9_000);
+    stored.lock().clone_from(&newer);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(text(tokens.renew(&SecretString::from(new)).await), newer);
+    assert_eq!(bench.refreshes(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_ahead_costs_one_renewal() {
+    let good = token(EPOCH, EPOCH + 9_000);
+    let bench = Bench::with(&[&good], |sim| sim.token_lifetime = Some(Duration::from_secs(7_200)));
+    bench.save(&good).await;
+    bench.ahead.store(86_400, Ordering::Relaxed);
+    let tokens = bench.tokens();
+    let new = text(tokens.current().await);
+    assert_ne!(new, good, "by our clock it is over");
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(text(tokens.current().await), new);
+    }
+    assert_eq!(bench.refreshes(), 1);
+    // By the service's clock, its end is near.
+    tokio::time::sleep(Duration::from_secs(3_500)).await;
+    tokens.current().await.unwrap();
+    bench.tasks.join_within(Duration::from_secs(1)).await;
+    assert_eq!(bench.refreshes(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_behind_is_put_right_by_the_token() {
+    let good = token(EPOCH, EPOCH + 600);
+    let bench = Bench::new(&[&good]);
+    bench.save(&good).await;
+    bench.ahead.store(-86_400, Ordering::Relaxed);
+    let tokens = bench.tokens();
+    assert_eq!(text(tokens.current().await), good);
+    tokio::time::sleep(Duration::from_secs(610)).await;
+    assert_ne!(text(tokens.current().await), good, "it is over, though not by our clock");
+    assert_eq!(bench.refreshes(), 1);
+}
+
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn a_file_that_others_may_read_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let good = token(EPOCH, EPOCH + 9_000);
+    let bench = Bench::new(&[&good]);
+    bench.save(&good).await;
+    let path = bench.file().path().to_owned();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = bench.tokens().current().await.unwrap_err();
+    assert!(error.message.contains("chmod"), "{}", error.message);
+}

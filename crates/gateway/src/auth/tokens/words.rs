@@ -1,0 +1,76 @@
+//! What callers are told when there is no token for them.
+
+use std::fmt;
+
+use ibeam_core::{
+    auth::refresh::RefreshError,
+    error::{ErrorCode, TurnError},
+};
+
+use super::{Holder, Tokens};
+use crate::auth::Profile;
+
+/// The command that helps, for a profile.
+#[must_use]
+pub fn login_command(profile: &Profile) -> String {
+    if profile.is_default() {
+        "ibeam login".to_owned()
+    } else {
+        format!("ibeam login --profile {profile}")
+    }
+}
+
+impl Tokens {
+    fn command(&self) -> String {
+        match &self.inner.holder {
+            Holder::Own(file) => login_command(file.profile()),
+            Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..) => "ibeam login".to_owned(),
+        }
+    }
+
+    pub(super) fn nobody(&self) -> TurnError {
+        let text = format!(
+            "Nobody is signed in. Run `{}`, or try ibeam without an account: `ibeam up --sim`.",
+            self.command()
+        );
+        TurnError::new(ErrorCode::NotAuthenticated, text)
+    }
+
+    pub(super) fn signed_out(&self, error: &RefreshError) -> TurnError {
+        let text = match &self.inner.holder {
+            Holder::Key(_) => format!(
+                "Cursor refused the API key in CURSOR_API_KEY. Make a new one at cursor.com, or \
+                 unset it and run `{}`.",
+                self.command()
+            ),
+            _ => format!("{error}. Run `{}`.", self.command()),
+        };
+        TurnError::new(ErrorCode::NotAuthenticated, text).cause(error.to_string())
+    }
+
+    pub(super) fn refused_new(&self) -> TurnError {
+        let text = format!(
+            "Cursor refuses a token that it has just handed out. Run `{}` if this goes on.",
+            self.command()
+        );
+        TurnError::new(ErrorCode::NotAuthenticated, text)
+    }
+}
+
+pub(super) fn refused_fixed(place: &str) -> TurnError {
+    let text = format!(
+        "Cursor refused the access token from {place}. Set CURSOR_ACCESS_TOKEN to a new one, or \
+         unset it and run `ibeam login`."
+    );
+    TurnError::new(ErrorCode::NotAuthenticated, text)
+}
+
+pub(super) fn unavailable(why: &str) -> TurnError {
+    let text = format!("The sign-in cannot be renewed now: {why}. Try again in a while.");
+    TurnError::new(ErrorCode::Unavailable, text)
+}
+
+pub(super) fn unusable(error: &impl fmt::Display) -> TurnError {
+    let text = format!("The sign-in cannot be used: {error}");
+    TurnError::new(ErrorCode::NotAuthenticated, text)
+}

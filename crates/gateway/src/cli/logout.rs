@@ -1,0 +1,54 @@
+//! `ibeam logout`: forgets the sign-in of a profile, and what was consented to.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{Global, Upstream, block_on, say};
+use crate::{
+    auth::{Here, Kind, LOCK_WAIT},
+    config::RawConfig,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Cursor itself is not told: other programs on this machine stay signed in.
+
+Examples:
+  ibeam logout
+  ibeam logout --profile work")]
+pub(super) struct Logout {}
+
+impl Logout {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        let here = Here::of(&config)?;
+        let file = here.file();
+        let removed = block_on(async { Ok(file.lock(LOCK_WAIT).await?.remove()?) })?;
+        let mut revoked = Vec::new();
+        if here.profile().is_default() {
+            let mut consents = here.consents()?;
+            for kind in Kind::ALL {
+                if consents.revoke(kind)? {
+                    revoked.push(kind.owner());
+                }
+            }
+        }
+        let profile = here.profile();
+        say(&match removed {
+            true => format!("Signed out (profile `{profile}`)."),
+            false => format!("Nobody was signed in (profile `{profile}`)."),
+        });
+        if !revoked.is_empty() {
+            say(&format!("ibeam no longer reads the sign-in of {}.", revoked.join(" or ")));
+        }
+        if config.access_token.is_some() {
+            say("note: an access token is still set; `ibeam config show` tells where");
+        } else if let Ok(discovery) = here.discover()
+            && let Some(found) = discovery.found
+        {
+            say(&format!("note: {} is still there and will be used", found.source));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
