@@ -12,7 +12,7 @@ use ibeam_core::{
     model::{TurnEvent, TurnRequest},
 };
 use secrecy::SecretString;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
 use crate::{
@@ -49,8 +49,6 @@ pub struct App {
     surroundings: around::Shelf,
     store: Store,
     conversations: Arc<Conversations>,
-    /// Places in the queue for a turn.
-    queue: Arc<Semaphore>,
     started: Instant,
 }
 
@@ -83,7 +81,7 @@ impl App {
     /// Turns that could start now without waiting.
     #[must_use]
     pub fn free_turns(&self) -> usize {
-        self.hub.turns.available_permits()
+        self.hub.turns.free()
     }
 
     /// Ends the turns that wait for tool results. What they were about is in the store.

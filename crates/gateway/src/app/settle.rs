@@ -15,6 +15,7 @@ use tracing::warn;
 use super::App;
 use crate::{
     api::RequestMeta,
+    limits::Seeker,
     random,
     session::{
         Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Key, Live, Names, Outline,
@@ -34,6 +35,7 @@ pub(super) struct Origin {
 /// What is known about a request once it was looked at.
 pub(super) struct Case {
     pub(super) scope: Scope,
+    pub(super) seeker: Seeker,
     pub(super) outline: Outline,
     pub(super) identity: Identity,
     pub(super) names: Names,
@@ -117,8 +119,8 @@ impl App {
             return Ok(Settled::Stream(stream));
         }
         self.supersede(&request, case).await;
-        let permit = self.permit().await?;
-        let mut ask = Ask { request, permit };
+        let place = self.place(case).await?;
+        let mut ask = Ask { request, place };
         let mut forked = false;
         if let Some(results) = &case.outline.results
             && let Some(live) = self.hub.registry.find(results.session, case.scope)
@@ -139,6 +141,16 @@ impl App {
         }
         let origin = self.origin(&ask.request, case, forked).await;
         Ok(Settled::Start(Box::new((ask, origin))))
+    }
+
+    /// Whether a turn waits for what the request brings, here or in the store.
+    pub(super) async fn is_awaited(&self, case: &Case) -> bool {
+        let Some(results) = &case.outline.results else { return false };
+        if self.hub.registry.find(results.session, case.scope).is_some() {
+            return true;
+        }
+        let stored = known(self.store.by_session(case.scope, results.session)).await;
+        stored.flatten().is_some()
     }
 
     /// Ends parked turns whose calls the client went past.

@@ -157,7 +157,7 @@ impl Task {
     }
 
     fn park(&mut self) {
-        self.permit = None;
+        self.place.give_back();
         self.abandoned = None;
         self.parked = Some(Instant::now());
         self.outbox.shrink();

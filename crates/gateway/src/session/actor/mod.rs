@@ -15,7 +15,7 @@ use ibeam_core::{
 };
 use secrecy::SecretString;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::mpsc,
     time::{Instant, Sleep, sleep, timeout},
 };
 use tracing::{Instrument as _, debug, info, warn};
@@ -32,7 +32,10 @@ use super::{
     registry::Entry,
     visit::{self, Visit},
 };
-use crate::driver::{Link, Open};
+use crate::{
+    driver::{Link, Open},
+    limits::Place,
+};
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -58,13 +61,13 @@ pub(crate) struct Actor {
     /// When the client's request came; it may have waited since.
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) place: Place,
 }
 
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, token, family, keeper, names, asked, permit } = self;
+        let Self { turn, session, identity, token, family, keeper, names, asked, place } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
@@ -73,7 +76,7 @@ impl Actor {
             family,
             started: Instant::now(),
             keeper: Box::new(keeper),
-            permit: Some(permit),
+            place,
             outlets: Outlets::default(),
             leg: None,
             legs: 0,
@@ -105,7 +108,7 @@ struct Task {
     family: Family,
     started: Instant,
     keeper: Box<Keeper>,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Place,
     outlets: Outlets,
     /// `None` between legs.
     leg: Option<Box<Leg>>,
@@ -154,7 +157,7 @@ impl Task {
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
                 self.retire();
-                self.permit = None;
+                self.place.give_back();
                 self.last_words().await;
                 if self.leg.is_none() && self.outlets.is_empty() {
                     break;
