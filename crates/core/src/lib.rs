@@ -11,6 +11,7 @@ pub mod codec;
 pub mod error;
 pub mod guard;
 pub mod history;
+pub mod limits;
 pub mod model;
 pub mod models;
 pub mod redact;

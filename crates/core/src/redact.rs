@@ -26,7 +26,7 @@ const SENSITIVE: [&str; 14] = [
 ];
 
 /// Beginnings of keys that are secret wherever they stand.
-const KEY_PREFIXES: [&str; 4] = ["crsr_", "sk-", "cursor_key_", "key_"];
+const KEY_PREFIXES: [&str; 5] = ["crsr_", "ibk_", "sk-", "cursor_key_", "key_"];
 /// Shorter ones are words, such as `key_id`.
 const KEY_TAIL: usize = 16;
 

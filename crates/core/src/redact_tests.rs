@@ -14,6 +14,7 @@ fn secrets_in_free_text() {
     check("authorization: bearer abc123", "authorization: bearer ***");
     check("header Bearer abcdef was refused", "header Bearer *** was refused");
     check("key crsr_0123456789abcdef0123 is bad", "key crsr_*** is bad");
+    check("key ibk_0123456789abcdef0123 is bad", "key ibk_*** is bad");
     check("key sk-proj-0123456789abcdef is bad", "key sk-*** is bad");
     check(r#"{"accessToken":"a b!c","x":1}"#, r#"{"accessToken":"***","x":1}"#);
     check(r#"{"refresh_token" : "abc"}"#, r#"{"refresh_token" : "***"}"#);

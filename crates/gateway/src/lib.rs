@@ -10,6 +10,8 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod driver;
+pub mod keys;
+mod limits;
 pub mod net;
 pub mod random;
 pub mod server;

@@ -1,38 +1,38 @@
 //! The listener: accepts connections, serves the API on them, and lets what runs
 //! finish when the program is told to stop.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+mod client;
+mod crowd;
+mod files;
+mod listener;
+#[cfg(unix)]
+mod unix;
+
+use std::{borrow::Cow, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::conn::auto,
-    service::TowerToHyperService,
-};
 use ibeam_sim::Sim;
 use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    net::TcpListener,
     time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
 
+use self::{
+    client::{ClientLimits, Host, client},
+    crowd::Crowd,
+    listener::Listener,
+};
 use crate::{
     api,
     app::App,
-    config::{Backend, Config},
+    config::{self, Backend, Config, Listen, TlsFiles},
+    keys::{self, KeyFileError},
+    net::tls,
     shutdown::Shutdown,
-    tasks::{Executor, Tasks},
+    tasks::Tasks,
 };
-
-/// A client must send its request's head within this time, the first one counted
-/// from the moment it connected.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How much of a request's head is read before it is refused.
-const HEAD_CAP: usize = 64 * 1024;
 
 /// After a failed accept (out of file handles, say), wait before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -41,7 +41,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    listener: TcpListener,
+    listener: Listener,
+    tls: Option<Arc<rustls::ServerConfig>>,
     tasks: Tasks,
 }
 
@@ -49,19 +50,30 @@ impl Server {
     /// Puts the program together and binds its port.
     ///
     /// # Errors
-    /// The configuration is unsafe, the scenario cannot be read, or the port is
-    /// taken.
+    /// The configuration is unsafe, a file cannot be used, or the port is taken.
     pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
-        config.check_serving().map_err(StartError::open_door)?;
-        let listener = listen(config.listen).await?;
-        Self::on(listener, config, tasks)
+        let keys = keys::any(config.keys_file.as_deref()).map_err(StartError::keys)?;
+        config.check_serving(keys).map_err(StartError::open_door)?;
+        let tls = config.tls.as_ref().map(secure).transpose()?;
+        let listener = Listener::bind(&config.listen).await?;
+        Self::with(listener, tls, config, tasks)
     }
 
     /// As [`Self::bind`], on a listener that the caller made.
     ///
     /// # Errors
-    /// The scenario cannot be read, or there is no memory for the store.
+    /// A file cannot be used, or there is no memory for the store.
     pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+        let tls = config.tls.as_ref().map(secure).transpose()?;
+        Self::with(Listener::Tcp(listener), tls, config, tasks)
+    }
+
+    fn with(
+        listener: Listener,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        config: Config,
+        tasks: &Tasks,
+    ) -> anyhow::Result<Self> {
         let sim = match &config.backend {
             Backend::Cursor => None,
             Backend::Sim { scenario } => {
@@ -70,7 +82,7 @@ impl Server {
             }
         };
         let app = Arc::new(App::new(config, sim.as_ref(), tasks)?);
-        Ok(Self { app, listener, tasks: tasks.clone() })
+        Ok(Self { app, listener, tls, tasks: tasks.clone() })
     }
 
     #[must_use]
@@ -82,34 +94,55 @@ impl Server {
     ///
     /// # Errors
     /// The system does not say.
+    pub fn place(&self) -> io::Result<Listen> {
+        self.listener.place()
+    }
+
+    /// As [`Self::place`], for a server on a port.
+    ///
+    /// # Errors
+    /// The system does not say, or the server is on a Unix socket.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        match self.place()? {
+            Listen::Tcp(address) => Ok(address),
+            Listen::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Serves until `shutdown`, then drains: connections finish their requests for
     /// as long as the `drain` clock allows, after that every turn ends with an
     /// error its client can read.
     pub async fn run(self, shutdown: Shutdown) {
-        let Self { app, listener, tasks } = self;
-        let limit = app.config().limits.connections;
-        let slots = Arc::new(Semaphore::new(limit));
-        let router = api::router(Arc::clone(&app));
+        let Self { app, listener, tls, tasks } = self;
+        let config = app.config();
+        let limits = config.limits;
+        let crowd = Crowd::new(files::connections(limits.connections, limits.upstream_connections));
+        // Behind TLS, plain words are worth nothing.
+        let full = if tls.is_none() { api::no_room() } else { Vec::new() };
+        let host = Host {
+            router: api::router(Arc::clone(&app)),
+            tls: tls.map(TlsAcceptor::from),
+            limits: ClientLimits::of(config),
+            shutdown: shutdown.clone(),
+            executor: tasks.executor("client stream"),
+        };
         let draining = shutdown.draining();
         tokio::pin!(draining);
         loop {
-            let slot = tokio::select! {
-                () = &mut draining => break,
-                slot = Arc::clone(&slots).acquire_owned() => slot,
-            };
-            let Ok(slot) = slot else { break };
             tokio::select! {
                 () = &mut draining => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let (router, shutdown) = (router.clone(), shutdown.clone());
-                        let executor = tasks.executor("client stream");
-                        tasks.spawn("client", client(stream, router, executor, shutdown, slot));
-                    }
+                    Ok(stream) => match crowd.enter() {
+                        Some(member) => {
+                            tasks.spawn("client", client(stream.open(), host.clone(), member));
+                        }
+                        None => stream.refuse(&full),
+                    },
                     Err(error) => {
                         warn!(%error, "cannot accept a connection");
                         sleep(ACCEPT_PAUSE).await;
@@ -121,7 +154,7 @@ impl Server {
         drop(listener);
         app.drain_turns();
         // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
-        let busy = || app.sessions().active.max(limit.saturating_sub(slots.available_permits()));
+        let busy = || app.sessions().active.max(crowd.len());
         drain(busy, app.config().clocks.drain, &shutdown).await;
         app.stop_turns();
         shutdown.abort();
@@ -158,63 +191,17 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
     }
 }
 
-async fn client(
-    stream: TcpStream,
-    router: axum::Router,
-    executor: Executor,
-    shutdown: Shutdown,
-    _slot: OwnedSemaphorePermit,
-) {
-    /// How long a connection may take to say goodbye after the turns were ended.
-    const GOODBYE: Duration = Duration::from_secs(2);
-    let _ = stream.set_nodelay(true);
-    let mut builder = auto::Builder::new(executor);
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_CAP.max(8192));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(HEAD_CAP as u32)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    let asked = CancellationToken::new();
-    let (inner, tell) = (TowerToHyperService::new(router), asked.clone());
-    let service = service_fn(move |request| {
-        tell.cancel();
-        inner.call(request)
-    });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    // Which protocol it is, is found out without a clock. So a socket on which no
-    // request ever comes is ours to close.
-    let silent = async {
-        if timeout(HEAD_TIMEOUT, asked.cancelled()).await.is_ok() {
-            std::future::pending::<()>().await;
-        }
-    };
-    let result = tokio::select! {
-        result = connection.as_mut() => result,
-        () = silent => {
-            debug!("a client connected and asked for nothing");
-            return;
-        }
-        () = shutdown.draining() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                result = connection.as_mut() => result,
-                () = async {
-                    shutdown.aborted().await;
-                    sleep(GOODBYE).await;
-                } => Ok(()),
-            }
-        }
-    };
-    if let Err(error) = result {
-        // Clients hang up all the time; only the curious need to know.
-        debug!(%error, "a connection ended badly");
+/// What TLS is served with.
+fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
+    if config::others_may_use(&files.key) {
+        let path = files.key.display();
+        warn!("others may read {path}, the key of your certificate: chmod 600 {path}");
     }
+    tls::server_config(&files.cert, &files.key).map_err(|error| {
+        let hint = "`tls_cert` is a PEM file with the certificate and those that signed it, \
+                    `tls_key` one with its private key";
+        StartError::new(format!("cannot serve TLS: {error}"), hint)
+    })
 }
 
 /// Why nothing can be served, and what helps.
@@ -222,15 +209,35 @@ async fn client(
 #[error("{what}")]
 pub struct StartError {
     what: String,
-    pub hint: &'static str,
+    pub hint: Cow<'static, str>,
     source: Option<io::Error>,
 }
 
 impl StartError {
+    fn new(what: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self { what: what.into(), hint: hint.into(), source: None }
+    }
+
+    fn because(mut self, error: io::Error) -> Self {
+        self.source = Some(error);
+        self
+    }
+
     fn open_door(what: String) -> Self {
-        let hint = "set IBEAM_API_KEY to a secret of your choice and give it to your clients, \
-                    or listen on 127.0.0.1";
-        Self { what, hint, source: None }
+        Self::new(
+            what,
+            "make a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
+             or listen on 127.0.0.1",
+        )
+    }
+
+    fn keys(error: KeyFileError) -> Self {
+        let hint = error.hint();
+        let what = error.to_string();
+        match error {
+            KeyFileError::Io { source, .. } => Self::new(what, hint).because(source),
+            _ => Self::new(what, hint),
+        }
     }
 }
 
@@ -239,21 +246,5 @@ impl StartError {
 /// # Errors
 /// Names the address, and what to do.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| StartError {
-        what: format!("cannot listen on {address}"),
-        hint: match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another ibeam may be running there; choose another port with `--port`, \
-                 or 0 for a free one"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need privileges; choose a higher one with `--port`"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address; choose one of its own with `--host`"
-            }
-            _ => "check the address with `ibeam config show`",
-        },
-        source: Some(error),
-    })
+    listener::tcp(address).await
 }

@@ -19,10 +19,11 @@ use super::{
     Ctx, RequestMeta, Service, Shared,
     answer::Answer,
     body::SseBody,
-    error, guard,
+    error,
     log::RequestLog,
     read::{self, Unread},
 };
+use crate::keys::Caller;
 
 const IGNORED: HeaderName = HeaderName::from_static("x-ibeam-ignored");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -37,9 +38,10 @@ const VALUE_CAP: usize = 256;
 pub(super) async fn completions<S: Service>(
     State(shared): Ctx<S>,
     Extension(log): Extension<Arc<RequestLog>>,
+    Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
-    match complete(&shared, log, request).await {
+    match complete(&shared, log, caller, request).await {
         Ok(response) => response,
         Err(failure) => error::response(&failure),
     }
@@ -48,11 +50,13 @@ pub(super) async fn completions<S: Service>(
 async fn complete<S: Service>(
     shared: &Shared<S>,
     log: Arc<RequestLog>,
+    caller: Caller,
     request: Request,
 ) -> Result<Response, TurnError> {
     let settings = shared.service.settings();
     let (parts, body) = request.into_parts();
-    let body = match read::read(&parts.headers, body, settings.body_limit).await {
+    let limits = (settings.body_limit, settings.body_pause);
+    let body = match read::read(&parts.headers, body, limits).await {
         Ok(body) => body,
         Err(Unread::Failed(error)) => return Err(error),
         Err(Unread::Stalled) => return Ok(read::stalled()),
@@ -74,7 +78,7 @@ async fn complete<S: Service>(
             .unwrap_or(0),
         affinity: affinity && turn.hints.session.is_some(),
         body: digest,
-        caller: caller(&parts.headers),
+        caller,
     };
     let id = chat::completion_id(shared.service.random());
     let created = shared.service.unix_now();
@@ -119,12 +123,6 @@ async fn complete<S: Service>(
         response.headers_mut().insert(IGNORED, ignored);
     }
     Ok(response)
-}
-
-/// Tells clients with different keys apart.
-fn caller(headers: &HeaderMap) -> [u8; 32] {
-    let (bearer, plain) = guard::presented_keys(headers);
-    Sha256::digest(bearer.or(plain).unwrap_or_default()).into()
 }
 
 fn value(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -49,6 +49,20 @@ pub(super) fn with_status(error: &TurnError, status: u16) -> Response {
     response
 }
 
+/// The whole response as HTTP/1.1 has it, for a connection that nobody serves.
+pub(super) fn raw(error: &TurnError) -> Vec<u8> {
+    let row = error.code.row();
+    let body = serde_json::to_string(&ErrorBody::from(error)).unwrap_or_default();
+    let wait = error.retry_after_header().map_or(0, |wait| wait.as_secs());
+    let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         retry-after: {wait}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
 #[cfg(test)]
 #[path = "error_tests.rs"]
 mod tests;

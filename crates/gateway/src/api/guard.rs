@@ -23,7 +23,6 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::ids,
 };
-use secrecy::{ExposeSecret as _, SecretString};
 use tracing::Instrument as _;
 
 use super::{
@@ -31,6 +30,7 @@ use super::{
     error::{self, Failure},
     log::RequestLog,
 };
+use crate::keys::{Caller, Keys, Unknown};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -48,7 +48,7 @@ pub(super) struct Rules {
     /// A rebound name is a name: a `Host` that is an address cannot be one.
     any_address: bool,
     origins: Vec<String>,
-    key: Option<SecretString>,
+    keys: Arc<Keys>,
 }
 
 impl Rules {
@@ -63,7 +63,7 @@ impl Rules {
             hosts: lower(&settings.allowed_hosts),
             any_address: settings.bind.is_some_and(|address| !address.is_loopback()),
             origins: lower(&settings.cors_origins),
-            key: settings.api_key.clone(),
+            keys: Arc::clone(&settings.keys),
         }
     }
 
@@ -91,27 +91,26 @@ impl Rules {
         }
     }
 
-    fn key(&self, headers: &HeaderMap) -> Result<(), TurnError> {
-        let Some(key) = &self.key else { return Ok(()) };
+    fn caller(&self, headers: &HeaderMap) -> Result<Caller, TurnError> {
         let (bearer, plain) = presented_keys(headers);
-        let given = bearer.into_iter().chain(plain);
-        if given.fold(false, |good, given| good | same(given, key.expose_secret())) {
-            return Ok(());
-        }
-        let missing = bearer.is_none() && plain.is_none();
-        Err(TurnError::new(
-            ErrorCode::InvalidApiKey,
-            if missing {
-                "this gateway needs its API key, as `Authorization: Bearer …` or `x-api-key`"
-            } else {
-                "the API key is wrong; use the key that this gateway was configured with"
-            },
-        ))
+        self.keys.check(bearer, plain).map_err(|unknown| {
+            let text = match unknown {
+                Unknown::Missing => {
+                    "this gateway needs an API key, as `Authorization: Bearer …` or `x-api-key`; \
+                     `ibeam keys add NAME` makes one"
+                }
+                Unknown::Wrong => {
+                    "the API key is wrong; use the one this gateway was configured with, \
+                     or one of `ibeam keys`"
+                }
+            };
+            TurnError::new(ErrorCode::InvalidApiKey, text)
+        })
     }
 }
 
 /// The keys that a client sent, right or wrong: as a bearer, and by itself.
-pub(super) fn presented_keys(headers: &HeaderMap) -> (Option<&str>, Option<&str>) {
+fn presented_keys(headers: &HeaderMap) -> (Option<&str>, Option<&str>) {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
         let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
@@ -149,8 +148,12 @@ pub(super) async fn guard<S: Service>(
 
     let mut response = match check(&shared.rules, &parts, authority.as_deref(), origin) {
         Err(failure) => error::response(&failure),
-        Ok(()) if is_preflight(&parts, origin) => preflight(&parts.headers),
-        Ok(()) => {
+        Ok(_) if is_preflight(&parts, origin) => preflight(&parts.headers),
+        Ok(caller) => {
+            if let Some(name) = &caller.name {
+                log.key(name);
+            }
+            parts.extensions.insert(caller);
             parts.extensions.insert(Arc::clone(&log));
             let span = tracing::info_span!("request", request_id = %id);
             let run = next.run(Request::from_parts(parts, body)).instrument(span);
@@ -182,7 +185,7 @@ fn check(
     parts: &Parts,
     authority: Option<&str>,
     origin: Origin,
-) -> Result<(), TurnError> {
+) -> Result<Caller, TurnError> {
     // RFC 9112, section 3.2. What is older than the header may leave it out, and is no
     // page then.
     let names = parts.headers.get_all(header::HOST).iter().count();
@@ -211,9 +214,9 @@ fn check(
         ));
     }
     if parts.method == Method::OPTIONS || OPEN_PATHS.contains(&parts.uri.path()) {
-        return Ok(());
+        return Ok(Caller::default());
     }
-    rules.key(&parts.headers)
+    rules.caller(&parts.headers)
 }
 
 fn is_preflight(parts: &Parts, origin: Origin) -> bool {
@@ -283,17 +286,6 @@ fn request_id(headers: &HeaderMap) -> Option<String> {
     let sane = (1..=128).contains(&id.len())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
     sane.then(|| id.to_owned())
-}
-
-/// Compares without telling by its time where the difference is.
-fn same(given: &str, key: &str) -> bool {
-    let (given, key) = (given.as_bytes(), key.as_bytes());
-    let mut difference = u8::from(given.len() != key.len());
-    for (at, byte) in given.iter().enumerate() {
-        let expected = key.get(at).copied().unwrap_or(!byte);
-        difference |= std::hint::black_box(byte ^ expected);
-    }
-    difference == 0
 }
 
 #[cfg(test)]

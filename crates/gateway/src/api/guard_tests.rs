@@ -8,8 +8,14 @@ use http::{Request, Response};
 use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
+use secrecy::ExposeSecret as _;
+
 use super::*;
-use crate::api::tests::{Fake, app, call, chat_body, code_of, get, hello, is, post, whole};
+use crate::{
+    api::tests::{Fake, app, call, chat_body, code_of, get, hello, is, post, whole},
+    config::Config,
+    keys::KeyFile,
+};
 
 fn with(settings: Settings) -> Fake {
     Fake { settings, steps: hello(), ..Fake::default() }
@@ -114,8 +120,11 @@ async fn foreign_pages_are_refused_and_get_no_cors() {
 
 fn cors() -> Settings {
     let cors_origins = vec!["https://app.example/".to_owned()];
-    let api_key = Some(SecretString::from("the-key"));
-    Settings { cors_origins, api_key, ..Settings::default() }
+    Settings {
+        cors_origins,
+        keys: Arc::new(Keys::single(Some(&"the-key".into()))),
+        ..Settings::default()
+    }
 }
 
 fn has(response: &Response<axum::body::Body>, name: &str) -> Option<String> {
@@ -211,12 +220,26 @@ async fn request_ids() {
     }
 }
 
-#[test]
-fn comparing_keys() {
-    assert!(same("", "") && same("abc", "abc"));
-    for (given, key) in [("", "a"), ("a", ""), ("abc", "abd"), ("abc", "abcd"), ("abcd", "abc")] {
-        assert!(!same(given, key));
-    }
+/// The name goes with the request and into the log; the key does neither.
+#[tokio::test]
+async fn a_named_key_is_known_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let secret = KeyFile::at(&path).add("laptop", Some(3), 0).unwrap();
+    let keys = Keys::new(&Config { keys_file: Some(path), ..Config::default() });
+    let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
+    let captured = Captured::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(captured.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let (router, fake) = app(with(settings));
+    let request = header(post(chat_body(false)), "x-api-key", secret.expose_secret());
+    let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
+    is(&response, 200);
+    whole(response).await;
+    let caller = fake.seen.lock()[0].1.caller.clone();
+    assert_eq!((caller.name.as_deref(), caller.limit), (Some("laptop"), Some(3)));
+    let log = String::from_utf8(captured.0.lock().clone()).unwrap();
+    assert!(log.contains("laptop") && !log.contains(secret.expose_secret()), "{log}");
 }
 
 #[derive(Clone, Default)]

@@ -1,7 +1,7 @@
 //! The one log line of a request, written when its last byte is out.
 
 use std::sync::{
-    OnceLock,
+    Arc, OnceLock,
     atomic::{AtomicU16, Ordering},
 };
 
@@ -23,6 +23,8 @@ pub(super) struct RequestLog {
     path: String,
     started: Instant,
     status: AtomicU16,
+    /// The name of the key that came with it.
+    key: OnceLock<Arc<str>>,
     model: OnceLock<String>,
     failure: OnceLock<Failure>,
     /// Set for streams: whether the ending went out.
@@ -37,6 +39,7 @@ impl RequestLog {
             path: super::short(path).to_owned(),
             started: Instant::now(),
             status: AtomicU16::new(CLIENT_LEFT),
+            key: OnceLock::new(),
             model: OnceLock::new(),
             failure: OnceLock::new(),
             streamed: OnceLock::new(),
@@ -45,6 +48,10 @@ impl RequestLog {
 
     pub(super) fn status(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
+    }
+
+    pub(super) fn key(&self, name: &Arc<str>) {
+        let _ = self.key.set(Arc::clone(name));
     }
 
     pub(super) fn model(&self, model: &str) {
@@ -82,6 +89,7 @@ impl Drop for RequestLog {
                     path = %self.path,
                     status,
                     ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    key = self.key.get().map(|name| &**name),
                     model = self.model.get().map(String::as_str),
                     stream = self.streamed.get().copied(),
                     code = failure.map(|failure| failure.code.row().code),

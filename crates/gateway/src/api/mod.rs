@@ -14,7 +14,6 @@ mod models;
 mod read;
 
 use std::{
-    fmt,
     future::Future,
     net::IpAddr,
     sync::Arc,
@@ -35,11 +34,12 @@ use ibeam_core::{
     model::{TurnEvent, TurnRequest},
     models::ModelList,
 };
-use secrecy::SecretString;
 use serde::Serialize;
 
 pub use body::FRAME_CAP;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
+
+use crate::keys::{Caller, Keys};
 
 /// What the handlers need from the program.
 pub trait Service: Send + Sync + 'static {
@@ -86,9 +86,8 @@ pub struct RequestMeta {
     pub affinity: bool,
     /// SHA-256 of the body as it came.
     pub body: [u8; 32],
-    /// SHA-256 of the local key that the client sent, or of nothing. It tells clients
-    /// apart; the key itself goes no further.
-    pub caller: [u8; 32],
+    /// Whose key came with it.
+    pub caller: Caller,
 }
 
 /// The models of the account, and when the list was made.
@@ -100,7 +99,7 @@ pub struct Models {
 }
 
 /// The part of the configuration that concerns HTTP.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the listener is bound. On an address that is not loopback, a `Host`
     /// that is an IP address is accepted too.
@@ -109,10 +108,12 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call; `*` means all. Empty: no CORS.
     pub cors_origins: Vec<String>,
-    /// When there is one, clients must send it.
-    pub api_key: Option<SecretString>,
+    /// Who may call.
+    pub keys: Arc<Keys>,
     /// Largest request body in bytes.
     pub body_limit: usize,
+    /// How long a request body may pause.
+    pub body_pause: Duration,
     /// Silence after which a stream gets a comment.
     pub keep_alive: Duration,
     /// How long the response headers of a stream wait for the first event of a turn
@@ -126,26 +127,22 @@ impl Default for Settings {
             bind: None,
             allowed_hosts: Vec::new(),
             cors_origins: Vec::new(),
-            api_key: None,
+            keys: Arc::default(),
             body_limit: 64 * 1024 * 1024,
+            body_pause: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
             header_grace: Duration::from_secs(10),
         }
     }
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("bind", &self.bind)
-            .field("allowed_hosts", &self.allowed_hosts)
-            .field("cors_origins", &self.cors_origins)
-            .field("api_key", &self.api_key.is_some())
-            .field("body_limit", &self.body_limit)
-            .field("keep_alive", &self.keep_alive)
-            .field("header_grace", &self.header_grace)
-            .finish()
-    }
+/// The answer to a client for which there is no room, as bytes that need no more looking
+/// at.
+pub(crate) fn no_room() -> Vec<u8> {
+    error::raw(&TurnError::new(
+        ErrorCode::Unavailable,
+        "too many connections are open; try again shortly, or raise `limits.connections`",
+    ))
 }
 
 /// What there is, as `/` and every 404 say it. Each is also served without `/v1`.

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use ibeam_core::error::{ErrorCode, TurnError};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error;
 
@@ -18,9 +18,10 @@ use super::error;
 const DRAIN_CAP: usize = 8 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// A client that sends nothing of its body for this long holds its connection for
-/// nothing.
-const STALL: Duration = Duration::from_secs(30);
+/// Bytes a second that a body must have on average, once it had the time of some pauses.
+/// The slowest lines have more; who trickles does not.
+const PACE: u64 = 4 * 1024;
+const PAUSES: u32 = 4;
 
 /// Why there is no body.
 #[derive(Debug)]
@@ -36,12 +37,16 @@ impl From<TurnError> for Unread {
     }
 }
 
-/// The whole body, in memory.
+/// The whole body, in memory: up to a size, with pauses up to a length.
 ///
 /// # Errors
 /// `RequestTooLarge` as soon as that is clear, `InvalidValue` for encodings we do
 /// not read, `Cancelled` when the client hangs up, `Stalled` when it stops sending.
-pub(super) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Unread> {
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    (limit, pause): (usize, Duration),
+) -> Result<Bytes, Unread> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
@@ -55,17 +60,24 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Resul
     let mut body = pin!(body);
     let announced = body.size_hint().lower();
     if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
-        drain(body).await;
+        // Who asks first has sent nothing yet, and need not.
+        if !headers.contains_key(header::EXPECT) {
+            drain(body).await;
+        }
         return Err(too_large(limit).into());
     }
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
-    while let Some(frame) = timeout(STALL, body.frame()).await.map_err(|_| Unread::Stalled)? {
+    let began = Instant::now();
+    loop {
+        let so_far = first.as_ref().map_or(all.len(), Bytes::len);
+        let due = (Instant::now() + pause).min(began + pause * PAUSES + time_for(so_far));
+        let frame = timeout_at(due, body.frame()).await.map_err(|_| Unread::Stalled)?;
+        let Some(frame) = frame else { break };
         let Ok(frame) = frame else {
             return Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off").into());
         };
         let Ok(data) = frame.into_data() else { continue };
-        let so_far = first.as_ref().map_or(all.len(), Bytes::len);
         if so_far.saturating_add(data.len()) > limit {
             drain(body).await;
             return Err(too_large(limit).into());
@@ -85,6 +97,11 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Resul
     Ok(first.unwrap_or_else(|| all.freeze()))
 }
 
+/// What this much of a body may take at the slowest pace.
+fn time_for(bytes: usize) -> Duration {
+    Duration::from_secs(bytes as u64 / PACE)
+}
+
 async fn drain(mut body: std::pin::Pin<&mut Body>) {
     let mut left = DRAIN_CAP;
     let _ = timeout(DRAIN_TIME, async {
@@ -100,8 +117,7 @@ async fn drain(mut body: std::pin::Pin<&mut Body>) {
 
 /// 408, which is about the client; the table's time-out is about the backend.
 pub(super) fn stalled() -> Response {
-    let text =
-        format!("the request body did not go on for {} seconds; send it again", STALL.as_secs());
+    let text = "the request body did not go on, or came too slowly; send it again";
     let mut response = error::with_status(&TurnError::new(ErrorCode::Timeout, text), 408);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response

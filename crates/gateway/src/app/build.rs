@@ -5,12 +5,13 @@ use std::sync::Arc;
 use ibeam_core::{
     agent::{Clocks, Environment, Settings as TurnSettings},
     error::ErrorCode,
+    limits::Rules,
     model::ids,
     models::ModelList,
 };
 use ibeam_sim::Sim;
 use secrecy::SecretString;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{App, SIM, around::Shelf};
@@ -20,6 +21,8 @@ use crate::{
     catalog::{self, Catalog, Fetch},
     config::{self, Config},
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
+    keys::Keys,
+    limits::Turns,
     net::{connect::Connector, pool::PoolConfig, proxy::Proxy, tls::Tls},
     session::{Conversations, Hub, Legs, Limits, Patience, Registry},
     store::{Store, StoreError, StoreLimits},
@@ -85,7 +88,11 @@ impl App {
             },
             registry,
             legs: Legs::new(config.sessions.replay),
-            turns: Arc::new(Semaphore::new(config.limits.turns)),
+            turns: Turns::new(Rules {
+                total: config.limits.turns,
+                reserve: config.limits.reserve,
+                waiting: config.limits.queue,
+            }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             tasks: tasks.clone(),
@@ -99,7 +106,6 @@ impl App {
             surroundings: Shelf::new(&config, environment()),
             store,
             conversations: Arc::new(Conversations::default()),
-            queue: Arc::new(Semaphore::new(config.limits.queue)),
             started: Instant::now(),
             config: Arc::new(config),
         }
@@ -152,11 +158,12 @@ fn agent_config(config: &Config) -> AgentConfig {
 
 fn http_settings(config: &Config) -> api::Settings {
     api::Settings {
-        bind: Some(config.listen.ip()),
+        bind: config.listen.ip(),
         allowed_hosts: config.hosts.clone(),
         cors_origins: config.cors_origins.clone(),
-        api_key: config.api_key.clone(),
+        keys: Arc::new(Keys::new(config)),
         body_limit: config.limits.body,
+        body_pause: config.clocks.body,
         keep_alive: config.clocks.keep_alive,
         header_grace: config.clocks.header_grace,
     }

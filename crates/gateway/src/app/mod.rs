@@ -14,7 +14,7 @@ use ibeam_core::{
     error::TurnError,
     model::{TurnEvent, TurnRequest},
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
 use crate::{
@@ -46,8 +46,6 @@ pub struct App {
     surroundings: around::Shelf,
     store: Store,
     conversations: Arc<Conversations>,
-    /// Places in the queue for a turn.
-    queue: Arc<Semaphore>,
     started: Instant,
 }
 
@@ -85,7 +83,7 @@ impl App {
     /// Turns that could start now without waiting.
     #[must_use]
     pub fn free_turns(&self) -> usize {
-        self.hub.turns.available_permits()
+        self.hub.turns.free()
     }
 
     /// The program is going down: turns that run may finish, none is parked any more. What

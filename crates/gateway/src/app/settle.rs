@@ -15,6 +15,7 @@ use tracing::warn;
 use super::App;
 use crate::{
     api::RequestMeta,
+    limits::Seeker,
     random,
     session::{
         Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Names, Outline, Probe,
@@ -35,6 +36,7 @@ pub(super) struct Origin {
 /// What is known about a request once it was looked at.
 pub(super) struct Case {
     pub(super) scope: Scope,
+    pub(super) seeker: Seeker,
     pub(super) outline: Outline,
     pub(super) identity: Identity,
     /// The name of its conversation comes from a header of clients that tell everything.
@@ -131,9 +133,9 @@ impl App {
         ticket: Ticket,
         case: &Case,
     ) -> Result<Settled, TurnError> {
-        let permit = self.permit(case.until).await?;
+        let place = self.place(case).await?;
         self.supersede(&request, case).await;
-        let mut ask = Ask { request, permit, ticket };
+        let mut ask = Ask { request, place, ticket };
         let mut forked = false;
         if let Some(results) = &case.outline.results
             && let Some(live) = self.hub.registry.find(results.session, case.scope)
@@ -148,6 +150,16 @@ impl App {
         }
         let origin = self.origin(&ask.request, case, forked).await;
         Ok(Settled::Start(Box::new((ask, origin))))
+    }
+
+    /// Whether a turn waits for what the request brings, here or in the store.
+    pub(super) async fn is_awaited(&self, case: &Case) -> bool {
+        let Some(results) = &case.outline.results else { return false };
+        if self.hub.registry.find(results.session, case.scope).is_some() {
+            return true;
+        }
+        let stored = known(self.store.by_session(case.scope, results.session)).await;
+        stored.flatten().is_some()
     }
 
     /// Ends parked turns whose calls the client went past. A request with another prompt,

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use ibeam_core::{
     agent::{BlobLimits, ModelPick, Plan, Turn},
     error::{ErrorCode, TurnError},
+    limits::{Kind, Owner, Why},
     model::{Item, Millis, Part, TurnRequest, ids::SessionId},
     models::{Family, ModelInfo, ModelList, Resolved},
 };
 use sha2::{Digest as _, Sha256};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, timeout_at},
-};
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::{
@@ -22,6 +20,8 @@ use super::{
 };
 use crate::{
     api::RequestMeta,
+    keys::Caller,
+    limits::{Place, Seeker},
     random,
     session::{Actor, Ask, Identity, Keeper, Keeping, Outline, TurnStream},
     store::Scope,
@@ -44,7 +44,7 @@ impl App {
         self.hub.tokens.current().await?;
         see_images(&request, &resolved)?;
 
-        let scope = self.scope(&meta.caller);
+        let scope = self.scope(&meta.caller.id);
         let family =
             resolved.info.as_ref().map_or_else(|| Family::of(&resolved.wire_id), ModelInfo::family);
         let model = ModelPick {
@@ -55,7 +55,8 @@ impl App {
         let outline = Outline::of(&request);
         let identity = Identity { scope, setup: outline.setup, model };
         let until = Instant::now() + self.config.clocks.queue;
-        let case = Case { scope, outline, identity, affinity: meta.affinity, asked, until };
+        let seeker = self.seeker(&meta.caller);
+        let case = Case { scope, seeker, outline, identity, affinity: meta.affinity, asked, until };
 
         let ticket = match self.again(&case, meta, &request).await? {
             Again::Stream(stream) => return Ok(stream),
@@ -65,7 +66,7 @@ impl App {
             Settled::Stream(stream) => return Ok(stream),
             Settled::Start(start) => *start,
         };
-        let (Ask { request, permit, ticket }, Origin { id, claim, kept, before }) = (ask, origin);
+        let (Ask { request, place, ticket }, Origin { id, claim, kept, before }) = (ask, origin);
         debug!(conversation = %id, model = %case.identity.model.id, "starting a turn");
         let session = SessionId::from_random(random::bytes());
         let keeping = Keeping {
@@ -100,7 +101,7 @@ impl App {
             keeper,
             ticket,
             asked,
-            permit,
+            place,
         };
         Ok(actor.start(&self.hub))
     }
@@ -139,17 +140,35 @@ impl App {
         }
     }
 
+    /// Whose limit a request counts against.
+    fn seeker(&self, caller: &Caller) -> Seeker {
+        let number = caller.id.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
+        Seeker { owner: Owner(number), limit }
+    }
+
     /// A place among the running turns, waiting for one if need be.
-    pub(super) async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, TurnError> {
-        if let Ok(permit) = Arc::clone(&self.hub.turns).try_acquire_owned() {
-            return Ok(permit);
+    pub(super) async fn place(&self, case: &Case) -> Result<Place, TurnError> {
+        let (turns, seeker) = (&self.hub.turns, case.seeker);
+        if let Some(place) = turns.try_enter(seeker) {
+            return Ok(place);
         }
-        let _place = self.queue.try_acquire().map_err(|_| self.busy())?;
-        let waiting = Arc::clone(&self.hub.turns).acquire_owned();
-        match timeout_at(until, waiting).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(self.busy()),
-        }
+        // Only looked at in a crowd: it may mean a question to the store.
+        let kind = if self.is_awaited(case).await { Kind::Results } else { Kind::New };
+        let patience = case.until.saturating_duration_since(Instant::now());
+        turns.enter(seeker, kind, patience).await.map_err(|why| {
+            let text = match why {
+                Why::Total => format!(
+                    "All {} turns are in use. Try again shortly, or raise `limits.turns`.",
+                    self.config.limits.turns
+                ),
+                Why::Owner => format!(
+                    "This key runs {} turns already, which is its limit. Try again shortly.",
+                    seeker.limit
+                ),
+            };
+            TurnError::new(ErrorCode::Overloaded, text)
+        })
     }
 
     pub(super) fn busy(&self) -> TurnError {

@@ -32,6 +32,11 @@ fn commands_of_the_readme_parse() {
         "ibeam logout --profile work",
         "ibeam whoami --json",
         "ibeam sim --login-page --token-lifetime 10m",
+        "ibeam serve --listen unix:/run/ibeam.sock",
+        "ibeam up --host 0.0.0.0 --tls-cert a --tls-key b",
+        "ibeam keys add laptop --limit 4 --json",
+        "ibeam keys list --json",
+        "ibeam keys revoke laptop",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
     }
@@ -43,6 +48,10 @@ fn commands_of_the_readme_parse() {
         "ibeam up --native-tools",
         "ibeam login --use nonsense",
         "ibeam login now",
+        "ibeam up --tls-cert a",
+        "ibeam keys",
+        "ibeam keys add",
+        "ibeam keys add a --limit 0",
         "ibeam up --listen :1 --port 2",
         "ibeam serve --host ::1 --listen :1",
     ] {

@@ -3,6 +3,7 @@
 //! Data goes to stdout, words to stderr.
 
 mod config;
+mod keys;
 mod login;
 mod logout;
 mod models;
@@ -12,6 +13,7 @@ mod up;
 mod whoami;
 
 use std::{
+    borrow::Cow,
     future::Future,
     io::{self, Write as _},
     path::PathBuf,
@@ -51,6 +53,7 @@ Examples:
   ibeam login                           sign in to Cursor with your browser
   ibeam up                              answer with the models of your plan
   ibeam models                          what your plan has
+  ibeam keys add laptop                 a key for one of your clients
   ibeam serve --port 0                  for scripts: prints its URL, then serves
   ibeam config show                     every setting, and where it comes from
 
@@ -90,6 +93,8 @@ enum Command {
     Whoami(whoami::Whoami),
     /// List the models of your plan
     Models(models::ModelsCommand),
+    /// Make, list and revoke keys for your clients
+    Keys(keys::KeysCommand),
     /// Look at the settings
     Config(config::ConfigCommand),
 }
@@ -147,7 +152,7 @@ struct Upstream {
 /// Options of the commands that listen.
 #[derive(Debug, Default, Args)]
 struct Listening {
-    /// Address and port in one, in place of --host and --port
+    /// Address and port in one, in place of --host and --port; or `unix:/path` for a socket
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["host", "port"])]
     listen: Option<String>,
     /// Address to listen on [default: 127.0.0.1]
@@ -156,6 +161,12 @@ struct Listening {
     /// Port to listen on, 0 for a free one [default: 18741]
     #[arg(long, value_name = "PORT")]
     port: Option<String>,
+    /// Serve TLS with this certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<String>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<String>,
     /// Let a browser page of this origin call; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     cors_origin: Vec<String>,
@@ -230,6 +241,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Logout(logout) => logout.run(&global),
         Command::Whoami(whoami) => whoami.run(&global),
         Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
         Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -330,6 +342,8 @@ impl Listening {
         if self.listen.is_none() && (self.host.is_some() || self.port.is_some()) {
             set(&mut raw, Key::Listen, "--port", Some(""));
         }
+        set(&mut raw, Key::TlsCert, "--tls-cert", self.tls_cert.as_deref());
+        set(&mut raw, Key::TlsKey, "--tls-key", self.tls_key.as_deref());
         let origins = self.cors_origin.join(",");
         let origins = (!origins.is_empty()).then_some(origins.as_str());
         set(&mut raw, Key::CorsOrigins, "--cors-origin", origins);
@@ -416,21 +430,21 @@ fn report(error: &anyhow::Error) {
     say(&format!("{red}error{end}: {text}"));
     let hints = match error.downcast_ref::<Refusal>() {
         Some(refusal) => refusal.hints.clone(),
-        None => hint(error).into_iter().map(str::to_owned).collect(),
+        None => hint(error).into_iter().map(Cow::into_owned).collect(),
     };
     for hint in hints {
         say(&format!("{cyan}hint{end}: {hint}"));
     }
 }
 
-fn hint(error: &anyhow::Error) -> Option<&'static str> {
+fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     if let Some(error) = error.downcast_ref::<StartError>() {
-        return Some(error.hint);
+        return Some(error.hint.clone());
     }
     if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
-        return Some("without `--scenario`, the built-in assistant answers");
+        return Some("without `--scenario`, the built-in assistant answers".into());
     }
-    error.downcast_ref::<TurnError>().and_then(advice)
+    error.downcast_ref::<TurnError>().and_then(advice).map(Cow::Borrowed)
 }
 
 const STYLES: styling::Styles = styling::Styles::styled()

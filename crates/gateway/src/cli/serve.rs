@@ -13,7 +13,7 @@ use clap::Args;
 use super::{Global, INTERRUPTED, Listening, Upstream, block_on, print, require_account};
 use crate::{
     app::App,
-    config::Config,
+    config::{Config, Listen},
     server::Server,
     shutdown::{Shutdown, Signals},
     tasks::Tasks,
@@ -24,7 +24,10 @@ use crate::{
 Examples:
   ibeam serve
   ibeam serve --port 0                          print the URL with the port it got
-  IBEAM_API_KEY=… ibeam serve --host 0.0.0.0    for your network; clients need the key")]
+  ibeam serve --listen unix:$HOME/ibeam.sock    a socket that only you can open
+  ibeam serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+                                                for your network; clients need a key,
+                                                see `ibeam help keys`")]
 pub(super) struct Serve {
     #[command(flatten)]
     listening: Listening,
@@ -47,7 +50,7 @@ const LAST_TASKS: Duration = Duration::from_secs(3);
 /// A server that is bound.
 pub(super) struct Ready<'a> {
     pub(super) url: &'a str,
-    pub(super) address: SocketAddr,
+    pub(super) place: &'a Listen,
     pub(super) app: &'a Arc<App>,
     pub(super) tasks: &'a Tasks,
     pub(super) shutdown: &'a Shutdown,
@@ -62,19 +65,22 @@ pub(super) async fn serve(
     let signals = Signals::new()?;
     let serving = async {
         let server = Server::bind(config, &tasks).await?;
-        let address = server.address()?;
-        let url = url(address);
+        let (bound, tls) = (server.place()?, server.is_tls());
+        let url = url(&bound, tls);
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             backend = server.app().backend(),
             "listening on {}",
-            place(address)
+            place(&bound, tls)
         );
-        if address.ip().is_unspecified() {
+        if bound.ip().is_some_and(|ip| ip.is_unspecified()) {
             tracing::info!("names that other machines call it by go into the setting `hosts`");
         }
+        if !bound.is_local() && !tls {
+            tracing::warn!("keys and conversations cross the network in the clear; see --tls-cert");
+        }
         let app = server.app();
-        ready(Ready { url: &url, address, app, tasks: &tasks, shutdown: &shutdown })?;
+        ready(Ready { url: &url, place: &bound, app, tasks: &tasks, shutdown: &shutdown })?;
         server.run(shutdown.clone()).await;
         match tasks.join_within(LAST_TASKS).await {
             0 => tracing::info!("stopped"),
@@ -92,21 +98,28 @@ pub(super) async fn serve(
     Ok(if shutdown.was_forced() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// The address as it was bound.
-pub(super) fn place(address: SocketAddr) -> String {
-    if address.ip().is_unspecified() {
-        format!("{address} (all interfaces)")
-    } else {
-        format!("http://{address}")
+/// The place as it was bound.
+pub(super) fn place(bound: &Listen, tls: bool) -> String {
+    match bound {
+        Listen::Tcp(address) if address.ip().is_unspecified() => {
+            format!("{address} (all interfaces)")
+        }
+        Listen::Tcp(address) => format!("{}://{address}", scheme(tls)),
+        Listen::Unix(_) => bound.to_string(),
     }
 }
 
-/// The address as a client on this machine writes it.
-pub(super) fn url(address: SocketAddr) -> String {
+/// The place as a client on this machine writes it.
+pub(super) fn url(bound: &Listen, tls: bool) -> String {
+    let Listen::Tcp(address) = bound else { return bound.to_string() };
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    format!("http://{}", SocketAddr::new(ip, address.port()))
+    format!("{}://{}", scheme(tls), SocketAddr::new(ip, address.port()))
+}
+
+fn scheme(tls: bool) -> &'static str {
+    if tls { "https" } else { "http" }
 }

@@ -1,7 +1,7 @@
 //! `ibeam up`: the gateway for people. The same server as `ibeam serve`, with a
 //! welcome that says how to use it.
 
-use std::{fmt::Write as _, io::IsTerminal as _, net::SocketAddr, process::ExitCode};
+use std::{fmt::Write as _, io::IsTerminal as _, process::ExitCode};
 
 use clap::Args;
 use ibeam_core::error::{ErrorCode, TurnError};
@@ -10,12 +10,13 @@ use super::{
     Global, Listening, Loaded, Refusal, Upstream, advice, block_on,
     login::{Way, sign_in},
     require_account, say,
-    serve::{place, serve},
+    serve::serve,
 };
 use crate::{
     api::Service as _,
     auth::Here,
-    config::{Backend, Config, Origin},
+    config::{Backend, Config, Listen, Origin},
+    keys,
 };
 
 #[derive(Debug, Args)]
@@ -41,7 +42,7 @@ impl Up {
         }
         let facts = Facts::of(&loaded);
         block_on(serve(loaded.config, |ready| {
-            say(&welcome(ready.url, ready.address, &facts));
+            say(&welcome(ready.url, ready.place, &facts));
             let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
             // Not awaited here: the list may take a moment, and clients may call already.
             ready.tasks.spawn("welcome", async move {
@@ -92,12 +93,19 @@ impl Facts {
     fn of(loaded: &Loaded) -> Self {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
-            key: loaded.config.api_key.is_some().then(|| loaded.key_from.clone()),
+            key: match &loaded.config.api_key {
+                Some(_) => Some(loaded.key_from.clone()),
+                // If the file is no good, the server says so.
+                None if keys::any(loaded.config.keys_file.as_deref()).unwrap_or(true) => {
+                    Some(Origin::Detected("ibeam keys"))
+                }
+                None => None,
+            },
         }
     }
 }
 
-fn welcome(url: &str, address: SocketAddr, facts: &Facts) -> String {
+fn welcome(url: &str, place: &Listen, facts: &Facts) -> String {
     let mut out = String::new();
     let backend = if facts.sim { ": the simulator answers (no account, no model)." } else { "." };
     let (shown, value) = key(facts.key.as_ref());
@@ -105,14 +113,18 @@ fn welcome(url: &str, address: SocketAddr, facts: &Facts) -> String {
         Some(_) => "-H \"authorization: Bearer $OPENAI_API_KEY\" \\\n    ",
         None => "",
     };
-    let everywhere = if address.ip().is_unspecified() {
-        format!(
-            "  Listening  {}\n             \
-             names that other machines call it by go into `hosts`\n",
-            place(address)
-        )
-    } else {
-        String::new()
+    let everywhere = match place {
+        Listen::Tcp(address) if address.ip().is_unspecified() => format!(
+            "  Listening  {address} (all interfaces)\n             \
+             names that other machines call it by go into `hosts`\n"
+        ),
+        Listen::Tcp(_) => String::new(),
+        Listen::Unix(path) => format!("  Socket     {}\n", path.display()),
+    };
+    // Clients that can use a socket have a setting for it; the name is then a formality.
+    let (url, socket) = match place {
+        Listen::Tcp(_) => (url, String::new()),
+        Listen::Unix(path) => ("http://localhost", format!("--unix-socket '{}' ", path.display())),
     };
     let _ = write!(
         out,
@@ -129,7 +141,7 @@ For OpenAI clients:
 
 Try it:
 
-  curl -N {url}/v1/chat/completions \\
+  curl -N {socket}{url}/v1/chat/completions \\
     {header}-H 'content-type: application/json' \\
     -d '{{\"model\":\"auto\",\"stream\":true,
          \"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'
@@ -154,9 +166,8 @@ fn key(origin: Option<&Origin>) -> (String, String) {
         Some(Origin::Flag(flag)) => {
             (format!("the one given with {flag}"), format!("'<the key given with {flag}>'"))
         }
-        Some(Origin::Detected(_) | Origin::Default) => {
-            ("the one you set".to_owned(), "'<your key>'".to_owned())
-        }
+        Some(Origin::Detected(what)) => (format!("one of `{what}`"), "'<your key>'".to_owned()),
+        Some(Origin::Default) => ("the one you set".to_owned(), "'<your key>'".to_owned()),
     }
 }
 
@@ -176,22 +187,22 @@ fn models_line(sim: bool, models: Result<&usize, &TurnError>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::{net::SocketAddr, path::PathBuf};
 
     use super::*;
 
-    const HERE: SocketAddr =
-        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+    const HERE: Listen =
+        Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
 
     fn shown(key: Option<Origin>) -> String {
-        let text = welcome("http://127.0.0.1:18741", HERE, &Facts { sim: false, key });
+        let text = welcome("http://127.0.0.1:18741", &HERE, &Facts { sim: false, key });
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         text
     }
 
     #[test]
     fn the_welcome_says_how_to_begin() {
-        let text = welcome("http://127.0.0.1:1", HERE, &Facts { sim: true, key: None });
+        let text = welcome("http://127.0.0.1:1", &HERE, &Facts { sim: true, key: None });
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
         let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
@@ -216,12 +227,22 @@ mod tests {
 
     #[test]
     fn an_open_door_is_told() {
-        let all = SocketAddr::from(([0, 0, 0, 0], 18741));
+        let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
         let facts = Facts { sim: true, key: Some(Origin::Flag("--set".to_owned())) };
-        let text = welcome("http://127.0.0.1:18741", all, &facts);
+        let text = welcome("http://127.0.0.1:18741", &all, &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
         assert!(text.contains("`hosts`"), "{text}");
         assert!(!shown(None).contains("`hosts`"));
+    }
+
+    #[test]
+    fn a_socket_is_told_with_how_to_use_it() {
+        let place = Listen::Unix(PathBuf::from("/run/me/ibeam.sock"));
+        let text = welcome("unix:/run/me/ibeam.sock", &place, &Facts { sim: true, key: None });
+        assert!(text.contains("Socket     /run/me/ibeam.sock"), "{text}");
+        let curl = "curl -N --unix-socket '/run/me/ibeam.sock' http://localhost/v1/chat";
+        assert!(text.contains(curl), "{text}");
+        assert!(!text.contains("unix:"), "{text}");
     }
 
     #[test]

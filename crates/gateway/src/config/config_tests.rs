@@ -41,7 +41,9 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(clocks.heartbeat, Duration::from_secs(5));
     assert_eq!(clocks.cancel_grace, Duration::from_secs(2));
     assert_eq!(config.limits.body, 64 << 20);
-    assert_eq!(config.limits.turns, 32);
+    assert_eq!((config.limits.turns, config.limits.turns_per_key), (32, 32));
+    assert_eq!((config.limits.reserve, config.limits.connections), (8, 4096));
+    assert!(config.tls.is_none() && config.keys_file.is_none());
     let sessions = config.sessions;
     assert!(sessions.reuse);
     assert_eq!(sessions.ttl, Duration::from_secs(15 * 60));
@@ -182,6 +184,9 @@ fn the_store_has_a_place_on_this_machine_unless_told_otherwise() {
     assert_eq!(named.config.store.file(), Some(Path::new("/x/y.db")));
     assert_eq!(shown(&named).1, "flag --set");
 
+    let keys = machine.config.keys_file.unwrap();
+    assert!(keys.is_absolute() && keys.ends_with("ibeam/keys.json"), "{keys:?}");
+
     let off = load(RawConfig::default(), &env(&[("IBEAM_STORE_ENABLED", "off")]), None);
     assert_eq!(off.config.store.file(), None);
 }
@@ -235,6 +240,7 @@ fn listen_takes_the_place_of_host_and_port() {
         ("localhost:80", "127.0.0.1:80"),
         (":81", "127.0.0.1:81"),
         ("82", "127.0.0.1:82"),
+        ("unix:/run/ibeam.sock", "unix:/run/ibeam.sock"),
     ];
     for (given, expect) in rows {
         let raw =
@@ -247,12 +253,38 @@ fn listen_takes_the_place_of_host_and_port() {
 
 #[test]
 fn listening_beyond_this_machine_needs_a_key() {
-    let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving();
+    let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving(false);
     assert!(check(&["host=127.0.0.1"]).is_ok());
     assert!(check(&["host=::1"]).is_ok());
     assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("without an API key"));
     assert!(check(&["host=192.168.0.7"]).is_err());
     assert!(check(&["host=0.0.0.0", "api_key=k"]).is_ok());
+    assert!(check(&["listen=unix:/run/ibeam.sock"]).is_ok());
+    let open = resolve(&flags(&["host=0.0.0.0"]), None).config;
+    assert!(open.check_serving(true).is_ok());
+}
+
+#[test]
+fn tls_needs_both_files_and_a_port() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (cert, key) = (
+        format!("tls_cert={}", file.path().display()),
+        format!("tls_key={}", file.path().display()),
+    );
+    let both = resolve(&flags(&[&cert, &key]), None);
+    assert_eq!(problems(&both), Vec::<String>::new());
+    assert_eq!(both.config.tls.unwrap().key, file.path());
+    for (pairs, word) in [
+        (vec![cert.as_str()], "needs `tls_key`"),
+        (vec![key.as_str()], "needs `tls_cert`"),
+        (vec![&cert, &key, "listen=unix:/x"], "no use on a Unix socket"),
+        (vec![&cert, "tls_key=/no/such/file"], "names no file"),
+        (vec!["listen=unix:"], "names no path"),
+    ] {
+        let text = problems(&resolve(&flags(&pairs), None)).join("\n");
+        assert!(text.contains(word), "{pairs:?}: {text}");
+    }
+    assert!(resolve(&RawConfig::default(), None).config.tls.is_none());
 }
 
 #[test]
@@ -302,7 +334,7 @@ fn a_named_file_must_exist_and_a_default_one_need_not() {
     std::fs::write(&path, "port = 5\n[clocks]\nturn = 90\n").unwrap();
     let some = load(RawConfig::default(), &env(&[]), Some(&path));
     assert_eq!(problems(&some), Vec::<String>::new());
-    assert_eq!(some.config.listen.port(), 5);
+    assert_eq!(some.config.listen.to_string(), "127.0.0.1:5");
     assert_eq!(some.config.clocks.turn, Duration::from_secs(90));
 }
 

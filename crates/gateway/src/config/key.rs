@@ -62,9 +62,14 @@ const fn millis(name: &'static str) -> (&'static str, Unit) {
 keys! {
     Host "host" [same("HOST")] = "127.0.0.1", "address to listen on";
     Port "port" [same("PORT")] = "18741", "port to listen on; 0 takes a free one";
-    Listen "listen" [] = "", "address and port in one, in place of `host` and `port`";
+    Listen "listen" [] = "",
+        "address and port in one, in place of `host` and `port`; or a socket: `unix:/path`";
+    TlsCert "tls_cert" [] = "", "PEM file with the certificate chain to serve TLS with";
+    TlsKey "tls_key" [] = "", "PEM file with the key of that certificate";
     ApiKey "api_key" [] = "",
-        "key that local clients must send; required to listen beyond this machine";
+        "key that local clients must send; this or `ibeam keys` is required to listen beyond this machine";
+    KeysFile "keys_file" [] = "",
+        "hashes of the keys of `ibeam keys`; by default `ibeam/keys.json` in your configuration folder";
     Hosts "hosts" [] = "", "further names under which clients may call, for the `Host` check";
     CorsOrigins "cors_origins" [] = "", "web origins that may call from a browser";
 
@@ -143,11 +148,22 @@ keys! {
     ClockHeaderGrace "clocks.header_grace" [] = "10s",
         "for the first event of a turn, so that an early failure gets its real HTTP status";
     ClockKeepAlive "clocks.keep_alive" [] = "10s", "of silence before a keep-alive comment";
+    ClockClientIdle "clocks.client_idle" [] = "30s",
+        "a client's connection without a request; a request's head must be whole by then";
+    ClockBody "clocks.body" [] = "30s",
+        "a request body may pause; it may take four times this, and 1 s for every 4 KiB";
+    ClockHandshake "clocks.handshake" [] = "10s", "a client may take for TLS";
     ClockQueue "clocks.queue" [] = "60s", "a request waits for a free turn";
     ClockDrain "clocks.drain" [] = "10s", "requests may take to end at shutdown";
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";
+    LimitHeaders "limits.headers" [] = "100", "headers of a request";
+    LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "all of them together";
     LimitTurns "limits.turns" [] = "32", "turns at once";
+    LimitTurnsPerKey "limits.turns_per_key" [] = "32",
+        "turns at once with one key, unless the key has a limit of its own";
+    LimitReserve "limits.reserve" [] = "8",
+        "further turns, only for requests that bring tool results";
     LimitQueue "limits.queue" [] = "1024", "requests that wait for a free turn";
     LimitConnections "limits.connections" [] = "4096", "client connections at once";
     LimitUpstream "limits.upstream_connections" [] = "256", "connections to Cursor at once";

@@ -10,7 +10,8 @@ pub mod resolve;
 mod simulator;
 
 use std::{
-    net::SocketAddr,
+    fmt,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -32,9 +33,14 @@ pub const DEFAULT_PORT: u16 = 18741;
 /// Everything that can be set, checked and typed.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub listen: SocketAddr,
+    pub listen: Listen,
+    /// Serve TLS.
+    pub tls: Option<TlsFiles>,
     /// What local clients must send, if anything.
     pub api_key: Option<SecretString>,
+    /// Where the hashes of further keys are. None: nobody named a file, and this machine
+    /// has no place for one.
+    pub keys_file: Option<PathBuf>,
     /// Names besides loopback under which clients may call.
     pub hosts: Vec<String>,
     /// Web origins that may call; `*` stands for all.
@@ -64,6 +70,53 @@ pub struct Config {
     pub limits: Limits,
     pub backend: Backend,
     pub simulator: Simulator,
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// The address, where there is one.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(address) => Some(address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether only this machine can call.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.ip().is_none_or(|ip| ip.is_loopback())
+    }
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What TLS is served with, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
 }
 
 /// Who answers.
@@ -174,6 +227,12 @@ pub struct Clocks {
     pub header_grace: Duration,
     /// Silence before a comment on an event stream.
     pub keep_alive: Duration,
+    /// A client's connection without a request.
+    pub client_idle: Duration,
+    /// A request body may pause.
+    pub body: Duration,
+    /// For TLS with a client.
+    pub handshake: Duration,
     /// A request waits for a free turn.
     pub queue: Duration,
     pub drain: Duration,
@@ -184,8 +243,16 @@ pub struct Clocks {
 pub struct Limits {
     /// Bytes.
     pub body: usize,
+    /// Of one request.
+    pub headers: usize,
+    /// Bytes of all headers of a request.
+    pub header_bytes: usize,
     /// Turns that generate with a client attached.
     pub turns: usize,
+    /// Those of one key, unless it has a limit of its own.
+    pub turns_per_key: usize,
+    /// Beyond `turns`, for requests that bring tool results.
+    pub reserve: usize,
     /// Requests that wait for one.
     pub queue: usize,
     pub connections: usize,
@@ -208,12 +275,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What must hold before anything listens.
+    /// What must hold before anything listens. `keys`: whether there are any in the file.
     ///
     /// # Errors
     /// Says why serving would be unsafe.
-    pub fn check_serving(&self) -> Result<(), String> {
-        if self.listen.ip().is_loopback() || self.api_key.is_some() {
+    pub fn check_serving(&self, keys: bool) -> Result<(), String> {
+        if self.listen.is_local() || self.api_key.is_some() || keys {
             return Ok(());
         }
         Err(format!(
@@ -238,6 +305,10 @@ pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
     let mut machine = RawConfig::default();
     if let Some(path) = store_path() {
         machine.set(Key::StorePath, path.to_string_lossy(), Origin::Default);
+    }
+    if let Some(path) = default_path() {
+        let path = path.with_file_name("keys.json");
+        machine.set(Key::KeysFile, path.to_string_lossy(), Origin::Default);
     }
     resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
 }
@@ -278,7 +349,7 @@ fn read_file(path: &Path, must_exist: bool) -> RawConfig {
         Ok(text) => {
             let mut raw = RawConfig::from_toml(&text, path);
             let secret = [Key::AccessToken, Key::ApiKey].iter().any(|key| raw.get(*key).is_some());
-            if secret && others_may_read(path) {
+            if secret && others_may_use(path) {
                 raw.warn(
                     "config file",
                     origin(),
@@ -299,14 +370,15 @@ fn read_file(path: &Path, must_exist: bool) -> RawConfig {
     }
 }
 
+/// Whether anyone but the owner may read or write the file.
 #[cfg(unix)]
-fn others_may_read(path: &Path) -> bool {
+pub(crate) fn others_may_use(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
 }
 
 #[cfg(not(unix))]
-fn others_may_read(_: &Path) -> bool {
+pub(crate) fn others_may_use(_: &Path) -> bool {
     false
 }
 

@@ -13,8 +13,8 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Log, Models, Sessions, Simulator, StoreConfig, Tools,
-    Transport,
+    Allow, Backend, Clocks, Config, Limits, Listen, Log, Models, Sessions, Simulator, StoreConfig,
+    TlsFiles, Tools, Transport,
     key::Key,
     parse,
     raw::{Found, Origin, Problem, RawConfig},
@@ -98,7 +98,9 @@ impl Resolver<'_> {
     fn config(&mut self, home: Option<&Path>) -> Config {
         Config {
             listen: self.listen(),
+            tls: self.tls(),
             api_key: self.secret(Key::ApiKey),
+            keys_file: self.place(Key::KeysFile),
             hosts: self.list(Key::Hosts),
             cors_origins: self.origins(),
             access_token: self.secret(Key::AccessToken),
@@ -203,6 +205,11 @@ impl Resolver<'_> {
         .flatten()
     }
 
+    /// A path to something that need not be there.
+    fn place(&mut self, key: Key) -> Option<PathBuf> {
+        self.value(key, |text| Ok((!text.is_empty()).then(|| PathBuf::from(text)))).flatten()
+    }
+
     fn secret(&mut self, key: Key) -> Option<SecretString> {
         let found = self.found(key);
         self.show(key, found.text.as_str(), &found.origin);
@@ -221,28 +228,50 @@ impl Resolver<'_> {
 
     // === values with rules of their own ===
 
-    fn listen(&mut self) -> SocketAddr {
+    fn listen(&mut self) -> Listen {
         let listen = self.found(Key::Listen);
         if listen.text.is_empty() {
             let host = self.value(Key::Host, address).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
             let port = self.value(Key::Port, port).unwrap_or(super::DEFAULT_PORT);
             self.show(Key::Listen, "", &listen.origin);
-            return SocketAddr::new(host, port);
+            return SocketAddr::new(host, port).into();
         }
         self.value(Key::Listen, |text| {
+            if let Some(path) = text.strip_prefix("unix:") {
+                return socket(path);
+            }
             // `:8080` and `8080` are short for this machine.
             if text.strip_prefix(':').unwrap_or(text).bytes().all(|b| b.is_ascii_digit()) {
                 return port(text.trim_start_matches(':'))
-                    .map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+                    .map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port).into());
             }
             let (host, port_text) =
                 text.rsplit_once(':').ok_or("is no `address:port`".to_owned())?;
             Ok(SocketAddr::new(
                 address(host.trim_start_matches('[').trim_end_matches(']'))?,
                 port(port_text)?,
-            ))
+            )
+            .into())
         })
-        .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, super::DEFAULT_PORT)))
+        .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, super::DEFAULT_PORT)).into())
+    }
+
+    fn tls(&mut self) -> Option<TlsFiles> {
+        let (cert, key) = (self.path(Key::TlsCert), self.path(Key::TlsKey));
+        let given = |key: Key| self.raw.get(key).filter(|found| !found.text.is_empty()).cloned();
+        match (given(Key::TlsCert), given(Key::TlsKey), given(Key::Listen)) {
+            (Some(found), None, _) => {
+                self.problem(Key::TlsCert, &found.origin, "needs `tls_key`, too");
+            }
+            (None, Some(found), _) => {
+                self.problem(Key::TlsKey, &found.origin, "needs `tls_cert`, too");
+            }
+            (Some(found), Some(_), Some(listen)) if listen.text.starts_with("unix:") => {
+                self.problem(Key::TlsCert, &found.origin, "is of no use on a Unix socket");
+            }
+            _ => {}
+        }
+        Some(TlsFiles { cert: cert?, key: key? })
     }
 
     fn api(&mut self) -> Host {
@@ -342,9 +371,7 @@ impl Resolver<'_> {
 
     fn store(&mut self) -> StoreConfig {
         StoreConfig {
-            path: self
-                .value(Key::StorePath, |text| Ok((!text.is_empty()).then(|| PathBuf::from(text))))
-                .flatten(),
+            path: self.place(Key::StorePath),
             enabled: self.switch(Key::StoreEnabled),
             retention: self.duration(Key::StoreRetention),
             bytes: self.size(Key::StoreBytes),
@@ -375,6 +402,9 @@ impl Resolver<'_> {
             tool_batch: self.duration(Key::ClockToolBatch),
             header_grace: self.duration(Key::ClockHeaderGrace),
             keep_alive: self.positive(Key::ClockKeepAlive),
+            client_idle: self.positive(Key::ClockClientIdle),
+            body: self.positive(Key::ClockBody),
+            handshake: self.positive(Key::ClockHandshake),
             queue: self.duration(Key::ClockQueue),
             drain: self.duration(Key::ClockDrain),
         }
@@ -392,7 +422,11 @@ impl Resolver<'_> {
     fn limits(&mut self) -> Limits {
         Limits {
             body: self.size(Key::LimitBody),
+            headers: self.count(Key::LimitHeaders),
+            header_bytes: self.size(Key::LimitHeaderBytes),
             turns: self.count(Key::LimitTurns),
+            turns_per_key: self.count(Key::LimitTurnsPerKey),
+            reserve: self.value(Key::LimitReserve, parse::count).unwrap_or_default(),
             queue: self.value(Key::LimitQueue, parse::count).unwrap_or_default(),
             connections: self.count(Key::LimitConnections),
             upstream_connections: self.count(Key::LimitUpstream),
@@ -435,6 +469,14 @@ fn address(text: &str) -> Result<IpAddr, String> {
         .trim_end_matches(']')
         .parse()
         .map_err(|_| "is no IP address such as `127.0.0.1`".to_owned())
+}
+
+fn socket(path: &str) -> Result<Listen, String> {
+    match path {
+        _ if !cfg!(unix) => Err("names a Unix socket, which this system does not have".to_owned()),
+        "" => Err("names no path after `unix:`".to_owned()),
+        path => Ok(Listen::Unix(PathBuf::from(path))),
+    }
 }
 
 fn port(text: &str) -> Result<u16, String> {

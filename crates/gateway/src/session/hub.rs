@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use ibeam_core::model::Millis;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{legs::Legs, registry::Registry};
-use crate::{auth::Tokens, driver::Driver, tasks::Tasks};
+use crate::{auth::Tokens, driver::Driver, limits::Turns, tasks::Tasks};
 
 /// The wake-ups of parked turns on one connection fall on moments that are so far apart,
 /// so that the heartbeats of many streams leave in one write.
@@ -35,7 +35,7 @@ pub(crate) struct Hub {
     pub(crate) registry: Registry,
     pub(crate) legs: Legs,
     /// Places for turns that generate with a reader attached.
-    pub(crate) turns: Arc<Semaphore>,
+    pub(crate) turns: Turns,
     /// Ends every turn when the program does.
     pub(crate) stop: CancellationToken,
     /// From then on nothing is parked any more.

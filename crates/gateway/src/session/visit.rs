@@ -2,11 +2,12 @@
 
 use ibeam_core::model::TurnRequest;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::Instant,
 };
 
 use super::{TurnStream, legs::Ticket};
+use crate::limits::Place;
 
 /// Visits that wait for a turn. It looks at them within moments.
 const MAILBOX_CAP: usize = 4;
@@ -33,7 +34,7 @@ pub(crate) struct Resume {
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) request: TurnRequest,
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) place: Place,
     pub(crate) ticket: Ticket,
 }
 

@@ -114,7 +114,7 @@ fn an_open_door_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);
     assert_eq!(words.lines().count(), 2, "{words}");
-    assert!(words.contains("\nhint: set IBEAM_API_KEY"), "{words}");
+    assert!(words.contains("\nhint: make a key") && words.contains("IBEAM_API_KEY"), "{words}");
 }
 
 #[test]

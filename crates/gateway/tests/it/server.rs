@@ -30,7 +30,7 @@ async fn start(scenario: &str, change: impl FnOnce(&mut Config)) -> Running {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     std::fs::write(file.path(), scenario).unwrap();
     let mut config = Config {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
         backend: Backend::Sim { scenario: Some(file.path().to_path_buf()) },
         ..Config::default()
     };
@@ -116,11 +116,11 @@ async fn the_drain_limit_holds() {
 #[tokio::test]
 async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
     let running = start(SLOW, |_| {}).await;
-    let taken = Config { listen: running.address, ..Config::default() };
+    let taken = Config { listen: running.address.into(), ..Config::default() };
     let error = Server::bind(taken, &Tasks::new()).await.unwrap_err();
     assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("--port"), "{error}");
     assert_eq!(error.to_string(), format!("cannot listen on {}", running.address));
-    let open = Config { listen: SocketAddr::from(([0, 0, 0, 0], 0)), ..Config::default() };
+    let open = Config { listen: SocketAddr::from(([0, 0, 0, 0], 0)).into(), ..Config::default() };
     let error = Server::bind(open, &Tasks::new()).await.unwrap_err();
     assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("IBEAM_API_KEY"), "{error}");
 }

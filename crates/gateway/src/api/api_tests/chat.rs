@@ -4,6 +4,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
+use crate::keys::Caller;
 
 #[tokio::test]
 async fn a_whole_answer() {
@@ -113,7 +114,7 @@ async fn headers_reach_the_turn() {
         retry_count: 2,
         affinity: true,
         body: Sha256::digest(chat_body(false)).into(),
-        caller: Sha256::digest("").into(),
+        caller: Caller { id: Sha256::digest("").into(), ..Caller::default() },
     };
     assert_eq!(*meta, expect);
 }
@@ -221,6 +222,23 @@ async fn a_body_that_stops_is_given_up() {
     assert_eq!(begin.elapsed().as_secs(), 50);
     assert!(whole(response).await.contains("did not go on"));
     drop(sender);
+}
+
+/// Never silent for long, and never done.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_trickles_is_given_up() {
+    let (sender, frames) = tokio::sync::mpsc::channel(4);
+    let begin = tokio::time::Instant::now();
+    let (router, _fake) = app(Fake::default());
+    let trickle = async {
+        while sender.send(bytes::Bytes::from_static(b" ")).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(7)).await;
+        }
+    };
+    let request = router.oneshot(post(Body::new(Frames(frames))));
+    let (response, ()) = tokio::join!(request, trickle);
+    is(&response.unwrap(), 408);
+    assert_eq!(begin.elapsed().as_secs() / 10, 12);
 }
 
 /// A body that comes piece by piece.

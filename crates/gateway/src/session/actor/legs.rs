@@ -162,7 +162,7 @@ impl Task {
     }
 
     fn park(&mut self) {
-        self.permit = None;
+        self.place.give_back();
         self.unweighed = 0;
         self.parked = Some(Instant::now());
         self.outbox.shrink();

@@ -15,7 +15,7 @@ use ibeam_core::{
 };
 use secrecy::SecretString;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::{Instant, Sleep, sleep, timeout},
 };
 use tracing::{Instrument as _, debug, info, warn};
@@ -32,7 +32,10 @@ use super::{
     registry::Entry,
     visit::{self, Visit},
 };
-use crate::driver::{Link, Open};
+use crate::{
+    driver::{Link, Open},
+    limits::Place,
+};
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -57,13 +60,13 @@ pub(crate) struct Actor {
     /// When the client's request came; it may have waited since.
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) place: Place,
 }
 
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, family, keeper, ticket, asked, permit } = self;
+        let Self { turn, session, identity, family, keeper, ticket, asked, place } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
@@ -72,7 +75,7 @@ impl Actor {
             family,
             started: Instant::now(),
             keeper: Box::new(keeper),
-            permit: Some(permit),
+            place,
             outlets: Outlets::default(),
             leg: None,
             legs: 0,
@@ -108,7 +111,7 @@ struct Task {
     family: Family,
     started: Instant,
     keeper: Box<Keeper>,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Place,
     outlets: Outlets,
     /// `None` between legs.
     leg: Option<Box<Leg>>,
@@ -172,7 +175,7 @@ impl Task {
                 }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
-                self.permit = None;
+                self.place.give_back();
                 self.last_words().await;
                 // A reader that is slow still has a leg, which can be attached to.
                 if self.leg.is_none() {

@@ -1,8 +1,6 @@
 //! Those who come while the turn is there: with results, to read along, or to say
 //! that it is not wanted any more.
 
-use std::sync::Arc;
-
 use ibeam_core::{
     agent::Phase,
     error::{ErrorCode, TurnError},
@@ -48,7 +46,7 @@ impl Task {
     }
 
     fn resume(&mut self, resume: Resume) {
-        let Resume { ask: Ask { request, permit, ticket }, asked, reply } = resume;
+        let Resume { ask: Ask { request, place, ticket }, asked, reply } = resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
             return;
@@ -62,7 +60,7 @@ impl Task {
         match given {
             Ok(()) => {
                 self.parked = None;
-                self.permit = Some(permit);
+                self.place = place;
                 self.keeper.go_on(next);
                 self.entry.unpark();
                 self.entry.count(|fates| fates.resumed += 1);
@@ -75,7 +73,7 @@ impl Task {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
-                let _ = reply.send(Err(Box::new(Ask { request: *request, permit, ticket })));
+                let _ = reply.send(Err(Box::new(Ask { request: *request, place, ticket })));
             }
         }
     }
@@ -97,10 +95,7 @@ impl Task {
         let Some(said) = leg.record.events() else { return Attached::Over };
         let Some(stream) = self.outlets.attach(said) else { return Attached::Full };
         self.abandoned = None;
-        if self.permit.is_none() {
-            // It runs anyway; at worst it is one too many for a moment.
-            self.permit = Arc::clone(&self.hub.turns).try_acquire_owned().ok();
-        }
+        self.place.take_again();
         self.entry.count(|fates| fates.attached += 1);
         Attached::Stream(stream)
     }
@@ -114,7 +109,7 @@ impl Task {
             debug!("the client left");
             leg.ticket.reclaim();
             self.abandoned = Some(Instant::now());
-            self.permit = None;
+            self.place.give_back();
         }
     }
 

@@ -1,0 +1,200 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const A: Owner = Owner(1);
+const B: Owner = Owner(2);
+const C: Owner = Owner(3);
+
+fn gate(total: usize, reserve: usize, waiting: usize) -> Gate {
+    Gate::new(Rules { total, reserve, waiting })
+}
+
+fn wait(gate: &mut Gate, owner: Owner, kind: Kind) -> Ticket {
+    match gate.ask(owner, 100, kind) {
+        Answer::Wait(ticket) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn verdicts(gate: &mut Gate) -> Vec<(Owner, Verdict)> {
+    std::iter::from_fn(|| gate.poll_verdict()).map(|(t, verdict)| (t.owner, verdict)).collect()
+}
+
+#[test]
+fn places_are_given_until_there_are_none() {
+    let mut gate = gate(2, 0, 1);
+    assert_eq!(gate.ask(A, 100, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(B, 100, Kind::New), Answer::Enter);
+    let ticket = wait(&mut gate, A, Kind::New);
+    assert_eq!(gate.ask(A, 100, Kind::New), Answer::Refused);
+    assert_eq!((gate.free(), gate.waiting()), (0, 1));
+    gate.leave(B);
+    assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
+    assert_eq!(gate.poll_verdict(), None);
+    assert!(!gate.give_up(ticket), "it is in");
+    gate.leave(A);
+    gate.leave(A);
+    assert_eq!((gate.free(), gate.waiting()), (2, 0));
+}
+
+#[test]
+fn owners_take_turns_however_many_requests_one_has() {
+    let mut gate = gate(1, 0, 100);
+    assert_eq!(gate.ask(A, 100, Kind::New), Answer::Enter);
+    for owner in [A, A, A, B, B, C] {
+        wait(&mut gate, owner, Kind::New);
+    }
+    let mut order = Vec::new();
+    let mut last = A;
+    while gate.waiting() > 0 {
+        gate.leave(last);
+        let (ticket, verdict) = gate.poll_verdict().unwrap();
+        assert_eq!(verdict, Verdict::Enter);
+        last = ticket.owner;
+        order.push((ticket.owner.0, ticket.number));
+    }
+    assert_eq!(order, [(1, 1), (2, 4), (3, 6), (1, 2), (2, 5), (1, 3)]);
+}
+
+#[test]
+fn an_owner_at_its_limit_holds_nobody_else_up() {
+    let mut gate = gate(3, 0, 10);
+    assert_eq!(gate.ask(A, 1, Kind::New), Answer::Enter);
+    let Answer::Wait(second) = gate.ask(A, 1, Kind::New) else { panic!("beyond its limit") };
+    assert_eq!(gate.why(A, 1), Some(Why::Owner));
+    assert_eq!(gate.why(A, 2), None);
+    assert_eq!(gate.ask(B, 100, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(B, 100, Kind::New), Answer::Enter);
+    assert_eq!(gate.why(A, 1), Some(Why::Total));
+    gate.leave(B);
+    assert_eq!(verdicts(&mut gate), [], "still at its limit");
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), Some((second, Verdict::Enter)));
+}
+
+#[test]
+fn results_use_the_reserve_and_no_limit_of_an_owner_holds_them_up() {
+    let mut gate = gate(2, 1, 10);
+    assert_eq!(gate.ask(A, 1, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, 1, Kind::Results), Answer::Enter, "beyond its limit");
+    let new = wait(&mut gate, B, Kind::New);
+    assert_eq!(gate.ask(A, 1, Kind::Results), Answer::Enter, "the reserve");
+    let results = wait(&mut gate, A, Kind::Results);
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), Some((results, Verdict::Enter)), "before the new one");
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), None, "the reserve is not for new turns");
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), Some((new, Verdict::Enter)));
+}
+
+#[test]
+fn a_full_queue_of_new_turns_refuses_no_results() {
+    let mut gate = gate(1, 0, 1);
+    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Enter);
+    wait(&mut gate, A, Kind::New);
+    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Refused);
+    wait(&mut gate, A, Kind::Results);
+}
+
+#[test]
+fn a_crowd_makes_room_for_others() {
+    let mut gate = gate(1, 0, 4);
+    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Enter);
+    let tickets: Vec<Ticket> = (0..4).map(|_| wait(&mut gate, A, Kind::New)).collect();
+    wait(&mut gate, B, Kind::New);
+    assert_eq!(gate.poll_verdict(), Some((tickets[3], Verdict::Dropped)), "the newest");
+    assert!(!gate.give_up(tickets[3]));
+    wait(&mut gate, B, Kind::New);
+    assert_eq!(gate.poll_verdict(), Some((tickets[2], Verdict::Dropped)));
+    assert_eq!(gate.ask(B, 9, Kind::New), Answer::Refused, "it has its half");
+    assert_eq!(gate.waiting(), 4);
+}
+
+#[test]
+fn who_gives_up_is_forgotten() {
+    let mut gate = gate(1, 0, 4);
+    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Enter);
+    let (first, second) = (wait(&mut gate, B, Kind::New), wait(&mut gate, C, Kind::New));
+    assert!(gate.give_up(first) && !gate.give_up(first));
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), Some((second, Verdict::Enter)));
+    assert_eq!(gate.waiting(), 0);
+}
+
+#[test]
+fn a_turn_that_runs_anyway_is_counted() {
+    let mut gate = gate(1, 0, 4);
+    gate.enter(A);
+    gate.enter(A);
+    let ticket = wait(&mut gate, B, Kind::New);
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), None);
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Ask(u64, bool),
+    Leave(usize),
+    GiveUp(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => (0..4u64, any::<bool>()).prop_map(|(owner, results)| Op::Ask(owner, results)),
+        2 => any::<usize>().prop_map(Op::Leave),
+        1 => any::<usize>().prop_map(Op::GiveUp),
+    ]
+}
+
+proptest! {
+    /// Limits hold, nothing is lost, and no place stays free while someone could have it.
+    #[test]
+    fn the_rules_hold_whatever_happens(ops in prop::collection::vec(op(), 1..200)) {
+        let (total, reserve, waiting, limit) = (4, 2, 6, 2);
+        let mut gate = gate(total, reserve, waiting);
+        let mut running: Vec<(Owner, Kind)> = Vec::new();
+        let mut queue: Vec<(Ticket, Kind)> = Vec::new();
+        for op in ops {
+            match op {
+                Op::Ask(owner, results) => {
+                    let kind = if results { Kind::Results } else { Kind::New };
+                    match gate.ask(Owner(owner), limit, kind) {
+                        Answer::Enter => running.push((Owner(owner), kind)),
+                        Answer::Wait(ticket) => queue.push((ticket, kind)),
+                        Answer::Refused => {}
+                    }
+                }
+                Op::Leave(at) if !running.is_empty() => {
+                    let (owner, _) = running.swap_remove(at % running.len());
+                    gate.leave(owner);
+                }
+                Op::GiveUp(at) if !queue.is_empty() => {
+                    let (ticket, _) = queue.swap_remove(at % queue.len());
+                    prop_assert!(gate.give_up(ticket));
+                }
+                Op::Leave(_) | Op::GiveUp(_) => {}
+            }
+            while let Some((ticket, verdict)) = gate.poll_verdict() {
+                let at = queue.iter().position(|(other, _)| *other == ticket);
+                let (ticket, kind) = queue.swap_remove(at.expect("it waited"));
+                if verdict == Verdict::Enter {
+                    running.push((ticket.owner, kind));
+                }
+            }
+            prop_assert_eq!(gate.free(), total.saturating_sub(running.len()));
+            prop_assert_eq!(gate.waiting(), queue.len());
+            prop_assert!(running.len() <= total + reserve);
+            prop_assert!(queue.iter().filter(|(_, kind)| *kind == Kind::New).count() <= waiting);
+            for (ticket, kind) in &queue {
+                match kind {
+                    Kind::New => prop_assert!(gate.why(ticket.owner, limit).is_some()),
+                    Kind::Results => prop_assert!(running.len() >= total + reserve),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::config::Listen;
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("ibeam/keys.json")
+    }
+
+    fn config(&self) -> Config {
+        Config { keys_file: Some(self.path()), ..Config::default() }
+    }
+
+    fn add(&self, name: &str, limit: Option<usize>) -> SecretString {
+        KeyFile::at(&self.path()).add(name, limit, 7).unwrap()
+    }
+}
+
+fn bearer(keys: &Keys, key: &SecretString) -> Result<Caller, Unknown> {
+    keys.check(Some(key.expose_secret()), None)
+}
+
+fn name(caller: &Caller) -> &str {
+    caller.name.as_deref().unwrap()
+}
+
+#[test]
+fn a_key_is_shown_once_and_kept_as_a_hash() {
+    let place = Place::new();
+    let key = place.add("laptop", Some(4));
+    assert_eq!(key.expose_secret().len(), PREFIX.len() + 64);
+    assert!(key.expose_secret().starts_with(PREFIX));
+    assert_ne!(key.expose_secret(), place.add("other", None).expose_secret());
+    let text = std::fs::read_to_string(place.path()).unwrap();
+    assert!(!text.contains(key.expose_secret()) && !text.contains(PREFIX), "{text}");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place.path()), 0o600);
+    assert_eq!(mode(place.path().parent().unwrap()), 0o700);
+    let listed = KeyFile::at(&place.path()).list().unwrap();
+    let laptop = Listed { name: "laptop".to_owned(), created: 7, limit: Some(4) };
+    assert_eq!((listed.len(), &listed[0]), (2, &laptop));
+}
+
+#[test]
+fn names_are_checked_and_taken_once() {
+    let place = Place::new();
+    place.add("a", None);
+    let path = place.path();
+    let file = KeyFile::at(&path);
+    assert!(matches!(file.add("a", None, 0), Err(KeyFileError::Taken(_))));
+    for bad in ["", " ", "a b", "-a", "../x", "é", &"a".repeat(65)] {
+        assert!(matches!(file.add(bad, None, 0), Err(KeyFileError::Name(_))), "{bad}");
+    }
+    for good in ["A.b-c_9", "0", &"a".repeat(64)] {
+        file.add(good, None, 0).unwrap();
+    }
+    assert_eq!(file.revoke("nobody").unwrap(), None);
+    assert_eq!(file.revoke("a").unwrap(), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn added_and_revoked_keys_are_noticed() {
+    let place = Place::new();
+    let keys = Keys::new(&place.config());
+    // Nobody has made one yet.
+    let anyone = keys.check(None, Some("whatever")).unwrap();
+    assert_eq!(anyone.name, None);
+    assert_eq!(anyone.id, <Hash>::from(Sha256::digest("whatever")));
+
+    let (laptop, phone) = (place.add("laptop", Some(2)), place.add("phone", None));
+    tokio::time::advance(LOOK).await;
+    assert_eq!(keys.check(None, None), Err(Unknown::Missing));
+    assert_eq!(keys.check(Some("whatever"), None), Err(Unknown::Wrong));
+    let caller = bearer(&keys, &laptop).unwrap();
+    assert_eq!((name(&caller), caller.limit), ("laptop", Some(2)));
+    assert_eq!(caller.id, <Hash>::from(Sha256::digest(laptop.expose_secret())));
+    // Either header, and the good one counts.
+    assert_eq!(name(&keys.check(Some("x"), Some(phone.expose_secret())).unwrap()), "phone");
+
+    // A new one works at once, an old one goes within the second.
+    let late = place.add("late", None);
+    assert_eq!(name(&bearer(&keys, &late).unwrap()), "late");
+    assert_eq!(KeyFile::at(&place.path()).revoke("laptop").unwrap(), Some(2));
+    tokio::time::advance(LOOK).await;
+    assert_eq!(bearer(&keys, &laptop), Err(Unknown::Wrong));
+    assert!(bearer(&keys, &phone).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_door_opens_by_itself() {
+    let place = Place::new();
+    let key = place.add("only", None);
+    let keys = Keys::new(&place.config());
+    assert!(bearer(&keys, &key).is_ok());
+    // A file that cannot be used changes nothing.
+    let text = std::fs::read(place.path()).unwrap();
+    std::fs::write(place.path(), "{").unwrap();
+    tokio::time::advance(LOOK).await;
+    assert!(bearer(&keys, &key).is_ok());
+    assert_eq!(keys.check(None, None), Err(Unknown::Missing));
+    std::fs::write(place.path(), text).unwrap();
+    // The last key is gone, then the file.
+    KeyFile::at(&place.path()).revoke("only").unwrap();
+    tokio::time::advance(LOOK).await;
+    assert_eq!(bearer(&keys, &key), Err(Unknown::Wrong));
+    assert_eq!(Keys::new(&place.config()).check(None, None), Err(Unknown::Missing));
+    std::fs::remove_file(place.path()).unwrap();
+    tokio::time::advance(LOOK).await;
+    assert_eq!(keys.check(None, None), Err(Unknown::Missing));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_lets_nobody_in() {
+    let place = Place::new();
+    let key = place.add("only", None);
+    let path = place.path();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = any(Some(&path)).unwrap_err();
+    assert!(error.hint().starts_with("chmod 600 /"), "{}", error.hint());
+    assert_eq!(bearer(&Keys::new(&place.config()), &key), Err(Unknown::Wrong));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(any(Some(&path)).unwrap());
+    for bad in ["", "{}", "[]", r#"{"version":0,"keys":[]}"#, r#"{"version":2,"keys":[]}"#] {
+        std::fs::write(&path, bad).unwrap();
+        assert!(any(Some(&path)).is_err(), "{bad}");
+        assert!(KeyFile::at(&path).add("x", None, 0).is_err(), "{bad}");
+    }
+    let short = r#"{"version":1,"keys":[{"name":"a","sha256":"00","created":0}]}"#;
+    std::fs::write(&path, short).unwrap();
+    assert!(matches!(KeyFile::at(&path).read(), Err(KeyFileError::Broken { .. })));
+}
+
+#[test]
+fn beyond_this_machine_a_key_is_needed_whatever_the_file_says() {
+    let open = "0.0.0.0:1".parse().unwrap();
+    let config = Config { listen: Listen::Tcp(open), ..Place::new().config() };
+    assert_eq!(Keys::new(&config).check(None, None), Err(Unknown::Missing));
+    let api_key = Some(SecretString::from("sesame"));
+    let keys = Keys::new(&Config { api_key, ..config });
+    assert_eq!(keys.check(Some("sesame"), None).unwrap().name, None);
+    assert_eq!(keys.check(None, Some("sesam")), Err(Unknown::Wrong));
+}
+
+#[test]
+fn many_processes_may_add_at_once() {
+    let place = Place::new();
+    let path = place.path();
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let path = &path;
+            scope.spawn(move || KeyFile::at(path).add(&format!("k{n}"), None, 0).unwrap());
+        }
+    });
+    assert_eq!(KeyFile::at(&path).list().unwrap().len(), 8);
+}

@@ -1,0 +1,206 @@
+//! Keys for local clients: who may call, and who it was that called.
+//!
+//! Keys are random and long, so their SHA-256 is all that is kept. A request's key is
+//! compared with every one there is, each time in the same way.
+
+mod file;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ibeam_core::model::ids;
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+pub use file::{KeyFile, KeyFileError, Listed};
+use file::{Set, Stamp};
+
+use crate::{config::Config, random};
+
+/// What every key begins with, so that people and scanners know one when they see it.
+pub const PREFIX: &str = "ibk_";
+
+/// The file is looked at again after this long. A key that nobody knows makes us look at
+/// once.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(crate) type Hash = [u8; 32];
+
+/// Who calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// SHA-256 of the key that was good, or where none is needed of whatever came. It
+    /// tells clients apart; the key itself goes no further.
+    pub id: [u8; 32],
+    /// The name of the key, if it has one.
+    pub name: Option<Arc<str>>,
+    /// How many turns it may run at once, if that was said.
+    pub limit: Option<usize>,
+}
+
+/// Why a request is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// It brought no key.
+    Missing,
+    Wrong,
+}
+
+/// All keys that are good now. Notices those that are added and revoked.
+pub struct Keys {
+    /// The one of the setting `api_key`.
+    own: Option<Hash>,
+    file: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nobody comes in without a key. Once it is on it stays on: neither a file that is
+    /// gone nor a last key that was revoked opens the door.
+    required: bool,
+    set: Arc<Set>,
+    stamp: Option<Stamp>,
+    looked: Option<Instant>,
+}
+
+/// A fresh key. It exists only here.
+#[must_use]
+pub fn generate() -> SecretString {
+    SecretString::from(format!("{PREFIX}{}", ids::hex(&random::bytes::<32>())))
+}
+
+impl Keys {
+    /// The keys of a gateway with these settings.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        let mut keys = Self::single(config.api_key.as_ref());
+        keys.file.clone_from(&config.keys_file);
+        keys.state.get_mut().required |= !config.listen.is_local();
+        keys.look(true);
+        keys
+    }
+
+    /// Only this one, or none: then everyone may call.
+    #[must_use]
+    pub fn single(key: Option<&SecretString>) -> Self {
+        let own = key.map(|key| Sha256::digest(key.expose_secret()).into());
+        let state = State { required: own.is_some(), ..State::default() };
+        Self { own, file: None, state: Mutex::new(state) }
+    }
+
+    /// Who it is that brings these, a bearer and a plain key.
+    ///
+    /// # Errors
+    /// A key is needed, and none of them is one.
+    pub fn check(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, Unknown> {
+        self.look(false);
+        match self.known(bearer, plain) {
+            // It may have been added a moment ago.
+            Err(Unknown::Wrong) if self.look(true) => self.known(bearer, plain),
+            outcome => outcome,
+        }
+    }
+
+    fn known(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, Unknown> {
+        let (required, set) = {
+            let state = self.state.lock();
+            (state.required, Arc::clone(&state.set))
+        };
+        if !required {
+            let id = Sha256::digest(bearer.or(plain).unwrap_or_default()).into();
+            return Ok(Caller { id, name: None, limit: None });
+        }
+        let mut found = None;
+        for given in [bearer, plain].into_iter().flatten() {
+            let given: Hash = Sha256::digest(given).into();
+            // All of them, whichever it is: the time tells nothing.
+            for key in set.keys() {
+                if same(&given, &key.hash) {
+                    found = Some(Caller {
+                        id: given,
+                        name: Some(Arc::clone(&key.name)),
+                        limit: key.limit,
+                    });
+                }
+            }
+            if self.own.is_some_and(|own| same(&given, &own)) {
+                found = Some(Caller { id: given, name: None, limit: None });
+            }
+        }
+        let missing = bearer.is_none() && plain.is_none();
+        found.ok_or(if missing { Unknown::Missing } else { Unknown::Wrong })
+    }
+
+    /// Looks whether the file has changed. True: it has.
+    fn look(&self, now: bool) -> bool {
+        let Some(path) = &self.file else { return false };
+        let mut state = self.state.lock();
+        if !now && state.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return false;
+        }
+        state.looked = Some(Instant::now());
+        let stamp = Stamp::of(path);
+        if stamp == state.stamp {
+            return false;
+        }
+        let first = state.stamp.is_none();
+        state.stamp = stamp;
+        state.required |= stamp.is_some();
+        match KeyFile::at(path).read() {
+            Ok(set) => {
+                if !first {
+                    info!(keys = set.keys().len(), "the API keys have changed");
+                }
+                state.set = Arc::new(set);
+            }
+            // What was revoked may still be in there, but nobody else comes in.
+            Err(error) => warn!("the API keys stay as they were: {error}"),
+        }
+        true
+    }
+}
+
+impl Default for Keys {
+    /// Everyone may call.
+    fn default() -> Self {
+        Self::single(None)
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Keys")
+            .field("own", &self.own.is_some())
+            .field("file", &self.file)
+            .field("required", &state.required)
+            .field("keys", &state.set.keys().len())
+            .finish()
+    }
+}
+
+/// Whether a key file has a key in it, for those who must not serve without one.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn any(path: Option<&Path>) -> Result<bool, KeyFileError> {
+    path.map_or(Ok(false), |path| Ok(!KeyFile::at(path).list()?.is_empty()))
+}
+
+/// Compares without telling by its time where the difference is.
+fn same(a: &Hash, b: &Hash) -> bool {
+    let difference = a.iter().zip(b).fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
+    difference == 0
+}
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

@@ -1,0 +1,197 @@
+//! The connections that are open. When there is no room for one more, the one that has
+//! asked for nothing for the longest time goes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+/// A connection that has served this many requests is closed: no client is tied to this
+/// process for ever.
+const REQUESTS: u64 = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Crowd {
+    limit: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    open: usize,
+    seats: u64,
+    /// Those without a request, the longest first.
+    idle: BTreeMap<u64, CancellationToken>,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Nothing, since then.
+    Idle(Instant),
+    Busy,
+    /// It has served enough.
+    Worn,
+}
+
+/// One connection's place in the crowd; it leaves when dropped.
+#[derive(Debug)]
+pub(super) struct Member {
+    crowd: Arc<Crowd>,
+    /// Somebody else needs the place.
+    evicted: CancellationToken,
+    mood: watch::Sender<Mood>,
+    count: Mutex<Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    running: usize,
+    served: u64,
+    /// Its place in `idle`.
+    seat: Option<u64>,
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Member>);
+
+impl Crowd {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, inner: Mutex::default() })
+    }
+
+    /// How many are open.
+    pub(super) fn len(&self) -> usize {
+        self.inner.lock().open
+    }
+
+    /// A place for one more, or `None` when all the others are busy.
+    pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
+        let evicted = CancellationToken::new();
+        let mut inner = self.inner.lock();
+        if inner.open >= self.limit {
+            // It takes a moment to go, and is one too many until then.
+            let (_, longest) = inner.idle.pop_first()?;
+            longest.cancel();
+        }
+        inner.open += 1;
+        let seat = Some(inner.sit(evicted.clone()));
+        Some(Arc::new(Member {
+            crowd: Arc::clone(self),
+            evicted,
+            mood: watch::Sender::new(Mood::Idle(Instant::now())),
+            count: Mutex::new(Count { seat, ..Count::default() }),
+        }))
+    }
+}
+
+impl Inner {
+    fn sit(&mut self, evicted: CancellationToken) -> u64 {
+        self.seats += 1;
+        self.idle.insert(self.seats, evicted);
+        self.seats
+    }
+}
+
+impl Member {
+    /// A request has come.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        let mut count = self.count.lock();
+        count.running += 1;
+        count.served += 1;
+        if let Some(seat) = count.seat.take() {
+            self.crowd.inner.lock().idle.remove(&seat);
+        }
+        self.tell(if count.served >= REQUESTS { Mood::Worn } else { Mood::Busy });
+        Busy(Arc::clone(self))
+    }
+
+    fn end(&self) {
+        let mut count = self.count.lock();
+        count.running = count.running.saturating_sub(1);
+        if count.running == 0 {
+            count.seat = Some(self.crowd.inner.lock().sit(self.evicted.clone()));
+            self.tell(Mood::Idle(Instant::now()));
+        }
+    }
+
+    fn tell(&self, mood: Mood) {
+        self.mood.send_if_modified(|old| {
+            let news = *old != mood && *old != Mood::Worn;
+            if news {
+                *old = mood;
+            }
+            news
+        });
+    }
+
+    pub(super) fn mood(&self) -> watch::Receiver<Mood> {
+        self.mood.subscribe()
+    }
+
+    /// Waits until somebody else needs the place.
+    pub(super) async fn evicted(&self) {
+        self.evicted.cancelled().await;
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut inner = self.crowd.inner.lock();
+        inner.open = inner.open.saturating_sub(1);
+        if let Some(seat) = self.count.get_mut().seat.take() {
+            inner.idle.remove(&seat);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_longest_idle_goes_and_the_busy_stay() {
+        let crowd = Crowd::new(2);
+        let (first, second) = (crowd.enter().unwrap(), crowd.enter().unwrap());
+        drop(first.begin());
+        // It asked since, so the other one is idle for longer.
+        let third = crowd.enter().unwrap();
+        second.evicted().await;
+        assert!(!first.evicted.is_cancelled());
+        drop(second);
+        let requests = (first.begin(), third.begin());
+        assert_eq!(crowd.len(), 2);
+        assert!(crowd.enter().is_none());
+        drop(requests);
+        assert!(crowd.enter().is_some());
+        assert!(first.evicted.is_cancelled() && !third.evicted.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_while_no_request_runs() {
+        let crowd = Crowd::new(2);
+        let member = crowd.enter().unwrap();
+        let mood = member.mood();
+        let (one, two) = (member.begin(), member.begin());
+        assert_eq!(*mood.borrow(), Mood::Busy);
+        drop(one);
+        assert_eq!(*mood.borrow(), Mood::Busy);
+        drop(two);
+        assert_eq!(*mood.borrow(), Mood::Idle(Instant::now()));
+        for _ in 0..REQUESTS {
+            drop(member.begin());
+        }
+        assert_eq!(*mood.borrow(), Mood::Worn);
+        drop(member);
+        assert_eq!(crowd.len(), 0);
+        assert!(crowd.inner.lock().idle.is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! A socket in the file system: for its owner only, and gone when we are.
+
+use std::{
+    fs::{self, Permissions},
+    io,
+    os::unix::{
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+        net::UnixStream as StdStream,
+    },
+    path::{Path, PathBuf},
+};
+
+use tokio::net::{UnixListener, UnixStream};
+
+use super::StartError;
+
+/// What every system takes, and the shortest of them only just.
+const PATH_CAP: usize = 103;
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode: someone else may have the path by the time we leave.
+    id: Option<(u64, u64)>,
+}
+
+impl Socket {
+    /// # Errors
+    /// Somebody listens there, something else is there, or the place cannot be written.
+    pub(super) fn bind(path: &Path) -> Result<Self, StartError> {
+        let failed = |hint: &'static str| {
+            StartError::new(format!("cannot listen on unix:{}", path.display()), hint)
+        };
+        if path.as_os_str().len() > PATH_CAP {
+            return Err(failed("the path is too long for a socket; about 100 characters fit"));
+        }
+        match fs::symlink_metadata(path) {
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(failed("there is something else at that path; choose another one"));
+            }
+            Ok(_) => match StdStream::connect(path) {
+                Ok(_) => {
+                    let hint = "another ibeam is running there; end it, or choose another path";
+                    return Err(failed(hint));
+                }
+                // Left behind by someone who is gone.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => {
+                    return Err(
+                        failed("it cannot be told whether anyone listens there").because(error)
+                    );
+                }
+            },
+            Err(_) => {}
+        }
+        place(path).map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => "the folder does not exist; make it first",
+                io::ErrorKind::PermissionDenied => "choose a folder that is yours",
+                io::ErrorKind::InvalidInput => "the path is too long for a socket",
+                _ => "choose another path",
+            };
+            failed(hint).because(error)
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.id.is_some() && id(&self.path) == self.id {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes the socket where nobody else can reach it, and moves it to its place once it is
+/// ours alone. So there is no moment in which others could connect, and none without a
+/// socket when an old one is replaced.
+fn place(path: &Path) -> io::Result<Socket> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // Mode 0700. The name is short because the whole path must be.
+    let folder = tempfile::Builder::new().prefix(".i").tempdir_in(parent)?;
+    let hidden = folder.path().join("s");
+    let listener = UnixListener::bind(&hidden)?;
+    fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
+    fs::rename(&hidden, path)?;
+    Ok(Socket { listener, path: path.to_path_buf(), id: id(path) })
+}
+
+fn id(path: &Path) -> Option<(u64, u64)> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_is_ours_alone_and_goes_with_us() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ibeam.sock");
+        let socket = Socket::bind(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let _client = StdStream::connect(&path).unwrap();
+        socket.accept().await.unwrap();
+        let error = Socket::bind(&path).unwrap_err();
+        assert!(error.hint.contains("another ibeam"), "{}", error.hint);
+        drop(socket);
+        assert!(!path.exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[tokio::test]
+    async fn what_was_left_behind_is_replaced_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ibeam.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let socket = Socket::bind(&path).unwrap();
+        StdStream::connect(&path).unwrap();
+        // The path is someone else's by now.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(socket);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        let error = Socket::bind(&path).unwrap_err();
+        assert!(error.hint.contains("something else"), "{}", error.hint);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        let error = Socket::bind(&folder.path().join("no/such")).unwrap_err();
+        assert!(error.hint.contains("make it first"), "{}", error.hint);
+        let error = Socket::bind(&folder.path().join("x".repeat(120))).unwrap_err();
+        assert!(error.hint.contains("too long"), "{}", error.hint);
+    }
+}
