@@ -4,7 +4,12 @@
 mod legs;
 mod visits;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -149,6 +154,9 @@ struct Opened {
     link: Result<Link, LinkError>,
 }
 
+/// How long a parked turn is looked after at once: most tools are done by then.
+const DOZE: Duration = Duration::from_secs(10);
+
 /// What woke the task.
 enum Wake {
     /// The error: there is no token to open anything with.
@@ -290,7 +298,7 @@ impl Task {
     /// The order matters: what is to be sent goes before what is to be read, and
     /// the common before the rare.
     async fn wait(&mut self) -> Wake {
-        let read = self.reads();
+        let read = self.reads() && !self.dozes();
         let (tx, rx) = match self.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
             None => (None, None),
@@ -391,10 +399,30 @@ impl Task {
         if self.parked.is_some_and(|since| at >= since + patience.parked) {
             self.end_parked(|fates| fates.expired += 1, "no results came");
         }
+        self.catch_up();
         let now = millis_since(self.started);
         if self.turn.poll_deadline().is_some_and(|due| now >= due) {
             self.turn.on_timeout(now);
             self.beat();
+        }
+    }
+
+    /// A turn that is parked for a while is not woken by every sign of life of the
+    /// backend: it reads what came when its own heartbeat is due.
+    fn dozes(&self) -> bool {
+        self.parked.is_some_and(|since| since.elapsed() >= DOZE)
+    }
+
+    /// Reads what came while it dozed, without asking to be woken for more.
+    fn catch_up(&mut self) {
+        while self.dozes() && self.reads() {
+            let Some(link) = self.link.as_mut() else { return };
+            let there = {
+                let next = std::pin::pin!(link.rx.next());
+                next.poll(&mut Context::from_waker(Waker::noop()))
+            };
+            let Poll::Ready(chunk) = there else { return };
+            self.handle(Wake::Bytes(chunk));
         }
     }
 
