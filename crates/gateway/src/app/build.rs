@@ -116,7 +116,9 @@ impl App {
 fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
     let limits =
         StoreLimits { retention: config.store.retention, bytes: config.store.bytes as u64 };
-    Store::open(config.store.file(), limits, tasks)
+    // What nothing is continued from need not be on disk.
+    let file = config.store.file().filter(|_| config.sessions.reuse);
+    Store::open(file, limits, tasks)
 }
 
 /// The way to Cursor.

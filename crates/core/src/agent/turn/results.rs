@@ -44,7 +44,10 @@ impl Turn {
         for item in request.items.get(new..).unwrap_or_default() {
             match item {
                 Item::ToolResult(result) => brought |= self.awaits(&result.call_id),
-                Item::Message(message) if message.role == Role::User => messages.push(message),
+                // What stands before the results was said before the calls.
+                Item::Message(message) if brought && message.role == Role::User => {
+                    messages.push(message);
+                }
                 _ => {}
             }
         }

@@ -247,7 +247,7 @@ impl LoopGuard {
     fn repeats(&self, call: Key) -> Option<String> {
         let seen = self.seen.iter().find(|seen| seen.call == call)?;
         (seen.count >= seen.limit).then(|| {
-            format!("called it {} times with the same arguments and the same result", seen.count)
+            format!("called it {} with the same arguments and the same result", times(seen.count))
         })
     }
 
@@ -345,10 +345,18 @@ fn push_capped<T>(queue: &mut VecDeque<T>, item: T, cap: usize) {
 fn stop_message(name: &str, what: &str) -> String {
     let name: String = name.chars().take(64).collect();
     format!(
-        "stopped a loop: the model {what} (tool `{name}`) and was about to do so again. \
+        "stopped a loop of the tool `{name}`: the model {what} and was about to do so again. \
          Send a new message to go on; `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) sets how \
          often that is allowed, 0 switches the guard off."
     )
+}
+
+fn times(count: u32) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
+    }
 }
 
 #[cfg(test)]

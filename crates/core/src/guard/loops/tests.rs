@@ -82,7 +82,7 @@ fn the_message_says_how_often() {
     run.step("bash", "{}", "a");
     run.step("bash", "{}", "a");
     let LoopVerdict::Stop(message) = run.guard.on_call("x", "bash", "{}") else { panic!() };
-    assert!(message.contains("2 times"), "{message}");
+    assert!(message.contains("twice"), "{message}");
 }
 
 #[test]

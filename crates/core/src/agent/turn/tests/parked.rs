@@ -500,9 +500,10 @@ fn a_name_leaves_at_once_and_arguments_as_they_grow() {
     bench.update(partial(1, Some("read"), r#"{"path": "a"#));
     bench.update(partial(1, Some("read"), ""));
     bench.update(partial(1, Some("read"), r#"{"path": "a.txt"}"#));
+    assert_eq!(arguments(&bench).concat(), r#"{"path": "a.txt""#, "not to be made yet");
     bench.say(call(1, "read", r#"{"path":"a.txt"}"#));
     bench.wait(WINDOW);
-    assert_eq!(arguments(&bench), [r#"{"path": "a"#, r#".txt"}"#]);
+    assert_eq!(arguments(&bench), [r#"{"path": "a"#, r#".txt""#, "}"]);
     assert_eq!(bench.ending(), &CALLS);
     assert_eq!(bench.turn.calls().len(), 1);
 }
