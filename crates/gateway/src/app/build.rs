@@ -96,7 +96,6 @@ impl App {
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             tasks: tasks.clone(),
-            epoch: Instant::now(),
         };
         Self {
             http: http_settings(&config),
@@ -153,6 +152,7 @@ fn agent_config(config: &Config) -> AgentConfig {
         max_streams: config.limits.upstream_streams,
         max_connections: config.limits.upstream_connections,
         connect_timeout: config.clocks.connect,
+        heartbeat: config.clocks.heartbeat,
         ..PoolConfig::default()
     };
     agent

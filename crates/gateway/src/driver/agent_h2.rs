@@ -6,7 +6,7 @@
 
 use std::{
     future::poll_fn,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Context, Poll, ready},
 };
 
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
 use crate::net::{
     connect::Host,
-    pool::{Lease, OpenStream, Pool, PoolError},
+    pool::{Beat, Lease, OpenStream, Pool, PoolError},
 };
 
 const RUN: &str = "/agent.v1.AgentService/Run";
@@ -149,26 +149,35 @@ impl Sender {
         }
     }
 
-    /// Sends a small message if that takes no waiting, in one write with what others on
-    /// the connection are about to send. False: nothing was sent.
-    pub(super) fn send_unhurried(&self, framed: Bytes) -> bool {
-        let Ok(_turn) = self.line.try_lock() else { return false };
-        let mut send = self.shared.send.lock();
-        send.reserve_capacity(1);
-        if send.capacity() == 0 {
-            return false;
-        }
-        self.shared.lease.take_time();
-        send.send_data(framed, false).is_ok()
-    }
-
-    /// The number of the connection.
-    pub(super) fn connection(&self) -> u64 {
-        self.shared.lease.connection()
+    /// Has the connection send this again and again, until the answer is dropped.
+    pub(super) fn repeat(&self, framed: Bytes) -> Arc<dyn Beat> {
+        let pulse: Arc<dyn Beat> = Arc::new(Pulse { shared: Arc::downgrade(&self.shared), framed });
+        self.shared.lease.repeat(&pulse);
+        pulse
     }
 
     pub(super) fn cancel(&self) {
         self.shared.cancel();
+    }
+}
+
+/// A message that the connection repeats on a stream.
+#[derive(Debug)]
+struct Pulse {
+    shared: Weak<Shared>,
+    framed: Bytes,
+}
+
+impl Beat for Pulse {
+    fn beat(&self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut send = shared.send.lock();
+        send.reserve_capacity(1);
+        // A peer that takes nothing has heard enough. It is the reading half that tells
+        // when the stream is over.
+        if send.capacity() > 0 {
+            let _ = send.send_data(self.framed.clone(), false);
+        }
     }
 }
 

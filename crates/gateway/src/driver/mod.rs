@@ -10,7 +10,7 @@ mod headers;
 #[cfg(test)]
 mod testing;
 
-use std::pin::Pin;
+use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use ibeam_core::{agent::LinkError, error::TurnError, models::ModelInfo};
@@ -19,7 +19,7 @@ use secrecy::SecretString;
 pub use agent::{AgentConfig, AgentDriver, Transport};
 pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
 
-use crate::net::pool::PoolStats;
+use crate::net::pool::{Beat, PoolStats};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -103,23 +103,13 @@ impl LinkSender {
         }
     }
 
-    /// Sends a small message that is in no hurry, if that takes no waiting. False: nothing
-    /// was sent, and [`Self::send`] has to do it.
+    /// Has the connection send this again and again, until the answer is dropped. None
+    /// where each message is a request of its own.
     #[must_use]
-    pub fn send_unhurried(&self, framed: Bytes) -> bool {
+    pub fn repeat(&self, framed: Bytes) -> Option<Arc<dyn Beat>> {
         match &self.0 {
-            Tx::H2(tx) => tx.send_unhurried(framed),
-            // Each message is a request of its own.
-            Tx::H1(_) => false,
-        }
-    }
-
-    /// Tells connections apart. Streams that share one have the same number.
-    #[must_use]
-    pub fn connection(&self) -> u64 {
-        match &self.0 {
-            Tx::H2(tx) => tx.connection(),
-            Tx::H1(_) => 0,
+            Tx::H2(tx) => Some(tx.repeat(framed)),
+            Tx::H1(_) => None,
         }
     }
 

@@ -12,13 +12,14 @@
 //! *Invariant:* a connection joins the pool only after the peer's SETTINGS came, so
 //! its limit is known and it does speak HTTP/2.
 
+mod beats;
 mod connection;
 
 use std::{
     pin::pin,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -34,6 +35,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use self::beats::Beat;
+use self::beats::Beats;
 use super::connect::{Connector, DialError, Host};
 use crate::tasks::Tasks;
 
@@ -49,6 +52,8 @@ pub struct PoolConfig {
     pub ping_timeout: Duration,
     /// A connection unused for this long (at most twice) is closed.
     pub idle_timeout: Duration,
+    /// Between the heartbeats of streams that nobody attends to.
+    pub heartbeat: Duration,
 }
 
 impl Default for PoolConfig {
@@ -60,6 +65,7 @@ impl Default for PoolConfig {
             ping_interval: Duration::from_secs(20),
             ping_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
+            heartbeat: Duration::from_secs(5),
         }
     }
 }
@@ -147,10 +153,7 @@ struct Gauge {
     load: AtomicUsize,
     /// Streams ever opened: tells an idle connection from a quick one.
     uses: AtomicU64,
-    /// What was sent last can wait until those who are awake now have had their say.
-    unhurried: AtomicBool,
-    /// Tells connections apart.
-    number: u64,
+    beats: Beats,
 }
 
 #[derive(Debug)]
@@ -301,7 +304,7 @@ impl Inner {
                 dialled = connection::dial(&host, &connector, &config) => dialled,
             };
             let Some(inner) = pool.upgrade() else { return };
-            let gauge = Arc::new(Gauge { number: id, ..Gauge::default() });
+            let gauge = Arc::new(Gauge::default());
             let (connection, _open) = {
                 let mut state = inner.state.lock();
                 state.flights.retain(|flight| flight.id != id);
@@ -371,15 +374,9 @@ impl Lease {
         Self { held: Arc::new(held) }
     }
 
-    /// The number of its connection.
-    #[must_use]
-    pub fn connection(&self) -> u64 {
-        self.held.gauge.number
-    }
-
-    /// What is sent next is in no hurry: others may have something for the same write.
-    pub fn take_time(&self) {
-        self.held.gauge.unhurried.store(true, Ordering::Relaxed);
+    /// Has the connection send `beat` again and again, until it is dropped.
+    pub fn repeat(&self, beat: &Arc<dyn Beat>) {
+        self.held.gauge.beats.add(beat);
     }
 }
 

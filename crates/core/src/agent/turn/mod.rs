@@ -21,7 +21,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use ibeam_proto::agent::{ClientHeartbeat, agent_client_message::Message as ToServer};
+use ibeam_proto::agent::{
+    AgentClientMessage, ClientHeartbeat, agent_client_message::Message as ToServer,
+};
 
 use self::{
     results::{Offer, note_loops},
@@ -37,7 +39,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    codec::connect::{Decoder, Envelope},
+    codec::connect::{self, Decoder, Envelope},
     error::{ErrorCode, TurnError},
     guard::LoopGuard,
     history,
@@ -119,7 +121,8 @@ struct OpenLink {
     /// Extra patience while a large request is still on its way.
     upload: Duration,
     decoder: Decoder,
-    next_heartbeat: Millis,
+    /// None: somebody else sends them.
+    next_heartbeat: Option<Millis>,
     last_frame: Millis,
     last_progress: Millis,
     /// False while back-pressure keeps us from reading: silence is then our own.
@@ -283,7 +286,7 @@ impl Turn {
             // Nobody waits for an answer: only the stream itself can be late.
             Link::Open(link) if self.awaiting => {
                 let silence = link.reading.then(|| link.last_frame + clocks.no_frame);
-                Some(silence.map_or(link.next_heartbeat, |at| link.next_heartbeat.min(at)))
+                [silence, link.next_heartbeat].into_iter().flatten().min()
             }
             Link::Waiting { until, .. } => Some(whole.min(*until)),
             Link::Opening { .. } => Some(whole),
@@ -294,10 +297,10 @@ impl Turn {
                 });
                 let quiet =
                     self.looks_complete(link).then(|| link.last_progress + clocks.quiet_end);
-                [silence, quiet, link.ended_until, link.batch_until]
+                [silence, quiet, link.ended_until, link.batch_until, link.next_heartbeat]
                     .into_iter()
                     .flatten()
-                    .fold(whole.min(link.next_heartbeat), Millis::min)
+                    .fold(whole, Millis::min)
                     .into()
             }
         }
@@ -320,7 +323,7 @@ impl Turn {
             seen_before: self.answer.visible(),
             upload,
             decoder: Decoder::new(),
-            next_heartbeat: now + self.settings.clocks.heartbeat,
+            next_heartbeat: Some(now + self.settings.clocks.heartbeat),
             last_frame: now,
             last_progress: now,
             reading: true,
@@ -398,14 +401,29 @@ impl Turn {
                 self.open(purpose, prefer_h1);
             }
             Link::Open(link) => {
-                if now >= link.next_heartbeat {
-                    link.next_heartbeat = now + clocks.heartbeat;
-                    let beat = ToServer::ClientHeartbeat(ClientHeartbeat {});
-                    self.send(beat);
+                if link.next_heartbeat.is_some_and(|at| now >= at) {
+                    link.next_heartbeat = Some(now + clocks.heartbeat);
+                    self.commands.push_back(Command::Send(Self::heartbeat()));
                 }
                 self.on_stream_timeout(now);
             }
             Link::Waiting { .. } | Link::Opening { .. } | Link::Done => {}
+        }
+    }
+
+    /// The framed heartbeat of a stream.
+    #[must_use]
+    pub fn heartbeat() -> Bytes {
+        let beat = ToServer::ClientHeartbeat(ClientHeartbeat {});
+        connect::encode(&AgentClientMessage { message: Some(beat) })
+    }
+
+    /// Somebody else sends the heartbeats of this parked stream, until it goes on.
+    pub fn relieve(&mut self) {
+        if let Link::Open(link) = &mut self.link
+            && self.awaiting
+        {
+            link.next_heartbeat = None;
         }
     }
 

@@ -139,6 +139,7 @@ impl Turn {
         if let Link::Open(link) = &mut self.link {
             link.last_frame = now;
             link.last_progress = now;
+            link.next_heartbeat.get_or_insert(now + self.settings.clocks.heartbeat);
             link.seen_before = self.answer.visible();
             link.upload = Duration::from_millis(sent as u64 / UPLOAD_BYTES_PER_MS);
         }

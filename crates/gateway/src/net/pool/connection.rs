@@ -106,23 +106,12 @@ pub(super) async fn drive(
     let ping_pong = connection.ping_pong();
     let mut alive = pin!(keep_alive(ping_pong, config));
     let mut unwanted = pin!(unwanted(pool, gauge, config, closing));
+    let mut beats = pin!(gauge.beats.run(config.heartbeat));
     let mut wanted = true;
-    let mut waited = false;
     loop {
-        let turn = std::future::poll_fn(|cx| {
-            // Sending wakes this task ahead of those who are about to send too. Behind
-            // them, it writes for all of them at once.
-            if gauge.unhurried.swap(false, Ordering::Relaxed) && !waited {
-                waited = true;
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            waited = false;
-            Pin::new(&mut connection).poll(cx)
-        });
         tokio::select! {
             biased;
-            ended = turn => {
+            ended = &mut connection => {
                 if let Err(error) = ended {
                     tracing::debug!(error = %chain(&error), "upstream connection ended");
                 }
@@ -136,6 +125,7 @@ pub(super) async fn drive(
             // Out of the pool. Polled once more, a connection without streams sends
             // GOAWAY and closes; nothing else would wake it.
             () = &mut unwanted, if wanted => wanted = false,
+            () = &mut beats => {}
         }
     }
 }

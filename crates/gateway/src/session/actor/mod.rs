@@ -28,7 +28,7 @@ use tracing::{Instrument as _, debug, info, warn};
 use self::legs::Leg;
 use super::{
     TurnStream,
-    hub::{Hub, millis_since, on_grid},
+    hub::{Hub, millis_since},
     keep::Keeper,
     legs::Ticket,
     outbox::Outbox,
@@ -40,6 +40,7 @@ use super::{
 use crate::{
     driver::{Link, Open},
     limits::Place,
+    net::pool::Beat,
 };
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
@@ -87,6 +88,7 @@ impl Actor {
             parked: None,
             weight: 0,
             unweighed: 0,
+            doze: None,
             abandoned: None,
             ended: Vec::new(),
             sender,
@@ -127,6 +129,7 @@ struct Task {
     /// What the parked turn held when it was last looked at, and what came since.
     weight: usize,
     unweighed: usize,
+    doze: Option<Doze>,
     /// Since when nobody reads the leg.
     abandoned: Option<Instant>,
     /// Who waits for the turn to be over.
@@ -155,7 +158,17 @@ struct Opened {
 }
 
 /// How long a parked turn is looked after at once: most tools are done by then.
-const DOZE: Duration = Duration::from_secs(10);
+const DOZE_AFTER: Duration = Duration::from_secs(10);
+
+/// How often a turn that dozes looks whether the backend wants something.
+const LOOK_AFTER: Duration = Duration::from_secs(15);
+
+/// A parked turn that is only looked after now and then.
+struct Doze {
+    /// Held, so that the connection goes on with the heartbeats.
+    _beats: Arc<dyn Beat>,
+    looked: Instant,
+}
 
 /// What woke the task.
 enum Wake {
@@ -221,6 +234,7 @@ impl Task {
     }
 
     fn drop_link(&mut self) {
+        self.doze = None;
         self.link = None;
         self.opening = None;
         self.outbox = Outbox::default();
@@ -278,12 +292,9 @@ impl Task {
         let parked = self.parked.map(|since| since + patience.parked);
         // With no deadline at all the other branches wake us.
         let far = || Instant::now() + Duration::from_secs(3600);
-        let due = [turn, readers, abandoned, parked].into_iter().flatten().min();
-        let mut due = due.unwrap_or_else(far);
-        if self.parked.is_some() {
-            let connection = self.link.as_ref().map_or(0, |link| link.tx.connection());
-            due = on_grid(self.hub.epoch, connection, due);
-        }
+        let look = self.doze.as_ref().map(|doze| doze.looked + LOOK_AFTER);
+        let due = [turn, readers, abandoned, parked, look].into_iter().flatten().min();
+        let due = due.unwrap_or_else(far);
         if self.timer.deadline() != due || self.timer.is_elapsed() {
             self.timer.as_mut().reset(due);
         }
@@ -298,7 +309,7 @@ impl Task {
     /// The order matters: what is to be sent goes before what is to be read, and
     /// the common before the rare.
     async fn wait(&mut self) -> Wake {
-        let read = self.reads() && !self.dozes();
+        let read = self.reads() && self.doze.is_none();
         let (tx, rx) = match self.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
             None => (None, None),
@@ -403,19 +414,29 @@ impl Task {
         let now = millis_since(self.started);
         if self.turn.poll_deadline().is_some_and(|due| now >= due) {
             self.turn.on_timeout(now);
-            self.beat();
         }
+        self.fall_asleep();
     }
 
-    /// A turn that is parked for a while is not woken by every sign of life of the
-    /// backend: it reads what came when its own heartbeat is due.
-    fn dozes(&self) -> bool {
-        self.parked.is_some_and(|since| since.elapsed() >= DOZE)
+    /// A turn that is parked for a while leaves its heartbeats to the connection and is
+    /// not woken by every sign of life of the backend.
+    fn fall_asleep(&mut self) {
+        let long = self.parked.is_some_and(|since| since.elapsed() >= DOZE_AFTER);
+        if !long || self.doze.is_some() || self.turn.phase() != Phase::AwaitingTools {
+            return;
+        }
+        let beats = self.link.as_ref().and_then(|link| link.tx.repeat(Turn::heartbeat()));
+        if let Some(beats) = beats {
+            self.turn.relieve();
+            self.doze = Some(Doze { _beats: beats, looked: Instant::now() });
+        }
     }
 
     /// Reads what came while it dozed, without asking to be woken for more.
     fn catch_up(&mut self) {
-        while self.dozes() && self.reads() {
+        let Some(doze) = &mut self.doze else { return };
+        doze.looked = Instant::now();
+        while self.doze.is_some() && self.reads() {
             let Some(link) = self.link.as_mut() else { return };
             let there = {
                 let next = std::pin::pin!(link.rx.next());
@@ -423,20 +444,6 @@ impl Task {
             };
             let Poll::Ready(chunk) = there else { return };
             self.handle(Wake::Bytes(chunk));
-        }
-    }
-
-    /// A parked turn has time: its heartbeat goes with those of its neighbours. What does
-    /// not fit is sent the usual way.
-    fn beat(&mut self) {
-        if self.parked.is_none() || self.turn.phase() == Phase::Done {
-            return;
-        }
-        self.carry_out();
-        while let (Some(link), Some(frame)) = (&self.link, self.outbox.frames.front())
-            && link.tx.send_unhurried(frame.clone())
-        {
-            self.outbox.sent();
         }
     }
 }

@@ -60,6 +60,7 @@ impl Task {
         match given {
             Ok(()) => {
                 self.parked = None;
+                self.doze = None;
                 self.place = place;
                 self.keeper.go_on(next);
                 self.entry.unpark();
@@ -117,6 +118,7 @@ impl Task {
     pub(super) fn end_parked(&mut self, count: impl FnOnce(&mut Fates), why: &str) {
         debug!("a parked turn ends: {why}");
         self.parked = None;
+        self.doze = None;
         self.entry.count(count);
         self.turn.abort(TurnError::new(ErrorCode::Cancelled, "Nobody waits for the answer."));
         self.keeper.leave();

@@ -68,6 +68,20 @@ fn a_parked_stream_is_kept_alive_and_answers() {
     assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
 }
 
+#[test]
+fn a_relieved_stream_sends_no_heartbeat_until_it_goes_on() {
+    let beats = |bench: &Bench| {
+        bench.sent().iter().filter(|m| matches!(m, ToServer::ClientHeartbeat(_))).count()
+    };
+    let mut bench = parked(&["read"]);
+    bench.turn.relieve();
+    bench.wait(Duration::from_secs(40));
+    assert_eq!((beats(&bench), bench.turn.phase()), (0, Phase::AwaitingTools));
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.wait(Duration::from_secs(11));
+    assert_eq!(beats(&bench), 2);
+}
+
 /// The page that promises what follows.
 const PAGE: &str = include_str!("../../../../../../docs/sessions.md");
 

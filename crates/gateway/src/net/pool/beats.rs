@@ -1,0 +1,75 @@
+//! Heartbeats of streams that nobody attends to. The connection sends those of all its
+//! streams at once: thousands of parked turns need not wake up for that.
+
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Something that is sent again and again, for as long as somebody holds it.
+pub trait Beat: fmt::Debug + Send + Sync {
+    /// Sends it, if that takes no waiting.
+    fn beat(&self);
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Beats {
+    list: Mutex<Vec<Weak<dyn Beat>>>,
+    some: Notify,
+}
+
+impl Beats {
+    pub(super) fn add(&self, beat: &Arc<dyn Beat>) {
+        self.list.lock().push(Arc::downgrade(beat));
+        self.some.notify_one();
+    }
+
+    /// Sends them, for ever. Costs nothing while there are none.
+    pub(super) async fn run(&self, every: Duration) {
+        loop {
+            if self.list.lock().is_empty() {
+                self.some.notified().await;
+            }
+            tokio::time::sleep(every).await;
+            self.list.lock().retain(|beat| beat.upgrade().inspect(|beat| beat.beat()).is_some());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counter(AtomicU32);
+
+    impl Beat for Counter {
+        fn beat(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beats_go_on_until_they_are_let_go() {
+        let beats = Beats::default();
+        let (one, two) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
+        let held: Arc<dyn Beat> = Arc::clone(&one) as _;
+        let dropped: Arc<dyn Beat> = Arc::clone(&two) as _;
+        beats.add(&held);
+        beats.add(&dropped);
+        let wait = |seconds: u64| Duration::from_millis(seconds * 1000 + 500);
+        let mut run = std::pin::pin!(beats.run(Duration::from_secs(5)));
+        assert!(tokio::time::timeout(wait(10), run.as_mut()).await.is_err());
+        let count = |counter: &Counter| counter.0.load(Ordering::Relaxed);
+        assert_eq!((count(&one), count(&two)), (2, 2));
+        drop((two, dropped));
+        assert!(tokio::time::timeout(wait(5), run.as_mut()).await.is_err());
+        assert_eq!((count(&one), beats.list.lock().len()), (3, 1));
+    }
+}
