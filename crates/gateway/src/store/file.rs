@@ -6,10 +6,11 @@ use std::{
     fs::{DirBuilder, OpenOptions},
     io,
     path::{Path, PathBuf},
+    thread,
     time::{Duration, UNIX_EPOCH},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 use tracing::warn;
 
 use super::{
@@ -21,8 +22,10 @@ use crate::clock;
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
 
-/// How often the switch to the log is tried.
-const SWITCHES: u32 = 20;
+/// Pauses between the tries to open a file that others are opening too, in milliseconds.
+/// They take turns with writes that reach the disk, and a slow disk must not cost one of
+/// them its store.
+const PAUSES: [u64; 8] = [20, 40, 80, 160, 320, 640, 1280, 2560];
 
 /// What is left of the log after a checkpoint.
 const LOG_BYTES: i64 = 16 << 20;
@@ -52,7 +55,19 @@ impl From<rusqlite::Error> for Unfit {
 
 /// Opens the file, if need be a new one. A broken one is moved aside, once.
 pub(super) fn open(path: &Path) -> Result<Connection, Unfit> {
-    match connect(path) {
+    let mut outcome = connect(path);
+    for pause in PAUSES.map(Duration::from_millis) {
+        if !matches!(&outcome, Err(Unfit::Store(error)) if error.is_busy()) {
+            break;
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "SQLite waits like this, too; nothing runs yet"
+        )]
+        thread::sleep(pause);
+        outcome = connect(path);
+    }
+    match outcome {
         Err(Unfit::Store(error)) if error.is_corrupt() => replace(path).inspect(|_| {
             warn!(
                 path = %path.display(), moved_to = %beside(path, ".broken").display(), %error,
@@ -114,27 +129,14 @@ fn connect(path: &Path) -> Result<Connection, Unfit> {
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Unfit::ReadOnly);
     }
-    use_log(&connection)?;
+    // Where several begin with a new file at once, SQLite refuses this without waiting;
+    // [`open`] then begins again.
+    connection.pragma_update(None, "journal_mode", "WAL")?;
     // Survives the end of the process, however sudden; a power cut may cost the newest.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     set_up(&mut connection)?;
     Ok(connection)
-}
-
-/// Switches to a write-ahead log. Where several begin with a new file at once, SQLite
-/// refuses this without waiting, so the waiting is done by a transaction.
-fn use_log(connection: &Connection) -> rusqlite::Result<()> {
-    let switch = || connection.pragma_update(None, "journal_mode", "WAL");
-    for _ in 0..SWITCHES {
-        match switch() {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
-                let _ = connection.execute_batch("BEGIN IMMEDIATE; COMMIT");
-            }
-            outcome => return outcome,
-        }
-    }
-    switch()
 }
 
 /// What holds for a file and for memory alike.

@@ -79,6 +79,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Another connection had it, for longer than one waits.
+    fn is_busy(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+        matches!(self, Self::Database(error) if matches!(error.sqlite_error_code(),
+            Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed)))
+    }
+
     /// The file itself is damaged: trying again will not help.
     fn is_corrupt(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};

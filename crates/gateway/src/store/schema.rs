@@ -51,10 +51,12 @@ pub(super) enum Owner {
     Another,
 }
 
-/// Looks, and changes nothing.
+/// Looks, and changes nothing. All of it at one moment: another process may be taking
+/// the steps just now, and half of them would look like somebody else's file.
 pub(super) fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let version = version(connection)?;
+    let moment = connection.unchecked_transaction()?;
+    let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let version = version(&moment)?;
     let application = number("PRAGMA application_id")?;
     let empty = number("SELECT count(*) FROM sqlite_schema")? == 0;
     Ok(match application {
