@@ -7,21 +7,24 @@
 use std::{
     future::poll_fn,
     sync::{Arc, Weak},
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::{Bytes, BytesMut};
-use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
+use h2::{FlowControl, Reason, RecvStream, SendStream, client::ResponseFuture};
 use http::{Method, Request, Version, response::Parts};
 use ibeam_core::agent::LinkError;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
 use crate::net::{
     connect::Host,
-    pool::{Beat, Lease, OpenStream, Pool, PoolError},
+    pool::{Asleep, Beat, Lease, OpenStream, Pool, PoolError},
 };
 
 const RUN: &str = "/agent.v1.AgentService/Run";
@@ -29,6 +32,10 @@ const RUN: &str = "/agent.v1.AgentService/Run";
 /// Frames smaller than this are given out together, up to about so much at once.
 const GATHER_BELOW: usize = 4 * 1024;
 const GATHER_TO: usize = 16 * 1024;
+
+/// As much may be unread before someone looks: two heartbeats of a peer that waits for us.
+/// What it may ask for meanwhile is longer.
+const SIGNS_OF_LIFE: usize = 18;
 
 /// Why a stream did not even begin.
 #[derive(Debug)]
@@ -149,32 +156,33 @@ impl Sender {
         }
     }
 
-    /// Has the connection send this again and again, until the answer is dropped.
-    pub(super) fn repeat(&self, framed: Bytes) -> Arc<dyn Beat> {
-        let pulse: Arc<dyn Beat> = Arc::new(Pulse { shared: Arc::downgrade(&self.shared), framed });
-        self.shared.lease.repeat(&pulse);
-        pulse
-    }
-
     pub(super) fn cancel(&self) {
         self.shared.cancel();
     }
 }
 
-/// A message that the connection repeats on a stream.
+/// What the connection does for a stream that nobody attends to.
 #[derive(Debug)]
 struct Pulse {
     shared: Weak<Shared>,
+    /// Sent again and again.
     framed: Bytes,
+    unread: FlowControl,
+    called: Arc<Notify>,
 }
 
 impl Beat for Pulse {
     fn beat(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut send = shared.send.lock();
+        if send.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready()
+            || self.unread.used_capacity() > SIGNS_OF_LIFE
+        {
+            self.called.notify_one();
+            return;
+        }
         send.reserve_capacity(1);
-        // A peer that takes nothing has heard enough. It is the reading half that tells
-        // when the stream is over.
+        // A peer that takes nothing has heard enough.
         if send.capacity() > 0 {
             let _ = send.send_data(self.framed.clone(), false);
         }
@@ -182,6 +190,16 @@ impl Beat for Pulse {
 }
 
 impl Receiver {
+    /// Leaves the stream to the connection, which repeats this message, and says when
+    /// there is more to read than a peer sends that only waits. Not before there is a body.
+    pub(super) fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
+        let State::Body(body) = &mut self.state else { return None };
+        let (unread, called) = (body.flow_control().clone(), Arc::default());
+        let shared = Arc::downgrade(&self.shared);
+        let pulse = Pulse { shared, framed, unread, called: Arc::clone(&called) };
+        Some((self.shared.lease.sleep(Arc::new(pulse)), called))
+    }
+
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
         let item = self.advance().await;
         if !matches!(item, Some(Ok(_))) {

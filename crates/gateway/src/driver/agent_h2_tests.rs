@@ -114,6 +114,46 @@ async fn small_frames_come_together_and_no_ending_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sleeping_stream_beats_and_calls_when_more_is_unread_than_signs_of_life() {
+    let peer = Peer::echo(100);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let mut link = driver.open(spec()).await.unwrap();
+    assert!(link.rx.sleep(framed("ab")).is_none(), "there is no answer yet");
+    link.tx.send(framed("x")).await.unwrap();
+    read(&mut link.rx, 6).await;
+    let begun = Instant::now();
+    let (asleep, called) = link.rx.sleep(framed("ab")).unwrap();
+    called.notified().await;
+    // Three beats came back unread, which the fourth finds.
+    assert_eq!(begun.elapsed().as_secs(), 20);
+    drop(asleep);
+    assert_eq!(read(&mut link.rx, 21).await, [framed("ab"), framed("ab"), framed("ab")].concat());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    link.tx.send(framed("y")).await.unwrap();
+    assert_eq!(read(&mut link.rx, 6).await, framed("y"), "awake, it beats no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleeping_stream_calls_when_it_is_reset() {
+    let peer = Peer::new(100, |_, _request, mut respond| {
+        Box::pin(async move {
+            let mut send = respond.send_response(answer(200), false).unwrap();
+            send.send_data(framed("x"), false).unwrap();
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            send.send_reset(Reason::INTERNAL_ERROR);
+        })
+    });
+    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let mut link = driver.open(spec()).await.unwrap();
+    read(&mut link.rx, 6).await;
+    let begun = Instant::now();
+    let (_asleep, called) = link.rx.sleep(framed("ab")).unwrap();
+    called.notified().await;
+    assert_eq!(begun.elapsed().as_secs(), 10);
+    assert!(matches!(link.rx.next().await, Some(Err(LinkError::Reset(_)))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancel_wakes_a_reader_that_waits() {
     for answered in [false, true] {
         let peer = if answered { Peer::echo(100) } else { deaf() };

@@ -15,11 +15,12 @@ use std::{pin::Pin, sync::Arc};
 use bytes::Bytes;
 use ibeam_core::{agent::LinkError, error::TurnError, models::ModelInfo};
 use secrecy::SecretString;
+use tokio::sync::Notify;
 
 pub use agent::{AgentConfig, AgentDriver, Transport};
 pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
 
-use crate::net::pool::{Beat, PoolStats};
+use crate::net::pool::{Asleep, PoolStats};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -103,16 +104,6 @@ impl LinkSender {
         }
     }
 
-    /// Has the connection send this again and again, until the answer is dropped. None
-    /// where each message is a request of its own.
-    #[must_use]
-    pub fn repeat(&self, framed: Bytes) -> Option<Arc<dyn Beat>> {
-        match &self.0 {
-            Tx::H2(tx) => Some(tx.repeat(framed)),
-            Tx::H1(_) => None,
-        }
-    }
-
     /// Ends the stream in a way that makes the backend stop working.
     pub fn cancel(&self) {
         match &self.0 {
@@ -123,6 +114,16 @@ impl LinkSender {
 }
 
 impl LinkReceiver {
+    /// Leaves the stream to its connection until the first half of the answer is dropped:
+    /// the connection sends `framed` again and again, and tells through the other when the
+    /// backend seems to want something. None where each message is a request of its own.
+    pub fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
+        match &mut self.0 {
+            Rx::H2(rx) => rx.sleep(framed),
+            Rx::H1(_) => None,
+        }
+    }
+
     /// The next bytes of the body, cut anywhere. `None` is a clean end; after it, or
     /// after an error, there is nothing more. Safe to drop half-way.
     pub async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {

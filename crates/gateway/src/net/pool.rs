@@ -14,6 +14,7 @@
 
 mod beats;
 mod connection;
+mod nap;
 
 use std::{
     pin::pin,
@@ -32,11 +33,14 @@ use h2::{
 };
 use http::Request;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
-pub use self::beats::Beat;
-use self::beats::Beats;
+pub use self::beats::{Asleep, Beat};
+use self::{beats::Beats, nap::Napping};
 use super::connect::{Connector, DialError, Host};
 use crate::tasks::Tasks;
 
@@ -125,6 +129,8 @@ struct Inner {
     freed: Notify,
     /// Cancelled when the pool is dropped: wakes connections so that they close.
     closing: CancellationToken,
+    /// What naps are counted from.
+    epoch: Instant,
     connections: AtomicUsize,
     streams: AtomicUsize,
 }
@@ -153,7 +159,11 @@ struct Gauge {
     load: AtomicUsize,
     /// Streams ever opened: tells an idle connection from a quick one.
     uses: AtomicU64,
+    /// Streams that nobody attends to.
+    asleep: AtomicUsize,
     beats: Beats,
+    /// Who reads the connection, while it naps.
+    reader: Mutex<Option<Waker>>,
 }
 
 #[derive(Debug)]
@@ -175,6 +185,7 @@ impl Pool {
             state: Mutex::default(),
             freed: Notify::new(),
             closing: CancellationToken::new(),
+            epoch: Instant::now(),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
         }))
@@ -298,13 +309,14 @@ impl Inner {
         let pool = Arc::downgrade(self);
         let (host, connector) = (self.host.clone(), self.connector.clone());
         let (config, closing) = (self.config.clone(), self.closing.clone());
+        let (gauge, epoch) = (Arc::new(Gauge::default()), self.epoch);
         self.tasks.spawn("upstream connection", async move {
+            let nap = |io| Napping::new(io, Arc::clone(&gauge), epoch);
             let dialled = tokio::select! {
                 () = closing.cancelled() => return,
-                dialled = connection::dial(&host, &connector, &config) => dialled,
+                dialled = connection::dial(&host, &connector, &config, nap) => dialled,
             };
             let Some(inner) = pool.upgrade() else { return };
-            let gauge = Arc::new(Gauge::default());
             let (connection, _open) = {
                 let mut state = inner.state.lock();
                 state.flights.retain(|flight| flight.id != id);
@@ -362,6 +374,29 @@ impl Member {
     }
 }
 
+impl Gauge {
+    /// Whether all streams are asleep. If so, `reader` is woken as soon as one is not.
+    fn naps(&self, reader: &Waker) -> bool {
+        let all_asleep = || {
+            let asleep = self.asleep.load(Ordering::Relaxed);
+            asleep > 0 && asleep >= self.load.load(Ordering::Relaxed)
+        };
+        if !all_asleep() {
+            return false;
+        }
+        *self.reader.lock() = Some(reader.clone());
+        // The lock puts this look after or before that of whoever stirs.
+        all_asleep()
+    }
+
+    /// A stream is there that is awake.
+    fn stir(&self) {
+        if let Some(reader) = self.reader.lock().take() {
+            reader.wake();
+        }
+    }
+}
+
 // === guards ===
 
 impl Lease {
@@ -370,13 +405,16 @@ impl Lease {
         gauge.load.fetch_add(1, Ordering::Relaxed);
         gauge.uses.fetch_add(1, Ordering::Relaxed);
         pool.streams.fetch_add(1, Ordering::Relaxed);
+        gauge.stir();
         let held = Held { pool: Arc::clone(pool), gauge: Arc::clone(gauge) };
         Self { held: Arc::new(held) }
     }
 
-    /// Has the connection send `beat` again and again, until it is dropped.
-    pub fn repeat(&self, beat: &Arc<dyn Beat>) {
-        self.held.gauge.beats.add(beat);
+    /// Has the connection send `beat` again and again, and read only now and then if all
+    /// its streams are asleep.
+    #[must_use = "it wakes when this is dropped"]
+    pub fn sleep(&self, beat: Arc<dyn Beat>) -> Asleep {
+        Asleep::new(&self.held.gauge, beat)
     }
 }
 

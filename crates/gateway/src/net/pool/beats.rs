@@ -3,17 +3,42 @@
 
 use std::{
     fmt,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Something that is sent again and again, for as long as somebody holds it.
+use super::Gauge;
+
+/// Something that is sent again and again, for as long as its stream is asleep.
 pub trait Beat: fmt::Debug + Send + Sync {
     /// Sends it, if that takes no waiting.
     fn beat(&self);
+}
+
+/// A stream that is asleep, until this is dropped.
+#[derive(Debug)]
+pub struct Asleep {
+    gauge: Arc<Gauge>,
+    /// Held, so that it goes on.
+    _beat: Arc<dyn Beat>,
+}
+
+impl Asleep {
+    pub(super) fn new(gauge: &Arc<Gauge>, beat: Arc<dyn Beat>) -> Self {
+        gauge.asleep.fetch_add(1, Ordering::Relaxed);
+        gauge.beats.add(&beat);
+        Self { gauge: Arc::clone(gauge), _beat: beat }
+    }
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        self.gauge.asleep.fetch_sub(1, Ordering::Relaxed);
+        self.gauge.stir();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -23,7 +48,7 @@ pub(super) struct Beats {
 }
 
 impl Beats {
-    pub(super) fn add(&self, beat: &Arc<dyn Beat>) {
+    fn add(&self, beat: &Arc<dyn Beat>) {
         self.list.lock().push(Arc::downgrade(beat));
         self.some.notify_one();
     }
@@ -42,7 +67,7 @@ impl Beats {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
 
@@ -56,20 +81,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn beats_go_on_until_they_are_let_go() {
-        let beats = Beats::default();
+    async fn beats_go_on_until_their_stream_wakes() {
+        let gauge = Arc::new(Gauge::default());
         let (one, two) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
-        let held: Arc<dyn Beat> = Arc::clone(&one) as _;
-        let dropped: Arc<dyn Beat> = Arc::clone(&two) as _;
-        beats.add(&held);
-        beats.add(&dropped);
+        let _asleep = Asleep::new(&gauge, Arc::clone(&one) as _);
+        let woken = Asleep::new(&gauge, Arc::clone(&two) as _);
         let wait = |seconds: u64| Duration::from_millis(seconds * 1000 + 500);
-        let mut run = std::pin::pin!(beats.run(Duration::from_secs(5)));
+        let mut run = std::pin::pin!(gauge.beats.run(Duration::from_secs(5)));
         assert!(tokio::time::timeout(wait(10), run.as_mut()).await.is_err());
         let count = |counter: &Counter| counter.0.load(Ordering::Relaxed);
         assert_eq!((count(&one), count(&two)), (2, 2));
-        drop((two, dropped));
+        drop((two, woken));
         assert!(tokio::time::timeout(wait(5), run.as_mut()).await.is_err());
-        assert_eq!((count(&one), beats.list.lock().len()), (3, 1));
+        assert_eq!((count(&one), gauge.beats.list.lock().len()), (3, 1));
     }
 }

@@ -13,7 +13,7 @@ use h2::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Gauge, Inner, PoolConfig};
+use super::{Gauge, Inner, PoolConfig, nap::Napping};
 use crate::net::{
     chain,
     connect::{Connector, DialError, Host, Io},
@@ -39,13 +39,14 @@ const RESETS_KEPT: usize = 256;
 /// The largest window HTTP/2 knows.
 const MAX_WINDOW: u32 = (1 << 31) - 1;
 
-type H2Connection = Connection<Io, Bytes>;
+type H2Connection = Connection<Napping, Bytes>;
 
 /// Connects, and waits for the peer's SETTINGS.
 pub(super) async fn dial(
     host: &Host,
     connector: &Connector,
     config: &PoolConfig,
+    nap: impl FnOnce(Io) -> Napping,
 ) -> Result<(SendRequest<Bytes>, H2Connection), DialError> {
     let dial = async {
         let io = connector.connect(host, Alpn::Http2).await?;
@@ -64,7 +65,7 @@ pub(super) async fn dial(
             .max_send_buffer_size(SEND_BUFFER)
             .max_header_list_size(MAX_HEADER_LIST)
             .max_concurrent_reset_streams(RESETS_KEPT)
-            .handshake::<_, Bytes>(io)
+            .handshake::<_, Bytes>(nap(io))
             .await
             .map_err(|error| not_h2(host, &error))?;
         std::future::poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {

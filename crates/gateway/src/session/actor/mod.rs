@@ -20,7 +20,7 @@ use ibeam_core::{
 };
 use secrecy::SecretString;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::{Instant, Sleep, sleep, timeout},
 };
 use tracing::{Instrument as _, debug, info, warn};
@@ -40,7 +40,7 @@ use super::{
 use crate::{
     driver::{Link, Open},
     limits::Place,
-    net::pool::Beat,
+    net::pool::Asleep,
 };
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
@@ -160,13 +160,15 @@ struct Opened {
 /// How long a parked turn is looked after at once: most tools are done by then.
 const DOZE_AFTER: Duration = Duration::from_secs(10);
 
-/// How often a turn that dozes looks whether the backend wants something.
-const LOOK_AFTER: Duration = Duration::from_secs(15);
+/// How long a turn that dozes may go without a look: a stream that ends without a word
+/// does not call.
+const LOOK_AFTER: Duration = Duration::from_secs(60);
 
-/// A parked turn that is only looked after now and then.
+/// A parked turn that its connection looks after.
 struct Doze {
-    /// Held, so that the connection goes on with the heartbeats.
-    _beats: Arc<dyn Beat>,
+    _asleep: Asleep,
+    /// The backend seems to want something.
+    called: Arc<Notify>,
     looked: Instant,
 }
 
@@ -178,6 +180,8 @@ enum Wake {
     Sent(Result<(), LinkError>),
     /// A reader made room or left.
     Readers,
+    /// There is something to read for a turn that dozes.
+    Called,
     Visit(Option<Visit>),
     Timer,
     Drain,
@@ -331,6 +335,12 @@ impl Task {
                 }
             } => Wake::Bytes(chunk),
             () = self.outlets.moved() => Wake::Readers,
+            () = async {
+                match &self.doze {
+                    Some(doze) => doze.called.notified().await,
+                    None => std::future::pending().await,
+                }
+            } => Wake::Called,
             visit = self.mailbox.recv(), if !self.retired => Wake::Visit(visit),
             opened = async {
                 match opening {
@@ -381,6 +391,7 @@ impl Task {
             // The reading half tells why; it has the status and the reset reason.
             Wake::Sent(Err(_)) => self.outbox = Outbox::default(),
             Wake::Readers => self.look_for_readers(),
+            Wake::Called => self.catch_up(),
             Wake::Visit(Some(visit)) => self.on_visit(visit),
             Wake::Visit(None) => self.retired = true,
             Wake::Timer => self.on_timer(),
@@ -425,10 +436,10 @@ impl Task {
         if !long || self.doze.is_some() || self.turn.phase() != Phase::AwaitingTools {
             return;
         }
-        let beats = self.link.as_ref().and_then(|link| link.tx.repeat(Turn::heartbeat()));
-        if let Some(beats) = beats {
+        let asleep = self.link.as_mut().and_then(|link| link.rx.sleep(Turn::heartbeat()));
+        if let Some((asleep, called)) = asleep {
             self.turn.relieve();
-            self.doze = Some(Doze { _beats: beats, looked: Instant::now() });
+            self.doze = Some(Doze { _asleep: asleep, called, looked: Instant::now() });
         }
     }
 
