@@ -9,7 +9,7 @@ pub mod agent;
 pub mod auth;
 pub mod codec;
 pub mod error;
-pub mod guard;
+mod guard;
 pub mod history;
 pub mod limits;
 pub mod model;

@@ -42,7 +42,6 @@ mod strike;
 mod tools;
 mod transcript;
 mod validate;
-mod words;
 
 use std::sync::{Arc, atomic::AtomicU64};
 

@@ -163,7 +163,7 @@ impl Answer {
     pub(super) fn reasoning(&mut self, delta: String) {
         if !delta.is_empty() {
             self.flush_tags();
-            self.push_pieces(&mut vec![Piece::Reasoning(delta)]);
+            self.push_piece(Piece::Reasoning(delta));
         }
     }
 
@@ -252,6 +252,11 @@ impl Answer {
         self.last.take().unwrap_or_else(|| (self.said(), self.counted_output()))
     }
 
+    /// Nobody needs to count the leg that just ended.
+    pub(super) fn forget_produced(&mut self) {
+        self.last = None;
+    }
+
     fn said(&self) -> String {
         format!("{}{}", self.said, self.words)
     }
@@ -269,21 +274,25 @@ impl Answer {
 
     fn push_pieces(&mut self, pieces: &mut Vec<Piece>) {
         for piece in pieces.drain(..) {
-            if let (Piece::Text(text), Some(held)) = (&piece, &mut self.held) {
-                held.push_str(text);
-                continue;
+            self.push_piece(piece);
+        }
+    }
+
+    fn push_piece(&mut self, piece: Piece) {
+        if let (Piece::Text(text), Some(held)) = (&piece, &mut self.held) {
+            held.push_str(text);
+            return;
+        }
+        self.visible += 1;
+        match piece {
+            Piece::Text(text) => {
+                self.text = true;
+                self.words.push_str(&text);
+                self.push(TurnEvent::Text(text));
             }
-            self.visible += 1;
-            match piece {
-                Piece::Text(text) => {
-                    self.text = true;
-                    self.words.push_str(&text);
-                    self.push(TurnEvent::Text(text));
-                }
-                Piece::Reasoning(text) => {
-                    self.said.push_str(&text);
-                    self.push(TurnEvent::Reasoning(text));
-                }
+            Piece::Reasoning(text) => {
+                self.said.push_str(&text);
+                self.push(TurnEvent::Reasoning(text));
             }
         }
     }

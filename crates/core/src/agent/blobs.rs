@@ -8,9 +8,6 @@ use bytes::Bytes;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-/// A blob's name: the SHA-256 of its bytes.
-pub type BlobId = [u8; 32];
-
 /// What one conversation may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobLimits {
@@ -27,7 +24,7 @@ impl Default for BlobLimits {
 
 /// Why a blob was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BlobRefused {
+pub(super) enum BlobRefused {
     #[error("the blob is too large")]
     TooLarge,
     #[error("the store is full")]
@@ -35,7 +32,7 @@ pub enum BlobRefused {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Blobs {
+pub(super) struct Blobs {
     map: HashMap<Bytes, Bytes>,
     /// What the backend handed over; our own content does not count.
     accepted: usize,
@@ -47,16 +44,15 @@ pub struct Blobs {
 
 impl Blobs {
     #[must_use]
-    pub fn new(limits: BlobLimits) -> Self {
+    pub(super) fn new(limits: BlobLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
     /// Keeps our own content and gives its id. Our own content is bounded by the
     /// request's size, so no limit applies.
-    pub fn put(&mut self, data: impl Into<Bytes>) -> Bytes {
+    pub(super) fn put(&mut self, data: impl Into<Bytes>) -> Bytes {
         let data = data.into();
-        let digest: BlobId = Sha256::digest(&data).into();
-        let id = Bytes::copy_from_slice(&digest);
+        let id = Bytes::copy_from_slice(&Sha256::digest(&data));
         if self.map.insert(id.clone(), data).is_none() {
             self.fresh.push(id.clone());
         }
@@ -64,24 +60,24 @@ impl Blobs {
     }
 
     /// Puts back what was kept from an earlier turn. It is not new.
-    pub fn restore(&mut self, id: Bytes, data: Bytes) {
+    pub(super) fn restore(&mut self, id: Bytes, data: Bytes) {
         self.map.insert(id, data);
     }
 
     /// The ids and contents that came since this was last asked.
-    pub fn take_fresh(&mut self) -> Vec<(Bytes, Bytes)> {
+    pub(super) fn take_fresh(&mut self) -> Vec<(Bytes, Bytes)> {
         let fresh = std::mem::take(&mut self.fresh);
         fresh.into_iter().filter_map(|id| Some((id.clone(), self.get(&id)?))).collect()
     }
 
     /// From here on all of it counts as new: it is to be kept in another place.
-    pub fn all_fresh(&mut self) {
+    pub(super) fn all_fresh(&mut self) {
         self.fresh = self.map.keys().cloned().collect();
     }
 
     /// About how many bytes all of it takes.
     #[must_use]
-    pub fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         const ENTRY: usize = 160;
         self.map.values().map(|data| data.len() + ENTRY).sum()
     }
@@ -91,7 +87,7 @@ impl Blobs {
     ///
     /// # Errors
     /// The blob is over a limit.
-    pub fn accept(&mut self, id: &[u8], data: &[u8]) -> Result<(), BlobRefused> {
+    pub(super) fn accept(&mut self, id: &[u8], data: &[u8]) -> Result<(), BlobRefused> {
         if data.len() > self.limits.blob_bytes {
             return Err(BlobRefused::TooLarge);
         }
@@ -119,7 +115,7 @@ impl Blobs {
     }
 
     #[must_use]
-    pub fn get(&self, id: &[u8]) -> Option<Bytes> {
+    pub(super) fn get(&self, id: &[u8]) -> Option<Bytes> {
         self.map.get(id).cloned()
     }
 }
@@ -127,7 +123,7 @@ impl Blobs {
 /// The text of a stored assistant message, when `data` is one. Some answers exist
 /// only there.
 #[must_use]
-pub fn assistant_text(data: &[u8]) -> Option<String> {
+pub(super) fn assistant_text(data: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Stored {
         role: String,

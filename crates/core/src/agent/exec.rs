@@ -268,10 +268,10 @@ fn answer(ask: &Ask, toolbox: &Toolbox, context: &RequestContext, allow: Permiss
 const NOT_FOUND: i32 = 2;
 
 /// The result message for an exec request, with both of its ids echoed.
-pub(super) fn result(exec: &ExecServerMessage, reply: Reply) -> ExecClientMessage {
+pub(super) fn result(id: u32, exec_id: &str, reply: Reply) -> ExecClientMessage {
     ExecClientMessage {
-        id: exec.id,
-        exec_id: exec.exec_id.clone(),
+        id,
+        exec_id: exec_id.to_owned(),
         message: Some(reply),
         ..ExecClientMessage::default()
     }

@@ -85,7 +85,7 @@ fn every_arm_is_answered_under_its_own_number() {
         assert!(exec.message.is_some(), "arm {ask} is in the schema");
         match (verdict(&exec, &["read"]), answer) {
             (Verdict::Reply(reply), Some(number)) => {
-                let bytes = result(&exec, *reply).encode_to_vec();
+                let bytes = result(exec.id, &exec.exec_id, *reply).encode_to_vec();
                 let fields: Vec<u32> = pbwalk::fields(&bytes).map(|field| field.number).collect();
                 assert_eq!(fields, [1, number], "arm {ask}");
             }

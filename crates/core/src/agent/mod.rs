@@ -15,10 +15,9 @@ mod state;
 mod tools;
 mod turn;
 
-pub use blobs::{BlobId, BlobLimits, BlobRefused, Blobs, assistant_text};
+pub use blobs::BlobLimits;
 pub use drift::DriftReport;
 pub use link::LinkError;
 pub use request::{Environment, Kept, ModelPick, Permissions, Plan, Surroundings};
 pub use settings::{Clocks, Settings};
-pub use tools::{PROVIDER, Toolbox, arguments_json, arguments_map};
 pub use turn::{Command, OpenSpec, Phase, Turn, Uncounted};

@@ -125,9 +125,13 @@ enum State {
 enum Action {
     /// The conversation ends with a message of the user.
     User(Box<UserMessage>),
-    /// It ends with tool results or an unfinished answer: go on from there.
+    /// It ends with tool results: go on from there.
     Continue,
 }
+
+/// What is asked when the conversation ends with an answer. The backend resumes what was
+/// interrupted; what is over it answers with nothing.
+const GO_ON: &str = "Continue from exactly where you stopped. Repeat nothing.";
 
 impl RunSpec {
     #[must_use]
@@ -164,8 +168,8 @@ impl RunSpec {
         for (id, data) in kept.blobs {
             self.blobs.restore(id, data);
         }
-        let new = request.items.get(kept.covers..).unwrap_or_default();
-        let (told, action) = split(new);
+        let (told, action) = split(&request.items);
+        let told = told.get(kept.covers..).unwrap_or_default();
         // A result means nothing to a model that does not see its call.
         let calls = kept.calls.into_iter().map(Item::ToolCall);
         let told: Vec<Item> = calls.chain(told.iter().cloned()).collect();
@@ -365,11 +369,18 @@ fn ask(text: &str, at: usize) -> Action {
 
 /// The history, and what the run is asked to do about it.
 fn split(items: &[Item]) -> (&[Item], Action) {
-    match items.split_last() {
-        Some((Item::Message(message), history)) if message.role == Role::User => {
-            (history, Action::User(Box::new(state::user_message(message, history.len(), None))))
-        }
-        _ => (items, Action::Continue),
+    let Some((last, before)) = items.split_last() else { return (items, Action::Continue) };
+    match last {
+        Item::Message(message) => match message.role {
+            Role::User => {
+                let message = state::user_message(message, before.len(), None);
+                (before, Action::User(Box::new(message)))
+            }
+            Role::Assistant => (items, ask(GO_ON, items.len())),
+        },
+        Item::Reasoning(_) => (items, ask(GO_ON, items.len())),
+        // A call that nobody answered is told with an error as its result.
+        Item::ToolCall(_) | Item::ToolResult(_) => (items, Action::Continue),
     }
 }
 

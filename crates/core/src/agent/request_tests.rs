@@ -99,6 +99,25 @@ fn tool_results_at_the_end_resume_the_conversation() {
     assert_eq!(run.conversation_state.unwrap().root_prompt_messages_json.len(), 2);
 }
 
+fn asked(run: AgentRunRequest) -> Option<String> {
+    match run.action?.action? {
+        conversation_action::Action::UserMessageAction(action) => Some(action.user_message?.text),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_answer_at_the_end_is_asked_to_go_on() {
+    let items = vec![item(Role::User, "count"), item(Role::Assistant, "one, two,")];
+    let run = decode(&spec(&request(items.clone())).first_frame(false, None));
+    let roots = run.conversation_state.as_ref().map(|s| s.root_prompt_messages_json.len());
+    assert_eq!((roots, asked(run).as_deref()), (Some(2), Some(GO_ON)), "nothing is resumed");
+
+    let (_, run, _) = continued(&request(items), kept(2, Vec::new()));
+    let roots = run.conversation_state.as_ref().map(|s| s.root_prompt_messages_json.len());
+    assert_eq!((roots, asked(run).as_deref()), (Some(1), Some(GO_ON)), "all of it is kept");
+}
+
 #[test]
 fn instructions_alone_are_the_question() {
     let run = decode(&spec(&request(vec![])).first_frame(true, None));

@@ -11,7 +11,7 @@ use prost_types::{Struct, Value, value::Kind};
 use crate::model::Tool;
 
 /// The name of the pseudo MCP server that the client's tools belong to.
-pub const PROVIDER: &str = "ibeam";
+pub(super) const PROVIDER: &str = "ibeam";
 
 /// Prefixes that models put before a tool's name.
 const PREFIXES: [&str; 4] = ["ibeam/", "ibeam:", "mcp_ibeam_", "mcp_"];
@@ -21,13 +21,13 @@ const MAX_DEPTH: usize = 64;
 
 /// The tools of one request, under the names the backend sees.
 #[derive(Clone, Debug, Default)]
-pub struct Toolbox {
+pub(super) struct Toolbox {
     definitions: Vec<McpToolDefinition>,
 }
 
 impl Toolbox {
     #[must_use]
-    pub fn new(tools: &[Tool]) -> Self {
+    pub(super) fn new(tools: &[Tool]) -> Self {
         let mut names: Vec<String> = Vec::with_capacity(tools.len());
         let definitions = tools
             .iter()
@@ -48,24 +48,24 @@ impl Toolbox {
     }
 
     #[must_use]
-    pub fn definitions(&self) -> &[McpToolDefinition] {
+    pub(super) fn definitions(&self) -> &[McpToolDefinition] {
         &self.definitions
     }
 
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.definitions.is_empty()
     }
 
     /// The names that the client gave its tools.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.definitions.iter().map(|tool| tool.tool_name.as_str())
     }
 
     /// The client's name for the tool that a call means: `tool_name` first, then
     /// `name`, each with and without the prefixes that models invent.
     #[must_use]
-    pub fn client_name(&self, call: &McpArgs) -> Option<&str> {
+    pub(super) fn client_name(&self, call: &McpArgs) -> Option<&str> {
         [&call.tool_name, &call.name].into_iter().find_map(|asked| {
             let bare = PREFIXES.iter().find_map(|prefix| asked.strip_prefix(prefix));
             [Some(asked.as_str()), bare].into_iter().flatten().find_map(|name| {
@@ -87,7 +87,7 @@ impl Toolbox {
 
     /// How the model is told to use them; `None` without tools.
     #[must_use]
-    pub fn instructions(&self) -> Option<McpInstructions> {
+    pub(super) fn instructions(&self) -> Option<McpInstructions> {
         if self.is_empty() {
             return None;
         }
@@ -105,7 +105,7 @@ impl Toolbox {
 /// The arguments of a call as JSON text. A value that does not decode is kept as
 /// a string rather than lost.
 #[must_use]
-pub fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
+pub(super) fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
     let object: serde_json::Map<String, serde_json::Value> = args
         .iter()
         .map(|(key, bytes)| {
@@ -122,7 +122,7 @@ pub fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
 /// The reverse of [`arguments_json`], for calls in a replayed history. Text that
 /// is no JSON object gives no arguments.
 #[must_use]
-pub fn arguments_map(json: &str) -> BTreeMap<String, Bytes> {
+pub(super) fn arguments_map(json: &str) -> BTreeMap<String, Bytes> {
     let Ok(serde_json::Value::Object(object)) = serde_json::from_str(json) else {
         return BTreeMap::new();
     };

@@ -3,5 +3,5 @@
 mod loops;
 mod think;
 
-pub use loops::{LoopGuard, LoopVerdict};
-pub use think::{Piece, ThinkTags};
+pub(crate) use loops::{LoopGuard, LoopVerdict};
+pub(crate) use think::{Piece, ThinkTags};

@@ -7,19 +7,16 @@
 /// The tags seen in the wild.
 const TAGS: [&str; 5] = ["think", "thinking", "reasoning", "thought", "think_intent"];
 
-/// The longest thing that may have to wait for its end: `</think_intent>`.
-const LONGEST: usize = 15;
-
 /// A piece of the answer, on the right side.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub(crate) enum Piece {
     Text(String),
     Reasoning(String),
 }
 
 /// Splits streamed text. What might be the start of a tag waits for the rest.
 #[derive(Debug)]
-pub struct ThinkTags {
+pub(crate) struct ThinkTags {
     /// The tag we are inside of.
     inside: Option<&'static str>,
     /// Whether the next character is the first of the answer or of a line.
@@ -36,8 +33,8 @@ impl Default for ThinkTags {
 impl ThinkTags {
     /// Takes a delta and gives what is certain. The common case, text without a
     /// `<`, passes through without a copy.
-    pub fn push(&mut self, delta: String, out: &mut Vec<Piece>) {
-        if self.inside.is_none() && self.held.is_empty() && !delta.contains('<') {
+    pub(crate) fn push(&mut self, delta: String, out: &mut Vec<Piece>) {
+        if self.held.is_empty() && !delta.contains('<') {
             self.emit(delta, out);
             return;
         }
@@ -46,7 +43,7 @@ impl ThinkTags {
     }
 
     /// The stream is over: what is held was no tag.
-    pub fn finish(&mut self, out: &mut Vec<Piece>) {
+    pub(crate) fn finish(&mut self, out: &mut Vec<Piece>) {
         let rest = std::mem::take(&mut self.held);
         self.emit(rest, out);
     }
@@ -80,21 +77,22 @@ impl ThinkTags {
 
     /// Looks at `held`, which starts with `<`.
     fn read_tag(&self) -> Tag {
-        let wanted: Vec<(String, Option<&'static str>)> = match self.inside {
-            Some(tag) => vec![(format!("</{tag}>"), None)],
-            None if self.line_start => {
-                TAGS.iter().map(|tag| (format!("<{tag}>"), Some(*tag))).collect()
-            }
+        let (opens, tags) = match &self.inside {
+            Some(tag) => ("</", std::slice::from_ref(tag)),
+            None if self.line_start => ("<", &TAGS[..]),
             None => return Tag::No,
         };
-        for (text, inside) in &wanted {
-            if self.held.starts_with(text.as_str()) {
-                return Tag::Whole(text.len(), *inside);
+        let mut found = Tag::No;
+        for tag in tags {
+            match begins(&self.held, [opens, tag, ">"]) {
+                Begins::With(len) => {
+                    return Tag::Whole(len, self.inside.is_none().then_some(*tag));
+                }
+                Begins::SoFar => found = Tag::Maybe,
+                Begins::Not => {}
             }
         }
-        let open_end = self.held.len() < LONGEST
-            && wanted.iter().any(|(text, _)| text.starts_with(self.held.as_str()));
-        if open_end { Tag::Maybe } else { Tag::No }
+        found
     }
 
     fn emit(&mut self, text: String, out: &mut Vec<Piece>) {
@@ -113,6 +111,28 @@ impl ThinkTags {
         self.line_start = fresh && line.trim().is_empty();
         out.push(Piece::Text(text));
     }
+}
+
+/// How a text begins with others.
+enum Begins {
+    /// With all of them, which are that long.
+    With(usize),
+    /// It is too short to tell.
+    SoFar,
+    Not,
+}
+
+/// Whether a text begins with these, one behind the other.
+fn begins(text: &str, pieces: [&str; 3]) -> Begins {
+    let mut rest = text;
+    for piece in pieces {
+        match rest.strip_prefix(piece) {
+            Some(after) => rest = after,
+            None if piece.starts_with(rest) => return Begins::SoFar,
+            None => return Begins::Not,
+        }
+    }
+    Begins::With(text.len() - rest.len())
 }
 
 enum Tag {

@@ -4,6 +4,7 @@ use axum::{Json, extract::State};
 use serde::Serialize;
 
 use super::{Ctx, Service};
+use crate::session::Fates;
 
 /// A look at the running program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,18 +29,9 @@ pub struct Sessions {
     pub max_parked: u64,
     pub max_parked_bytes: u64,
     pub ttl_seconds: u64,
-    /// What became of requests that go on with something, and of parked turns, since the
-    /// program started.
-    pub resumed: u64,
-    pub rebuilt: u64,
-    pub continued: u64,
-    pub forked: u64,
-    pub attached: u64,
-    pub replayed: u64,
-    pub expired: u64,
-    pub evicted: u64,
-    pub superseded: u64,
-    pub died_parked: u64,
+    /// Since the program started.
+    #[serde(flatten)]
+    pub fates: Fates,
 }
 
 /// What is kept of conversations.

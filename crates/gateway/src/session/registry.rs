@@ -11,6 +11,7 @@ use std::{
 
 use ibeam_core::{agent::DriftReport, error::ErrorCode, model::ids::SessionId};
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::{
@@ -41,8 +42,9 @@ struct Inner {
     table: Mutex<Table>,
 }
 
-/// What became of requests that belong to an earlier one, and of parked turns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What became of requests that belong to an earlier one, and of parked turns. `/health`
+/// shows it as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
     /// Results that found their turn parked.
     pub resumed: u64,

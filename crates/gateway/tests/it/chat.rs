@@ -77,6 +77,27 @@ async fn the_whole_history_reaches_the_model() {
     lab.assert_clean().await;
 }
 
+/// The backend does not resume what is over: the model has to be asked.
+#[tokio::test(start_paused = true)]
+async fn an_answer_at_the_end_of_the_history_is_continued() {
+    let lab = Lab::new();
+    let known = lab.ask("hi").await;
+    for answer in [known.as_str(), "An answer that was given elsewhere."] {
+        let body = json!({
+            "model": "auto",
+            "messages": [
+                { "role": "user", "content": "hi" },
+                { "role": "assistant", "content": answer },
+            ],
+        });
+        let reply = lab.post(body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let message = &reply.json()["choices"][0]["message"];
+        assert!(message["content"].as_str().is_some_and(|text| !text.is_empty()), "{message}");
+    }
+    lab.assert_clean().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_context_may_travel_with_the_first_message() {
     for inline in [false, true] {

@@ -124,25 +124,27 @@ impl Form {
     pub(super) fn reply(&self, result: &ToolResult, through_shell: bool) -> Reply {
         match self {
             Self::Bash => bash_reply(result),
-            Self::Grep => self.typed(&search::outcome(result, through_shell), through_shell),
+            Self::Grep => self.typed(search::outcome(result, through_shell), through_shell),
             Self::Read(form) => {
-                self.typed(&Outcome::of_read(result, through_shell, &form.path), through_shell)
+                self.typed(Outcome::of_read(result, through_shell, &form.path), through_shell)
             }
-            _ => self.typed(&Outcome::of(result, through_shell), through_shell),
+            Self::Edit | Self::Write | Self::Find | Self::List => {
+                self.typed(Outcome::of(result, through_shell), through_shell)
+            }
         }
     }
 
     pub(super) fn unanswered(&self, why: &str) -> Reply {
-        self.typed(&Outcome::Failed(why.to_owned()), false)
+        self.typed(Outcome::Failed(why.to_owned()), false)
     }
 
-    fn typed(&self, outcome: &Outcome, raw: bool) -> Reply {
-        let done = match outcome {
-            Outcome::Done(text) => Ok(text.clone()),
-            Outcome::Failed(text) | Outcome::Refused(text) => Err(bare(text).to_owned()),
-        };
+    fn typed(&self, outcome: Outcome, raw: bool) -> Reply {
         let refused = matches!(outcome, Outcome::Refused(_));
-        let listed = || match done.clone() {
+        let done = match outcome {
+            Outcome::Done(text) => Ok(text),
+            Outcome::Failed(text) | Outcome::Refused(text) => Err(bare(&text).to_owned()),
+        };
+        let listed = |done: Result<String, String>| match done {
             Ok(output) => Ok(PiListOutput { output, ..PiListOutput::default() }),
             Err(error) => Err(ErrorText { error }),
         };
@@ -184,17 +186,17 @@ impl Form {
             }
             Self::Grep => {
                 use pi_grep_exec_result::Result as Of;
-                let result = listed().map_or_else(Of::Error, Of::Success);
+                let result = listed(done).map_or_else(Of::Error, Of::Success);
                 Reply::PiGrepResult(PiGrepExecResult { result: Some(result) })
             }
             Self::Find => {
                 use pi_find_exec_result::Result as Of;
-                let result = listed().map_or_else(Of::Error, Of::Success);
+                let result = listed(done).map_or_else(Of::Error, Of::Success);
                 Reply::PiFindResult(PiFindExecResult { result: Some(result) })
             }
             Self::List => {
                 use pi_ls_exec_result::Result as Of;
-                let result = listed().map_or_else(Of::Error, Of::Success);
+                let result = listed(done).map_or_else(Of::Error, Of::Success);
                 Reply::PiLsResult(PiLsExecResult { result: Some(result) })
             }
         }

@@ -201,15 +201,19 @@ fn has_gap(text: &str) -> bool {
     ["tokens truncated…", "chars truncated…", "[... omitted "]
         .iter()
         .any(|sign| text.contains(sign))
-        || text.lines().any(|line| line.len() <= REMARK && is_gap(&line.to_lowercase()))
+        || text.lines().any(is_gap)
 }
 
-/// `... [120 lines truncated] ...`, `[… 30 characters omitted]`; lower case.
+/// `... [120 lines truncated] ...`, `[… 30 characters omitted]`.
 fn is_gap(line: &str) -> bool {
     let line = line.trim();
     let dots = ["...", "…", "[...", "[…", "<...", "(...", "(…"];
-    dots.iter().any(|sign| line.starts_with(sign))
-        && ["truncated", "omitted", "elided", "more lines"].iter().any(|word| line.contains(word))
+    // Hardly a line gets further, and files have many.
+    if line.len() > REMARK || !dots.iter().any(|sign| line.starts_with(sign)) {
+        return false;
+    }
+    let line = line.to_lowercase();
+    ["truncated", "omitted", "elided", "more lines"].iter().any(|word| line.contains(word))
 }
 
 /// The pieces that mini-SWE-agent leaves of a long output, with its count between.

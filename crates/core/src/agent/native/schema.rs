@@ -59,8 +59,7 @@ pub(super) fn may(slot: Slot, value: impl Into<Value>) -> Given {
 impl Fitted {
     /// What the tool counts as; nothing for a tool that the table does not know.
     pub(super) fn of(tool: &Tool, entry: &Entry) -> Option<Self> {
-        let name = plain(&tool.name);
-        if !entry.names.iter().any(|known| plain(known) == name) {
+        if !entry.names.iter().any(|known| same(known, &tool.name)) {
             return None;
         }
         let schema: Value = serde_json::from_str(tool.schema.as_ref()?.get()).ok()?;
@@ -86,11 +85,10 @@ impl Fitted {
 
     /// How early the table names it: of several tools of one kind the first wins.
     pub(super) fn rank(&self) -> usize {
-        let name = plain(&self.name);
         TABLE
             .iter()
             .filter(|entry| entry.capability == self.capability)
-            .find_map(|entry| entry.names.iter().position(|known| plain(known) == name))
+            .find_map(|entry| entry.names.iter().position(|known| same(known, &self.name)))
             .unwrap_or(usize::MAX)
     }
 
@@ -148,7 +146,7 @@ impl Fitted {
 
     /// Whether its time limit only ends the waiting, not the command.
     pub(super) fn returns_early(&self) -> bool {
-        self.parameter(Slot::Timeout).is_some_and(|limit| plain(&limit.name) == "yieldtimems")
+        self.parameter(Slot::Timeout).is_some_and(|limit| same(&limit.name, "yield_time_ms"))
     }
 
     /// The names of an edit's two texts, where the tool takes a list of edits.
@@ -310,13 +308,16 @@ fn slot_of(name: &str, entry: &Entry) -> Option<Slot> {
         // Flags are told apart by their case: `-a` is not `-A`.
         let same = |known: &&str| match name.starts_with('-') {
             true => *known == name,
-            false => !known.starts_with('-') && plain(known) == plain(name),
+            false => !known.starts_with('-') && same(known, name),
         };
         names.iter().any(same).then_some(*slot)
     })
 }
 
-/// A name without case and punctuation.
-fn plain(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+/// Whether two names are the same but for case and punctuation.
+fn same(one: &str, other: &str) -> bool {
+    fn plain(name: &str) -> impl Iterator<Item = u8> {
+        name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase())
+    }
+    plain(one).eq(plain(other))
 }

@@ -17,6 +17,8 @@ pub(super) struct Output {
 
 /// `timeout(1)` exits with this.
 const TIMED_OUT: i32 = 124;
+/// How clients begin to say so.
+const TIME_OUT: &str = "command timed out";
 
 impl Output {
     /// Both streams, for where there is room for one text.
@@ -33,9 +35,9 @@ impl Output {
 pub(super) fn parse(text: &str, is_error: bool) -> Output {
     let found = json(text).or_else(|| headed(text)).or_else(|| sections(text));
     let (mut output, code) = found.unwrap_or_else(|| plain(text));
-    if !output.timed_out {
-        let notice = output.stdout.trim_start().to_lowercase();
-        output.timed_out = notice.starts_with("command timed out") && (is_error || code.is_some());
+    if !output.timed_out && (is_error || code.is_some()) {
+        let opening = output.stdout.trim_start().get(..TIME_OUT.len());
+        output.timed_out = opening.is_some_and(|words| words.eq_ignore_ascii_case(TIME_OUT));
     }
     let unknown = if output.timed_out { TIMED_OUT } else { i32::from(is_error || output.aborted) };
     output.code = code.unwrap_or(unknown);

@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ibeam_proto::agent::{
-    AgentServerMessage, ConversationTokenDetails, ExecClientStreamClose, ExecClientThrow,
-    ExecServerMessage, GetBlobResult, InteractionQuery, InteractionUpdate, KvClientMessage,
-    KvServerMessage, SetBlobError, SetBlobResult, agent_client_message::Message as ToServer,
-    agent_server_message::Message as FromServer, exec_client_control_message,
-    exec_client_message::Message as Reply, exec_server_control_message,
-    exec_server_message::Message as Ask, interaction_update::Message as Update, kv_client_message,
-    kv_server_message,
+    AgentServerMessage, ConversationTokenDetails, ExecServerMessage, GetBlobResult,
+    InteractionQuery, InteractionUpdate, KvClientMessage, KvServerMessage, SetBlobError,
+    SetBlobResult, agent_client_message::Message as ToServer,
+    agent_server_message::Message as FromServer, exec_client_message::Message as Reply,
+    exec_server_control_message, exec_server_message::Message as Ask,
+    interaction_update::Message as Update, kv_client_message, kv_server_message,
 };
 use prost::Message as _;
 
-use super::{Checkpoint, Command, Link, Stored, Turn};
+use super::{
+    Checkpoint, Command, Turn,
+    stream::{BEGUN_CAP, Link, Stored},
+};
 use crate::{
     agent::{
         blobs, classify,
@@ -75,8 +77,7 @@ impl Turn {
             Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
             None => self.drift.unknown_arm(),
         }
-        let kept = self.answer.waiting() + self.held_bytes();
-        if self.awaiting && kept > self.settings.parked_bytes {
+        if self.awaiting && self.answer.waiting() + self.held_bytes() > self.settings.parked_bytes {
             // More than is kept for a client that may never come back.
             self.hang_up(true);
         }
@@ -102,15 +103,17 @@ impl Turn {
             }
             Update::ToolCallStarted(call) => {
                 self.on_announced(&call.call_id, call.tool_call, "");
-                if let Link::Open(link) = &mut self.link {
-                    link.server_tools.insert(call.call_id);
+                if let Link::Open(link) = &mut self.link
+                    && link.begun.len() < BEGUN_CAP
+                {
+                    link.begun.insert(call.call_id);
                 }
             }
             Update::PartialToolCall(call) => {
                 self.on_announced(&call.call_id, call.tool_call, &call.args_text_delta);
             }
             Update::ToolCallCompleted(call) => {
-                link.server_tools.remove(&call.call_id);
+                link.begun.remove(&call.call_id);
                 self.on_completed(&call.call_id);
             }
             Update::TurnEnded(usage) => {
@@ -137,10 +140,11 @@ impl Turn {
     }
 
     fn on_exec(&mut self, exec: &ExecServerMessage, now: Millis) {
-        if matches!(exec.message, Some(Ask::RequestContextArgs(_))) {
+        let is_context = matches!(exec.message, Some(Ask::RequestContextArgs(_)));
+        if is_context {
             self.flush_batch(now);
         }
-        if let Some(refusal) = self.refuse_half_a_file(exec) {
+        if let Some(refusal) = self.half_read.refusal(exec) {
             self.reply(exec, refusal);
             return;
         }
@@ -152,7 +156,6 @@ impl Turn {
             &around.context,
             around.permissions,
         );
-        let is_context = matches!(exec.message, Some(Ask::RequestContextArgs(_)));
         if !is_context && !matches!(verdict, Verdict::ClientTool(_)) && self.is_stubborn() {
             return;
         }
@@ -169,9 +172,8 @@ impl Turn {
     }
 
     fn reply(&mut self, exec: &ExecServerMessage, reply: Reply) {
-        self.send(ToServer::ExecClientMessage(exec::result(exec, reply)));
-        let close = ExecClientStreamClose { id: exec.id };
-        self.send_control(exec_client_control_message::Message::StreamClose(close));
+        self.send_reply(exec.id, &exec.exec_id, reply);
+        self.close_exec(exec.id);
     }
 
     fn on_checkpoint(
@@ -263,14 +265,6 @@ impl Turn {
             QUERY => self.refuse_query(id.unwrap_or(0), message),
             _ => {}
         }
-    }
-
-    fn throw(&mut self, id: u32, error: &str) {
-        self.send_control(exec_client_control_message::Message::Throw(ExecClientThrow {
-            id,
-            error: error.to_owned(),
-            stack_trace: None,
-        }));
     }
 
     pub(super) fn on_end(&mut self, error: Option<&ConnectError>, now: Millis) {

@@ -9,79 +9,53 @@
 //! on [`Turn::poll_event`] until both give `None`, then call
 //! [`Turn::on_timeout`] no later than [`Turn::poll_deadline`].
 
+mod call;
+mod clocks;
+mod command;
+mod draws;
 mod endings;
+mod half_read;
 mod inbound;
+mod outbound;
+mod recovery;
 mod results;
 mod since;
+mod stream;
 mod tools;
+mod usage;
 
-use std::{
-    collections::{HashSet, VecDeque},
-    time::Duration,
-};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
-use ibeam_proto::agent::{
-    AgentClientMessage, ClientHeartbeat, agent_client_message::Message as ToServer,
-};
 
 use self::{
+    call::Call,
+    draws::Draws,
+    half_read::HalfRead,
+    recovery::{Tried, cut_short},
     results::{Offer, note_loops},
     since::Since,
-    tools::Call,
+    stream::{Link, OpenLink, Purpose, upload_time},
+};
+pub use self::{
+    command::{Command, OpenSpec},
+    usage::Uncounted,
 };
 use super::{
     answer::Answer,
-    classify::{self, Failure, Remedy},
+    classify,
     drift::{Drift, DriftReport},
     link::LinkError,
     request::{Plan, RunSpec},
     settings::Settings,
 };
 use crate::{
-    codec::connect::{self, Decoder, Envelope},
+    codec::connect::Envelope,
     error::{ErrorCode, TurnError},
     guard::LoopGuard,
     history,
     model::{Millis, TurnEvent, TurnRequest, ids::SessionId},
 };
-
-/// The slowest upload that is still waited for: 100 kB/s.
-const UPLOAD_BYTES_PER_MS: u64 = 100;
-
-/// What the caller must do for the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Open a stream, dropping any earlier one.
-    Open(OpenSpec),
-    /// Send this framed message on the open stream.
-    Send(Bytes),
-    /// The stream is no longer needed. `cancel` resets it, so that the backend
-    /// stops working; otherwise it has already ended.
-    Close { cancel: bool },
-}
-
-impl Command {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Send(frame) => frame.len(),
-            Self::Open(_) | Self::Close { .. } => 0,
-        }
-    }
-}
-
-/// How to open a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenSpec {
-    /// Fresh for every stream.
-    pub request_id: String,
-    /// The same for all streams of one turn.
-    pub original_request_id: String,
-    /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
-    pub prefer_h1: bool,
-    /// The token of the last stream was refused: this one needs another.
-    pub fresh_token: bool,
-}
 
 /// Where a turn stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,58 +66,6 @@ pub enum Phase {
     /// Calls are with the client; the stream is kept open for their results.
     AwaitingTools,
     Done,
-}
-
-/// What the next stream is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    Start,
-    Resume,
-}
-
-#[derive(Debug)]
-enum Link {
-    Waiting { until: Millis, purpose: Purpose, prefer_h1: bool },
-    Opening { purpose: Purpose, prefer_h1: bool },
-    Open(Box<OpenLink>),
-    Done,
-}
-
-/// The state of one open stream.
-#[derive(Debug)]
-struct OpenLink {
-    purpose: Purpose,
-    prefer_h1: bool,
-    /// Whether the backend said anything on this stream.
-    heard: bool,
-    /// What the client had seen when the stream opened.
-    seen_before: u64,
-    /// Extra patience while a large request is still on its way.
-    upload: Duration,
-    decoder: Decoder,
-    /// None: somebody else sends them.
-    next_heartbeat: Option<Millis>,
-    last_frame: Millis,
-    last_progress: Millis,
-    /// False while back-pressure keeps us from reading: silence is then our own.
-    reading: bool,
-    /// Set by `turn_ended`: wait until then for the end frame.
-    ended_until: Option<Millis>,
-    /// Set by a tool call: its siblings may come until then.
-    batch_until: Option<Millis>,
-    open_steps: u32,
-    server_tools: HashSet<String>,
-    stored: Stored,
-    heartbeats: u32,
-}
-
-/// What the backend put into our store since the last piece of text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stored {
-    Nothing,
-    Something,
-    /// The assistant's message itself: the model has said its piece.
-    Answer,
 }
 
 /// The newest state of the conversation.
@@ -161,8 +83,7 @@ struct Checkpoint {
 pub struct Turn {
     spec: RunSpec,
     settings: Settings,
-    seed: [u8; 16],
-    drawn: u64,
+    draws: Draws,
     /// When the request came that is being answered.
     started: Millis,
     link: Link,
@@ -178,31 +99,21 @@ pub struct Turn {
     call_count: u32,
     calls: Vec<Call>,
     loops: LoopGuard,
-    /// Calls whose file was read in part.
-    half_read: HashSet<String>,
+    half_read: HalfRead,
     /// The stream is parked: the client has calls to answer.
     awaiting: bool,
     offer: Offer,
     one_by_one: bool,
     /// `tool_choice` leaves the model no other way.
     must_call: bool,
-    insisted: bool,
     /// Tokens of the legs before, and what this one adds to them.
     counted: Option<u64>,
     new_texts: Vec<String>,
 
-    /// Streams in a row on which the backend said nothing.
-    tries: u32,
-    renewed: bool,
-    resumed: bool,
-    rebuilt: bool,
-    /// Requests of the backend that were refused in this leg.
-    refusals: u32,
-    /// Another token was asked for.
+    tried: Tried,
+    /// Another token was asked for: once in a turn, not in each leg.
     reauthorized: bool,
 }
-
-// === public surface ===
 
 impl Turn {
     /// `seed` is the source of every id and of the back-off's jitter.
@@ -223,8 +134,7 @@ impl Turn {
             spec: RunSpec::new(&request, plan),
             loops,
             settings,
-            seed,
-            drawn: 0,
+            draws: Draws::new(seed),
             started: now,
             link: Link::Done,
             answer: Answer::default(),
@@ -236,19 +146,14 @@ impl Turn {
             session,
             call_count: 0,
             calls: Vec::new(),
-            half_read: HashSet::new(),
+            half_read: HalfRead::default(),
             awaiting: false,
             offer: Offer::default(),
             one_by_one: false,
             must_call: false,
-            insisted: false,
             counted: None,
             new_texts: Vec::new(),
-            tries: 0,
-            renewed: false,
-            resumed: false,
-            rebuilt: false,
-            refusals: 0,
+            tried: Tried::default(),
             reauthorized: false,
         };
         turn.demand(&request);
@@ -276,36 +181,6 @@ impl Turn {
         }
     }
 
-    /// When [`Self::on_timeout`] is due at the latest.
-    #[must_use]
-    pub fn poll_deadline(&self) -> Option<Millis> {
-        let clocks = &self.settings.clocks;
-        let whole = self.started + clocks.whole_turn;
-        match &self.link {
-            Link::Done => None,
-            // Nobody waits for an answer: only the stream itself can be late.
-            Link::Open(link) if self.awaiting => {
-                let silence = link.reading.then(|| link.last_frame + clocks.no_frame);
-                [silence, link.next_heartbeat].into_iter().flatten().min()
-            }
-            Link::Waiting { until, .. } => Some(whole.min(*until)),
-            Link::Opening { .. } => Some(whole),
-            Link::Open(link) => {
-                let silence = link.reading.then(|| {
-                    (link.last_frame + clocks.no_frame + link.upload)
-                        .min(link.last_progress + clocks.heartbeat_only)
-                });
-                let quiet =
-                    self.looks_complete(link).then(|| link.last_progress + clocks.quiet_end);
-                [silence, quiet, link.ended_until, link.batch_until, link.next_heartbeat]
-                    .into_iter()
-                    .flatten()
-                    .fold(whole, Millis::min)
-                    .into()
-            }
-        }
-    }
-
     /// The stream that [`Command::Open`] asked for is there.
     pub fn on_opened(&mut self, now: Millis) {
         let Link::Opening { purpose, prefer_h1 } = self.link else { return };
@@ -314,26 +189,13 @@ impl Turn {
             Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
         };
         let first = self.spec.first_frame(self.settings.inline_context, checkpoint);
-        let upload = Duration::from_millis(first.len() as u64 / UPLOAD_BYTES_PER_MS);
-        self.commands.push_back(Command::Send(first));
         self.link = Link::Open(Box::new(OpenLink {
-            purpose,
-            prefer_h1,
-            heard: false,
             seen_before: self.answer.visible(),
-            upload,
-            decoder: Decoder::new(),
+            upload: upload_time(first.len()),
             next_heartbeat: Some(now + self.settings.clocks.heartbeat),
-            last_frame: now,
-            last_progress: now,
-            reading: true,
-            ended_until: None,
-            batch_until: None,
-            open_steps: 0,
-            server_tools: HashSet::new(),
-            stored: Stored::Nothing,
-            heartbeats: 0,
+            ..OpenLink::new(purpose, prefer_h1, now)
         }));
+        self.commands.push_back(Command::Send(first));
     }
 
     /// Bytes of the open stream, split anyhow.
@@ -376,57 +238,6 @@ impl Turn {
         }
     }
 
-    /// Whether the caller reads the stream; while it does not, silence proves
-    /// nothing about the backend.
-    pub fn set_reading(&mut self, reading: bool, now: Millis) {
-        if let Link::Open(link) = &mut self.link
-            && link.reading != reading
-        {
-            link.reading = reading;
-            link.last_frame = now;
-            link.last_progress = now;
-        }
-    }
-
-    pub fn on_timeout(&mut self, now: Millis) {
-        let clocks = self.settings.clocks;
-        let running = matches!(self.phase(), Phase::Opening | Phase::Streaming);
-        if running && now >= self.started + clocks.whole_turn {
-            self.fail_by_clock("The turn took longer than the `whole_turn` clock allows.");
-            return;
-        }
-        match &mut self.link {
-            Link::Waiting { until, purpose, prefer_h1 } if now >= *until => {
-                let (purpose, prefer_h1) = (*purpose, *prefer_h1);
-                self.open(purpose, prefer_h1);
-            }
-            Link::Open(link) => {
-                if link.next_heartbeat.is_some_and(|at| now >= at) {
-                    link.next_heartbeat = Some(now + clocks.heartbeat);
-                    self.commands.push_back(Command::Send(Self::heartbeat()));
-                }
-                self.on_stream_timeout(now);
-            }
-            Link::Waiting { .. } | Link::Opening { .. } | Link::Done => {}
-        }
-    }
-
-    /// The framed heartbeat of a stream.
-    #[must_use]
-    pub fn heartbeat() -> Bytes {
-        let beat = ToServer::ClientHeartbeat(ClientHeartbeat {});
-        connect::encode(&AgentClientMessage { message: Some(beat) })
-    }
-
-    /// Somebody else sends the heartbeats of this parked stream, until it goes on.
-    pub fn relieve(&mut self) {
-        if let Link::Open(link) = &mut self.link
-            && self.awaiting
-        {
-            link.next_heartbeat = None;
-        }
-    }
-
     /// The client is gone: tell the backend to stop.
     pub fn cancel(&mut self) {
         self.abort(TurnError::new(ErrorCode::Cancelled, "The client left."));
@@ -451,14 +262,8 @@ impl Turn {
     #[must_use]
     pub fn memory(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        let calls = self.held_bytes();
-        size_of::<Self>() + self.spec.memory() + self.answer.memory() + checkpoint + calls
-    }
-
-    /// Tells the turn how many tokens its answer so far was counted at, prompt included,
-    /// so that the next estimate only counts what is new.
-    pub fn note_usage(&mut self, total: u64) {
-        self.counted = Some(total);
+        let told = self.spec.memory() + self.answer.memory() + self.since.memory();
+        size_of::<Self>() + told + checkpoint + self.held_bytes()
     }
 
     /// What was not understood so far.
@@ -470,49 +275,6 @@ impl Turn {
     #[must_use]
     pub fn conversation_id(&self) -> &str {
         &self.spec.conversation_id
-    }
-
-    /// What to count when the backend did not: the leg that just ended.
-    #[must_use]
-    pub fn uncounted(&mut self) -> Uncounted {
-        let (answer, output) = self.answer.produced();
-        let (prompt, images) = match self.counted {
-            None => self.spec.prompt_texts(),
-            Some(_) => (std::mem::take(&mut self.new_texts), 0),
-        };
-        Uncounted { before: self.counted.unwrap_or(0), prompt, images, answer, output }
-    }
-}
-
-/// The texts of a leg whose usage nobody reported.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Uncounted {
-    /// Tokens of the prompt that are counted already.
-    pub before: u64,
-    pub prompt: Vec<String>,
-    pub images: usize,
-    pub answer: String,
-    /// The output, where only that was counted.
-    pub output: Option<u64>,
-}
-
-/// A stream that ended before its turn did.
-fn cut_short() -> Failure {
-    let text = "Cursor closed the stream before the answer was complete.";
-    Failure { error: TurnError::new(ErrorCode::UpstreamClosed, text), remedy: Remedy::Resume }
-}
-
-impl Turn {
-    /// An answer came, it was stored, and since then only heartbeats, with nothing
-    /// under way that could bring more.
-    fn looks_complete(&self, link: &OpenLink) -> bool {
-        let settled = match link.stored {
-            Stored::Nothing => false,
-            Stored::Something => link.open_steps == 0,
-            Stored::Answer => true,
-        };
-        let idle = link.server_tools.is_empty() && !self.has_open_calls();
-        self.answer.has_answer() && settled && link.heartbeats >= 2 && idle
     }
 }
 

@@ -1,15 +1,10 @@
 //! Results on their way back to the backend, and the leg that they begin.
 
-use std::time::Duration;
-
-use ibeam_proto::agent::{
-    ExecClientMessage, ExecClientStreamClose, agent_client_message::Message as ToServer,
-    exec_client_control_message, exec_client_message::Message as Reply, read_result,
-};
-
 use super::{
-    Command, Link, Phase, Turn, UPLOAD_BYTES_PER_MS,
-    tools::{Call, HALF_READ},
+    Command, Phase, Turn,
+    call::Call,
+    recovery::Tried,
+    stream::{Link, upload_time},
 };
 use crate::{
     guard::LoopGuard,
@@ -51,10 +46,7 @@ impl Turn {
                 _ => {}
             }
         }
-        let room = self
-            .calls
-            .iter()
-            .any(|call| call.is_out() && call.asked().is_some_and(|asked| asked.back.is_mcp()));
+        let room = self.calls.iter().any(|call| call.is_out() && call.takes_words());
         if !brought || (!messages.is_empty() && !room) {
             return Err(Box::new(request));
         }
@@ -71,13 +63,12 @@ impl Turn {
     }
 
     fn send_results(&mut self, new: &[Item], mut beside: Vec<ToolContent>) {
-        let out = std::mem::take(&mut self.calls);
-        let (mut out, held): (Vec<_>, Vec<_>) = out.into_iter().partition(Call::is_out);
+        let calls = std::mem::take(&mut self.calls);
+        let (out, held): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::is_out);
         self.calls = held;
         // The message goes behind the last result that can carry it.
-        let carrier =
-            out.iter().rposition(|call| call.asked().is_some_and(|asked| asked.back.is_mcp()));
-        for (at, call) in out.drain(..).enumerate() {
+        let carrier = out.iter().rposition(Call::takes_words);
+        for (at, call) in out.iter().enumerate() {
             let Some(asked) = call.asked() else { continue };
             let result = new.iter().rev().find_map(|item| match item {
                 Item::ToolResult(result) if result.call_id == call.id.as_str() => Some(result),
@@ -101,34 +92,18 @@ impl Turn {
                     asked.back.replies(&result)
                 }
             };
-            if replies.iter().any(is_half_a_file) && self.half_read.len() < HALF_READ {
-                self.half_read.insert(call.wire_id.clone());
-            }
+            self.half_read.note(&call.wire_id, &replies);
             for reply in replies {
                 self.send_reply(asked.exec, &asked.exec_id, reply);
             }
-            let close = ExecClientStreamClose { id: asked.exec };
-            self.send_control(exec_client_control_message::Message::StreamClose(close));
+            self.close_exec(asked.exec);
         }
-    }
-
-    pub(super) fn send_reply(&mut self, exec: u32, exec_id: &str, reply: Reply) {
-        self.send(ToServer::ExecClientMessage(ExecClientMessage {
-            id: exec,
-            exec_id: exec_id.to_owned(),
-            message: Some(reply),
-            ..ExecClientMessage::default()
-        }));
     }
 
     fn begin_leg(&mut self, request: TurnRequest, now: Millis) {
         self.awaiting = false;
         self.started = now;
-        self.tries = 0;
-        self.renewed = false;
-        self.resumed = false;
-        self.rebuilt = false;
-        self.refusals = 0;
+        self.tried = Tried::default();
         self.answer.begin_leg();
         self.demand(&request);
         self.request = Some(Box::new(request));
@@ -141,7 +116,7 @@ impl Turn {
             link.last_progress = now;
             link.next_heartbeat.get_or_insert(now + self.settings.clocks.heartbeat);
             link.seen_before = self.answer.visible();
-            link.upload = Duration::from_millis(sent as u64 / UPLOAD_BYTES_PER_MS);
+            link.upload = upload_time(sent);
         }
         if !self.calls.is_empty() {
             self.answer.started();
@@ -161,18 +136,11 @@ impl Turn {
     pub(super) fn demand(&mut self, request: &TurnRequest) {
         self.offer = offer(request);
         self.one_by_one = !request.parallel_tool_calls;
-        self.insisted = false;
         self.must_call = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
         if self.must_call {
             self.answer.hold();
         }
     }
-}
-
-fn is_half_a_file(reply: &Reply) -> bool {
-    let (Reply::ReadResult(read) | Reply::RedactedReadResult(read)) = reply else { return false };
-    let Some(read_result::Result::Success(success)) = &read.result else { return false };
-    success.truncated || success.range_applied
 }
 
 /// Which of its tools a request offers to the model.
@@ -219,10 +187,8 @@ pub(super) fn note_loops(
         match item {
             Item::ToolResult(result) => {
                 let note = loops.on_result(&result.call_id, result);
-                // What is a file's content to the backend takes no note.
-                let takes = |call: &Call| call.asked().is_none_or(|asked| asked.back.is_mcp());
                 let call = calls.iter().find(|call| call.id.as_str() == result.call_id);
-                if call.is_none_or(takes) {
+                if call.is_none_or(Call::takes_words) {
                     result.content.extend(note.map(ToolContent::Text));
                 }
             }

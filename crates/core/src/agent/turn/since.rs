@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Turn;
 use crate::{
     history,
-    model::{Item, Message, Part, Role, TurnRequest},
+    model::{Image, ImageSource, Item, Message, Part, Role, ToolContent, TurnRequest},
 };
 
 #[derive(Debug, Default)]
@@ -57,6 +57,11 @@ impl Since {
         self.words = 0;
     }
 
+    /// About how many bytes it holds.
+    pub(super) fn memory(&self) -> usize {
+        self.items.iter().map(item_bytes).sum()
+    }
+
     /// All of it is part of a new beginning.
     pub(super) fn clear(&mut self) {
         self.items.clear();
@@ -69,6 +74,33 @@ fn said(words: &str, told: usize) -> Option<Item> {
     let rest = words.get(told..).filter(|rest| !rest.trim().is_empty())?;
     let parts = vec![Part::Text(rest.to_owned())];
     Some(Item::Message(Message { role: Role::Assistant, parts }))
+}
+
+fn item_bytes(item: &Item) -> usize {
+    let image_bytes = |image: &Image| {
+        let ImageSource::Inline { data, .. } = &image.source;
+        data.len()
+    };
+    let content = match item {
+        Item::Message(Message { parts, .. }) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.len(),
+                Part::Image(image) => image_bytes(image),
+            })
+            .sum(),
+        Item::Reasoning(reasoning) => reasoning.text.len(),
+        Item::ToolCall(call) => call.arguments.len(),
+        Item::ToolResult(result) => result
+            .content
+            .iter()
+            .map(|part| match part {
+                ToolContent::Text(text) => text.len(),
+                ToolContent::Image(image) => image_bytes(image),
+            })
+            .sum(),
+    };
+    size_of::<Item>() + content
 }
 
 impl Turn {

@@ -6,14 +6,16 @@
 use std::time::Duration;
 
 use ibeam_proto::agent::{
-    ExecServerMessage, ToolCall as WireCall, WriteRejected, WriteResult,
-    exec_client_message::Message as Reply, exec_server_message::Message as Ask, tool_call::Tool,
-    write_result,
+    ExecServerMessage, ToolCall as WireCall, exec_server_message::Message as Ask, tool_call::Tool,
 };
 
-use super::{Link, Turn};
+use super::{
+    Turn,
+    call::{Asked, Call, Stage},
+    stream::Link,
+};
 use crate::{
-    agent::exec::{Back, ClientCall},
+    agent::exec::ClientCall,
     codec::json_tail,
     error::{ErrorCode, TurnError},
     guard::LoopVerdict,
@@ -26,55 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// So many requests that are refused in one leg are a loop of their own.
 const STUBBORN: u32 = 64;
 
-/// How many files that were read in part are remembered.
-pub(super) const HALF_READ: usize = 256;
-
-/// One call of a tool of the client.
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) id: CallId,
-    name: String,
-    /// The backend's id for it.
-    pub(super) wire_id: String,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// The client has seen the name and this much of the arguments.
-    Announced { streamed: String },
-    /// Its turn has not come: the client has its hands full.
-    Held(Asked),
-    /// With the client.
-    Out(Asked),
-}
-
-/// What the backend waits for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) exec: u32,
-    pub(super) exec_id: String,
-    arguments: String,
-    pub(super) back: Back,
-}
-
-impl Call {
-    pub(super) fn is_out(&self) -> bool {
-        matches!(self.stage, Stage::Out(_))
-    }
-
-    fn is_announced(&self) -> bool {
-        matches!(self.stage, Stage::Announced { .. })
-    }
-
-    pub(super) fn asked(&self) -> Option<&Asked> {
-        match &self.stage {
-            Stage::Announced { .. } => None,
-            Stage::Held(asked) | Stage::Out(asked) => Some(asked),
-        }
-    }
-}
-
 // === from the backend ===
 
 impl Turn {
@@ -85,7 +38,6 @@ impl Turn {
         // The first notice has no name yet.
         let Some(args) = mcp.args else { return };
         let Some(name) = self.spec.around.toolbox.client_name(&args) else { return };
-        let name = name.to_owned();
         let known = self.calls.iter().position(|call| call.wire_id == wire_id);
         let at = match known {
             Some(at) => at,
@@ -93,6 +45,7 @@ impl Turn {
             None if self.awaiting || (self.one_by_one && self.answer.has_calls()) => return,
             None if wire_id.is_empty() => return,
             None => {
+                let name = name.to_owned();
                 let id = self.next_call_id();
                 self.answer.call_begin(id.clone(), name.clone());
                 let stage = Stage::Announced { streamed: String::new() };
@@ -122,10 +75,12 @@ impl Turn {
         };
         let ClientCall { name, arguments, back } = call;
         let asked = Asked { exec: exec.id, exec_id: exec.exec_id.clone(), arguments, back };
+        // Only calls of the client's own tools are announced. Without an id the name decides.
+        let by_name = wire_id.is_empty() && asked.back.is_mcp();
         let announced =
             self.calls.iter_mut().enumerate().find_map(|(at, call)| match &mut call.stage {
                 Stage::Announced { streamed }
-                    if call.wire_id == wire_id || (wire_id.is_empty() && call.name == name) =>
+                    if call.wire_id == wire_id || (by_name && call.name == name) =>
                 {
                     Some((at, std::mem::take(streamed)))
                 }
@@ -142,22 +97,6 @@ impl Turn {
         if !busy {
             self.begin(self.calls.len() - 1, now);
         }
-    }
-
-    /// Cursor edits a file by reading it and writing it back under the same call. What
-    /// was only read in part must not be written back as if it were the whole.
-    pub(super) fn refuse_half_a_file(&self, exec: &ExecServerMessage) -> Option<Reply> {
-        let Some(Ask::WriteArgs(args)) = &exec.message else { return None };
-        self.half_read.contains(&args.tool_call_id).then(|| {
-            let reason = "The file was read only in part, so writing it back would lose the rest. \
-                          Change it with one of the user's own tools instead.";
-            Reply::WriteResult(WriteResult {
-                result: Some(write_result::Result::Rejected(WriteRejected {
-                    path: args.path.clone(),
-                    reason: reason.to_owned(),
-                })),
-            })
-        })
     }
 
     /// The backend no longer wants this one.
@@ -182,8 +121,8 @@ impl Turn {
     /// Counts a refusal. A model that asks for what is not there again and again would
     /// go on until the last clock runs out.
     pub(super) fn is_stubborn(&mut self) -> bool {
-        self.refusals += 1;
-        let stubborn = self.refusals > STUBBORN && self.settings.max_repeat > 0;
+        self.tried.refusals += 1;
+        let stubborn = self.tried.refusals > STUBBORN && self.settings.max_repeat > 0;
         if stubborn {
             let text = format!(
                 "The model asked {STUBBORN} times for things that this conversation does not \
@@ -286,11 +225,6 @@ impl Turn {
         } else {
             self.close(true);
         }
-    }
-
-    /// Whether calls are under way, in whatever stage.
-    pub(super) fn has_open_calls(&self) -> bool {
-        !self.calls.is_empty()
     }
 
     pub(super) fn has_announced_calls(&self) -> bool {

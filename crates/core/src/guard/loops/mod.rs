@@ -42,7 +42,7 @@ const STOPPED_FLIPS: usize = 6;
 
 /// Counts the calls of one conversation. It remembers hashes, not texts.
 #[derive(Clone, Debug)]
-pub struct LoopGuard {
+pub(crate) struct LoopGuard {
     max_repeat: u32,
     pending: VecDeque<Pending>,
     /// Oldest first.
@@ -54,7 +54,7 @@ pub struct LoopGuard {
 
 /// Whether a call may be handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoopVerdict {
+pub(crate) enum LoopVerdict {
     Allow,
     /// The turn ends with this message.
     Stop(String),
@@ -95,7 +95,7 @@ impl LoopGuard {
     /// `max_repeat` is how often one call may have one outcome; zero switches the guard
     /// off.
     #[must_use]
-    pub fn new(max_repeat: u32) -> Self {
+    pub(crate) fn new(max_repeat: u32) -> Self {
         Self {
             max_repeat,
             pending: VecDeque::new(),
@@ -107,7 +107,7 @@ impl LoopGuard {
 
     /// A guard that knows the calls of a history.
     #[must_use]
-    pub fn from_history(max_repeat: u32, items: &[Item]) -> Self {
+    pub(crate) fn from_history(max_repeat: u32, items: &[Item]) -> Self {
         let mut guard = Self::new(max_repeat);
         // What came before the last word of the user would be forgiven anyway.
         let start = items.iter().rposition(speaks).unwrap_or(0);
@@ -126,7 +126,7 @@ impl LoopGuard {
     }
 
     /// Judges a call before it is handed out.
-    pub fn on_call(&mut self, id: &str, name: &str, arguments: &str) -> LoopVerdict {
+    pub(crate) fn on_call(&mut self, id: &str, name: &str, arguments: &str) -> LoopVerdict {
         if self.max_repeat == 0 {
             return LoopVerdict::Allow;
         }
@@ -145,7 +145,7 @@ impl LoopGuard {
     }
 
     /// Takes in the result of a call; gives a note to append to it, for the model.
-    pub fn on_result(&mut self, id: &str, result: &ToolResult) -> Option<String> {
+    pub(crate) fn on_result(&mut self, id: &str, result: &ToolResult) -> Option<String> {
         if self.max_repeat == 0 {
             return None;
         }
@@ -192,7 +192,7 @@ impl LoopGuard {
     }
 
     /// A human is in the loop: all starts anew.
-    pub fn on_user_message(&mut self) {
+    pub(crate) fn on_user_message(&mut self) {
         self.seen.clear();
         self.refused.clear();
         self.edits.clear();

@@ -96,25 +96,32 @@ fn wrong_type(body: &[u8], error: &serde_json::Error) -> TurnError {
     let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
     let _ = Object::<Request<'_>>::deserialize(tracked);
     let path = track.path().to_string();
-    let detail = capped(&error.to_string());
+    let text = error.to_string();
     // The path of the whole body is written as a dot.
     if path.is_empty() || path == "." {
         let is_object = body.trim_ascii_start().starts_with(b"{");
         let what = if is_object { "cannot be used" } else { "must be a JSON object" };
-        let text = format!("the request body {what}: {detail}");
+        let text = format!("the request body {what}: {}", capped(&text));
         return TurnError::new(ErrorCode::InvalidJson, text);
     }
-    invalid(path.clone(), format!("`{path}` has the wrong type: {detail}"))
+    // The field is named, so the parser's line and column would only be noise.
+    let (detail, _) = split_place(&text);
+    invalid(path.clone(), format!("`{path}` has the wrong type: {}", capped(detail)))
+}
+
+/// The parser's words, and the place that it puts behind them.
+fn split_place(text: &str) -> (&str, &str) {
+    text.rfind(" at line ").and_then(|at| text.split_at_checked(at)).unwrap_or((text, ""))
 }
 
 fn capped(text: &str) -> String {
     if text.len() <= DETAIL_CAP {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(DETAIL_CAP);
-    // The position is at the end of the parser's words, the quoted value before it.
-    let place = text.rfind(" at line ").and_then(|at| text.get(at..)).unwrap_or_default();
-    format!("{}…{place}", text.get(..end).unwrap_or_default())
+    // The quoted value is cut, not the place behind it.
+    let (words, place) = split_place(text);
+    let end = words.floor_char_boundary(DETAIL_CAP);
+    format!("{}…{place}", words.get(..end).unwrap_or_default())
 }
 
 fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {

@@ -160,7 +160,19 @@ fn long_values_are_not_repeated_in_full() {
     let body = with(&format!("\"stream\":\"{}\"", "x".repeat(100_000)));
     let message = refused(&body, InvalidValue, Some("stream"));
     assert!(message.len() < 400, "{message}");
-    assert!(message.contains("at line 1 column"), "{message}");
+    let whole = format!("\"{}\"", "x".repeat(100_000));
+    let message = refused(&whole, InvalidJson, None);
+    assert!(message.len() < 400, "{message}");
+    assert!(message.ends_with(" at line 1 column 100002"), "{message}");
+}
+
+#[test]
+fn where_the_field_is_named_the_place_in_the_body_is_not() {
+    let body = messages(r#"{"role":"tool","tool_call_id":"c","content":5}"#);
+    let message = refused(&body, InvalidValue, Some("messages[0].content"));
+    let want = "`messages[0].content` has the wrong type: invalid type: integer `5`, expected a \
+                string or an array";
+    assert_eq!(message, want);
 }
 
 #[test]

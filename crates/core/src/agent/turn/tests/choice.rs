@@ -5,10 +5,7 @@ use super::*;
 fn with(change: impl FnOnce(&mut TurnRequest)) -> Bench {
     let mut request = request(&["read", "bash"]);
     change(&mut request);
-    let mut bench = Bench::closed(&[]);
-    bench.commands.clear();
-    bench.turn = turn(request, Settings::default());
-    bench.drain();
+    let mut bench = Bench::of(request, Settings::default());
     bench.opened();
     bench
 }
@@ -39,7 +36,7 @@ fn text_waits_for_the_call_that_must_come() {
     bench.text("I will look.");
     assert_eq!(bench.said(), "");
     bench.say(call(1, "read", "{}"));
-    bench.wait(Duration::from_millis(30));
+    bench.wait(WINDOW);
     assert_eq!((bench.said().as_str(), bench.ending()), ("I will look.", &CALLS));
 }
 
@@ -53,7 +50,7 @@ fn an_answer_without_the_call_is_asked_for_once_more() {
     bench.opened();
     assert!(format!("{:?}", run(&bench, 1).action).contains("Call the tool now"));
     bench.say(call(1, "read", "{}"));
-    bench.wait(Duration::from_millis(30));
+    bench.wait(WINDOW);
     assert_eq!((bench.said().as_str(), bench.ending()), ("", &CALLS));
 }
 
@@ -78,7 +75,7 @@ fn one_by_one_means_one_by_one() {
     }
     let mut items = vec![user("hi")];
     for n in 1..=3 {
-        bench.wait(Duration::from_millis(30));
+        bench.wait(WINDOW);
         assert_eq!(bench.ending(), &CALLS);
         let calls = bench.turn.calls();
         assert_eq!(calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), [id(n).as_str()]);

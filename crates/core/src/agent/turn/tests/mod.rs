@@ -2,7 +2,11 @@
 
 mod choice;
 mod endings;
+mod kept;
+mod native;
 mod parked;
+mod partial;
+mod plain;
 mod recovery;
 mod tools;
 
@@ -14,9 +18,10 @@ use ibeam_proto::agent::{
     KvServerMessage, McpArgs, McpResult, RequestContextArgs, SetBlobArgs, StepCompletedUpdate,
     StepStartedUpdate, TextDeltaUpdate, ThinkingDeltaUpdate, TokenDeltaUpdate,
     ToolCallStartedUpdate, TurnEndedUpdate, WebSearchRequestQuery,
-    agent_server_message::Message as FromServer, conversation_action,
-    exec_client_message::Message as Reply, exec_server_message::Message as Ask,
-    interaction_query::Query, interaction_update::Message as Update, kv_server_message, mcp_result,
+    agent_client_message::Message as ToServer, agent_server_message::Message as FromServer,
+    conversation_action, exec_client_message::Message as Reply,
+    exec_server_message::Message as Ask, interaction_query::Query,
+    interaction_update::Message as Update, kv_server_message, mcp_result,
     mcp_tool_result_content_item,
 };
 use proptest::prelude::*;
@@ -36,8 +41,6 @@ use crate::{
         ids::{CallId, SessionId},
     },
 };
-
-// === a harness ===
 
 fn user(text: &str) -> Item {
     Item::Message(Message { role: Role::User, parts: vec![Part::Text(text.to_owned())] })
@@ -76,11 +79,6 @@ fn plan_for(request: &TurnRequest) -> Plan {
     }
 }
 
-fn turn(request: TurnRequest, settings: Settings) -> Turn {
-    let plan = plan_for(&request);
-    Turn::new(request, plan, settings, [7; 16], Millis(0))
-}
-
 /// A turn with its clock, and everything it said so far.
 struct Bench {
     turn: Turn,
@@ -99,9 +97,13 @@ impl Bench {
     }
 
     fn closed(tools: &[&str]) -> Self {
-        let turn = turn(request(tools), Settings::default());
+        Self::of(request(tools), Settings::default())
+    }
+
+    fn of(request: TurnRequest, settings: Settings) -> Self {
+        let plan = plan_for(&request);
         let mut bench = Self {
-            turn,
+            turn: Turn::new(request, plan, settings, [7; 16], Millis(0)),
             now: Millis(0),
             commands: Vec::new(),
             events: Vec::new(),
@@ -166,6 +168,11 @@ impl Bench {
             self.drain();
         }
         self.now = until;
+    }
+
+    /// How many heartbeats were sent.
+    fn beats(&self) -> usize {
+        self.sent().iter().filter(|m| matches!(m, ToServer::ClientHeartbeat(_))).count()
     }
 
     /// What was sent on the streams, decoded.
@@ -332,148 +339,35 @@ fn result(n: u32, text: &str) -> Item {
 const CALLS: TurnEvent = TurnEvent::Finished(FinishReason::ToolCalls);
 const STOP: TurnEvent = TurnEvent::Finished(FinishReason::Stop);
 
+/// Longer than siblings of a call are waited for.
+const WINDOW: Duration = Duration::from_millis(30);
+
+/// The ways in which a stream is lost.
+const LOST: [fn(&mut Bench); 3] = [
+    |b| b.broke(&reset()),
+    Bench::eof,
+    |b| b.end(Some(&ConnectError::new(Code::Unavailable, "gone"))),
+];
+
 fn reset() -> LinkError {
     LinkError::Reset("connection reset".into())
 }
 
-// === a plain turn ===
+/// A turn with these tools called (exec 1, 2, ...) and handed out.
+fn parked(tools: &[&str]) -> Bench {
+    let mut bench = Bench::open(tools);
+    for (n, tool) in (1..).zip(tools) {
+        bench.say(call(n, tool, r#"{"a":1}"#));
+    }
+    bench.wait(WINDOW);
+    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::AwaitingTools));
+    bench
+}
 
-#[test]
-fn a_plain_turn_from_open_to_end() {
-    let mut bench = Bench::open(&[]);
-    bench.say(exec(1, Ask::RequestContextArgs(RequestContextArgs::default())));
-    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "Hm".into() }));
-    bench.text("Hel");
-    bench.text("lo");
-    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
-    bench.say(checkpoint());
+fn finish(bench: &mut Bench, text: &str) {
+    bench.text(text);
     bench.update(ended());
-    assert_eq!(bench.said(), "Hello");
-    assert_ne!(bench.ending(), &STOP, "an error may still follow");
     bench.end(None);
-    let usage = Usage {
-        input: 100,
-        output: 20,
-        cache_read: 60,
-        source: UsageSource::Backend,
-        ..Usage::default()
-    };
-    assert_eq!(
-        bench.events,
-        [
-            TurnEvent::Started,
-            TurnEvent::Reasoning("Hm".into()),
-            TurnEvent::Text("Hel".into()),
-            TurnEvent::Text("lo".into()),
-            TurnEvent::Usage(usage),
-            STOP,
-        ]
-    );
-    let sent = bench.sent();
-    assert!(matches!(sent[0], ToServer::RunRequest(_)));
-    assert!(matches!(&sent[1], ToServer::ExecClientMessage(m) if m.id == 1 && m.exec_id == "e1"));
-    assert!(matches!(sent[2], ToServer::ExecClientControlMessage(_)));
-    assert_eq!(sent.len(), 3);
-    assert_eq!(bench.commands.last(), Some(&Command::Close { cancel: false }));
-    assert_eq!(bench.turn.poll_deadline(), None);
-}
-
-#[test]
-fn blobs_are_given_by_hash_and_kept_when_handed_over() {
-    let mut bench = Bench::open(&[]);
-    bench.say(set_blob("stored"));
-    bench.say(FromServer::KvServerMessage(KvServerMessage {
-        id: 6,
-        message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
-            blob_id: Bytes::from_static(b"stored"),
-        })),
-        ..KvServerMessage::default()
-    }));
-    bench.say(FromServer::KvServerMessage(KvServerMessage {
-        id: 7,
-        message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
-            blob_id: Bytes::from_static(b"missing"),
-        })),
-        ..KvServerMessage::default()
-    }));
-    let answers: Vec<String> = bench.sent()[1..].iter().map(|m| format!("{m:?}")).collect();
-    assert!(answers[0].contains("id: 5") && answers[0].contains("SetBlobResult"));
-    assert!(answers[1].contains("id: 6") && answers[1].contains("b\"stored\""));
-    assert!(answers[2].contains("id: 7") && answers[2].contains("blob_data: None"));
-}
-
-#[test]
-fn queries_are_answered_and_unknown_arms_refused_by_number() {
-    let mut bench = Bench::open(&[]);
-    bench.say(FromServer::InteractionQuery(InteractionQuery {
-        id: 4,
-        query: Some(Query::WebSearchRequestQuery(WebSearchRequestQuery::default())),
-    }));
-    // interaction_query { id: 9, field 30: {} }
-    bench.bytes(connect::frame(0, &[0x3a, 0x05, 0x08, 0x09, 0xf2, 0x01, 0x00]));
-    assert!(matches!(&bench.sent()[1], ToServer::InteractionResponse(r) if r.id == 4));
-    let Some(Command::Send(frame)) = bench.commands.last() else { panic!() };
-    assert_eq!(&frame[5..11], [0x32, frame[6], 0x08, 0x09, 0xf2, 0x01]);
-    assert_eq!(bench.turn.drift().unknown_arms, 1);
-}
-
-#[test]
-fn unknown_execs_are_thrown_back_and_counted() {
-    let mut bench = Bench::open(&[]);
-    // exec_server_message { id: 3, field 60: {} }
-    bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x03, 0xe2, 0x03, 0x00]));
-    let text = format!("{:?}", bench.sent()[1]);
-    assert!(text.contains("Throw") && text.contains("id: 3"), "{text}");
-    let drift = bench.turn.drift();
-    assert_eq!(drift.unknown_arms, 1);
-    assert_eq!(drift.unknown_fields[0].0.field, 60);
-}
-
-#[test]
-fn a_question_that_does_not_decode_is_still_refused() {
-    let mut bench = Bench::open(&[]);
-    // exec_server_message { id: 9, shell_args: a malformed message }
-    bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x09, 0x12, 0x01, 0xff]));
-    let text = format!("{:?}", bench.sent()[1]);
-    assert!(text.contains("Throw") && text.contains("id: 9"), "{text}");
-}
-
-#[test]
-fn newer_task_calls_with_a_text_where_a_message_was_do_decode() {
-    use ibeam_proto::agent::{TaskArgs, TaskToolCall, ToolCall, tool_call};
-    let args = TaskArgs {
-        description: "d".into(),
-        subagent_type: Bytes::from_static(b"claude-opus-5"),
-        ..TaskArgs::default()
-    };
-    let task = TaskToolCall { args: Some(args), ..TaskToolCall::default() };
-    let call = ToolCall { tool: Some(tool_call::Tool::TaskToolCall(task)), ..ToolCall::default() };
-    let mut bench = Bench::open(&[]);
-    bench.update(Update::ToolCallStarted(ToolCallStartedUpdate {
-        call_id: "task".into(),
-        tool_call: Some(call),
-        ..ToolCallStartedUpdate::default()
-    }));
-    assert_eq!(bench.turn.drift().undecodable_messages, 0);
-}
-
-#[test]
-fn a_message_that_does_not_decode_is_counted_and_skipped() {
-    let mut bench = Bench::open(&[]);
-    bench.bytes(connect::frame(0, &[0x0a, 0xff]));
-    bench.text("fine");
-    bench.end(None);
-    assert_eq!(bench.turn.drift().undecodable_messages, 1);
-    assert_eq!(bench.said(), "fine");
-}
-
-#[test]
-fn leaked_thinking_goes_to_reasoning() {
-    let mut bench = Bench::open(&[]);
-    bench.text("<thi");
-    bench.text("nk>why</think>");
-    bench.text("because");
-    bench.end(None);
-    assert_eq!(bench.said(), "because");
-    assert!(bench.events.contains(&TurnEvent::Reasoning("why".into())));
+    assert_eq!(bench.ending(), &STOP);
+    assert_eq!(bench.turn.phase(), Phase::Done);
 }

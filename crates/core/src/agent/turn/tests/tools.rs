@@ -10,8 +10,8 @@ fn parallel_calls_leave_together_after_the_batch_window() {
     bench.wait(Duration::from_millis(10));
     bench.say(call(2, "bash", r#"{"cmd":"ls"}"#));
     assert_eq!(bench.turn.phase(), Phase::Streaming);
-    bench.wait(Duration::from_millis(30));
-    assert_eq!(bench.ending(), &TurnEvent::Finished(FinishReason::ToolCalls));
+    bench.wait(WINDOW);
+    assert_eq!(bench.ending(), &CALLS);
     let names: Vec<_> = bench
         .events
         .iter()
@@ -27,17 +27,12 @@ fn parallel_calls_leave_together_after_the_batch_window() {
 
 #[test]
 fn calls_are_whole_whatever_becomes_of_the_stream() {
-    let ways: [fn(&mut Bench); 3] = [
-        |b| b.broke(&reset()),
-        Bench::eof,
-        |b| b.end(Some(&ConnectError::new(Code::Unavailable, "gone"))),
-    ];
-    for way in ways {
+    for way in LOST {
         let mut bench = Bench::open(&["read"]);
         bench.say(checkpoint());
         bench.say(call(1, "read", "{}"));
         way(&mut bench);
-        assert_eq!(bench.ending(), &TurnEvent::Finished(FinishReason::ToolCalls));
+        assert_eq!(bench.ending(), &CALLS);
         assert_eq!(bench.opens(), 1, "a resume could call it twice");
     }
 }
@@ -49,8 +44,8 @@ fn calls_without_an_id_stay_apart() {
         let args = McpArgs { name: "read".into(), ..McpArgs::default() };
         bench.say(exec(id, Ask::McpArgs(args)));
     }
-    bench.wait(Duration::from_millis(30));
-    assert_eq!(bench.ending(), &TurnEvent::Finished(FinishReason::ToolCalls));
+    bench.wait(WINDOW);
+    assert_eq!(bench.ending(), &CALLS);
 }
 
 #[test]
@@ -73,8 +68,8 @@ fn transcript() -> impl Strategy<Value = Vec<Bytes>> {
         1 => Just(set_blob(r#"{"role":"assistant","content":"blob"}"#)),
         1 => Just(exec(1, Ask::RequestContextArgs(RequestContextArgs::default()))),
         1 => Just(call(2, "read", r#"{"path":"x"}"#)),
-        1 => Just(updated(parked::partial(2, Some("read"), r#"{"pa"#))),
-        1 => Just(updated(parked::partial(3, Some("read"), ""))),
+        1 => Just(updated(partial::partial(2, Some("read"), r#"{"pa"#))),
+        1 => Just(updated(partial::partial(3, Some("read"), ""))),
     ];
     let frame =
         message.prop_map(|message| connect::encode(&AgentServerMessage { message: Some(message) }));

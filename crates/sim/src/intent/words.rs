@@ -59,6 +59,20 @@ impl Word {
         !self.quoted && (self.text.ends_with([',', '.', ';', ':', '!', '?']) || bullet || listed)
     }
 
+    /// Something quoted that is no table.
+    pub(crate) fn is_quote(&self) -> bool {
+        self.quoted && !self.table
+    }
+
+    /// A comma by itself, as behind a quote.
+    pub(crate) fn is_comma(&self) -> bool {
+        self.text == ","
+    }
+
+    pub(crate) fn ends_with_comma(&self) -> bool {
+        !self.quoted && self.text.ends_with(',')
+    }
+
     /// Whether it looks like the path of a file, quoted or not.
     pub(crate) fn is_path(&self) -> bool {
         let value = self.value();

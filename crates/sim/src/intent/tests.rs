@@ -38,7 +38,33 @@ fn fixed_forms_are_understood() {
         "write `x` to `a.txt`, then read file a.txt, then run `cat a.txt && then`",
         &[write("a.txt", "x"), read("a.txt"), shell("cat a.txt && then")],
     );
+}
+
+#[test]
+fn a_verb_may_be_said_once_for_several_things() {
+    let shell = |c: &str| Intent::Shell(c.to_owned());
+    let read = |p: &str| Intent::Read(p.to_owned());
+    let weather = |words: &[&str]| Intent::Named {
+        tool: "get_weather".to_owned(),
+        args: Map::new(),
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+    };
     check("in parallel run `a` and run `b`", &[shell("a"), shell("b")]);
+    check("in parallel run `a` and `b`", &[shell("a"), shell("b")]);
+    check("run `a` and `b`", &[shell("a"), shell("b")]);
+    check(
+        "Run `a`, `b`, and `c` in parallel, then read x.txt.",
+        &[shell("a"), shell("b"), shell("c"), read("x.txt")],
+    );
+    check("read the files a.txt, b.txt and c/d", &[read("a.txt"), read("b.txt"), read("c/d")]);
+    check("run `a` and read b.txt", &[shell("a"), read("b.txt")]);
+    check("run `a` and tell me what \"b\" means", &[shell("a")]);
+    // Two arguments of one call, or two calls.
+    check("call get_weather for `Oslo` and `Bergen`", &[weather(&["Oslo", "Bergen"])]);
+    check(
+        "call get_weather for `Oslo` and `Bergen` in parallel",
+        &[weather(&["Oslo"]), weather(&["Bergen"])],
+    );
 }
 
 #[test]

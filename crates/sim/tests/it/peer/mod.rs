@@ -1,17 +1,17 @@
 //! A client of the Agent API for tests: answers what it is asked, keeps what it hears.
 
+mod messages;
+mod wire;
+
 use std::{
     collections::HashMap,
-    pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body::{Body, Frame};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use ibeam_core::codec::{
@@ -19,21 +19,25 @@ use ibeam_core::codec::{
     pbwalk,
 };
 use ibeam_proto::agent::{
-    AgentClientMessage, AgentRunRequest, AgentServerMessage, ClientHeartbeat, ConversationAction,
+    AgentClientMessage, AgentRunRequest, AgentServerMessage, ConversationAction,
     ConversationStateStructure, ExecClientMessage, ExecServerMessage, GetBlobResult,
-    KvClientMessage, McpResult, McpSuccess, McpTextContent, McpToolDefinition,
-    McpToolResultContentItem, RequestContext, RequestContextResult, RequestContextSuccess,
-    RequestedModel, RequestedModelModelParameter, SetBlobResult, TurnEndedUpdate, UserMessage,
+    KvClientMessage, McpToolDefinition, RequestContext, RequestContextResult,
+    RequestContextSuccess, RequestedModel, SetBlobResult, TurnEndedUpdate, UserMessage,
     UserMessageAction, agent_client_message::Message as ToServer,
     agent_server_message::Message as FromServer, conversation_action,
     exec_client_message::Message as Result_, exec_server_message::Message as Exec,
-    interaction_update::Message as Update, kv_client_message, kv_server_message, mcp_result,
-    mcp_tool_result_content_item, request_context_result, tool_call,
+    interaction_update::Message as Update, kv_client_message, kv_server_message,
+    request_context_result, tool_call,
 };
 use ibeam_sim::Sim;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
+
+pub(crate) use self::{
+    messages::{approval, mcp_text, parameter, resume, user_message},
+    wire::{ChannelBody, PendingResponse, beats, call, error_text, send, spawn},
+};
 
 pub(crate) const CONVERSATION: &str = "22222222-2222-4222-8222-222222222222";
 
@@ -430,123 +434,4 @@ fn is_tool(raw: &Bytes) -> bool {
     let message = AgentServerMessage::decode(raw.clone()).unwrap().message;
     let Some(FromServer::ExecServerMessage(exec)) = message else { return false };
     !matches!(exec.message, Some(Exec::RequestContextArgs(_)))
-}
-
-/// A request that resumes.
-pub(crate) fn resume(mut request: AgentRunRequest) -> AgentRunRequest {
-    let action = ibeam_proto::agent::ResumeAction::default();
-    request.action = Some(ConversationAction {
-        action: Some(conversation_action::Action::ResumeAction(action)),
-    });
-    request
-}
-
-/// An encoded client message with an answer under any arm; fields up to 15 and from 16.
-pub(crate) fn approval(id: u32, arm: u32, payload: &[u8]) -> Bytes {
-    let mut inner = vec![8, u8::try_from(id).unwrap()];
-    prost::encoding::encode_varint(u64::from(arm) << 3 | 2, &mut inner);
-    inner.push(u8::try_from(payload.len()).unwrap());
-    inner.extend_from_slice(payload);
-    let mut out = vec![0x32, u8::try_from(inner.len()).unwrap()];
-    out.extend(inner);
-    out.into()
-}
-
-/// The user message inside a request.
-pub(crate) fn user_message(request: &mut AgentRunRequest) -> &mut UserMessage {
-    let action = request.action.as_mut().and_then(|action| action.action.as_mut());
-    let Some(conversation_action::Action::UserMessageAction(action)) = action else {
-        panic!("no user message")
-    };
-    action.user_message.as_mut().unwrap()
-}
-
-pub(crate) fn parameter(id: &str, value: &str) -> RequestedModelModelParameter {
-    RequestedModelModelParameter { id: id.to_owned(), value: value.to_owned() }
-}
-
-pub(crate) fn mcp_text(text: &str) -> McpResult {
-    let text = McpTextContent { text: text.to_owned(), output_location: None };
-    let content = Some(mcp_tool_result_content_item::Content::Text(text));
-    McpResult {
-        result: Some(mcp_result::Result::Success(McpSuccess {
-            content: vec![McpToolResultContentItem { content }],
-            is_error: false,
-        })),
-    }
-}
-
-pub(crate) async fn send(tx: &mpsc::Sender<Bytes>, message: ToServer) {
-    let _ = tx.send(connect::encode(&AgentClientMessage { message: Some(message) })).await;
-}
-
-/// Client heartbeats every 5 s.
-pub(crate) fn beats(tx: &mpsc::Sender<Bytes>, mute: bool) -> tokio::task::JoinHandle<()> {
-    let tx = tx.clone();
-    spawn(async move {
-        if mute {
-            return;
-        }
-        while !tx.is_closed() {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            send(&tx, ToServer::ClientHeartbeat(ClientHeartbeat {})).await;
-        }
-    })
-}
-
-#[expect(clippy::disallowed_methods, reason = "tests need no tracker")]
-pub(crate) fn spawn(
-    work: impl Future<Output = ()> + Send + 'static,
-) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(work)
-}
-
-/// The error with its causes.
-pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
-}
-
-/// A response on its way; the connection lives as long.
-pub(crate) struct PendingResponse {
-    pub(crate) response: Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>,
-    pub(crate) _keep: (tokio::task::JoinHandle<()>, Box<dyn std::any::Any + Send>),
-}
-
-/// A request body fed by a channel.
-pub(crate) struct ChannelBody(pub(crate) mpsc::Receiver<Bytes>);
-
-impl Body for ChannelBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.0.poll_recv(cx).map(|data| data.map(|data| Ok(Frame::data(data))))
-    }
-}
-
-/// One call over a fresh HTTP/1.1 connection.
-pub(crate) async fn call(
-    sim: &Sim,
-    request: http::request::Builder,
-    body: Bytes,
-) -> Response<Bytes> {
-    let io = TokioIo::new(sim.connect());
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.unwrap();
-    let work = spawn(async move {
-        let _ = connection.await;
-    });
-    let request = request.header("host", "sim").body(Full::new(body)).unwrap();
-    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    work.abort();
-    Response::from_parts(head, body)
 }

@@ -1,0 +1,134 @@
+//! Another try: what is done about a failure, by how far the turn got.
+
+use super::{
+    Command, OpenSpec, Turn,
+    stream::{Link, Purpose},
+};
+use crate::{
+    agent::classify::{Failure, Remedy},
+    error::{ErrorCode, TurnError},
+    model::Millis,
+};
+
+/// What was tried for the present leg. Each remedy is good for once.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// Streams in a row on which the backend said nothing.
+    silent: u32,
+    /// Under a fresh conversation id.
+    renewed: bool,
+    /// From the newest checkpoint.
+    resumed: bool,
+    /// From the start, because the lost stream had results that no checkpoint has.
+    rebuilt: bool,
+    /// With a word about the tool call that must come.
+    pub(super) insisted: bool,
+    /// Requests of the backend that were refused.
+    pub(super) refusals: u32,
+}
+
+impl Turn {
+    /// The rules for another try, in one place. A stream on which the backend said
+    /// nothing is opened again, with back-off. Before the client saw anything, a
+    /// fresh conversation id is tried once where that is what helps. A turn whose
+    /// transport was lost is resumed once, from the newest checkpoint, unless the
+    /// client has seen more than that: it would come twice. A token that is refused is
+    /// replaced once, while nothing of this stream has reached the model.
+    pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
+        let Failure { error, remedy } = failure;
+        let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
+        let (silent, purpose) = match &self.link {
+            Link::Opening { purpose, .. } => (true, *purpose),
+            Link::Open(link) => (!link.heard, link.purpose),
+            Link::Waiting { .. } | Link::Done => (false, Purpose::Start),
+        };
+        let seen = self.answer.visible();
+        let covered = self
+            .checkpoint
+            .as_ref()
+            .is_some_and(|checkpoint| checkpoint.seen == seen && !checkpoint.before_results)
+            // The client has half of a call that another stream would make under another id.
+            && !self.has_announced_calls();
+        // What the backend asked for on the old stream, it will ask for again.
+        self.calls.clear();
+        if silent && again {
+            let jitter = self.draws.fraction();
+            let wait = self.settings.backoff.delay(self.tried.silent, jitter, error.retry_after);
+            self.tried.silent += 1;
+            if let Some(wait) = wait {
+                self.commands.push_back(Command::Close { cancel: true });
+                self.link = Link::Waiting { until: now + wait, purpose, prefer_h1 };
+                return;
+            }
+        } else if silent && remedy == Remedy::FreshToken && !self.reauthorized {
+            self.reauthorized = true;
+            self.commands.push_back(Command::Close { cancel: true });
+            self.open_with(purpose, prefer_h1, true);
+            return;
+        } else if remedy == Remedy::FreshConversation
+            && !self.answer.delivered()
+            && !self.tried.renewed
+        {
+            self.tried.renewed = true;
+            let id = self.draws.uuid();
+            self.spec.rename(id);
+            self.tell_anew(prefer_h1);
+            return;
+        } else if remedy == Remedy::Resume && covered && !self.tried.resumed {
+            self.tried.resumed = true;
+            self.tried.silent = 0;
+            self.commands.push_back(Command::Close { cancel: true });
+            self.open(Purpose::Resume, prefer_h1);
+            return;
+        } else if again && self.sent_results() && !self.answer.delivered() && !self.tried.rebuilt {
+            self.tried.rebuilt = true;
+            self.tell_anew(prefer_h1);
+            return;
+        }
+        self.fail(error, true);
+    }
+
+    /// Whether the open stream got results that only the client's request still has.
+    fn sent_results(&self) -> bool {
+        self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.before_results)
+            && self.call_count > 0
+    }
+
+    /// Tells the whole conversation on a new stream.
+    fn tell_anew(&mut self, prefer_h1: bool) {
+        if !self.since.is_bare() {
+            if let Some(request) = &self.request {
+                self.spec.rebuild(request);
+            }
+        } else if !self.since.is_empty() {
+            // Only we know what came before.
+            let state = self.state_so_far();
+            self.spec.go_on_from(state);
+        }
+        self.since.clear();
+        self.checkpoint = None;
+        self.tried.silent = 0;
+        self.commands.push_back(Command::Close { cancel: true });
+        self.open(Purpose::Start, prefer_h1);
+    }
+
+    pub(super) fn open(&mut self, purpose: Purpose, prefer_h1: bool) {
+        self.open_with(purpose, prefer_h1, false);
+    }
+
+    fn open_with(&mut self, purpose: Purpose, prefer_h1: bool, fresh_token: bool) {
+        self.link = Link::Opening { purpose, prefer_h1 };
+        self.commands.push_back(Command::Open(OpenSpec {
+            request_id: self.draws.uuid(),
+            original_request_id: self.draws.original_id(),
+            prefer_h1,
+            fresh_token,
+        }));
+    }
+}
+
+/// A stream that ended before its turn did.
+pub(super) fn cut_short() -> Failure {
+    let text = "Cursor closed the stream before the answer was complete.";
+    Failure { error: TurnError::new(ErrorCode::UpstreamClosed, text), remedy: Remedy::Resume }
+}

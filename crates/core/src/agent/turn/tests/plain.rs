@@ -1,0 +1,143 @@
+//! A plain turn: text, blobs, queries, and what nobody understands.
+
+use super::*;
+
+#[test]
+fn a_plain_turn_from_open_to_end() {
+    let mut bench = Bench::open(&[]);
+    bench.say(exec(1, Ask::RequestContextArgs(RequestContextArgs::default())));
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "Hm".into() }));
+    bench.text("Hel");
+    bench.text("lo");
+    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
+    bench.say(checkpoint());
+    bench.update(ended());
+    assert_eq!(bench.said(), "Hello");
+    assert_ne!(bench.ending(), &STOP, "an error may still follow");
+    bench.end(None);
+    let usage = Usage {
+        input: 100,
+        output: 20,
+        cache_read: 60,
+        source: UsageSource::Backend,
+        ..Usage::default()
+    };
+    assert_eq!(
+        bench.events,
+        [
+            TurnEvent::Started,
+            TurnEvent::Reasoning("Hm".into()),
+            TurnEvent::Text("Hel".into()),
+            TurnEvent::Text("lo".into()),
+            TurnEvent::Usage(usage),
+            STOP,
+        ]
+    );
+    let sent = bench.sent();
+    assert!(matches!(sent[0], ToServer::RunRequest(_)));
+    assert!(matches!(&sent[1], ToServer::ExecClientMessage(m) if m.id == 1 && m.exec_id == "e1"));
+    assert!(matches!(sent[2], ToServer::ExecClientControlMessage(_)));
+    assert_eq!(sent.len(), 3);
+    assert_eq!(bench.commands.last(), Some(&Command::Close { cancel: false }));
+    assert_eq!(bench.turn.poll_deadline(), None);
+}
+
+#[test]
+fn blobs_are_given_by_hash_and_kept_when_handed_over() {
+    let mut bench = Bench::open(&[]);
+    bench.say(set_blob("stored"));
+    bench.say(FromServer::KvServerMessage(KvServerMessage {
+        id: 6,
+        message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
+            blob_id: Bytes::from_static(b"stored"),
+        })),
+        ..KvServerMessage::default()
+    }));
+    bench.say(FromServer::KvServerMessage(KvServerMessage {
+        id: 7,
+        message: Some(kv_server_message::Message::GetBlobArgs(GetBlobArgs {
+            blob_id: Bytes::from_static(b"missing"),
+        })),
+        ..KvServerMessage::default()
+    }));
+    let answers: Vec<String> = bench.sent()[1..].iter().map(|m| format!("{m:?}")).collect();
+    assert!(answers[0].contains("id: 5") && answers[0].contains("SetBlobResult"));
+    assert!(answers[1].contains("id: 6") && answers[1].contains("b\"stored\""));
+    assert!(answers[2].contains("id: 7") && answers[2].contains("blob_data: None"));
+}
+
+#[test]
+fn queries_are_answered_and_unknown_arms_refused_by_number() {
+    let mut bench = Bench::open(&[]);
+    bench.say(FromServer::InteractionQuery(InteractionQuery {
+        id: 4,
+        query: Some(Query::WebSearchRequestQuery(WebSearchRequestQuery::default())),
+    }));
+    // interaction_query { id: 9, field 30: {} }
+    bench.bytes(connect::frame(0, &[0x3a, 0x05, 0x08, 0x09, 0xf2, 0x01, 0x00]));
+    assert!(matches!(&bench.sent()[1], ToServer::InteractionResponse(r) if r.id == 4));
+    let Some(Command::Send(frame)) = bench.commands.last() else { panic!() };
+    assert_eq!(&frame[5..11], [0x32, frame[6], 0x08, 0x09, 0xf2, 0x01]);
+    assert_eq!(bench.turn.drift().unknown_arms, 1);
+}
+
+#[test]
+fn unknown_execs_are_thrown_back_and_counted() {
+    let mut bench = Bench::open(&[]);
+    // exec_server_message { id: 3, field 60: {} }
+    bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x03, 0xe2, 0x03, 0x00]));
+    let text = format!("{:?}", bench.sent()[1]);
+    assert!(text.contains("Throw") && text.contains("id: 3"), "{text}");
+    let drift = bench.turn.drift();
+    assert_eq!(drift.unknown_arms, 1);
+    assert_eq!(drift.unknown_fields[0].0.field, 60);
+}
+
+#[test]
+fn a_question_that_does_not_decode_is_still_refused() {
+    let mut bench = Bench::open(&[]);
+    // exec_server_message { id: 9, shell_args: a malformed message }
+    bench.bytes(connect::frame(0, &[0x12, 0x05, 0x08, 0x09, 0x12, 0x01, 0xff]));
+    let text = format!("{:?}", bench.sent()[1]);
+    assert!(text.contains("Throw") && text.contains("id: 9"), "{text}");
+}
+
+#[test]
+fn newer_task_calls_with_a_text_where_a_message_was_do_decode() {
+    use ibeam_proto::agent::{TaskArgs, TaskToolCall, ToolCall, tool_call};
+    let args = TaskArgs {
+        description: "d".into(),
+        subagent_type: Bytes::from_static(b"claude-opus-5"),
+        ..TaskArgs::default()
+    };
+    let task = TaskToolCall { args: Some(args), ..TaskToolCall::default() };
+    let call = ToolCall { tool: Some(tool_call::Tool::TaskToolCall(task)), ..ToolCall::default() };
+    let mut bench = Bench::open(&[]);
+    bench.update(Update::ToolCallStarted(ToolCallStartedUpdate {
+        call_id: "task".into(),
+        tool_call: Some(call),
+        ..ToolCallStartedUpdate::default()
+    }));
+    assert_eq!(bench.turn.drift().undecodable_messages, 0);
+}
+
+#[test]
+fn a_message_that_does_not_decode_is_counted_and_skipped() {
+    let mut bench = Bench::open(&[]);
+    bench.bytes(connect::frame(0, &[0x0a, 0xff]));
+    bench.text("fine");
+    bench.end(None);
+    assert_eq!(bench.turn.drift().undecodable_messages, 1);
+    assert_eq!(bench.said(), "fine");
+}
+
+#[test]
+fn leaked_thinking_goes_to_reasoning() {
+    let mut bench = Bench::open(&[]);
+    bench.text("<thi");
+    bench.text("nk>why</think>");
+    bench.text("because");
+    bench.end(None);
+    assert_eq!(bench.said(), "because");
+    assert!(bench.events.contains(&TurnEvent::Reasoning("why".into())));
+}
