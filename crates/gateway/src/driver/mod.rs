@@ -17,6 +17,7 @@ use ibeam_core::{agent::LinkError, error::TurnError, models::ModelInfo};
 use secrecy::SecretString;
 
 pub use agent::{AgentConfig, AgentDriver, Transport};
+pub(crate) use headers::VERSIONS as CLI_VERSIONS;
 pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
 
 use crate::net::pool::{Beat, PoolStats};
