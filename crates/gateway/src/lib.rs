@@ -4,12 +4,14 @@
 
 pub mod api;
 pub mod app;
+pub mod audit;
 pub mod auth;
 pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod driver;
+pub mod harden;
 pub mod keys;
 mod limits;
 pub mod net;

@@ -40,7 +40,7 @@ const ALLOWS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 /// What probes and people may read without the key.
-const OPEN_PATHS: [&str; 3] = ["/", "/health", "/healthz"];
+pub(crate) const OPEN_PATHS: [&str; 3] = ["/", "/health", "/healthz"];
 
 /// The settings, made ready for checking.
 pub(super) struct Rules {

@@ -37,6 +37,7 @@ use ibeam_core::{
 use serde::Serialize;
 
 pub use body::FRAME_CAP;
+pub(crate) use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
 
 use crate::keys::{Caller, Keys};

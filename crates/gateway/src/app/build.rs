@@ -23,7 +23,7 @@ use crate::{
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
     keys::Keys,
     limits::Turns,
-    net::{connect::Connector, pool::PoolConfig, proxy::Proxy, tls::Tls},
+    net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
     session::{Conversations, Hub, Legs, Limits, Patience, Registry},
     store::{Store, StoreError, StoreLimits},
     tasks::Tasks,
@@ -126,6 +126,7 @@ pub(crate) fn connector(config: &Config) -> Connector {
         tls: Arc::new(Tls::new(config.ca_file.clone())),
         proxy: Proxy::from_env(),
         connect_timeout: config.clocks.connect,
+        reach: Reach::of(&config.api),
     }
 }
 

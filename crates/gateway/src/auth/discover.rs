@@ -224,6 +224,19 @@ impl Search<'_> {
     fn keychain(&mut self) {}
 }
 
+/// Every file that the search may look at, in its order.
+pub(super) fn foreign_files(places: &Places) -> Vec<(Kind, PathBuf)> {
+    let files = |kind| match kind {
+        Kind::Cli => places.cli_files(),
+        Kind::Keychain => Vec::new(),
+        Kind::Ide => vec![places.ide_database()],
+        Kind::Legacy => legacy_files(&places.legacy_dir()),
+        Kind::OpenCode => vec![places.open_code_file()],
+    };
+    let of = |kind| files(kind).into_iter().map(move |path| (kind, path));
+    Kind::ALL.into_iter().flat_map(of).collect()
+}
+
 /// `cursor.json` first, then the others by name.
 fn legacy_files(dir: &Path) -> Vec<PathBuf> {
     let names = |entries: std::fs::ReadDir| {

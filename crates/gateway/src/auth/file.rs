@@ -90,7 +90,7 @@ impl CredentialFile {
         FileLock::acquire(self, wait).await
     }
 
-    pub(super) fn lock_path(&self) -> PathBuf {
+    pub(crate) fn lock_path(&self) -> PathBuf {
         self.dir.join(format!("{}.lock", self.profile))
     }
 

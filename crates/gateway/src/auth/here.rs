@@ -2,25 +2,35 @@
 //! for.
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use super::{
-    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Places, Profile, Source,
-    Tokens, discover, http::AuthHttp, tokens::Reread,
+    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Kind, Places, Profile,
+    Source, Tokens, discover, discover::foreign_files, http::AuthHttp, tokens::Reread,
 };
 use crate::{
     config::{Config, Env, environment},
     tasks::Tasks,
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Here {
     env: Env,
     home: PathBuf,
     places: Places,
     profile: Profile,
+}
+
+/// The environment may hold secrets.
+impl fmt::Debug for Here {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { places, profile, .. } = self;
+        let mut out = f.debug_struct("Here");
+        out.field("places", places).field("profile", profile).finish_non_exhaustive()
+    }
 }
 
 /// Without a home there is nowhere to look.
@@ -47,6 +57,23 @@ impl Here {
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// ibeam's own directory.
+    #[must_use]
+    pub fn config_dir(&self) -> &Path {
+        self.places.config()
+    }
+
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Files of other programs that may hold a credential, there or not.
+    #[must_use]
+    pub fn foreign_files(&self) -> Vec<(Kind, PathBuf)> {
+        foreign_files(&self.places)
     }
 
     /// ibeam's own file of the profile.

@@ -13,6 +13,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::{
     net::{
         connect::{Connector, Host},
+        hosts,
         http::{Bounds, HttpClient},
         tls::Alpn,
     },
@@ -23,9 +24,6 @@ use crate::{
 const BODY: usize = 256 * 1024;
 
 const BOUNDS: Bounds = Bounds { timeout: PATIENCE, max_body: BODY };
-
-/// Cursor's website, where users sign in. It stands beside this API and no other.
-const SITE: (&str, &str) = ("api2.cursor.sh", "https://cursor.com");
 
 /// The sign-in service. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -60,11 +58,7 @@ impl AuthHttp {
     /// The origin of the page where users sign in.
     #[must_use]
     pub fn site(&self) -> String {
-        if self.host.is_tls() && self.host.authority.as_str() == SITE.0 {
-            SITE.1.to_owned()
-        } else {
-            format!("{}://{}", self.host.scheme, self.host.authority)
-        }
+        hosts::site(&self.host).to_string()
     }
 
     pub(super) async fn ask(&self, request: AuthRequest) -> Heard {

@@ -31,6 +31,8 @@ pub use here::Here;
 pub use lock::{FileLock, LOCK_WAIT};
 pub use places::Places;
 pub use private::AuthFileError;
+#[cfg(unix)]
+pub(crate) use private::unix::quoted;
 pub use profile::{BadProfile, Profile};
 pub use tokens::Tokens;
 

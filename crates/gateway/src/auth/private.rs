@@ -221,7 +221,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-mod unix {
+pub(crate) mod unix {
     use std::{
         fs::{self, Metadata, OpenOptions, Permissions},
         io,
@@ -267,7 +267,7 @@ mod unix {
     }
 
     /// As a shell takes it.
-    fn quoted(path: &Path) -> String {
+    pub(crate) fn quoted(path: &Path) -> String {
         let text = path.to_string_lossy();
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@,=".contains(c);
         if text.chars().all(plain) {

@@ -67,11 +67,11 @@ fn flags_reach_the_settings() {
         panic!("parsed as something else");
     };
     let raw = global.raw();
-    assert_eq!(raw.get(Key::LimitTurns).unwrap().text, "2");
+    assert_eq!(raw.get(Key::LimitTurns).unwrap().text.as_str(), "2");
     assert_eq!(raw.get(Key::LogLevel).unwrap().origin, Origin::Flag("--log-level".to_owned()));
     let listening = Listening { port: Some("1".to_owned()), ..Listening::default() };
     // `--port` also counts when the environment has a whole `listen`.
-    assert_eq!(listening.raw().get(Key::Listen).unwrap().text, "");
+    assert_eq!(listening.raw().get(Key::Listen).unwrap().text.as_str(), "");
 }
 
 #[test]

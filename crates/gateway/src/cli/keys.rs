@@ -139,7 +139,7 @@ fn table(keys: &[Listed]) -> String {
 }
 
 /// The day of a moment in Unix seconds, as `2026-11-15`.
-fn date(seconds: u64) -> String {
+pub(super) fn date(seconds: u64) -> String {
     // Years that begin in March have their leap day at the end, in eras of 400 of them.
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

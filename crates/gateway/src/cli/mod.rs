@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, words to stderr.
 
+mod audit;
 mod config;
 mod keys;
 mod login;
@@ -32,7 +33,7 @@ use crate::{
     config::{
         Backend, Config, Key, Origin, Problem, RawConfig, Resolution, Simulator, environment, load,
     },
-    net,
+    harden, net,
     server::StartError,
     telemetry,
 };
@@ -56,6 +57,7 @@ Examples:
   ibeam keys add laptop                 a key for one of your clients
   ibeam serve --port 0                  for scripts: prints its URL, then serves
   ibeam config show                     every setting, and where it comes from
+  ibeam audit                           what it may do here, and what is wrong
 
 `ibeam help <command>` tells more about a command.";
 
@@ -95,6 +97,8 @@ enum Command {
     Models(models::ModelsCommand),
     /// Make, list and revoke keys for your clients
     Keys(keys::KeysCommand),
+    /// Show what this program may do on this machine, and what is not as it should be
+    Audit(audit::Audit),
     /// Look at the settings
     Config(config::ConfigCommand),
 }
@@ -109,7 +113,7 @@ struct Global {
     /// Which of your accounts to use, if you keep several [default: default]
     #[arg(long, value_name = "NAME", global = true)]
     profile: Option<String>,
-    /// Change any setting, such as `clocks.turn=1h`; may be repeated
+    /// Change any setting but a secret one, such as `clocks.turn=1h`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     set: Vec<String>,
     /// error, warn, info, debug or trace
@@ -219,6 +223,7 @@ impl Refusal {
 /// Runs the program; the return value is its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    harden::harden();
     let cli = Cli::parse();
     let outcome = run(cli);
     telemetry::flush();
@@ -242,6 +247,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Whoami(whoami) => whoami.run(&global),
         Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
         Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Audit(audit) => audit.run(&global),
         Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -258,7 +258,8 @@ fn listening_beyond_this_machine_needs_a_key() {
     assert!(check(&["host=::1"]).is_ok());
     assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("without an API key"));
     assert!(check(&["host=192.168.0.7"]).is_err());
-    assert!(check(&["host=0.0.0.0", "api_key=k"]).is_ok());
+    let keyed = flags(&["host=0.0.0.0"]).or(RawConfig::from_env(&env(&[("IBEAM_API_KEY", "k")])));
+    assert!(resolve(&keyed, None).config.check_serving(false).is_ok());
     assert!(check(&["listen=unix:/run/ibeam.sock"]).is_ok());
     let open = resolve(&flags(&["host=0.0.0.0"]), None).config;
     assert!(open.check_serving(true).is_ok());
@@ -289,13 +290,29 @@ fn tls_needs_both_files_and_a_port() {
 
 #[test]
 fn secrets_are_never_shown() {
-    let raw = flags(&["access_token=tok-very-secret", "api_key=key-very-secret"]);
+    let secrets = |access_token| {
+        let api_key = ("IBEAM_API_KEY", "key-very-secret");
+        RawConfig::from_env(&env(&[("IBEAM_ACCESS_TOKEN", access_token), api_key]))
+    };
+    let raw = secrets("tok-very-secret");
     let resolution = resolve(&raw, None);
     let all = format!("{raw:?} {resolution:?}");
     assert!(!all.contains("very-secret"), "{all}");
-    let bad = resolve(&flags(&["access_token=two very-secret words"]), None);
+    let bad = resolve(&secrets("two very-secret words"), None);
     assert_eq!(bad.problems.len(), 1);
     assert!(!format!("{bad:?}").contains("very-secret"));
+}
+
+#[test]
+fn no_secret_comes_by_the_command_line() {
+    for key in Key::ALL.iter().filter(|key| key.row().secret) {
+        let raw = flags(&[&format!("{}=very-secret", key.row().name)]);
+        let resolution = resolve(&raw, None);
+        let [problem] = resolution.problems.as_slice() else { panic!("{resolution:?}") };
+        assert!(problem.text.contains(&key.env_name()), "{problem}");
+        assert!(matches!(problem.origin, Origin::Flag(_)), "{problem}");
+        assert!(raw.get(*key).is_none() && !format!("{raw:?}{problem}").contains("very-secret"));
+    }
 }
 
 #[test]

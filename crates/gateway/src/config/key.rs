@@ -1,6 +1,8 @@
 //! Every setting there is: its name in the file, the environment variables that set
 //! it, its default. Flags, `config show` and the documentation follow this table.
 
+use crate::net::hosts;
+
 /// How a bare number in an environment variable is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -24,7 +26,7 @@ pub struct Row {
 }
 
 macro_rules! keys {
-    ($($key:ident $name:literal [$($env:expr),*] = $default:literal, $help:literal;)*) => {
+    ($($key:ident $name:literal [$($env:expr),*] = $default:expr, $help:literal;)*) => {
         /// The name of a setting.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Key { $($key),* }
@@ -77,7 +79,7 @@ keys! {
         "access token of your Cursor account";
     Profile "profile" [] = "default",
         "which of your accounts, if you keep several: the name given to `ibeam login --profile`";
-    ApiUrl "api_url" [same("CURSOR_API_URL")] = "https://api2.cursor.sh",
+    ApiUrl "api_url" [same("CURSOR_API_URL")] = hosts::API.origin,
         "replaces every Cursor host; plain http only on this machine";
     ClientVersion "client_version" [same("CURSOR_CLIENT_VERSION")] = "",
         "version told to Cursor; by default that of the installed CLI, else a built-in one";

@@ -18,7 +18,7 @@ use std::{
 
 use etcetera::BaseStrategy as _;
 use ibeam_core::{models::Unknown, retry::Backoff};
-use secrecy::SecretString;
+use secrecy::{SecretString, zeroize::Zeroizing};
 
 pub use key::Key;
 pub(crate) use parse::duration;
@@ -295,11 +295,8 @@ impl Config {
 #[must_use]
 pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
     let home = etcetera::home_dir().ok();
-    let given = named
-        .map(Path::to_path_buf)
-        .or_else(|| env.get("IBEAM_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from));
-    let file = match &given {
-        Some(path) => read_file(path, true),
+    let file = match named_file(env, named) {
+        Some(path) => read_file(&path, true),
         None => default_path().map_or_else(RawConfig::default, |path| read_file(&path, false)),
     };
     let mut machine = RawConfig::default();
@@ -311,6 +308,28 @@ pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
         machine.set(Key::KeysFile, path.to_string_lossy(), Origin::Default);
     }
     resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
+}
+
+/// The file of `--config`, or of the environment, if either names one.
+fn named_file(env: &Env, named: Option<&Path>) -> Option<PathBuf> {
+    let from_env = || env.get("IBEAM_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+    named.map(Path::to_path_buf).or_else(from_env)
+}
+
+/// The file that [`load`] reads, there or not.
+#[must_use]
+pub fn file_in_use(env: &Env, named: Option<&Path>) -> Option<PathBuf> {
+    named_file(env, named).or_else(default_path)
+}
+
+/// Whether there is a secret in the file.
+pub(crate) fn holds_secret(path: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(path).map(Zeroizing::new) else { return false };
+    has_secret(&RawConfig::from_toml(&text, path))
+}
+
+fn has_secret(raw: &RawConfig) -> bool {
+    Key::ALL.iter().any(|key| key.row().secret && raw.get(*key).is_some())
 }
 
 /// The environment as text; variables that are none are no settings.
@@ -345,11 +364,10 @@ fn store_path() -> Option<PathBuf> {
 
 fn read_file(path: &Path, must_exist: bool) -> RawConfig {
     let origin = || Origin::File(path.to_path_buf());
-    match std::fs::read_to_string(path) {
+    match std::fs::read_to_string(path).map(Zeroizing::new) {
         Ok(text) => {
             let mut raw = RawConfig::from_toml(&text, path);
-            let secret = [Key::AccessToken, Key::ApiKey].iter().any(|key| raw.get(*key).is_some());
-            if secret && others_may_use(path) {
+            if has_secret(&raw) && others_may_use(path) {
                 raw.warn(
                     "config file",
                     origin(),

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use secrecy::zeroize::Zeroizing;
+
 use super::key::{INERT, Key, Unit};
 
 /// Where a value came from.
@@ -35,7 +37,7 @@ impl fmt::Display for Origin {
 /// A value that is not checked yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Found {
-    pub text: String,
+    pub text: Zeroizing<String>,
     pub origin: Origin,
 }
 
@@ -79,7 +81,7 @@ pub struct RawConfig {
 
 impl RawConfig {
     pub fn set(&mut self, key: Key, text: impl Into<String>, origin: Origin) {
-        self.values.insert(key, Found { text: text.into(), origin });
+        self.values.insert(key, Found { text: text.into().into(), origin });
     }
 
     #[must_use]
@@ -106,6 +108,7 @@ impl RawConfig {
             return;
         };
         match Key::by_name(name.trim()) {
+            Some(key) if key.row().secret => self.problem(name.trim(), origin, on_the_line(key)),
             Some(key) => self.set(key, value.trim(), origin),
             None => self.problem(name.trim(), origin, unknown(name.trim())),
         }
@@ -203,6 +206,15 @@ impl RawConfig {
 
 /// Variables of ours that are no settings.
 const OTHER_ENV: [&str; 1] = ["IBEAM_CONFIG"];
+
+/// Every user of a machine can list the command lines of its programs.
+fn on_the_line(key: Key) -> String {
+    format!(
+        "is a secret, and other users can read a command line; set {} or the file's `{}` instead",
+        key.env_name(),
+        key.row().name
+    )
+}
 
 fn unknown(name: &str) -> String {
     match Key::close_to(name) {

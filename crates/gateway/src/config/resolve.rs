@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use http::uri::{Authority, Scheme};
 use ibeam_core::{models::Unknown, retry::Backoff};
 use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
@@ -22,7 +21,7 @@ use super::{
 use crate::{
     auth::{BadProfile, Profile},
     driver::{DEFAULT_CLIENT_VERSION, installed_cli_version},
-    net::connect::Host,
+    net::{connect::Host, hosts},
 };
 
 /// One value as `config show` prints it. Secrets are masked already.
@@ -142,16 +141,16 @@ impl Resolver<'_> {
 
     fn found(&self, key: Key) -> Found {
         self.raw.get(key).cloned().unwrap_or_else(|| Found {
-            text: key.row().default.to_owned(),
+            text: key.row().default.to_owned().into(),
             origin: Origin::Default,
         })
     }
 
-    fn show(&mut self, key: Key, value: impl Into<String>, origin: &Origin) {
+    fn show(&mut self, key: Key, value: &str, origin: &Origin) {
         let row = key.row();
-        let value = value.into();
-        let value = if row.secret && !value.is_empty() { "(set)".to_owned() } else { value };
-        self.shown.push(Shown { name: row.name, value, origin: origin.to_string() });
+        let value = if row.secret && !value.is_empty() { "(set)" } else { value };
+        let (value, origin) = (value.to_owned(), origin.to_string());
+        self.shown.push(Shown { name: row.name, value, origin });
     }
 
     fn problem(&mut self, key: Key, origin: &Origin, text: impl Into<String>) {
@@ -286,10 +285,7 @@ impl Resolver<'_> {
                     .to_owned())
             }
         };
-        self.value(Key::ApiUrl, read).unwrap_or_else(|| Host {
-            scheme: Scheme::HTTPS,
-            authority: Authority::from_static("api2.cursor.sh"),
-        })
+        self.value(Key::ApiUrl, read).unwrap_or_else(|| hosts::API.host())
     }
 
     fn profile(&mut self) -> Profile {
@@ -301,8 +297,13 @@ impl Resolver<'_> {
         let mut found = self.found(Key::ClientVersion);
         if found.text.is_empty() {
             found = match home.and_then(installed_cli_version) {
-                Some(text) => Found { text, origin: Origin::Detected("installed CLI") },
-                None => Found { text: DEFAULT_CLIENT_VERSION.to_owned(), origin: Origin::Default },
+                Some(text) => {
+                    Found { text: text.into(), origin: Origin::Detected("installed CLI") }
+                }
+                None => Found {
+                    text: DEFAULT_CLIENT_VERSION.to_owned().into(),
+                    origin: Origin::Default,
+                },
             };
         }
         let text = found.text.trim();

@@ -234,6 +234,7 @@ async fn tls_backend(backend: &Backend, offers: &[&str]) -> (Connector, Host) {
         tls: Arc::new(client),
         proxy: crate::net::proxy::Proxy::none(),
         connect_timeout: Duration::from_secs(10),
+        reach: crate::net::hosts::Reach::anywhere(),
     };
     (connector, Host::parse(&format!("https://localhost:{port}")).unwrap())
 }

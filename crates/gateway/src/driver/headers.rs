@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 pub const DEFAULT_CLIENT_VERSION: &str = "cli-2026.08.11-e8db854";
 
 /// Where the CLI keeps its builds, below the home directory.
-const VERSIONS: &str = ".local/share/cursor-agent/versions";
+pub(crate) const VERSIONS: &str = ".local/share/cursor-agent/versions";
 
 const USER_AGENT: &str = "connect-es/1.6.1";
 

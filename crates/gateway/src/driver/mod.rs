@@ -18,6 +18,7 @@ use secrecy::SecretString;
 use tokio::sync::Notify;
 
 pub use agent::{AgentConfig, AgentDriver, Transport};
+pub(crate) use headers::VERSIONS as CLI_VERSIONS;
 pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
 
 use crate::net::pool::{Asleep, PoolStats};

@@ -265,11 +265,15 @@ impl<'a> KeyFile<'a> {
                 file.mode(0o600);
             }
             folder.create(self.folder())?;
-            let file = file.open(self.0.with_extension("lock"))?;
+            let file = file.open(self.lock_path())?;
             file.lock()?;
             Ok(file)
         };
         lock().map_err(|error| self.io(error))
+    }
+
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.0.with_extension("lock")
     }
 
     fn folder(&self) -> &Path {

@@ -109,6 +109,12 @@ impl Keys {
         }
     }
 
+    /// Whether nobody comes in without a key.
+    #[must_use]
+    pub fn are_required(&self) -> bool {
+        self.state.lock().required
+    }
+
     fn known(&self, bearer: Option<&str>, plain: Option<&str>) -> Result<Caller, Unknown> {
         let (required, set) = {
             let state = self.state.lock();

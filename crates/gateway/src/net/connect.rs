@@ -23,6 +23,7 @@ use tower_service::Service as _;
 
 use super::{
     chain,
+    hosts::Reach,
     proxy::{self, Proxy},
     tls::{self, Alpn, Tls},
 };
@@ -57,6 +58,8 @@ pub enum Connector {
         tls: Arc<Tls>,
         proxy: Proxy,
         connect_timeout: Duration,
+        /// Who is dialled at all.
+        reach: Reach,
     },
     /// Each call gives the near end of a new pipe. The host's name is not looked at
     /// and TLS is left out.
@@ -165,7 +168,10 @@ impl Connector {
     pub async fn connect(&self, host: &Host, alpn: Alpn) -> Result<Io, DialError> {
         match self {
             Self::Memory(dial) => Ok(Io { stream: Box::new(dial()), protocol: alpn }),
-            Self::Tcp { tls, proxy, connect_timeout } => {
+            Self::Tcp { reach, .. } if !reach.has(host) => Err(DialError::Failed(format!(
+                "{host} is none of the hosts that ibeam may contact; `ibeam audit` lists them"
+            ))),
+            Self::Tcp { tls, proxy, connect_timeout, .. } => {
                 let dial = dial(host, alpn, tls, proxy, *connect_timeout);
                 tokio::time::timeout(*connect_timeout, dial)
                     .await
@@ -178,8 +184,9 @@ impl Connector {
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { proxy, connect_timeout, .. } => f
+            Self::Tcp { proxy, connect_timeout, reach, .. } => f
                 .debug_struct("Tcp")
+                .field("reach", reach)
                 .field("proxy", proxy)
                 .field("connect_timeout", connect_timeout)
                 .finish_non_exhaustive(),

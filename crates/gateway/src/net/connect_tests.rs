@@ -8,7 +8,8 @@ use super::*;
 use crate::net::testing::tls_pair;
 
 fn tcp(tls: Tls, connect_timeout: Duration) -> Connector {
-    Connector::Tcp { tls: Arc::new(tls), proxy: Proxy::none(), connect_timeout }
+    let reach = Reach::anywhere();
+    Connector::Tcp { tls: Arc::new(tls), proxy: Proxy::none(), connect_timeout, reach }
 }
 
 #[test]
@@ -115,4 +116,21 @@ async fn nagle_is_off() {
     let uri = Host::parse(&format!("http://127.0.0.1:{port}")).unwrap().uri("/");
     let io = connector.call(uri).await.unwrap();
     assert!(io.into_inner().nodelay().unwrap());
+}
+
+#[tokio::test]
+async fn who_is_not_in_the_table_is_not_called() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let host = |address: &dyn fmt::Display| Host::parse(&format!("http://{address}")).unwrap();
+    let connector = |reach| Connector::Tcp {
+        tls: Arc::new(Tls::new(None)),
+        proxy: Proxy::none(),
+        connect_timeout: Duration::from_secs(10),
+        reach,
+    };
+    let elsewhere = connector(Reach::of(&host(&"127.0.0.1:1")));
+    let error = elsewhere.connect(&host(&address), Alpn::Http1).await.unwrap_err().to_string();
+    assert!(error.contains("none of the hosts") && error.contains("ibeam audit"), "{error}");
+    connector(Reach::of(&host(&address))).connect(&host(&address), Alpn::Http1).await.unwrap();
 }

@@ -68,6 +68,7 @@ async fn a_failed_dial_is_known_as_one() {
         tls: Arc::new(crate::net::tls::Tls::new(None)),
         proxy: crate::net::proxy::Proxy::none(),
         connect_timeout: Duration::from_secs(1),
+        reach: crate::net::hosts::Reach::anywhere(),
     };
     let client = HttpClient::new(connector, Alpn::Http1, &Tasks::new());
     let error = call(&client, "/echo").await.unwrap_err();

@@ -3,8 +3,11 @@
 //!
 //! *Invariant:* all of it dials through [`connect::Connector`], so that a test can
 //! put an in-memory peer behind the whole program.
+//!
+//! *Invariant:* only hosts in the table of [`hosts`] are dialled.
 
 pub mod connect;
+pub mod hosts;
 pub mod http;
 pub mod pool;
 pub mod proxy;

@@ -49,6 +49,15 @@ impl Proxy {
         Self(Some(Arc::new(Matcher::builder().all(url).no(except).build())))
     }
 
+    /// The name of the proxy for `host`, without a password.
+    #[must_use]
+    pub fn name(&self, host: &Host) -> Option<String> {
+        let via = self.route(host)?;
+        let scheme = via.uri().scheme_str().unwrap_or("http");
+        let port = via.uri().port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+        Some(format!("{scheme}://{}{port}", via.uri().host().unwrap_or_default()))
+    }
+
     /// The proxy for `host`. Loopback never goes through one, nor does plain http,
     /// which is allowed for loopback only.
     pub(super) fn route(&self, host: &Host) -> Option<Intercept> {

@@ -31,6 +31,9 @@ fn credentials_are_not_shown() {
     let proxy = Proxy::fixed("http://user:hunter2@proxy.test:3128", "");
     let shown = format!("{proxy:?} {:?}", proxy.route(&host("https://api2.cursor.sh")));
     assert!(!shown.contains("hunter2") && shown.contains("proxy.test"), "{shown}");
+    let name = proxy.name(&host("https://api2.cursor.sh"));
+    assert_eq!(name.as_deref(), Some("http://proxy.test:3128"));
+    assert_eq!(proxy.name(&host("https://localhost")), None);
 }
 
 /// A CONNECT proxy that answers with `status`; gives back the request it got. On 200
@@ -60,7 +63,16 @@ async fn connect_proxy(
 
 fn through(port: u16, tls: Tls) -> Connector {
     let proxy = Proxy::fixed(&format!("http://user:hunter2@127.0.0.1:{port}"), "");
-    Connector::Tcp { tls: Arc::new(tls), proxy, connect_timeout: Duration::from_secs(10) }
+    dialler(proxy, tls)
+}
+
+fn dialler(proxy: Proxy, tls: Tls) -> Connector {
+    Connector::Tcp {
+        tls: Arc::new(tls),
+        proxy,
+        connect_timeout: Duration::from_secs(10),
+        reach: crate::net::hosts::Reach::anywhere(),
+    }
 }
 
 #[tokio::test]
@@ -109,8 +121,9 @@ async fn a_proxy_that_refuses_is_named_without_its_password() {
 async fn an_unknown_kind_of_proxy_is_a_clear_error() {
     let (tls, _) = tls_pair(&[]);
     let proxy = Proxy::fixed("socks4://127.0.0.1:1", "");
-    let connector =
-        Connector::Tcp { tls: Arc::new(tls), proxy, connect_timeout: Duration::from_secs(1) };
-    let error = connector.connect(&host("https://api2.cursor.sh"), Alpn::Http2).await.unwrap_err();
+    let error = dialler(proxy, tls)
+        .connect(&host("https://api2.cursor.sh"), Alpn::Http2)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("socks4"), "{error}");
 }

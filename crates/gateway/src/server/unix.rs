@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::StartError;
@@ -90,13 +91,19 @@ fn place(path: &Path) -> io::Result<Socket> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // Mode 0700. The name is short because the whole path must be.
-    let folder = tempfile::Builder::new().prefix(".i").tempdir_in(parent)?;
+    let folder = hideout(parent)?;
     let hidden = folder.path().join("s");
     let listener = UnixListener::bind(&hidden)?;
     fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
     fs::rename(&hidden, path)?;
     Ok(Socket { listener, path: path.to_path_buf(), id: id(path) })
+}
+
+/// A folder for us alone. The name is short because the whole path must be.
+fn hideout(parent: &Path) -> io::Result<TempDir> {
+    let mut folder = tempfile::Builder::new();
+    // Otherwise it would be as open as the umask lets it.
+    folder.prefix(".i").permissions(Permissions::from_mode(0o700)).tempdir_in(parent)
 }
 
 fn id(path: &Path) -> Option<(u64, u64)> {
@@ -107,6 +114,14 @@ fn id(path: &Path) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_made_where_nobody_else_gets() {
+        let folder = tempfile::tempdir().unwrap();
+        let hidden = hideout(folder.path()).unwrap();
+        let mode = fs::metadata(hidden.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 
     #[tokio::test]
     async fn it_is_ours_alone_and_goes_with_us() {

@@ -95,9 +95,9 @@ pub(super) fn replace(path: &Path) -> Result<Connection, Unfit> {
 /// Removes a broken file that was put aside and last written longer ago than `retention`:
 /// what is in it is kept no longer than the rest.
 pub(super) fn sweep(path: &Path, retention: Duration) {
-    let broken = beside(path, ".broken");
+    let [_, _, _, broken, broken_wal, broken_shm] = all_files(path);
     let now = Duration::from_secs(clock::unix_seconds());
-    for file in [beside(&broken, "-wal"), beside(&broken, "-shm"), broken] {
+    for file in [broken_wal, broken_shm, broken] {
         let written = std::fs::symlink_metadata(&file).and_then(|meta| meta.modified());
         let age = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let old = age.is_some_and(|at| at + retention < now);
@@ -105,6 +105,14 @@ pub(super) fn sweep(path: &Path, retention: Duration) {
             warn!(path = %file.display(), %error, "a broken store could not be removed");
         }
     }
+}
+
+/// Every file that a store at `path` may consist of or leave behind.
+pub(crate) fn all_files(path: &Path) -> [PathBuf; 6] {
+    let broken = beside(path, ".broken");
+    let logs = |path: &Path| ["-wal", "-shm"].map(|ending| beside(path, ending));
+    let ([wal, shm], [broken_wal, broken_shm]) = (logs(path), logs(&broken));
+    [path.to_path_buf(), wal, shm, broken, broken_wal, broken_shm]
 }
 
 /// How many bytes there are on disk, what is not in the main file yet included.

@@ -8,7 +8,7 @@
 //! There is one connection. A command takes it to a blocking thread and brings it back;
 //! the others wait in line for it, and with them their callers, so nothing piles up.
 
-mod file;
+pub(crate) mod file;
 mod schema;
 mod tables;
 mod vault;

@@ -8,10 +8,12 @@
 )]
 
 mod attach;
+mod audit;
 mod auth;
 mod chat;
 mod cli;
 mod client;
+mod crash;
 mod crowd;
 mod cuts;
 mod door;
