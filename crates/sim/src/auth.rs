@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::{
-    Sim, SimConfig,
+    Sim, SimConfig, login,
     reply::{self, Reply},
     stats::add,
 };
@@ -27,9 +27,7 @@ pub(crate) const API_KEY: &str =
 
 /// The public client id of Cursor's own app, which form (c) of the refresh carries.
 const CLIENT_ID: &str = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB";
-const USER: &str = "auth0|user_sim";
-/// Logins that may wait at the same time.
-const LOGINS_CAP: usize = 1024;
+pub(crate) const USER: &str = "auth0|user_sim";
 /// Handed-out tokens that stay valid; older ones expire.
 const MINTED_CAP: usize = 4096;
 
@@ -52,14 +50,6 @@ struct State {
     revoked: HashSet<String>,
     minted: VecDeque<String>,
     serial: u64,
-    logins: HashMap<String, Login>,
-}
-
-#[derive(Debug, Default)]
-struct Login {
-    polls: u32,
-    /// Set by the login page.
-    challenge: Option<String>,
 }
 
 /// What a bearer token is worth.
@@ -77,7 +67,6 @@ impl Auth {
             revoked: HashSet::new(),
             minted: VecDeque::new(),
             serial: 0,
-            logins: HashMap::new(),
         };
         Self {
             any: config.any_token,
@@ -144,7 +133,7 @@ impl Auth {
         }
     }
 
-    fn mint(&self) -> String {
+    pub(crate) fn mint(&self) -> String {
         let expiry = self
             .lifetime
             .map_or(self.expiry, |lifetime| self.now().saturating_add(lifetime.as_secs()));
@@ -190,8 +179,9 @@ fn page(
     body: &[u8],
 ) -> Option<Reply> {
     Some(match (method.as_str(), path) {
-        ("GET", "/auth/poll") => poll(sim, query),
-        ("GET", "/loginDeepControl") => login_page(sim, query),
+        ("GET", "/auth/poll") => login::poll(sim, query),
+        ("GET", "/loginDeepControl") => login::page(query),
+        ("POST", "/loginDeepControl") => login::decide(sim, body),
         ("POST", "/auth/refresh") => refresh(sim, headers, false),
         ("POST", "/auth/exchange_user_api_key") => refresh(sim, headers, true),
         ("POST", "/oauth/token") => oauth_token(sim, body),
@@ -219,66 +209,6 @@ fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> Repl
         Ok(()) => reply::json(StatusCode::OK, &body()),
         Err(error) => reply::error(&error),
     }
-}
-
-fn poll(sim: &Sim, query: &str) -> Reply {
-    let config = &sim.inner.config;
-    if config.poll_refused {
-        return reply::json(
-            StatusCode::FORBIDDEN,
-            &json!({ "error": "Your team does not allow this sign-in" }),
-        );
-    }
-    let (uuid, verifier) = (param(query, "uuid"), param(query, "verifier"));
-    let pending = || reply::json(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }));
-    if uuid.is_empty() || verifier.is_empty() {
-        return pending();
-    }
-    let challenge = {
-        let mut state = sim.inner.auth.state.lock();
-        if !state.logins.contains_key(&uuid) && state.logins.len() >= LOGINS_CAP {
-            return pending();
-        }
-        let login = state.logins.entry(uuid.clone()).or_default();
-        login.polls = login.polls.saturating_add(1);
-        match (&login.challenge, config.poll_pending) {
-            (Some(challenge), _) => challenge.clone(),
-            (None, Some(times)) if login.polls > times => challenge_of(&verifier),
-            _ => return pending(),
-        }
-    };
-    if challenge != challenge_of(&verifier) {
-        sim.inner.counters.violation("login verifier does not fit the challenge".to_owned());
-        return pending();
-    }
-    sim.inner.auth.state.lock().logins.remove(&uuid);
-    let token = sim.inner.auth.mint();
-    reply::json(
-        StatusCode::OK,
-        &json!({
-            "accessToken": token, "refreshToken": token, "authId": USER,
-            "challenge": challenge, "uuid": uuid,
-        }),
-    )
-}
-
-/// The page a browser would open: opening it is signing in.
-fn login_page(sim: &Sim, query: &str) -> Reply {
-    let (uuid, challenge) = (param(query, "uuid"), param(query, "challenge"));
-    let known = !uuid.is_empty() && !challenge.is_empty();
-    if known {
-        let mut state = sim.inner.auth.state.lock();
-        if state.logins.len() < LOGINS_CAP || state.logins.contains_key(&uuid) {
-            state.logins.entry(uuid).or_default().challenge = Some(challenge);
-        }
-    }
-    let (status, text) = if known {
-        (StatusCode::OK, "Signed in to the simulator. You can close this window.")
-    } else {
-        (StatusCode::BAD_REQUEST, "The link has no challenge or uuid.")
-    };
-    let page = format!("<!doctype html><title>ibeam simulator</title><p>{text}</p>\n");
-    reply::whole(status, HeaderValue::from_static("text/html; charset=utf-8"), page)
 }
 
 /// Forms (a) and (b): the refresh token as bearer; an API key for the exchange only.
@@ -321,7 +251,6 @@ impl Auth {
     }
 }
 
-/// The `exp` claim of a token that has one.
 /// A number for the account of a request: that of the token's subject, or of the token
 /// itself when it has none.
 pub(crate) fn account(headers: &HeaderMap) -> u64 {
@@ -337,6 +266,7 @@ pub(crate) fn account(headers: &HeaderMap) -> u64 {
     hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
+/// The `exp` claim of a token that has one.
 fn expiry_of(token: &str) -> Option<u64> {
     let claims = token.split('.').nth(1)?;
     let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
@@ -348,10 +278,6 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     value.strip_prefix("Bearer ").map(str::trim)
 }
 
-fn challenge_of(verifier: &str) -> String {
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()))
-}
-
 fn jwt(expiry: u64, serial: u64) -> String {
     let encode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text);
     let claims = json!({
@@ -361,27 +287,6 @@ fn jwt(expiry: u64, serial: u64) -> String {
     });
     let head = encode(r#"{"alg":"HS256","typ":"JWT"}"#);
     format!("{head}.{}.{}", encode(&claims.to_string()), encode("simulated-signature"))
-}
-
-/// A parameter of a query string, percent-decoded.
-fn param(query: &str, name: &str) -> String {
-    let raw = query.split('&').find_map(|pair| {
-        let (key, value) = pair.split_once('=')?;
-        (key == name).then_some(value)
-    });
-    let mut out = Vec::new();
-    let mut bytes = raw.unwrap_or_default().bytes();
-    while let Some(byte) = bytes.next() {
-        let decoded = if byte == b'%' {
-            let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
-            let (high, low) = (digit(bytes.next()), digit(bytes.next()));
-            high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok())
-        } else {
-            Some(if byte == b'+' { b' ' } else { byte })
-        };
-        out.extend(decoded);
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

@@ -1,39 +1,6 @@
 use super::*;
 
 #[test]
-fn the_challenge_is_the_hash_of_the_verifier_text() {
-    let verifier = "A".repeat(43);
-    assert_eq!(challenge_of(&verifier), "DwBzhbb51LfusnSGBa_hqYSgo7-j8BTQnip4TOnlzRo");
-}
-
-#[test]
-fn parameters_are_decoded() {
-    assert_eq!(param("a=1&uuid=x%2Dy+z", "uuid"), "x-y z");
-    assert_eq!(param("a=1", "uuid"), "");
-}
-
-fn get(sim: &Sim, path: &str, query: &str) -> u16 {
-    let reply = answer(sim, &Method::GET, path, query, &HeaderMap::new(), b"");
-    reply.unwrap().status().as_u16()
-}
-
-#[test]
-fn a_poll_succeeds_after_some_tries_or_after_the_page_was_opened() {
-    let sim = Sim::default();
-    let query = "uuid=u&verifier=v";
-    let polls: Vec<_> = (0..3).map(|_| get(&sim, "/auth/poll", query)).collect();
-    assert_eq!(polls, [404, 404, 200]);
-
-    let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
-    assert_eq!(get(&sim, "/auth/poll", query), 404);
-    let page = format!("challenge={}&uuid=u&mode=login", challenge_of("v"));
-    assert_eq!(get(&sim, "/loginDeepControl", &page), 200);
-    assert_eq!(get(&sim, "/auth/poll", "uuid=u&verifier=wrong"), 404);
-    assert_eq!(get(&sim, "/auth/poll", query), 200);
-    assert_eq!(sim.stats().violations.len(), 1);
-}
-
-#[test]
 fn a_revoked_token_is_refused_and_can_be_refreshed() {
     let sim = Sim::default();
     let mut headers = HeaderMap::new();

@@ -21,6 +21,7 @@ mod hear;
 mod inbound;
 mod intent;
 mod ledger;
+mod login;
 mod models;
 mod models_json;
 mod native;
@@ -77,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) blobs: blobs::Kept,
     pub(crate) conversations: converse::Conversations,
     pub(crate) ledger: ledger::Ledger,
+    pub(crate) logins: login::Logins,
     pub(crate) runs: AtomicU64,
     /// The zero of `{uptime_us}` in scripts.
     pub(crate) born: tokio::time::Instant,
@@ -101,6 +103,7 @@ impl Sim {
             appends: append::Appends::default(),
             blobs: blobs::Kept::default(),
             ledger: ledger::Ledger::default(),
+            logins: login::Logins::default(),
             runs: AtomicU64::new(0),
             born: tokio::time::Instant::now(),
             tasks: TaskTracker::new(),

@@ -1,6 +1,6 @@
 //! Proofs by things that nobody here wrote: official SDKs, a coding agent, a public
-//! client of the same protocol, two independent implementations of Connect, and the
-//! kernel's own account of what the program does.
+//! client of the same protocol, two independent implementations of Connect, a terminal
+//! and a browser, and the kernel's own account of what the program does.
 
 use std::{path::PathBuf, process::Command};
 
@@ -60,6 +60,17 @@ pub(super) fn strace() -> anyhow::Result<Outcome> {
         "--nocapture",
         "strace::",
     ]))?;
+    Ok(Outcome::Passed)
+}
+
+/// A user signs in: in a terminal, with a browser.
+pub(super) fn login() -> anyhow::Result<Outcome> {
+    let ready = setup::login().and_then(|folder| Ok((folder, setup::chromium()?)));
+    let (folder, chromium) = match ready {
+        Ok(ready) => ready,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    run(node_script("login.test.mjs", folder).env("IBEAM_CHROMIUM", chromium))?;
     Ok(Outcome::Passed)
 }
 

@@ -58,7 +58,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -69,6 +69,7 @@ const STEPS: [Step; 17] = [
     Step { name: "deny", kind: Kind::Rust, run: |_| rust::deny() },
     Step { name: "build", kind: Kind::External, run: |_| external::build() },
     Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
+    Step { name: "login", kind: Kind::External, run: |_| external::login() },
     Step { name: "opencode", kind: Kind::External, run: |_| external::opencode() },
     Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
     Step { name: "node-openai", kind: Kind::External, run: |_| external::node_openai() },

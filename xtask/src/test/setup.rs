@@ -49,6 +49,27 @@ pub(super) fn opencode() -> anyhow::Result<PathBuf> {
     node_packages("opencode")
 }
 
+/// The same for signing in, with a terminal to do it in.
+pub(super) fn login() -> anyhow::Result<PathBuf> {
+    for (program, version) in [("tmux", "-V"), ("curl", "--version")] {
+        if !works(program, &[version]) {
+            debian(&[program]).with_context(|| format!("{program} is not installed"))?;
+        }
+    }
+    node_packages("login")
+}
+
+/// A browser of the Chromium family, by whatever name it has here.
+pub(super) fn chromium() -> anyhow::Result<PathBuf> {
+    const NAMES: [&str; 4] =
+        ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let found = || NAMES.iter().find(|name| works(name, &["--version"]));
+    if found().is_none() {
+        debian(&["chromium"]).context("Chromium is not installed")?;
+    }
+    found().map(PathBuf::from).context("Chromium is installed, but does not start")
+}
+
 fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
     if !works("npm", &["--version"]) {
         debian(&["nodejs", "npm"]).context("node and npm are not installed")?;

@@ -52,15 +52,16 @@ pub struct Poll {
 }
 
 impl Poll {
+    /// It ends after `limit`, or when the last attempt has failed.
     #[must_use]
-    pub fn new(login: Login, now: Millis) -> Self {
+    pub fn new(login: Login, now: Millis, limit: Duration) -> Self {
         let whole: Duration = (0..ATTEMPTS).map(pause).sum();
         Self {
             login,
             asked: 0,
             faults: 0,
             next: now + pause(0),
-            deadline: now + whole,
+            deadline: now + whole.min(limit),
             asking: false,
             ended: None,
         }
@@ -73,11 +74,14 @@ impl Poll {
         if self.asking {
             return Step::Wait(self.deadline);
         }
-        if self.asked >= ATTEMPTS || now > self.deadline {
+        let over = self.next > self.deadline && now > self.deadline;
+        if self.asked >= ATTEMPTS || over {
             return self.end(Err(PollError::TimedOut));
         }
         if now < self.next {
-            return Step::Wait(self.next);
+            // The service may ask for a wait that is longer than the time that is left.
+            let too_late = self.deadline + Duration::from_millis(1);
+            return Step::Wait(self.next.min(too_late));
         }
         self.asking = true;
         self.asked += 1;
@@ -90,7 +94,9 @@ impl Poll {
             return;
         }
         self.asking = false;
-        let mut wait = pause(self.asked);
+        // The last question is asked when the time is up, not before.
+        let left = Some(self.time_left(now)).filter(|left| !left.is_zero());
+        let mut wait = pause(self.asked).min(left.unwrap_or(LONGEST));
         let fault = match outcome {
             Outcome::Answer { status: 404, .. } => None,
             Outcome::Answer { status: 200, body, .. } => match grant(body) {

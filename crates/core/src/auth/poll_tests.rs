@@ -10,8 +10,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::within(Duration::MAX)
+    }
+
+    fn within(limit: Duration) -> Self {
         let now = Millis(5_000);
-        Self { poll: Poll::new(Login::new([3; 32], [4; 16]), now), now }
+        Self { poll: Poll::new(Login::new([3; 32], [4; 16]), now, limit), now }
     }
 
     /// Waits as told until there is something to ask or an end.
@@ -31,6 +35,13 @@ impl Bench {
     fn tell(&mut self, status: u16, body: &str) {
         let body = Bytes::from(body.to_owned());
         self.poll.on_outcome(&Outcome::Answer { status, body, retry_after: None }, self.now);
+    }
+
+    /// The service is too busy to answer, and says for how long.
+    fn busy(&mut self, status: u16, seconds: u64) {
+        let retry_after = Some(Duration::from_secs(seconds));
+        let busy = Outcome::Answer { status, body: Bytes::new(), retry_after };
+        self.poll.on_outcome(&busy, self.now);
     }
 
     fn end(&mut self) -> Result<Box<Grant>, PollError> {
@@ -107,6 +118,55 @@ fn slow_answers_do_not_make_it_longer() {
 }
 
 #[test]
+fn a_shorter_limit_ends_it_earlier() {
+    let mut bench = Bench::within(Duration::from_secs(10));
+    let began = bench.now;
+    assert_eq!(bench.poll.time_left(bench.now), Duration::from_secs(10));
+    let mut asked = 0;
+    while bench.until_asked().is_some() {
+        asked += 1;
+        bench.tell(404, "");
+    }
+    // After 1, 2.2, 3.64, 5.37, 7.44, 9.93 and 10 seconds.
+    assert_eq!(asked, 7);
+    assert_eq!(bench.end().unwrap_err(), PollError::TimedOut);
+    assert_eq!(bench.now.since(began), Duration::from_millis(10_001));
+}
+
+#[test]
+fn the_last_question_is_asked_at_the_end_though_we_wake_late() {
+    for late in [0, 3, 3_600_000] {
+        let mut bench = Bench::within(Duration::from_secs(2));
+        bench.until_asked().unwrap();
+        bench.tell(404, "");
+        bench.now = bench.now + Duration::from_millis(1_000 + late);
+        bench.until_asked().unwrap();
+        bench.tell(404, "");
+        assert!(bench.until_asked().is_none(), "{late}");
+        assert_eq!(bench.end().unwrap_err(), PollError::TimedOut);
+    }
+}
+
+#[test]
+fn tokens_at_the_last_moment_still_count() {
+    let mut bench = Bench::within(Duration::from_secs(2));
+    bench.until_asked().unwrap();
+    bench.now = bench.now + Duration::from_secs(20);
+    bench.tell(200, TOKENS);
+    assert!(bench.end().is_ok());
+}
+
+#[test]
+fn a_refresh_token_may_be_missing() {
+    let mut bench = Bench::new();
+    bench.until_asked().unwrap();
+    bench.tell(200, r#"{"accessToken":"a.b.c","refreshToken":null}"#);
+    let grant = bench.end().unwrap();
+    assert_eq!(grant.access.expose_secret(), "a.b.c");
+    assert!(grant.refresh.is_none());
+}
+
+#[test]
 fn a_policy_ends_it_with_its_words() {
     let mut bench = Bench::new();
     bench.until_asked().unwrap();
@@ -120,11 +180,19 @@ fn a_policy_ends_it_with_its_words() {
 
 #[test]
 fn three_faults_in_a_row_are_too_many() {
-    let faults: [fn(&mut Bench); 5] = [
+    let faults: [fn(&mut Bench); 13] = [
         |bench| bench.tell(500, r#"{"error":"oops"}"#),
-        |bench| bench.tell(200, "<html>"),
-        |bench| bench.tell(200, r#"{"accessToken":""}"#),
+        |bench| bench.tell(503, ""),
+        |bench| bench.busy(503, 1),
+        |bench| bench.tell(429, ""),
+        |bench| bench.busy(429, 1),
+        |bench| bench.tell(400, ""),
+        |bench| bench.tell(401, r#"{"error":"Unauthorized"}"#),
         |bench| bench.tell(302, ""),
+        |bench| bench.tell(200, "<html>"),
+        |bench| bench.tell(200, "{}"),
+        |bench| bench.tell(200, r#"{"accessToken":""}"#),
+        |bench| bench.tell(200, r#"{"accessToken":"two words","refreshToken":"x"}"#),
         |bench| bench.poll.on_outcome(&Outcome::Unreachable("no route".into()), bench.now),
     ];
     for fault in faults {
@@ -159,11 +227,25 @@ fn the_service_may_ask_for_a_longer_wait() {
     let mut bench = Bench::new();
     bench.until_asked().unwrap();
     let before = bench.now;
-    let wait = Some(Duration::from_secs(33));
-    let busy = Outcome::Answer { status: 429, body: Bytes::new(), retry_after: wait };
-    bench.poll.on_outcome(&busy, bench.now);
+    bench.busy(429, 33);
     bench.until_asked().unwrap();
     assert_eq!(bench.now.since(before), Duration::from_secs(33));
+    // A shorter one than ours changes nothing.
+    let before = bench.now;
+    bench.busy(503, 1);
+    bench.until_asked().unwrap();
+    assert_eq!(bench.now.since(before).as_millis(), 1_440);
+}
+
+#[test]
+fn a_wait_beyond_the_end_ends_in_time() {
+    let mut bench = Bench::within(Duration::from_secs(60));
+    let began = bench.now;
+    bench.until_asked().unwrap();
+    bench.busy(429, 3_600);
+    assert!(bench.until_asked().is_none());
+    assert_eq!(bench.end().unwrap_err(), PollError::TimedOut);
+    assert_eq!(bench.now.since(began), Duration::from_millis(60_001));
 }
 
 #[test]

@@ -103,19 +103,30 @@ fn dead_is_dead() {
     let words = Some("Invalid refresh token".to_owned());
     assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(words));
 
-    // All three refuse.
-    let mut bench = Bench::new();
-    for status in [401, 403, 400] {
-        bench.answer(status, "");
+    // All three refuse, be it with a page instead of JSON.
+    for statuses in [[401, 403, 400], [422, 400, 401], [403, 422, 403]] {
+        let mut bench = Bench::new();
+        for status in statuses {
+            bench.answer(status, "<html>");
+        }
+        assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None), "{statuses:?}");
+        assert_eq!(bench.now, Millis(0), "{statuses:?}");
     }
-    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None));
 
     // Told outright, by the first.
-    for (status, body) in [(200, r#"{"shouldLogout":true}"#), (401, r#"{"shouldLogout":true}"#)] {
+    for status in [200, 400, 401, 403] {
         let mut bench = Bench::new();
-        bench.answer(status, body);
-        assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None));
+        bench.answer(status, r#"{"shouldLogout":true}"#);
+        assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None), "{status}");
     }
+    // Tokens beside it do not count.
+    let mut bench = Bench::new();
+    bench.answer(200, r#"{"accessToken":"new","refreshToken":"next","shouldLogout":true}"#);
+    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(None));
+    // It is a switch, and nothing else.
+    let mut bench = Bench::new();
+    bench.answer(200, r#"{"accessToken":"new","shouldLogout":"no"}"#);
+    assert!(bench.end().is_ok());
 
     // An empty token of the OAuth form says the same.
     let mut bench = Bench::new();
@@ -182,6 +193,60 @@ fn a_wait_is_honoured_unless_it_is_too_long() {
         } else {
             assert!(matches!(bench.end(), Err(RefreshError::Unavailable(_))));
         }
+    }
+}
+
+#[test]
+fn too_many_requests_end_the_round() {
+    // By the second form, without a time: our own, and from the first form on.
+    let mut bench = Bench::new();
+    bench.answer(503, "");
+    bench.answer(429, "");
+    bench.answer(200, TOKENS);
+    let paths = ["/auth/exchange_user_api_key", "/auth/refresh", "/auth/exchange_user_api_key"];
+    assert_eq!(bench.asked, paths);
+    assert_eq!(bench.now, Millis(1_000));
+    assert!(bench.end().is_ok());
+
+    // Always: four rounds of one question each.
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.answer(429, r#"{"error":"slow down"}"#);
+    }
+    let Err(RefreshError::Unavailable(why)) = bench.end() else { panic!() };
+    assert!(why.contains("429 (slow down)"), "{why}");
+    assert_eq!(bench.now, Millis(7_000));
+}
+
+#[test]
+fn the_line_goes_dead_between_two_forms() {
+    let mut bench = Bench::new();
+    bench.answer(401, "");
+    bench.unreachable();
+    bench.answer(200, TOKENS);
+    // The refused form is out; the one that was cut short is asked again, later.
+    assert_eq!(bench.asked, ["/auth/exchange_user_api_key", "/auth/refresh", "/auth/refresh"]);
+    assert_eq!(bench.now, Millis(1_000));
+    assert!(bench.end().is_ok());
+}
+
+#[test]
+fn a_refresh_token_is_replaced_where_the_answer_has_one() {
+    for (body, next) in [
+        (r#"{"accessToken":"new","refreshToken":"next"}"#, Some("next")),
+        // The same token for both, as some answers have it.
+        (r#"{"accessToken":"new","refreshToken":"new"}"#, Some("new")),
+        (r#"{"access_token":"new","refresh_token":"next"}"#, Some("next")),
+        (r#"{"accessToken":"new"}"#, None),
+        (r#"{"accessToken":"new","refreshToken":""}"#, None),
+        (r#"{"accessToken":"new","refreshToken":null}"#, None),
+    ] {
+        let mut bench = Bench::new();
+        bench.answer(200, body);
+        let grant = bench.end().unwrap();
+        assert_eq!(grant.access.expose_secret(), "new", "{body}");
+        let refresh = grant.refresh.as_ref().map(|token| token.expose_secret());
+        assert_eq!(refresh, next, "{body}");
     }
 }
 

@@ -26,12 +26,13 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Begins a login. The time runs from here on.
+    /// Begins a login that may take so long. The time runs from here on.
     #[must_use]
-    pub fn begin(http: AuthHttp) -> Self {
+    pub fn begin(http: AuthHttp, limit: Duration) -> Self {
         let login = Login::new(random::bytes(), random::bytes());
         let url = login.url(&http.site());
-        Self { poll: Poll::new(login, Millis(0)), http, url, started: Instant::now() }
+        let poll = Poll::new(login, Millis(0), limit);
+        Self { poll, http, url, started: Instant::now() }
     }
 
     /// The page where the user signs in.

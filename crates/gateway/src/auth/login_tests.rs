@@ -10,7 +10,7 @@ use crate::{
 
 fn pending(connector: &Connector) -> Pending {
     let host = Host::parse("http://127.0.0.1:1").unwrap();
-    Pending::begin(AuthHttp::new(connector, &host, &Tasks::new()))
+    Pending::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
 }
 
 fn before(sim: &Sim) -> Pending {
@@ -80,6 +80,10 @@ fn what_a_grant_does_not_bring_stays() {
     assert_eq!(after.access_token.unwrap().expose_secret(), "opaque");
     assert_eq!(after.refresh_token.unwrap().expose_secret(), "kept");
     assert_eq!(after.account, before.account);
+    // A new refresh token takes the place of the old one.
+    let rotated = Grant { access: "opaque".into(), refresh: Some("next".into()) };
+    let rotated = credential(rotated, Some(before.clone()));
+    assert_eq!(rotated.refresh_token.unwrap().expose_secret(), "next");
     // Somebody else's token: the name does not fit any more.
     let other = Grant { access: Sim::TOKEN.into(), refresh: None };
     let account = credential(other, Some(before)).account.unwrap();

@@ -1,24 +1,23 @@
 //! `ibeam login`: signing in with the browser, or consenting to use a sign-in that is
 //! already on this machine.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    process::ExitCode,
-    time::Duration,
-};
+use std::process::ExitCode;
 
 use clap::Args;
 use ibeam_core::auth::poll::PollError;
-use qrcode::{QrCode, render::unicode::Dense1x2};
-use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say, whoami};
+use super::{
+    Global, INTERRUPTED, Refusal, Upstream, block_on, print, say,
+    screen::{self, Waiting},
+    whoami,
+};
 use crate::{
     app::connector,
     auth::{
         Credential, CredentialFile, Here, Kind,
         http::AuthHttp,
         login::{Pending, keep},
+        tokens::login_command,
     },
     clock,
     config::{Config, RawConfig},
@@ -57,7 +56,10 @@ impl Login {
                 let way = Way { browser: !self.no_browser };
                 block_on(async {
                     sign_in(&config, &here.file(), way).await?;
-                    whoami::kept(&config, &here).await
+                    tokio::select! {
+                        account = whoami::kept(&config, &here) => account,
+                        _ = tokio::signal::ctrl_c() => Err(kept_unseen().into()),
+                    }
                 })?
             }
         };
@@ -118,9 +120,9 @@ pub(super) async fn sign_in(
 ) -> anyhow::Result<Credential> {
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
-    let pending = Pending::begin(http);
+    let pending = Pending::begin(http, config.clocks.login);
     invite(pending.url(), way);
-    let waiting = Waiting { deadline: pending.deadline(), live: is_live() };
+    let waiting = Waiting::until(pending.deadline());
     let outcome = tokio::select! {
         biased;
         outcome = pending.wait() => outcome,
@@ -128,125 +130,100 @@ pub(super) async fn sign_in(
         () = waiting.show() => Err(PollError::TimedOut),
     };
     waiting.clear();
-    let credential = outcome.map_err(|error| refusal(&error))?;
-    keep(file, &credential).await?;
+    let refusal = |error| refusal(&error, &login_command(&config.profile));
+    let credential = outcome.map_err(refusal)?;
+    tokio::select! {
+        biased;
+        kept = keep(file, &credential) => kept?,
+        // Another process may have the file for a while.
+        _ = tokio::signal::ctrl_c() => return Err(refusal(PollError::Cancelled).into()),
+    }
     Ok(credential)
 }
 
-fn refusal(error: &PollError) -> Refusal {
+/// Who a new sign-in says it is, without asking anybody.
+pub(super) fn signed_in(credential: &Credential) -> String {
+    let account = credential.account.as_ref();
+    match account.and_then(|account| account.email.as_ref().or(account.sub.as_ref())) {
+        Some(name) => format!("Signed in as {name}."),
+        None => "Signed in.".to_owned(),
+    }
+}
+
+/// The user stopped us after the sign-in and before it was known whose it is.
+fn kept_unseen() -> Refusal {
+    let refusal = Refusal::new("stopped; you are signed in all the same");
+    Refusal { code: INTERRUPTED, ..refusal }.hint("`ibeam whoami` tells as whom")
+}
+
+/// `command` is the one that signs in.
+fn refusal(error: &PollError, command: &str) -> Refusal {
     let refusal = Refusal::new(error.to_string());
     match error {
         PollError::Refused(_) => refusal.hint("ask the administrator of your Cursor team"),
-        PollError::TimedOut => refusal.hint("run `ibeam login` again; the link works once"),
-        PollError::GaveUp(_) => {
-            refusal.hint("check the network and a proxy (HTTPS_PROXY), then run it again")
+        PollError::TimedOut => {
+            refusal.hint(format!("run `{command}` again; this link is of no use any more"))
         }
+        PollError::GaveUp(_) => refusal.hint(format!(
+            "check the network and a proxy (HTTPS_PROXY), then run `{command}` again"
+        )),
         PollError::Cancelled => Refusal { code: INTERRUPTED, ..refusal },
     }
 }
 
 /// Shows the link, and opens it where that is of use.
 fn invite(url: &str, way: Way) {
-    let far = std::env::var_os("SSH_CONNECTION").is_some() || std::env::var_os("SSH_TTY").is_some();
-    let opened = way.browser && !far && open::that_detached(url).is_ok();
-    if opened {
+    if way.browser && opens(url) {
         say(&format!("Your browser opens to sign in to Cursor. If it does not, open\n\n  {url}\n"));
         return;
     }
     say(&format!("Open this link to sign in to Cursor, on any device:\n\n  {url}\n"));
-    if std::io::stderr().is_terminal()
-        && let Some(code) = picture(url)
-    {
-        say(&code);
+    if let Some(picture) = screen::size().and_then(|size| screen::picture(url, size)) {
+        say(&picture);
     }
 }
 
-/// The link for a phone's camera. A filled cell is light: most terminals are dark.
-fn picture(url: &str) -> Option<String> {
-    let code = QrCode::with_error_correction_level(url, qrcode::EcLevel::L).ok()?;
-    let mut picture = code.render::<Dense1x2>();
-    Some(picture.dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
-}
-
-/// Whether a line can be written over.
-fn is_live() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// Shows how much time is left.
-#[derive(Clone, Copy)]
-struct Waiting {
-    deadline: Instant,
-    live: bool,
-}
-
-impl Waiting {
-    async fn show(&self) {
-        const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-        let mut frames = FRAMES.iter().cycle();
-        loop {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                // The login itself has the last word on this.
-                sleep_until(self.deadline + Duration::from_secs(60)).await;
-                return;
-            }
-            let text = format!("Waiting for you to sign in, {} left.", clock_face(left));
-            if self.live {
-                let frame = frames.next().copied().unwrap_or_default();
-                write_over(&format!("{frame} {text} Ctrl-C stops."));
-                sleep(Duration::from_millis(120).min(left)).await;
-            } else {
-                say(&text);
-                sleep(Duration::from_secs(60).min(left)).await;
-            }
-        }
-    }
-
-    fn clear(&self) {
-        if self.live {
-            write_over("");
-        }
-    }
-}
-
-/// Puts a text in place of the line that is there.
-fn write_over(text: &str) {
-    let mut err = std::io::stderr().lock();
-    let _ = write!(err, "\r\x1b[2K{text}").and_then(|()| err.flush());
-}
-
-/// `23:05`.
-fn clock_face(left: Duration) -> String {
-    let seconds = left.as_secs();
-    format!("{}:{:02}", seconds / 60, seconds % 60)
+/// Opens the link where the user is.
+fn opens(url: &str) -> bool {
+    // Who names a browser means it, over ssh, too: editors bring links home that way.
+    let named = std::env::var_os("BROWSER").unwrap_or_default();
+    let named = std::env::split_paths(&named).any(|program| {
+        let program = program.to_string_lossy();
+        let program = program.trim().trim_end_matches("%s").trim_end();
+        !program.is_empty() && open::with_detached(url, program).is_ok()
+    });
+    let set = |name: &str| std::env::var_os(name).is_some();
+    let far = set("SSH_CONNECTION") || set("SSH_TTY");
+    named || (!far && open::that_detached(url).is_ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_link_fits_on_a_screen_as_a_picture() {
-        let url = format!("https://cursor.com/loginDeepControl?challenge={}", "x".repeat(130));
-        let picture = picture(&url).unwrap();
-        assert!(picture.lines().count() <= 40, "{picture}");
-        assert!(picture.starts_with("████"), "the margin is light: {picture}");
-        assert!(picture.lines().all(|line| line.chars().count() <= 78), "{picture}");
-    }
-
-    #[test]
-    fn time_is_told_as_clocks_do() {
-        assert_eq!(clock_face(Duration::from_secs(1385)), "23:05");
-        assert_eq!(clock_face(Duration::from_secs(9)), "0:09");
-    }
+    use crate::auth::Account;
 
     #[test]
     fn each_failure_says_what_helps() {
-        let text = refusal(&PollError::Refused("Use SSO".into()));
+        let of = |error: PollError| refusal(&error, "ibeam login --profile work");
+        let text = of(PollError::Refused("Use SSO".into()));
         assert!(text.message.contains("Use SSO") && text.hints.concat().contains("administrator"));
-        assert_eq!(refusal(&PollError::Cancelled).code, INTERRUPTED);
-        assert!(refusal(&PollError::TimedOut).hints.concat().contains("ibeam login"));
-        assert!(refusal(&PollError::GaveUp("x".into())).hints.concat().contains("HTTPS_PROXY"));
+        assert_eq!(of(PollError::Cancelled).code, INTERRUPTED);
+        assert!(of(PollError::Cancelled).hints.is_empty());
+        for error in [PollError::TimedOut, PollError::GaveUp("x".into())] {
+            assert!(of(error).hints.concat().contains("run `ibeam login --profile work` again"));
+        }
+        assert!(of(PollError::GaveUp("x".into())).hints.concat().contains("HTTPS_PROXY"));
+        assert_eq!(kept_unseen().code, INTERRUPTED);
+    }
+
+    #[test]
+    fn a_new_sign_in_says_whose_it_is() {
+        let mut credential = Credential::of_access_token("opaque");
+        assert_eq!(signed_in(&credential), "Signed in.");
+        let account = Account { email: None, sub: Some("auth0|user_1".to_owned()) };
+        credential.account = Some(account.clone());
+        assert_eq!(signed_in(&credential), "Signed in as auth0|user_1.");
+        credential.account = Some(Account { email: Some("me@example.com".to_owned()), ..account });
+        assert_eq!(signed_in(&credential), "Signed in as me@example.com.");
     }
 }

@@ -8,6 +8,7 @@ mod keys;
 mod login;
 mod logout;
 mod models;
+mod screen;
 mod serve;
 mod sim;
 mod up;

@@ -8,7 +8,7 @@ use ibeam_core::error::{ErrorCode, TurnError};
 
 use super::{
     Global, Listening, Loaded, Refusal, Upstream, advice, block_on,
-    login::{Way, sign_in},
+    login::{Way, sign_in, signed_in},
     require_account, say,
     serve::serve,
 };
@@ -76,8 +76,8 @@ fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
     }
     say("Nobody is signed in to Cursor yet.");
     let here = Here::of(config)?;
-    block_on(sign_in(config, &here.file(), Way { browser: true }))?;
-    say("Signed in.");
+    let credential = block_on(sign_in(config, &here.file(), Way { browser: true }))?;
+    say(&signed_in(&credential));
     Ok(())
 }
 

@@ -156,6 +156,8 @@ keys! {
         "a request body may pause; it may take four times this, and 1 s for every 4 KiB";
     ClockHandshake "clocks.handshake" [] = "10s", "a client may take for TLS";
     ClockQueue "clocks.queue" [] = "60s", "a request waits for a free turn";
+    ClockLogin "clocks.login" [] = "24m",
+        "to sign in with the browser; Cursor is asked 150 times at most, which is 23 minutes";
     ClockDrain "clocks.drain" [] = "10s", "requests may take to end at shutdown";
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";

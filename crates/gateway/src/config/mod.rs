@@ -235,6 +235,8 @@ pub struct Clocks {
     pub handshake: Duration,
     /// A request waits for a free turn.
     pub queue: Duration,
+    /// For the user to sign in with the browser.
+    pub login: Duration,
     pub drain: Duration,
 }
 

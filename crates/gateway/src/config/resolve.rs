@@ -407,6 +407,7 @@ impl Resolver<'_> {
             body: self.positive(Key::ClockBody),
             handshake: self.positive(Key::ClockHandshake),
             queue: self.duration(Key::ClockQueue),
+            login: self.positive(Key::ClockLogin),
             drain: self.duration(Key::ClockDrain),
         }
     }

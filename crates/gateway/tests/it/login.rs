@@ -46,13 +46,28 @@ impl World {
     }
 
     fn get(&self, path: &str) -> String {
+        self.ask("GET", path, "")
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> String {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
-            .unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    /// Presses a button of the page at this path.
+    fn press(&self, button: &str, path: &str) -> String {
+        let (page, query) = path.split_once('?').unwrap();
+        self.ask("POST", page, &format!("{query}&decision={button}"))
     }
 
     fn credentials(&self) -> PathBuf {
@@ -155,10 +170,31 @@ fn from_login_to_logout() {
 fn the_page_completes_the_login() {
     let world = World::new("--login-page");
     let (child, _lines, path) = waiting(&world, "login --no-browser --json");
-    assert!(world.get(&path).contains("Signed in to the simulator"));
+    assert!(world.get(&path).contains("wants to sign in"));
+    assert!(world.press("allow", &path).contains("Signed in to the simulator"));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert_eq!(json(&output)["account"]["sub"], "auth0|user_sim");
+}
+
+#[test]
+fn a_policy_and_the_clock_end_it_with_what_to_do() {
+    let world = World::new("--login-page");
+    let (mut child, mut lines, path) = waiting(&world, "login --no-browser");
+    assert!(world.press("deny", &path).contains("Refused"));
+    let mut told = String::new();
+    lines.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(told.contains("error: Cursor does not allow this sign-in: Your team does"), "{told}");
+    assert!(told.contains("hint: ask the administrator"), "{told}");
+
+    let late = world.run("login --no-browser --profile work --set clocks.login=1500ms");
+    assert_eq!(late.status.code(), Some(1));
+    let told = words(&late);
+    assert!(told.contains("Waiting for you to sign in, 0:02 left."), "{told}");
+    assert!(told.contains("error: nobody signed in in time"), "{told}");
+    assert!(told.contains("hint: run `ibeam login --profile work` again"), "{told}");
+    assert!(!world.credentials().parent().unwrap().exists(), "nothing was kept");
 }
 
 #[cfg(unix)]

@@ -4,6 +4,7 @@ mod file;
 mod foreign;
 mod names;
 mod processes;
+mod wire;
 
 use std::{
     fs,
