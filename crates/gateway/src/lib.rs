@@ -19,6 +19,7 @@ pub mod random;
 pub mod server;
 pub mod session;
 pub mod shutdown;
+mod stamp;
 pub mod store;
 pub mod tasks;
 pub mod telemetry;

@@ -19,6 +19,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
+pub(crate) use self::listener::reachable;
 use self::{
     client::{ClientLimits, Host, client},
     crowd::Crowd,
@@ -28,7 +29,7 @@ use crate::{
     api,
     app::App,
     config::{self, Backend, Config, Listen, TlsFiles},
-    keys::{self, KeyFileError},
+    keys::{self, Door, KeyFileError},
     net::tls,
     shutdown::Shutdown,
     tasks::Tasks,
@@ -52,8 +53,8 @@ impl Server {
     /// # Errors
     /// The configuration is unsafe, a file cannot be used, or the port is taken.
     pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
-        let keys = keys::any(config.keys_file.as_deref()).map_err(StartError::keys)?;
-        config.check_serving(keys).map_err(StartError::open_door)?;
+        let door = keys::door(config.keys_file.as_deref()).map_err(StartError::keys)?;
+        config.check_serving(door == Door::Keys).map_err(StartError::open_door)?;
         let tls = config.tls.as_ref().map(secure).transpose()?;
         let listener = Listener::bind(&config.listen).await?;
         Self::with(listener, tls, config, tasks)
@@ -137,7 +138,7 @@ impl Server {
             tokio::select! {
                 () = &mut draining => break,
                 accepted = listener.accept() => match accepted {
-                    Ok(stream) => match crowd.enter() {
+                    Ok(stream) => match crowd.enter().await {
                         Some(member) => {
                             tasks.spawn("client", client(stream.open(), host.clone(), member));
                         }

@@ -12,6 +12,7 @@ use ibeam::{
     driver::{AgentConfig, AgentDriver, Driver as _, Link, Open, Transport},
     net::{
         connect::{Connector, Host},
+        hosts::Reach,
         proxy::Proxy,
         tls::Tls,
     },
@@ -91,11 +92,12 @@ async fn serve(tasks: &mut JoinSet<()>) -> String {
 fn driver(url: &str) -> AgentDriver {
     let config =
         AgentConfig { transport: Transport::Http2, ..AgentConfig::new(Host::parse(url).unwrap()) };
-    AgentDriver::new(config, &tcp(), &Tasks::new())
+    AgentDriver::new(config, &tcp(url), &Tasks::new())
 }
 
-fn tcp() -> Connector {
+fn tcp(url: &str) -> Connector {
     Connector::Tcp {
+        reach: Reach::of(&Host::parse(url).unwrap()),
         tls: Arc::new(Tls::new(None)),
         proxy: Proxy::none(),
         connect_timeout: Duration::from_secs(5),

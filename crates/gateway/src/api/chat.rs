@@ -56,15 +56,16 @@ async fn complete<S: Service>(
     let settings = shared.service.settings();
     let (parts, body) = request.into_parts();
     let limits = (settings.body_limit, settings.body_pause);
-    let body = match read::read(&parts.headers, body, limits).await {
-        Ok(body) => body,
+    let share = settings.bodies.begin();
+    let (body, share) = match read::read(&parts.headers, body, limits, share).await {
+        Ok(whole) => whole,
         Err(Unread::Failed(error)) => return Err(error),
         Err(Unread::Stalled) => return Ok(read::stalled()),
     };
     let mut turn = chat::decode(&body)?;
     let digest = Sha256::digest(&body).into();
     // The request may wait long for its answer; its bytes need not.
-    drop(body);
+    drop((body, share));
     log.model(&turn.model);
     // A name in the conversation itself is nearer to it than a header.
     let named = turn.hints.session.take().or_else(|| value(&parts.headers, SESSION_ID));

@@ -18,6 +18,7 @@ use axum::{
 };
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header, request::Parts,
+    uri::Authority,
 };
 use ibeam_core::{
     error::{ErrorCode, TurnError},
@@ -34,6 +35,8 @@ use crate::keys::{Caller, Keys, Unknown};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const ASKS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-request-private-network");
 const ALLOWS_PRIVATE_NETWORK: HeaderName =
@@ -91,6 +94,17 @@ impl Rules {
         }
     }
 
+    /// Where a request without an `Origin` comes from. A page's images, scripts and links
+    /// have none, but browsers tell that it is another site's page.
+    fn unsaid(&self, parts: &Parts) -> Origin {
+        let says = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
+        let elsewhere = matches!(says(FETCH_SITE), Some(b"cross-site" | b"same-site"));
+        // Who follows a link sees what is for everyone, and the page it is on does not.
+        let link = says(FETCH_MODE) == Some(b"navigate") && OPEN_PATHS.contains(&parts.uri.path());
+        let any = self.origins.iter().any(|allowed| allowed == "*");
+        if elsewhere && !link && !any { Origin::Foreign } else { Origin::None }
+    }
+
     fn caller(&self, headers: &HeaderMap) -> Result<Caller, TurnError> {
         let (bearer, plain) = presented_keys(headers);
         self.keys.check(bearer, plain).map_err(|unknown| {
@@ -139,14 +153,16 @@ pub(super) async fn guard<S: Service>(
     let id = request_id(&parts.headers)
         .unwrap_or_else(|| format!("req_{}", ids::hex(&shared.service.random())));
     let log = Arc::new(RequestLog::new(id.clone(), parts.method.clone(), parts.uri.path()));
-    let authority = authority(&parts);
     let origin_header = parts.headers.get(header::ORIGIN).cloned();
     let origin = match &origin_header {
-        None => Origin::None,
-        Some(value) => shared.rules.origin(value.to_str().unwrap_or("null"), authority.as_deref()),
+        None => shared.rules.unsaid(&parts),
+        Some(value) => {
+            let own = names(&parts).into_iter().flatten().next();
+            shared.rules.origin(value.to_str().unwrap_or("null"), own)
+        }
     };
 
-    let mut response = match check(&shared.rules, &parts, authority.as_deref(), origin) {
+    let mut response = match check(&shared.rules, &parts, origin) {
         Err(failure) => error::response(&failure),
         Ok(_) if is_preflight(&parts, origin) => preflight(&parts.headers),
         Ok(caller) => {
@@ -180,26 +196,25 @@ pub(super) async fn guard<S: Service>(
     response
 }
 
-fn check(
-    rules: &Rules,
-    parts: &Parts,
-    authority: Option<&str>,
-    origin: Origin,
-) -> Result<Caller, TurnError> {
-    // RFC 9112, section 3.2. What is older than the header may leave it out, and is no
-    // page then.
-    let names = parts.headers.get_all(header::HOST).iter().count();
-    if names > 1 || (names == 0 && parts.version == Version::HTTP_11) {
-        let what = if names == 0 { "has no `Host` header" } else { "has several `Host` headers" };
+fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnError> {
+    // RFC 9112, section 3.2, and RFC 9113, section 8.3.1. What is older than the header may
+    // leave it out, and is no page then.
+    let headers = parts.headers.get_all(header::HOST).iter().count();
+    let nameless = headers == 0
+        && match parts.version {
+            Version::HTTP_09 | Version::HTTP_10 => false,
+            Version::HTTP_11 => true,
+            _ => parts.uri.authority().is_none(),
+        };
+    if headers > 1 || nameless {
+        let what = if nameless { "has no `Host` header" } else { "has several `Host` headers" };
         return Err(TurnError::new(
             ErrorCode::InvalidValue,
-            format!("this HTTP/1.1 request {what}; send exactly one"),
+            format!("this request {what}; send exactly one"),
         )
         .param("host"));
     }
-    if let Some(authority) = authority
-        && !rules.host(authority)
-    {
+    if !names(parts).into_iter().flatten().all(|name| rules.host(name)) {
         return Err(TurnError::new(
             ErrorCode::ForbiddenOrigin,
             "the `Host` of this request is not one of the gateway's names; \
@@ -264,13 +279,13 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
     error::response(&failure.cause(text))
 }
 
-/// The name the client connected to: `Host`, or the `:authority` of HTTP/2.
-fn authority(parts: &Parts) -> Option<String> {
-    match parts.headers.get(header::HOST) {
-        // Bytes that are no text are no name of ours either.
-        Some(host) => Some(host.to_str().unwrap_or("?").to_owned()),
-        None => parts.uri.authority().map(|authority| authority.as_str().to_owned()),
-    }
+/// The names the client connected to, as it says: the one in the target, which HTTP/2 and
+/// requests to a proxy have, and `Host`. Where there are two, neither vouches for the other.
+fn names(parts: &Parts) -> [Option<&str>; 2] {
+    let target = parts.uri.authority().map(Authority::as_str);
+    // Bytes that are no text are no name of ours either.
+    let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    [target, host]
 }
 
 fn without_port(authority: &str) -> &str {

@@ -59,6 +59,9 @@ fn hosts() {
         "notlocalhost",
         "?",
         "::1:18741:x",
+        "localhost@evil.example",
+        "evil.example@localhost",
+        "[::1].evil.example",
     ] {
         assert!(!host(&plain, bad), "{bad}");
     }
@@ -100,6 +103,61 @@ async fn http_1_1_needs_exactly_one_host() {
     let mut twice = get("/v1/models");
     twice.headers_mut().append("host", "localhost".parse().unwrap());
     is(&call(Fake::default(), twice).await, 400);
+}
+
+/// A target may name a host as well, and then both have to be ours.
+#[tokio::test]
+async fn two_names_must_both_be_ours() {
+    let ask = |version, target: &str, host: Option<&str>| {
+        let request = Request::get(target).version(version);
+        let request = match host {
+            Some(host) => request.header("host", host),
+            None => request,
+        };
+        request.body(axum::body::Body::empty()).unwrap()
+    };
+    let ours = Some("localhost:18741");
+    for (version, target, host, status) in [
+        (Version::HTTP_11, "http://localhost:18741/health", ours, 200),
+        (Version::HTTP_11, "http://evil.example/health", ours, 403),
+        (Version::HTTP_11, "http://localhost/health", Some("evil.example"), 403),
+        (Version::HTTP_11, "http://localhost/health", None, 400),
+        (Version::HTTP_10, "http://evil.example/health", None, 403),
+        (Version::HTTP_2, "http://localhost/health", None, 200),
+        (Version::HTTP_2, "http://localhost/health", ours, 200),
+        (Version::HTTP_2, "http://evil.example/health", ours, 403),
+        (Version::HTTP_2, "http://localhost/health", Some("evil.example"), 403),
+        (Version::HTTP_2, "/health", None, 400),
+    ] {
+        let response = call(Fake::default(), ask(version, target, host)).await;
+        assert_eq!(response.status().as_u16(), status, "{version:?} {target} {host:?}");
+    }
+}
+
+/// What a page loads without asking, as an image or a script, has no `Origin`.
+#[tokio::test]
+async fn what_a_foreign_page_embeds_is_refused() {
+    let fetch = |path: &str, site: &str, mode: &str| {
+        header(header(get(path), "sec-fetch-site", site), "sec-fetch-mode", mode)
+    };
+    for (path, site, mode, status) in [
+        ("/v1/models", "cross-site", "no-cors", 403),
+        ("/v1/models", "same-site", "no-cors", 403),
+        ("/v1/models", "cross-site", "navigate", 403),
+        ("/health", "cross-site", "no-cors", 403),
+        ("/health", "cross-site", "navigate", 200),
+        ("/v1/models", "same-origin", "cors", 200),
+        ("/v1/models", "none", "navigate", 200),
+    ] {
+        let response = call(Fake::default(), fetch(path, site, mode)).await;
+        assert_eq!(response.status().as_u16(), status, "{path} {site} {mode}");
+    }
+    let any = Settings { cors_origins: vec!["*".to_owned()], ..Settings::default() };
+    is(&call(with(any), fetch("/v1/models", "cross-site", "no-cors")).await, 200);
+    // Browsers send both with a request that a page was allowed to make.
+    let listed = header(get("/v1/models"), "origin", "https://app.example");
+    let listed = header(header(listed, "sec-fetch-site", "cross-site"), "x-api-key", "the-key");
+    is(&call(with(cors()), listed).await, 200);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use serde::Serialize;
 
-use super::{Ctx, Service};
+use super::{BodyHealth, Ctx, Service};
 use crate::session::Fates;
 
 /// A look at the running program.
@@ -59,6 +59,7 @@ pub(super) struct Report {
     auth: &'static str,
     backend: String,
     sessions: Sessions,
+    bodies: BodyHealth,
     store: StoreHealth,
     mcp: Mcp,
     uptime_seconds: u64,
@@ -74,6 +75,7 @@ pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
         auth: if health.authenticated { "authenticated" } else { "not_authenticated" },
         backend: health.backend,
         sessions: health.sessions,
+        bodies: shared.service.settings().bodies.health(),
         store: health.store,
         mcp: health.mcp,
         uptime_seconds: health.uptime_seconds,

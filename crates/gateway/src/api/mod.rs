@@ -4,6 +4,7 @@
 //! *Invariant:* nothing in here knows which backend answers.
 
 mod answer;
+mod bodies;
 mod body;
 mod chat;
 mod error;
@@ -36,6 +37,7 @@ use ibeam_core::{
 };
 use serde::Serialize;
 
+pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
 pub(crate) use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
@@ -113,6 +115,8 @@ pub struct Settings {
     pub keys: Arc<Keys>,
     /// Largest request body in bytes.
     pub body_limit: usize,
+    /// All of them that are being read.
+    pub bodies: Arc<Bodies>,
     /// How long a request body may pause.
     pub body_pause: Duration,
     /// Silence after which a stream gets a comment.
@@ -130,6 +134,7 @@ impl Default for Settings {
             cors_origins: Vec::new(),
             keys: Arc::default(),
             body_limit: 64 * 1024 * 1024,
+            bodies: Bodies::new(256 * 1024 * 1024),
             body_pause: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
             header_grace: Duration::from_secs(10),

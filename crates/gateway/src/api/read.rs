@@ -1,6 +1,9 @@
 //! Reading a request body up to a limit.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};
@@ -10,7 +13,10 @@ use http_body_util::BodyExt as _;
 use ibeam_core::error::{ErrorCode, TurnError};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::error;
+use super::{
+    bodies::{NoRoom, Share},
+    error,
+};
 
 /// How much of a body that is too large is still read, and thrown away. A client in
 /// the middle of sending reads our answer only when it is done; a closed socket
@@ -37,16 +43,33 @@ impl From<TurnError> for Unread {
     }
 }
 
-/// The whole body, in memory: up to a size, with pauses up to a length.
+/// Why reading stopped.
+enum Stop {
+    TooLarge,
+    NoRoom,
+    Stalled,
+    Cut,
+}
+
+impl From<NoRoom> for Stop {
+    fn from(_: NoRoom) -> Self {
+        Self::NoRoom
+    }
+}
+
+/// The whole body, in memory, and its share of that: up to a size, with pauses up to a
+/// length.
 ///
 /// # Errors
 /// `RequestTooLarge` as soon as that is clear, `InvalidValue` for encodings we do
-/// not read, `Cancelled` when the client hangs up, `Stalled` when it stops sending.
+/// not read, `Unavailable` when there are too many at once, `Cancelled` when the client
+/// hangs up, `Stalled` when it stops sending.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
     (limit, pause): (usize, Duration),
-) -> Result<Bytes, Unread> {
+    share: Share,
+) -> Result<(Bytes, Share), Unread> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
@@ -58,43 +81,67 @@ pub(super) async fn read(
         .into());
     }
     let mut body = pin!(body);
-    let announced = body.size_hint().lower();
-    if announced > u64::try_from(limit).unwrap_or(u64::MAX) {
+    if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         // Who asks first has sent nothing yet, and need not.
         if !headers.contains_key(header::EXPECT) {
             drain(body).await;
         }
         return Err(too_large(limit).into());
     }
+    // What there was of it is gone before the rest is thrown away.
+    match collect(body.as_mut(), (limit, pause), share).await {
+        Ok(whole) => Ok(whole),
+        Err(Stop::TooLarge) => {
+            drain(body).await;
+            Err(too_large(limit).into())
+        }
+        Err(Stop::NoRoom) => {
+            drain(body).await;
+            Err(no_room().into())
+        }
+        Err(Stop::Stalled) => Err(Unread::Stalled),
+        Err(Stop::Cut) => {
+            Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off").into())
+        }
+    }
+}
+
+async fn collect(
+    mut body: Pin<&mut Body>,
+    (limit, pause): (usize, Duration),
+    mut share: Share,
+) -> Result<(Bytes, Share), Stop> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
     let mut first: Option<Bytes> = None;
     let mut all = BytesMut::new();
     let began = Instant::now();
     loop {
         let so_far = first.as_ref().map_or(all.len(), Bytes::len);
         let due = (Instant::now() + pause).min(began + pause * PAUSES + time_for(so_far));
-        let frame = timeout_at(due, body.frame()).await.map_err(|_| Unread::Stalled)?;
-        let Some(frame) = frame else { break };
-        let Ok(frame) = frame else {
-            return Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off").into());
+        let frame = tokio::select! {
+            frame = timeout_at(due, body.frame()) => frame.map_err(|_| Stop::Stalled)?,
+            () = share.evicted() => return Err(Stop::NoRoom),
         };
+        let Some(frame) = frame else { break };
+        let Ok(frame) = frame else { return Err(Stop::Cut) };
         let Ok(data) = frame.into_data() else { continue };
         if so_far.saturating_add(data.len()) > limit {
-            drain(body).await;
-            return Err(too_large(limit).into());
+            return Err(Stop::TooLarge);
         }
+        share.grow(data.len())?;
         // Most bodies are one frame, and then nothing is copied.
         if so_far == 0 {
             first = Some(data);
             continue;
         }
         if let Some(first) = first.take() {
-            let announced = usize::try_from(announced).unwrap_or(0).min(limit);
             all.reserve(announced.max(first.len() + data.len()));
             all.extend_from_slice(&first);
         }
         all.extend_from_slice(&data);
     }
-    Ok(first.unwrap_or_else(|| all.freeze()))
+    share.complete()?;
+    Ok((first.unwrap_or_else(|| all.freeze()), share))
 }
 
 /// What this much of a body may take at the slowest pace.
@@ -102,7 +149,7 @@ fn time_for(bytes: usize) -> Duration {
     Duration::from_secs(bytes as u64 / PACE)
 }
 
-async fn drain(mut body: std::pin::Pin<&mut Body>) {
+async fn drain(mut body: Pin<&mut Body>) {
     let mut left = DRAIN_CAP;
     let _ = timeout(DRAIN_TIME, async {
         while let Some(Ok(frame)) = body.frame().await {
@@ -121,6 +168,14 @@ pub(super) fn stalled() -> Response {
     let mut response = error::with_status(&TurnError::new(ErrorCode::Timeout, text), 408);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+fn no_room() -> TurnError {
+    TurnError::new(
+        ErrorCode::Unavailable,
+        "too much is being sent at once, and this is the largest of it; try again shortly, \
+         or raise `limits.bodies`",
+    )
 }
 
 fn too_large(limit: usize) -> TurnError {

@@ -166,6 +166,8 @@ fn http_settings(config: &Config) -> api::Settings {
         cors_origins: config.cors_origins.clone(),
         keys: Arc::new(Keys::new(config)),
         body_limit: config.limits.body,
+        // One that is allowed fits.
+        bodies: api::Bodies::new(config.limits.bodies.max(config.limits.body)),
         body_pause: config.clocks.body,
         keep_alive: config.clocks.keep_alive,
         header_grace: config.clocks.header_grace,

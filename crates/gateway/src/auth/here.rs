@@ -120,7 +120,9 @@ pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
         Ok(discovery.found.map(|found| found.credential))
     });
     match found {
-        Ok(Discovery { found: Some(found), .. }) => Tokens::found(found, file, reread, http, tasks),
+        Ok(Discovery { found: Some(found), .. }) => {
+            Tokens::found(found, &file, reread, http, tasks)
+        }
         Err(DiscoverError::Variable(_)) => Tokens::unusable(Source::ApiKeyEnv, reread, tasks),
         // ibeam's own file may come to be, or be mended, while the program runs.
         Ok(Discovery { found: None, .. }) | Err(DiscoverError::File(_)) => {

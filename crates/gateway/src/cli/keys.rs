@@ -20,7 +20,9 @@ Examples:
   ibeam keys add laptop                 print a new key, this once
   ibeam keys add ci --limit 4           one that runs at most four turns at once
   ibeam keys list
-  ibeam keys revoke ci                  a gateway that runs notices within a second")]
+  ibeam keys revoke ci                  a gateway that runs notices within a second
+
+Answers that are being written when their key is revoked are finished.")]
 pub(super) struct KeysCommand {
     #[command(subcommand)]
     action: Action,

@@ -12,7 +12,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Cursor itself is not told: other programs on this machine stay signed in.
+A gateway that runs answers no new requests from then on, until somebody signs in again;
+answers that are being written are finished. Cursor itself is not told: other programs
+on this machine stay signed in.
 
 Examples:
   ibeam logout

@@ -143,7 +143,7 @@ struct Upstream {
     /// Let the simulator remember blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
-    /// Use this origin in place of every Cursor host
+    /// Use this origin in place of every Cursor host; not with --sim
     #[arg(long, value_name = "URL")]
     api_url: Option<String>,
     /// auto, h2 or h1
@@ -298,6 +298,15 @@ impl Global {
         flags: RawConfig,
         upstream: &Upstream,
     ) -> anyhow::Result<(Loaded, Vec<Problem>)> {
+        if upstream.sim
+            && let Some(found) = upstream.raw().or(self.raw()).get(Key::ApiUrl)
+        {
+            let text =
+                format!("`--sim` asks no host, so `api_url` ({}) is of no use", found.origin);
+            let refusal = Refusal { code: USAGE, ..Refusal::new(text) };
+            let hint = "leave one of them out; a simulator that listens is `ibeam sim`";
+            return Err(refusal.hint(hint).into());
+        }
         let resolution = self.resolve(upstream.raw().or(flags));
         if !resolution.problems.is_empty() {
             let line = match resolution.problems.len() {
@@ -421,7 +430,11 @@ fn say(text: &str) {
 fn advice(error: &TurnError) -> Option<&'static str> {
     match error.code {
         ErrorCode::NotAuthenticated => {
-            Some("run `ibeam login`, or set CURSOR_ACCESS_TOKEN to a new token")
+            // A token that is set goes before what a sign-in keeps.
+            Some(
+                "run `ibeam login`; while an access token is set, replace or unset that instead \
+                 (`ibeam config show` tells where it is)",
+            )
         }
         ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
         ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {

@@ -1,12 +1,7 @@
 //! `ibeam serve`: the gateway for scripts and services. Prints its URL on stdout
 //! once it listens, then only logs.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Args;
 
@@ -14,7 +9,7 @@ use super::{Global, INTERRUPTED, Listening, Upstream, block_on, print, require_a
 use crate::{
     app::App,
     config::{Config, Listen},
-    server::Server,
+    server::{Server, reachable},
     shutdown::{Shutdown, Signals},
     tasks::Tasks,
 };
@@ -112,12 +107,7 @@ pub(super) fn place(bound: &Listen, tls: bool) -> String {
 /// The place as a client on this machine writes it.
 pub(super) fn url(bound: &Listen, tls: bool) -> String {
     let Listen::Tcp(address) = bound else { return bound.to_string() };
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    format!("{}://{}", scheme(tls), SocketAddr::new(ip, address.port()))
+    format!("{}://{}", scheme(tls), reachable(*address))
 }
 
 fn scheme(tls: bool) -> &'static str {

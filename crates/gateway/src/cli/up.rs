@@ -16,7 +16,7 @@ use crate::{
     api::Service as _,
     auth::Here,
     config::{Backend, Config, Listen, Origin},
-    keys,
+    keys::{self, Door},
 };
 
 #[derive(Debug, Args)]
@@ -85,8 +85,17 @@ fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
 #[derive(Debug)]
 struct Facts {
     sim: bool,
-    /// Where the key for clients came from, if there is one.
-    key: Option<Origin>,
+    key: ClientKey,
+}
+
+/// What clients have to send as their key.
+#[derive(Debug)]
+enum ClientKey {
+    /// Whatever they like.
+    Any,
+    /// There is a key file, and no key in it.
+    NoneYet,
+    From(Origin),
 }
 
 impl Facts {
@@ -94,12 +103,13 @@ impl Facts {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
             key: match &loaded.config.api_key {
-                Some(_) => Some(loaded.key_from.clone()),
+                Some(_) => ClientKey::From(loaded.key_from.clone()),
                 // If the file is no good, the server says so.
-                None if keys::any(loaded.config.keys_file.as_deref()).unwrap_or(true) => {
-                    Some(Origin::Detected("ibeam keys"))
-                }
-                None => None,
+                None => match keys::door(loaded.config.keys_file.as_deref()) {
+                    Ok(Door::Open) => ClientKey::Any,
+                    Ok(Door::Shut) => ClientKey::NoneYet,
+                    Ok(Door::Keys) | Err(_) => ClientKey::From(Origin::Detected("ibeam keys")),
+                },
             },
         }
     }
@@ -108,37 +118,65 @@ impl Facts {
 fn welcome(url: &str, place: &Listen, facts: &Facts) -> String {
     let mut out = String::new();
     let backend = if facts.sim { ": the simulator answers (no account, no model)." } else { "." };
-    let (shown, value) = key(facts.key.as_ref());
-    let header = match facts.key {
-        Some(_) => "-H \"authorization: Bearer $OPENAI_API_KEY\" \\\n    ",
-        None => "",
-    };
-    let everywhere = match place {
-        Listen::Tcp(address) if address.ip().is_unspecified() => format!(
-            "  Listening  {address} (all interfaces)\n             \
-             names that other machines call it by go into `hosts`\n"
-        ),
-        Listen::Tcp(_) => String::new(),
-        Listen::Unix(path) => format!("  Socket     {}\n", path.display()),
-    };
-    // Clients that can use a socket have a setting for it; the name is then a formality.
+    let version = env!("CARGO_PKG_VERSION");
+    let (shown, value) = key(&facts.key);
+    let _ = writeln!(out, "\nibeam {version} is up{backend}\n");
     let (url, socket) = match place {
-        Listen::Tcp(_) => (url, String::new()),
-        Listen::Unix(path) => ("http://localhost", format!("--unix-socket '{}' ", path.display())),
-    };
-    let _ = write!(
-        out,
-        "
-ibeam {version} is up{backend}
-
-  Base URL   {url}/v1
-  API key    {shown}
-{everywhere}
+        Listen::Tcp(address) => {
+            let _ = writeln!(out, "  Base URL   {url}/v1\n  API key    {shown}");
+            if address.ip().is_unspecified() {
+                let _ = writeln!(
+                    out,
+                    "  Listening  {address} (all interfaces)\n             \
+                     names that other machines call it by go into `hosts`"
+                );
+            }
+            let _ = write!(
+                out,
+                "
 For OpenAI clients:
 
   export OPENAI_BASE_URL={url}/v1
   export OPENAI_API_KEY={value}
+"
+            );
+            (url, String::new())
+        }
+        // The name in the URL is a formality.
+        Listen::Unix(path) => {
+            let path = path.display();
+            let _ = write!(
+                out,
+                "  Socket     {path}
+  API key    {shown}
 
+A base URL cannot name a socket, so only clients with a setting for one can use
+it, and give `http://localhost/v1` as their URL. In Python:
+
+  import httpx, openai, os
+  socket = httpx.HTTPTransport(uds='{path}')
+  client = openai.OpenAI(base_url='http://localhost/v1',
+                         api_key={python},
+                         http_client=httpx.Client(transport=socket))
+
+For all others there is a port: `ibeam up` without `--listen`.
+",
+                python = python(&facts.key),
+            );
+            ("http://localhost", format!("--unix-socket '{path}' \\\n    "))
+        }
+    };
+    let header = match (&facts.key, place) {
+        (ClientKey::Any, _) => String::new(),
+        (_, Listen::Tcp(_)) => "-H \"authorization: Bearer $OPENAI_API_KEY\" \\\n    ".to_owned(),
+        (_, Listen::Unix(_)) => {
+            let value = value.trim_matches(['\'', '"']);
+            format!("-H \"authorization: Bearer {value}\" \\\n    ")
+        }
+    };
+    let _ = write!(
+        out,
+        "
 Try it:
 
   curl -N {socket}{url}/v1/chat/completions \\
@@ -148,26 +186,43 @@ Try it:
 
 Ctrl-C stops it.
 ",
-        version = env!("CARGO_PKG_VERSION"),
     );
     out
 }
 
 /// The key for clients: how it is described, and what stands for it in a command. Never
 /// the key itself: terminals are shared and logged.
-fn key(origin: Option<&Origin>) -> (String, String) {
+fn key(key: &ClientKey) -> (String, String) {
+    let origin = match key {
+        ClientKey::Any => {
+            return ("any; none is checked on this machine".to_owned(), "ibeam".to_owned());
+        }
+        ClientKey::NoneYet => {
+            let shown = "none yet, so nobody can call; `ibeam keys add NAME` makes one";
+            return (shown.to_owned(), "'<your key>'".to_owned());
+        }
+        ClientKey::From(origin) => origin,
+    };
     match origin {
-        None => ("any; none is checked on this machine".to_owned(), "ibeam".to_owned()),
-        Some(Origin::Env(name)) => (format!("the one in {name}"), format!("\"${name}\"")),
-        Some(Origin::File(path)) => {
+        Origin::Env(name) => (format!("the one in {name}"), format!("\"${name}\"")),
+        Origin::File(path) => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             (format!("`api_key` in {}", path.display()), format!("'<the key from {name}>'"))
         }
-        Some(Origin::Flag(flag)) => {
+        Origin::Flag(flag) => {
             (format!("the one given with {flag}"), format!("'<the key given with {flag}>'"))
         }
-        Some(Origin::Detected(what)) => (format!("one of `{what}`"), "'<your key>'".to_owned()),
-        Some(Origin::Default) => ("the one you set".to_owned(), "'<your key>'".to_owned()),
+        Origin::Detected(what) => (format!("one of `{what}`"), "'<your key>'".to_owned()),
+        Origin::Default => ("the one you set".to_owned(), "'<your key>'".to_owned()),
+    }
+}
+
+/// The same as a Python expression.
+fn python(key: &ClientKey) -> String {
+    match key {
+        ClientKey::Any => "'ibeam'".to_owned(),
+        ClientKey::From(Origin::Env(name)) => format!("os.environ['{name}']"),
+        ClientKey::NoneYet | ClientKey::From(_) => "'<your key>'".to_owned(),
     }
 }
 
@@ -194,7 +249,7 @@ mod tests {
     const HERE: Listen =
         Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
 
-    fn shown(key: Option<Origin>) -> String {
+    fn shown(key: ClientKey) -> String {
         let text = welcome("http://127.0.0.1:18741", &HERE, &Facts { sim: false, key });
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         text
@@ -202,47 +257,64 @@ mod tests {
 
     #[test]
     fn the_welcome_says_how_to_begin() {
-        let text = welcome("http://127.0.0.1:1", &HERE, &Facts { sim: true, key: None });
+        let text = welcome("http://127.0.0.1:1", &HERE, &Facts { sim: true, key: ClientKey::Any });
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
         let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body["messages"][0]["content"], "Hello");
         // Nobody knows yet whether the account is good for anything.
-        assert!(!shown(None).contains("models of your"));
+        assert!(!shown(ClientKey::Any).contains("models of your"));
     }
 
     #[test]
     fn the_key_is_named_by_its_true_origin() {
-        let text = shown(Some(Origin::Env("IBEAM_API_KEY".to_owned())));
+        let text = shown(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));
         assert!(text.contains("OPENAI_API_KEY=\"$IBEAM_API_KEY\""), "{text}");
         assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
-        let text = shown(Some(Origin::File(PathBuf::from("/home/me/config.toml"))));
+        let text = shown(ClientKey::From(Origin::File(PathBuf::from("/home/me/config.toml"))));
         assert!(text.contains("OPENAI_API_KEY='<the key from config.toml>'"), "{text}");
         assert!(text.contains("in /home/me/config.toml"), "{text}");
         assert!(!text.contains("IBEAM_API_KEY"), "{text}");
-        let text = shown(Some(Origin::Flag("--set".to_owned())));
+        let text = shown(ClientKey::From(Origin::Flag("--set".to_owned())));
         assert!(text.contains("'<the key given with --set>'"), "{text}");
     }
 
     #[test]
     fn an_open_door_is_told() {
         let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
-        let facts = Facts { sim: true, key: Some(Origin::Flag("--set".to_owned())) };
+        let facts = Facts { sim: true, key: ClientKey::From(Origin::Flag("--set".to_owned())) };
         let text = welcome("http://127.0.0.1:18741", &all, &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
         assert!(text.contains("`hosts`"), "{text}");
-        assert!(!shown(None).contains("`hosts`"));
+        assert!(!shown(ClientKey::Any).contains("`hosts`"));
     }
 
+    /// Nobody gets in, and nobody is told that anyone would.
+    #[test]
+    fn a_key_file_without_a_key_is_told() {
+        let text = shown(ClientKey::NoneYet);
+        assert!(text.contains("API key    none yet") && text.contains("keys add"), "{text}");
+        assert!(!text.contains("none is checked"), "{text}");
+        assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
+    }
+
+    /// What is printed works for a socket, and nothing is that does not.
     #[test]
     fn a_socket_is_told_with_how_to_use_it() {
         let place = Listen::Unix(PathBuf::from("/run/me/ibeam.sock"));
-        let text = welcome("unix:/run/me/ibeam.sock", &place, &Facts { sim: true, key: None });
+        let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &Facts { sim: true, key });
+        let text = welcome(ClientKey::Any);
         assert!(text.contains("Socket     /run/me/ibeam.sock"), "{text}");
-        let curl = "curl -N --unix-socket '/run/me/ibeam.sock' http://localhost/v1/chat";
-        assert!(text.contains(curl), "{text}");
-        assert!(!text.contains("unix:"), "{text}");
+        let curl = "curl -N --unix-socket '/run/me/ibeam.sock' \\\n    http://localhost/v1/chat";
+        assert!(text.contains(curl) && text.contains("uds='/run/me/ibeam.sock'"), "{text}");
+        for wrong in ["unix:", "export", "OPENAI_BASE_URL", "Base URL"] {
+            assert!(!text.contains(wrong), "{wrong} in {text}");
+        }
+        let text = welcome(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));
+        assert!(text.contains("Bearer $IBEAM_API_KEY\""), "{text}");
+        assert!(text.contains("os.environ['IBEAM_API_KEY']"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]

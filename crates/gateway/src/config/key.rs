@@ -161,6 +161,8 @@ keys! {
     ClockDrain "clocks.drain" [] = "10s", "requests may take to end at shutdown";
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";
+    LimitBodies "limits.bodies" [] = "256MiB",
+        "all request bodies that are being read; the largest gives way";
     LimitHeaders "limits.headers" [] = "100", "headers of a request";
     LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "all of them together";
     LimitTurns "limits.turns" [] = "32", "turns at once";

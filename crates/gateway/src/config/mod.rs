@@ -245,6 +245,8 @@ pub struct Clocks {
 pub struct Limits {
     /// Bytes.
     pub body: usize,
+    /// Bytes of all bodies that are being read.
+    pub bodies: usize,
     /// Of one request.
     pub headers: usize,
     /// Bytes of all headers of a request.

@@ -424,6 +424,7 @@ impl Resolver<'_> {
     fn limits(&mut self) -> Limits {
         Limits {
             body: self.size(Key::LimitBody),
+            bodies: self.size(Key::LimitBodies),
             headers: self.count(Key::LimitHeaders),
             header_bytes: self.size(Key::LimitHeaderBytes),
             turns: self.count(Key::LimitTurns),

@@ -6,7 +6,6 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
 };
 
 use ibeam_core::model::ids;
@@ -102,31 +101,6 @@ pub(super) struct Key {
 impl Set {
     pub(super) fn keys(&self) -> &[Key] {
         &self.0
-    }
-}
-
-/// Tells one state of a file from another. A file that was replaced has another inode,
-/// even if both were written in the same moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    modified: Option<SystemTime>,
-    len: u64,
-    inode: u64,
-    mode: u32,
-}
-
-impl Stamp {
-    /// None: there is no file.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let meta = std::fs::metadata(path).ok()?;
-        #[cfg(unix)]
-        let (inode, mode) = {
-            use std::os::unix::fs::MetadataExt as _;
-            (meta.ino(), meta.mode())
-        };
-        #[cfg(not(unix))]
-        let (inode, mode) = (0, 0);
-        Some(Self { modified: meta.modified().ok(), len: meta.len(), inode, mode })
     }
 }
 

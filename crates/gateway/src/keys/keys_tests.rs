@@ -124,19 +124,59 @@ fn a_file_that_cannot_be_used_lets_nobody_in() {
     let key = place.add("only", None);
     let path = place.path();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let error = any(Some(&path)).unwrap_err();
+    let error = door(Some(&path)).unwrap_err();
     assert!(error.hint().starts_with("chmod 600 /"), "{}", error.hint());
     assert_eq!(bearer(&Keys::new(&place.config()), &key), Err(Unknown::Wrong));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(any(Some(&path)).unwrap());
+    assert_eq!(door(Some(&path)).unwrap(), Door::Keys);
     for bad in ["", "{}", "[]", r#"{"version":0,"keys":[]}"#, r#"{"version":2,"keys":[]}"#] {
         std::fs::write(&path, bad).unwrap();
-        assert!(any(Some(&path)).is_err(), "{bad}");
+        assert!(door(Some(&path)).is_err(), "{bad}");
         assert!(KeyFile::at(&path).add("x", None, 0).is_err(), "{bad}");
     }
     let short = r#"{"version":1,"keys":[{"name":"a","sha256":"00","created":0}]}"#;
     std::fs::write(&path, short).unwrap();
     assert!(matches!(KeyFile::at(&path).read(), Err(KeyFileError::Broken { .. })));
+}
+
+/// A look that failed for want of something is taken again, so that a key that was revoked
+/// meanwhile does not live on.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_could_not_be_read_is_tried_again() {
+    let place = Place::new();
+    let (gone, kept) = (place.add("gone", None), place.add("kept", None));
+    let keys = Keys::new(&place.config());
+    assert!(bearer(&keys, &gone).is_ok());
+    let text = {
+        KeyFile::at(&place.path()).revoke("gone").unwrap();
+        std::fs::read(place.path()).unwrap()
+    };
+    // A folder in its place is an error of the system, whoever looks.
+    std::fs::remove_file(place.path()).unwrap();
+    std::fs::create_dir(place.path()).unwrap();
+    tokio::time::advance(LOOK).await;
+    assert!(bearer(&keys, &gone).is_ok(), "the keys stay as they were");
+    assert!(keys.state.lock().unread);
+    // The same file, as far as a look at it tells.
+    std::fs::remove_dir(place.path()).unwrap();
+    std::fs::write(place.path(), text).unwrap();
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o600)).unwrap();
+    keys.state.lock().stamp = Stamp::of(&place.path());
+    assert!(bearer(&keys, &gone).is_ok(), "not on every request");
+    tokio::time::advance(LOOK).await;
+    assert_eq!(bearer(&keys, &gone), Err(Unknown::Wrong));
+    assert!(bearer(&keys, &kept).is_ok());
+}
+
+#[test]
+fn a_door_is_open_shut_or_has_keys() {
+    let place = Place::new();
+    assert_eq!(door(None).unwrap(), Door::Open);
+    assert_eq!(door(Some(&place.path())).unwrap(), Door::Open);
+    place.add("only", None);
+    assert_eq!(door(Some(&place.path())).unwrap(), Door::Keys);
+    KeyFile::at(&place.path()).revoke("only").unwrap();
+    assert_eq!(door(Some(&place.path())).unwrap(), Door::Shut);
 }
 
 #[test]

@@ -19,10 +19,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use file::Set;
 pub use file::{KeyFile, KeyFileError, Listed};
-use file::{Set, Stamp};
 
-use crate::{config::Config, random};
+use crate::{config::Config, random, stamp::Stamp};
 
 /// What every key begins with, so that people and scanners know one when they see it.
 pub const PREFIX: &str = "ibk_";
@@ -69,6 +69,8 @@ struct State {
     set: Arc<Set>,
     stamp: Option<Stamp>,
     looked: Option<Instant>,
+    /// The file has changed and could not be read: it is tried again.
+    unread: bool,
 }
 
 /// A fresh key. It exists only here.
@@ -149,15 +151,17 @@ impl Keys {
     fn look(&self, now: bool) -> bool {
         let Some(path) = &self.file else { return false };
         let mut state = self.state.lock();
-        if !now && state.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+        let due = state.looked.is_none_or(|looked| looked.elapsed() >= LOOK);
+        if !due && (!now || state.unread) {
             return false;
         }
         state.looked = Some(Instant::now());
         let stamp = Stamp::of(path);
-        if stamp == state.stamp {
+        if stamp == state.stamp && !state.unread {
             return false;
         }
         let first = state.stamp.is_none();
+        let again = stamp == state.stamp;
         state.stamp = stamp;
         state.required |= stamp.is_some();
         match KeyFile::at(path).read() {
@@ -166,9 +170,17 @@ impl Keys {
                     info!(keys = set.keys().len(), "the API keys have changed");
                 }
                 state.set = Arc::new(set);
+                state.unread = false;
             }
             // What was revoked may still be in there, but nobody else comes in.
-            Err(error) => warn!("the API keys stay as they were: {error}"),
+            Err(error) => {
+                if !again {
+                    warn!("the API keys stay as they were: {error}");
+                }
+                // The system may have been short of something; a file that is wrong
+                // stays wrong until it is changed.
+                state.unread = matches!(error, KeyFileError::Io { .. });
+            }
         }
         true
     }
@@ -193,12 +205,28 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Whether a key file has a key in it, for those who must not serve without one.
+/// What a key file says of who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// There is no file: everyone, on this machine.
+    Open,
+    /// There is one without a key in it: nobody.
+    Shut,
+    /// Those with a key.
+    Keys,
+}
+
+/// Looks at a key file before anyone serves by it.
 ///
 /// # Errors
 /// The file cannot be used.
-pub fn any(path: Option<&Path>) -> Result<bool, KeyFileError> {
-    path.map_or(Ok(false), |path| Ok(!KeyFile::at(path).list()?.is_empty()))
+pub fn door(path: Option<&Path>) -> Result<Door, KeyFileError> {
+    let Some(path) = path else { return Ok(Door::Open) };
+    match KeyFile::at(path).list()?.len() {
+        0 if Stamp::of(path).is_none() => Ok(Door::Open),
+        0 => Ok(Door::Shut),
+        _ => Ok(Door::Keys),
+    }
 }
 
 /// Compares without telling by its time where the difference is.

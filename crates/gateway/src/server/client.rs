@@ -20,19 +20,28 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
-    time::{sleep, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use super::crowd::{Busy, Member, Mood};
+use super::crowd::{Busy, MAKE_ROOM, Member, Mood};
 use crate::{config::Config, shutdown::Shutdown, tasks::Executor};
 
 /// How long a connection may take to say goodbye after the turns were ended.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How long one may take that has to make room.
-const MAKE_ROOM: Duration = Duration::from_secs(1);
+/// Requests at once on one connection of HTTP/2. Who needs more opens another.
+const STREAMS: u32 = 100;
+
+/// What a connection of HTTP/2 may send ahead of being read. Whoever has not shown a key
+/// yet can make us keep this much.
+const WINDOW: u32 = 256 * 1024;
+
+/// Streams that are reset before we looked at them, and those that we had to reset: a
+/// client that has more on one connection means no good, and loses it.
+const RESETS: usize = 20;
+const OWN_RESETS: usize = 100;
 
 /// Whatever bytes come and go on.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -94,9 +103,13 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(RESETS)
+        .max_local_error_reset_streams(OWN_RESETS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     let inner = TowerToHyperService::new(host.router);
-    let mood = member.mood();
     let of = Arc::clone(&member);
     let service = service_fn(move |request| {
         let busy = of.begin();
@@ -106,23 +119,16 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let leave = tokio::select! {
+        biased;
         result = connection.as_mut() => return ended(result),
-        leave = asked_to_leave(mood, idle) => leave,
+        leave = asked_to_leave(&member, idle) => leave,
         () = member.evicted() => Leave::Evicted,
         () = host.shutdown.draining() => Leave::Draining,
     };
     connection.as_mut().graceful_shutdown();
-    let patience = async {
-        match leave {
-            // What it was sent last may still be on its way.
-            Leave::Idle => sleep(idle).await,
-            Leave::Evicted => sleep(MAKE_ROOM).await,
-            Leave::Worn | Leave::Draining => pending().await,
-        }
-    };
     tokio::select! {
         result = connection.as_mut() => ended(result),
-        () = patience => debug!("a connection had to be cut"),
+        () = patience(leave, &member, idle) => debug!("a connection had to be cut"),
         () = async {
             host.shutdown.aborted().await;
             sleep(GOODBYE).await;
@@ -152,26 +158,67 @@ async fn secured(stream: Box<dyn Io>, host: &Host, member: &Member) -> Option<Bo
 }
 
 /// Ends when the connection has been idle for `limit`, or has served enough.
-async fn asked_to_leave(mut mood: watch::Receiver<Mood>, limit: Duration) -> Leave {
+async fn asked_to_leave(member: &Member, limit: Duration) -> Leave {
+    let mut mood = member.mood();
+    let worn = async {
+        if mood.wait_for(|mood| mood.is_worn()).await.is_err() {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = quiet(member.mood(), Instant::now(), limit) => Leave::Idle,
+        () = worn => Leave::Worn,
+    }
+}
+
+/// Ends when a connection that was asked to leave has had its time. One that answers a
+/// request has all it needs.
+async fn patience(leave: Leave, member: &Member, idle: Duration) {
+    let now = Instant::now();
+    let time = match leave {
+        // What it was sent last may still be on its way.
+        Leave::Idle | Leave::Worn => Some(idle),
+        Leave::Evicted => Some(MAKE_ROOM),
+        // Half a head is no request that anyone waits for.
+        Leave::Draining if member.mood().borrow().served == 0 => Some(MAKE_ROOM),
+        // The server has a clock for those that still read.
+        Leave::Draining => None,
+    };
+    let over = async {
+        match time {
+            Some(time) => quiet(member.mood(), now, time).await,
+            None => pending().await,
+        }
+    };
+    let needed = async {
+        member.evicted().await;
+        quiet(member.mood(), Instant::now(), MAKE_ROOM).await;
+    };
+    tokio::select! {
+        () = over => {}
+        () = needed => {}
+    }
+}
+
+/// Ends when no request has run for `time`, counted from `start` at the earliest.
+async fn quiet(mut mood: watch::Receiver<Mood>, start: Instant, time: Duration) {
     loop {
-        let since = match *mood.borrow_and_update() {
-            Mood::Worn => return Leave::Worn,
-            Mood::Busy => None,
-            Mood::Idle(since) => Some(since),
-        };
-        let expired = async {
-            match since {
-                Some(since) => sleep_until(since + limit).await,
+        let idle = mood.borrow_and_update().idle;
+        let over = async {
+            match idle {
+                Some(since) => sleep_until(since.max(start) + time).await,
                 None => pending().await,
             }
         };
         tokio::select! {
-            () = expired => return Leave::Idle,
+            // A request that comes in the last moment counts.
+            biased;
             changed = mood.changed() => {
                 if changed.is_err() {
                     pending::<()>().await;
                 }
             }
+            () = over => return,
         }
     }
 }
@@ -206,5 +253,45 @@ impl http_body::Body for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::crowd::Crowd;
+
+    const IDLE: Duration = Duration::from_secs(30);
+    const LONG: Duration = Duration::from_secs(3600);
+
+    /// It was asked to leave a moment before.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_answered_has_all_the_time_it_needs() {
+        for leave in [Leave::Idle, Leave::Evicted, Leave::Worn, Leave::Draining] {
+            let member = Crowd::new(1).enter().await.unwrap();
+            let expect = if matches!(leave, Leave::Idle | Leave::Worn) { IDLE } else { MAKE_ROOM };
+            let mut cut = Box::pin(patience(leave, &member, IDLE));
+            assert!(timeout(Duration::ZERO, cut.as_mut()).await.is_err());
+            let request = member.begin();
+            assert!(timeout(LONG, cut.as_mut()).await.is_err(), "cut in its answer");
+            drop(request);
+            let began = Instant::now();
+            cut.await;
+            assert_eq!(began.elapsed(), expect);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_in_the_last_moment_counts() {
+        let member = Crowd::new(1).enter().await.unwrap();
+        let mut leave = Box::pin(asked_to_leave(&member, IDLE));
+        assert!(timeout(IDLE - Duration::from_millis(1), leave.as_mut()).await.is_err());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let request = member.begin();
+        assert!(timeout(LONG, leave.as_mut()).await.is_err(), "it is busy");
+        drop(request);
+        let began = Instant::now();
+        assert!(matches!(leave.await, Leave::Idle));
+        assert_eq!(began.elapsed(), IDLE);
     }
 }

@@ -1,20 +1,31 @@
 //! The connections that are open. When there is no room for one more, the one that has
 //! asked for nothing for the longest time goes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 /// A connection that has served this many requests is closed: no client is tied to this
 /// process for ever.
 const REQUESTS: u64 = 10_000;
 
+/// So many beyond the limit may be on their way out. They have files until they are gone,
+/// so that whoever comes next waits for them.
+pub(super) const LEAVING: usize = 128;
+
+/// How long one may take that has to make room.
+pub(super) const MAKE_ROOM: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(super) struct Crowd {
     limit: usize,
     inner: Mutex<Inner>,
+    left: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -27,12 +38,18 @@ struct Inner {
 
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
-    /// Nothing, since then.
-    Idle(Instant),
-    Busy,
+pub(super) struct Mood {
+    /// Since when no request runs. None: one does.
+    pub(super) idle: Option<Instant>,
+    /// Requests so far.
+    pub(super) served: u64,
+}
+
+impl Mood {
     /// It has served enough.
-    Worn,
+    pub(super) fn is_worn(self) -> bool {
+        self.served >= REQUESTS
+    }
 }
 
 /// One connection's place in the crowd; it leaves when dropped.
@@ -48,7 +65,6 @@ pub(super) struct Member {
 #[derive(Debug, Default)]
 struct Count {
     running: usize,
-    served: u64,
     /// Its place in `idle`.
     seat: Option<u64>,
 }
@@ -59,7 +75,7 @@ pub(super) struct Busy(Arc<Member>);
 
 impl Crowd {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, inner: Mutex::default() })
+        Arc::new(Self { limit, inner: Mutex::default(), left: Notify::new() })
     }
 
     /// How many are open.
@@ -68,7 +84,11 @@ impl Crowd {
     }
 
     /// A place for one more, or `None` when all the others are busy.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
+    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
+        while self.len() >= self.limit.saturating_add(LEAVING) {
+            // They are cut when their time is over.
+            timeout(MAKE_ROOM, self.left.notified()).await.ok()?;
+        }
         let evicted = CancellationToken::new();
         let mut inner = self.inner.lock();
         if inner.open >= self.limit {
@@ -81,7 +101,7 @@ impl Crowd {
         Some(Arc::new(Member {
             crowd: Arc::clone(self),
             evicted,
-            mood: watch::Sender::new(Mood::Idle(Instant::now())),
+            mood: watch::Sender::new(Mood { idle: Some(Instant::now()), served: 0 }),
             count: Mutex::new(Count { seat, ..Count::default() }),
         }))
     }
@@ -100,11 +120,10 @@ impl Member {
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         let mut count = self.count.lock();
         count.running += 1;
-        count.served += 1;
         if let Some(seat) = count.seat.take() {
             self.crowd.inner.lock().idle.remove(&seat);
         }
-        self.tell(if count.served >= REQUESTS { Mood::Worn } else { Mood::Busy });
+        self.mood.send_modify(|mood| *mood = Mood { idle: None, served: mood.served + 1 });
         Busy(Arc::clone(self))
     }
 
@@ -113,18 +132,8 @@ impl Member {
         count.running = count.running.saturating_sub(1);
         if count.running == 0 {
             count.seat = Some(self.crowd.inner.lock().sit(self.evicted.clone()));
-            self.tell(Mood::Idle(Instant::now()));
+            self.mood.send_modify(|mood| mood.idle = Some(Instant::now()));
         }
-    }
-
-    fn tell(&self, mood: Mood) {
-        self.mood.send_if_modified(|old| {
-            let news = *old != mood && *old != Mood::Worn;
-            if news {
-                *old = mood;
-            }
-            news
-        });
     }
 
     pub(super) fn mood(&self) -> watch::Receiver<Mood> {
@@ -150,6 +159,7 @@ impl Drop for Member {
         if let Some(seat) = self.count.get_mut().seat.take() {
             inner.idle.remove(&seat);
         }
+        self.crowd.left.notify_one();
     }
 }
 
@@ -160,38 +170,57 @@ mod tests {
     #[tokio::test]
     async fn the_longest_idle_goes_and_the_busy_stay() {
         let crowd = Crowd::new(2);
-        let (first, second) = (crowd.enter().unwrap(), crowd.enter().unwrap());
+        let (first, second) = (crowd.enter().await.unwrap(), crowd.enter().await.unwrap());
         drop(first.begin());
         // It asked since, so the other one is idle for longer.
-        let third = crowd.enter().unwrap();
+        let third = crowd.enter().await.unwrap();
         second.evicted().await;
         assert!(!first.evicted.is_cancelled());
         drop(second);
         let requests = (first.begin(), third.begin());
         assert_eq!(crowd.len(), 2);
-        assert!(crowd.enter().is_none());
+        assert!(crowd.enter().await.is_none());
         drop(requests);
-        assert!(crowd.enter().is_some());
+        assert!(crowd.enter().await.is_some());
         assert!(first.evicted.is_cancelled() && !third.evicted.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_while_no_request_runs() {
         let crowd = Crowd::new(2);
-        let member = crowd.enter().unwrap();
+        let member = crowd.enter().await.unwrap();
         let mood = member.mood();
         let (one, two) = (member.begin(), member.begin());
-        assert_eq!(*mood.borrow(), Mood::Busy);
+        assert_eq!(mood.borrow().idle, None);
         drop(one);
-        assert_eq!(*mood.borrow(), Mood::Busy);
+        assert_eq!(mood.borrow().idle, None);
         drop(two);
-        assert_eq!(*mood.borrow(), Mood::Idle(Instant::now()));
+        assert_eq!(*mood.borrow(), Mood { idle: Some(Instant::now()), served: 2 });
         for _ in 0..REQUESTS {
+            assert_eq!(mood.borrow().is_worn(), mood.borrow().served >= REQUESTS);
             drop(member.begin());
         }
-        assert_eq!(*mood.borrow(), Mood::Worn);
+        assert!(mood.borrow().is_worn());
         drop(member);
         assert_eq!(crowd.len(), 0);
         assert!(crowd.inner.lock().idle.is_empty());
+    }
+
+    /// Those who do not go at once are waited for, and not for ever.
+    #[tokio::test(start_paused = true)]
+    async fn so_many_leave_at_once_and_no_more() {
+        let crowd = Crowd::new(1);
+        let mut members = Vec::new();
+        for _ in 0..=LEAVING {
+            members.push(crowd.enter().await.unwrap());
+        }
+        assert_eq!(crowd.len(), 1 + LEAVING);
+        let began = Instant::now();
+        assert!(crowd.enter().await.is_none(), "nobody left");
+        assert_eq!(began.elapsed(), MAKE_ROOM);
+        let (next, ()) = tokio::join!(crowd.enter(), async { drop(members.remove(0)) });
+        assert!(next.is_some());
+        assert_eq!(began.elapsed(), MAKE_ROOM);
+        assert_eq!(crowd.len(), 1 + LEAVING);
     }
 }

@@ -1,8 +1,9 @@
 //! How many files the system lets us have open. Every connection is one.
 
-/// Kept for the store, the log, and connections to the backend that take the place of
-/// others.
-const SPARE: usize = 64;
+use super::crowd::LEAVING;
+
+/// Kept for the store, the log, and connections that take the place of others.
+const SPARE: usize = 64 + LEAVING;
 
 /// How many of `wanted` client connections there can be beside `upstream` ones to the
 /// backend. Asks the system for as much as it gives.

@@ -2,13 +2,21 @@
 
 use std::{
     io::{self, Write as _},
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 
 use super::{StartError, client::Io};
 use crate::config::Listen;
+
+/// Whoever has our port may say in this time who it is.
+const WHO: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) enum Listener {
@@ -29,7 +37,7 @@ impl Listener {
         match listen {
             Listen::Tcp(address) => tcp(*address).await.map(Self::Tcp),
             #[cfg(unix)]
-            Listen::Unix(path) => super::unix::Socket::bind(path).map(Self::Unix),
+            Listen::Unix(path) => super::unix::Socket::bind(path).await.map(Self::Unix),
             #[cfg(not(unix))]
             Listen::Unix(path) => Err(StartError::new(
                 format!("cannot listen on {}", path.display()),
@@ -83,20 +91,55 @@ impl Incoming {
 /// # Errors
 /// Names the address, and what to do.
 pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another ibeam may be running there; choose another port with `--port`, \
-                 or 0 for a free one"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need privileges; choose a higher one with `--port`"
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                "this machine has no such address; choose one of its own with `--host`"
-            }
-            _ => "check the address with `ibeam config show`",
-        };
-        StartError::new(format!("cannot listen on {address}"), hint).because(error)
-    })
+    let error = match TcpListener::bind(address).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => match who(address).await {
+            Some(version) => format!(
+                "ibeam {version} is running there already, and clients can use it as it is; \
+                 for a second one choose another port with `--port`, or 0 for a free one"
+            ),
+            None => "another program has that port; choose another one with `--port`, \
+                     or 0 for a free one"
+                .to_owned(),
+        },
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need privileges; choose a higher one with `--port`".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; choose one of its own with `--host`".to_owned()
+        }
+        _ => "check the address with `ibeam config show`".to_owned(),
+    };
+    Err(StartError::new(format!("cannot listen on {address}"), hint).because(error))
+}
+
+/// The version of the ibeam that listens there, if it is one that says so.
+async fn who(address: SocketAddr) -> Option<String> {
+    const ANSWER: u64 = 4096;
+    let ask = async {
+        let mut stream = TcpStream::connect(reachable(address)).await.ok()?;
+        let request = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.take(ANSWER).read_to_string(&mut answer).await.ok()?;
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        let body: serde_json::Value = serde_json::from_str(body).ok()?;
+        let version = body.get("version")?.as_str()?.to_owned();
+        let sane = version.len() < 40 && version.bytes().all(|byte| byte.is_ascii_graphic());
+        (sane && body.get("name")? == "ibeam").then_some(version)
+    };
+    timeout(WHO, ask).await.ok().flatten()
+}
+
+/// An address that can be connected to.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }

@@ -1,22 +1,31 @@
 //! A socket in the file system: for its owner only, and gone when we are.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions, TryLockError},
     io,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
         net::UnixStream as StdStream,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tempfile::TempDir;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    time::sleep,
+};
 
 use super::StartError;
 
 /// What every system takes, and the shortest of them only just.
 const PATH_CAP: usize = 103;
+
+/// How often, and after which pause, a folder is tried that another one of us starts in.
+/// That takes a moment.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -29,13 +38,14 @@ pub(super) struct Socket {
 impl Socket {
     /// # Errors
     /// Somebody listens there, something else is there, or the place cannot be written.
-    pub(super) fn bind(path: &Path) -> Result<Self, StartError> {
+    pub(super) async fn bind(path: &Path) -> Result<Self, StartError> {
         let failed = |hint: &'static str| {
             StartError::new(format!("cannot listen on unix:{}", path.display()), hint)
         };
         if path.as_os_str().len() > PATH_CAP {
             return Err(failed("the path is too long for a socket; about 100 characters fit"));
         }
+        let _alone = alone(path).await;
         match fs::symlink_metadata(path) {
             Ok(meta) if !meta.file_type().is_socket() => {
                 return Err(failed("there is something else at that path; choose another one"));
@@ -87,11 +97,7 @@ impl Drop for Socket {
 /// ours alone. So there is no moment in which others could connect, and none without a
 /// socket when an old one is replaced.
 fn place(path: &Path) -> io::Result<Socket> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let folder = hideout(parent)?;
+    let folder = hideout(folder(path))?;
     let hidden = folder.path().join("s");
     let listener = UnixListener::bind(&hidden)?;
     fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
@@ -104,6 +110,28 @@ fn hideout(parent: &Path) -> io::Result<TempDir> {
     let mut folder = tempfile::Builder::new();
     // Otherwise it would be as open as the umask lets it.
     folder.prefix(".i").permissions(Permissions::from_mode(0o700)).tempdir_in(parent)
+}
+
+/// Keeps others of us from looking and placing at the same moment: the second would take
+/// the first one's name away, and nobody would notice. A folder that cannot be locked, or
+/// that somebody else has locked for good, keeps nobody from starting.
+async fn alone(path: &Path) -> Option<File> {
+    let folder = File::open(folder(path)).ok()?;
+    for _ in 0..TRIES {
+        match folder.try_lock() {
+            Ok(()) => return Some(folder),
+            Err(TryLockError::WouldBlock) => sleep(PAUSE).await,
+            Err(TryLockError::Error(_)) => return None,
+        }
+    }
+    None
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 fn id(path: &Path) -> Option<(u64, u64)> {
@@ -127,12 +155,12 @@ mod tests {
     async fn it_is_ours_alone_and_goes_with_us() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.sock");
-        let socket = Socket::bind(&path).unwrap();
+        let socket = Socket::bind(&path).await.unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let _client = StdStream::connect(&path).unwrap();
         socket.accept().await.unwrap();
-        let error = Socket::bind(&path).unwrap_err();
+        let error = Socket::bind(&path).await.unwrap_err();
         assert!(error.hint.contains("another ibeam"), "{}", error.hint);
         drop(socket);
         assert!(!path.exists());
@@ -145,19 +173,46 @@ mod tests {
         let path = folder.path().join("ibeam.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        let socket = Socket::bind(&path).unwrap();
+        let socket = Socket::bind(&path).await.unwrap();
         StdStream::connect(&path).unwrap();
         // The path is someone else's by now.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(socket);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        let error = Socket::bind(&path).unwrap_err();
+        let error = Socket::bind(&path).await.unwrap_err();
         assert!(error.hint.contains("something else"), "{}", error.hint);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        let error = Socket::bind(&folder.path().join("no/such")).unwrap_err();
+        let error = Socket::bind(&folder.path().join("no/such")).await.unwrap_err();
         assert!(error.hint.contains("make it first"), "{}", error.hint);
-        let error = Socket::bind(&folder.path().join("x".repeat(120))).unwrap_err();
+        let error = Socket::bind(&folder.path().join("x".repeat(120))).await.unwrap_err();
         assert!(error.hint.contains("too long"), "{}", error.hint);
+    }
+
+    /// Whoever comes second must not take the first one's name away in silence.
+    #[tokio::test(start_paused = true)]
+    async fn two_that_start_at_once_do_so_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ibeam.sock");
+        let locked = File::open(folder.path()).unwrap();
+        locked.lock().unwrap();
+        let first = async {
+            let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+            drop(locked);
+            socket
+        };
+        let (second, _first) = tokio::join!(Socket::bind(&path), first);
+        let error = second.unwrap_err();
+        assert!(error.hint.contains("another ibeam"), "{}", error.hint);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_that_stays_locked_keeps_nobody_from_starting() {
+        let folder = tempfile::tempdir().unwrap();
+        let locked = File::open(folder.path()).unwrap();
+        locked.lock().unwrap();
+        let began = tokio::time::Instant::now();
+        Socket::bind(&folder.path().join("ibeam.sock")).await.unwrap();
+        assert_eq!(began.elapsed(), TRIES * PAUSE);
     }
 }

@@ -49,7 +49,7 @@ impl Server {
         Self { child, url: line.trim().to_owned() }
     }
 
-    fn request(&self, head: &str, body: &str) -> String {
+    pub(crate) fn request(&self, head: &str, body: &str) -> String {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         let length = body.len();

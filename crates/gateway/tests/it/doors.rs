@@ -238,3 +238,164 @@ async fn when_all_are_busy_one_more_hears_so_at_once() {
     shutdown.drain();
     tasks.join_all().await;
 }
+
+type Sender = h2::client::SendRequest<bytes::Bytes>;
+
+/// A connection of HTTP/2, and the task that ends with its error.
+async fn http2(address: SocketAddr) -> (Sender, JoinSet<Result<(), h2::Error>>) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (send, connection) = h2::client::handshake(stream).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(connection);
+    (send, tasks)
+}
+
+fn local() -> Config {
+    Config { listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(), ..Config::default() }
+}
+
+fn get(address: SocketAddr) -> http::Request<()> {
+    http::Request::get(format!("http://{address}/health")).body(()).unwrap()
+}
+
+/// Opening streams and resetting them costs a client nothing, so it is cut off for it.
+#[tokio::test]
+async fn rapid_resets_end_their_connection_and_no_other() {
+    let running = start(local()).await;
+    let (good, mut good_tasks) = http2(running.address()).await;
+    let (evil, mut evil_tasks) = http2(running.address()).await;
+    let mut sent = 0;
+    let ended = loop {
+        assert!(sent < 10_000, "it may go on for ever");
+        let Ok(mut ready) = evil.clone().ready().await else { break evil_tasks.join_next().await };
+        match ready.send_request(get(running.address()), false) {
+            Ok((_, mut body)) => body.send_reset(h2::Reason::CANCEL),
+            Err(_) => break evil_tasks.join_next().await,
+        }
+        sent += 1;
+        if sent % 50 == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let error = ended.unwrap().unwrap().unwrap_err();
+    // In the middle of sending it may find the door shut before it hears why.
+    let calm = error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
+    assert!(calm || error.is_io(), "{error}");
+    let (response, _) =
+        good.ready().await.unwrap().send_request(get(running.address()), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+    good_tasks.shutdown().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_of_http2_has_its_limits() {
+    let running = start(local()).await;
+    let (send, mut tasks) = http2(running.address()).await;
+    let mut send = send.ready().await.unwrap();
+    let (response, _) = send.send_request(get(running.address()), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+    assert_eq!(send.current_max_send_streams(), 100);
+    let mut long = get(running.address());
+    long.headers_mut().insert("x-long", "x".repeat(70 * 1024).parse().unwrap());
+    let (response, _) = send.ready().await.unwrap().send_request(long, true).unwrap();
+    // Refused as a request, or with all that came with it.
+    let refused = response.await.map(|response| response.status().as_u16());
+    assert!(matches!(refused, Ok(431) | Err(_)), "{refused:?}");
+    tasks.shutdown().await;
+    running.stop().await;
+}
+
+/// Who has asked for nothing yet, and takes his time, is not waited for.
+#[tokio::test]
+async fn half_a_request_does_not_hold_up_the_end() {
+    let running = start(local()).await;
+    let mut slow = TcpStream::connect(running.address()).await.unwrap();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: loc").await.unwrap();
+    let mut idle = TcpStream::connect(running.address()).await.unwrap();
+    idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    // Answered in the order of their coming, so the half one has been seen.
+    assert!(idle.read(&mut [0; 2048]).await.unwrap() > 0);
+    let began = Instant::now();
+    running.stop().await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(matches!(slow.read(&mut [0; 64]).await, Ok(0) | Err(_)));
+}
+
+/// What comes on one connection is judged one by one.
+#[tokio::test]
+async fn a_good_request_vouches_for_no_other() {
+    let running = start(local()).await;
+    let mut stream = TcpStream::connect(running.address()).await.unwrap();
+    let request = |host: &str| format!("GET /health HTTP/1.1\r\nhost: {host}\r\n");
+    let all = [
+        request("localhost") + "\r\n",
+        request("evil.example") + "\r\n",
+        request("localhost") + "origin: https://evil.example\r\n\r\n",
+        request("[::1]:18741") + "connection: close\r\n\r\n",
+    ];
+    stream.write_all(all.concat().as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    timeout(Duration::from_secs(10), stream.read_to_string(&mut reply)).await.unwrap().unwrap();
+    let statuses: Vec<&str> =
+        reply.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect();
+    assert_eq!(statuses, ["200", "403", "403", "200"], "{reply}");
+    running.stop().await;
+}
+
+/// All bodies together have a limit. The largest gives way, with an answer that says so.
+#[tokio::test]
+async fn the_largest_of_too_many_bodies_gives_way() {
+    let mut config = local();
+    config.limits.body = 1 << 20;
+    config.limits.bodies = 1 << 20;
+    let running = start(config).await;
+    let address = running.address();
+    let begin = |length: usize| async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    };
+    let counted = |bytes: u64| async move {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let health = bodies(address).await;
+            if health["bytes"] == bytes {
+                return health;
+            }
+            assert!(Instant::now() < until, "{health}");
+        }
+    };
+    let (mut large, mut small) = (begin(1 << 20).await, begin(400 << 10).await);
+    large.write_all(&vec![b' '; 700 << 10]).await.unwrap();
+    counted(700 << 10).await;
+    small.write_all(&vec![b' '; 300 << 10]).await.unwrap();
+    let health = counted(1000 << 10).await;
+    assert_eq!((&health["reading"], &health["max_bytes"]), (&2.into(), &(1 << 20).into()));
+    small.write_all(&vec![b' '; 100 << 10]).await.unwrap();
+    let mut reply = String::new();
+    timeout(Duration::from_secs(10), large.read_to_string(&mut reply)).await.unwrap().unwrap();
+    assert!(reply.starts_with("HTTP/1.1 503"), "{reply}");
+    assert!(reply.contains("retry-after: 5") && reply.contains("limits.bodies"), "{reply}");
+    // The small one was read to its end, and is no JSON.
+    reply.clear();
+    timeout(Duration::from_secs(10), small.read_to_string(&mut reply)).await.unwrap().unwrap();
+    assert!(reply.starts_with("HTTP/1.1 400"), "{reply}");
+    let health = counted(0).await;
+    assert_eq!((&health["reading"], &health["refused"]), (&0.into(), &1.into()));
+    running.stop().await;
+}
+
+async fn bodies(address: SocketAddr) -> serde_json::Value {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await.unwrap();
+    let body = reply.split("\r\n\r\n").nth(1).unwrap();
+    serde_json::from_str::<serde_json::Value>(body).unwrap()["bodies"].take()
+}

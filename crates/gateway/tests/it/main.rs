@@ -22,6 +22,7 @@ mod endings;
 mod faults;
 mod killed;
 mod lab;
+mod leaving;
 mod login;
 mod named;
 mod parking;

@@ -2,9 +2,10 @@
 //! requests, once for all of them, and once for all processes that share a file.
 
 mod renew;
+mod watch;
 mod words;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use ibeam_core::{
     auth::{
@@ -17,7 +18,7 @@ use ibeam_core::{
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::{
-    sync::watch,
+    sync::watch::Receiver,
     time::{Duration, Instant},
 };
 
@@ -40,7 +41,7 @@ pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub type Reread = Arc<dyn Fn() -> Result<Option<Credential>, String> + Send + Sync>;
 
 type Outcome = Result<SecretString, TurnError>;
-type Flight = watch::Receiver<Option<Outcome>>;
+type Flight = Receiver<Option<Outcome>>;
 
 /// Hands out the token to use. Clones share it.
 #[derive(Clone)]
@@ -50,6 +51,8 @@ pub struct Tokens {
 
 struct Inner {
     holder: Holder,
+    /// The files that decide whose token is used.
+    watched: Vec<PathBuf>,
     http: Option<AuthHttp>,
     wall: WallClock,
     tasks: Tasks,
@@ -77,6 +80,9 @@ struct State {
     paused: Option<Instant>,
     /// What was refused, why, and when.
     dead: Option<(SecretString, TurnError, Instant)>,
+    /// The watched files as they were when they were last read, and the token in them.
+    seen: watch::Seen,
+    taken: Option<SecretString>,
 }
 
 struct Held {
@@ -104,14 +110,14 @@ impl Tokens {
     #[must_use]
     pub fn fixed(token: SecretString, place: impl Into<String>, tasks: &Tasks) -> Self {
         let credential = Credential::of_access_token(token);
-        Self::with(Holder::Fixed(place.into()), Some(credential), None, wall(), tasks)
+        let holder = Holder::Fixed(place.into());
+        Self::with(holder, None, |_| Some(credential), None, wall(), tasks)
     }
 
     /// Whatever is in ibeam's own file, now or later.
     #[must_use]
     pub fn own(file: CredentialFile, http: AuthHttp, tasks: &Tasks) -> Self {
-        let credential = file.load().ok().flatten();
-        Self::with(Holder::Own(file), credential, Some(http), wall(), tasks)
+        Self::own_at(file, http, wall(), tasks)
     }
 
     /// A credential that was found, renewed by the rules of its source. `reread` looks
@@ -119,7 +125,7 @@ impl Tokens {
     #[must_use]
     pub fn found(
         found: Found,
-        file: CredentialFile,
+        file: &CredentialFile,
         reread: Reread,
         http: AuthHttp,
         tasks: &Tasks,
@@ -128,39 +134,55 @@ impl Tokens {
         let holder = match (&source, &credential.api_key) {
             (Source::Env(name), _) => Holder::Fixed((*name).to_owned()),
             (Source::ApiKeyEnv, Some(key)) => Holder::Key(key.clone()),
-            (Source::Own(_), _) => Holder::Own(file),
+            (Source::Own(_), _) => Holder::Own(file.clone()),
             _ => Holder::Borrowed(source, reread),
         };
-        Self::with(holder, Some(credential), Some(http), wall(), tasks)
+        Self::with(holder, Some(file), |_| Some(credential), Some(http), wall(), tasks)
     }
 
+    /// `credential` gives what is there now. `own` is ibeam's file, whoever has the
+    /// credential.
     fn with(
         holder: Holder,
-        credential: Option<Credential>,
+        own: Option<&CredentialFile>,
+        credential: impl FnOnce(&Holder) -> Option<Credential>,
         http: Option<AuthHttp>,
         wall: WallClock,
         tasks: &Tasks,
     ) -> Self {
-        let mut state =
-            State { held: None, skew: Skew::default(), flight: None, paused: None, dead: None };
-        if let Some(credential) = credential {
+        let watched = watch::paths(&holder, own);
+        // Before anything is read: what changes meanwhile is found the next time.
+        let mut state = State {
+            held: None,
+            skew: Skew::default(),
+            flight: None,
+            paused: None,
+            dead: None,
+            seen: watch::look(&watched),
+            taken: None,
+        };
+        if let Some(credential) = credential(&holder) {
             state.adopt(&credential, None, wall());
+            state.taken = credential.access_token;
         }
         let state = Mutex::new(state);
-        Self { inner: Arc::new(Inner { holder, http, wall, tasks: tasks.clone(), state }) }
+        Self { inner: Arc::new(Inner { holder, watched, http, wall, tasks: tasks.clone(), state }) }
     }
 
     /// A credential that is there and cannot be used; `reread` says why.
     #[must_use]
     pub fn unusable(source: Source, reread: Reread, tasks: &Tasks) -> Self {
-        Self::with(Holder::Borrowed(source, reread), None, None, wall(), tasks)
+        Self::with(Holder::Borrowed(source, reread), None, |_| None, None, wall(), tasks)
     }
 
     /// As [`Self::own`], with another clock, for tests that move it.
     #[must_use]
     pub fn own_at(file: CredentialFile, http: AuthHttp, wall: WallClock, tasks: &Tasks) -> Self {
-        let credential = file.load().ok().flatten();
-        Self::with(Holder::Own(file), credential, Some(http), wall, tasks)
+        let load = |holder: &Holder| match holder {
+            Holder::Own(file) => file.load().ok().flatten(),
+            Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..) => None,
+        };
+        Self::with(Holder::Own(file), None, load, Some(http), wall, tasks)
     }
 }
 
@@ -171,11 +193,13 @@ fn wall() -> WallClock {
 // === using it ===
 
 impl Tokens {
-    /// The token to use now. Waits only if the one at hand is over.
+    /// The token to use now. Waits only if the one at hand is over, or if somebody has
+    /// signed in or out since.
     ///
     /// # Errors
     /// Nobody is signed in (any more), or the token is over and cannot be renewed now.
     pub async fn current(&self) -> Outcome {
+        self.notice().await;
         let flight = {
             let mut state = self.inner.state.lock();
             let now = state.skew.server_time((self.inner.wall)());
@@ -235,6 +259,11 @@ impl Tokens {
     /// Whether there is anything to sign requests with, as far as is known.
     #[must_use]
     pub fn signed_in(&self) -> bool {
+        if let Holder::Own(file) = &self.inner.holder
+            && !file.path().exists()
+        {
+            return false;
+        }
         let state = self.inner.state.lock();
         if state.dead.is_none() {
             return state.held.is_some() || matches!(self.inner.holder, Holder::Key(_));

@@ -24,28 +24,39 @@ impl Tokens {
     /// The renewal under way, or a new one. It runs as a task of its own: a caller that
     /// leaves must not lose tokens that were already handed out.
     pub(super) fn renewal(&self, state: &mut State) -> Flight {
+        let (this, stale) = (self.clone(), state.held.as_ref().map(|held| held.access.clone()));
+        self.fly(state, "token renewal", async move {
+            let outcome = this.renewed(stale.as_ref()).await;
+            this.inner.state.lock().paused = outcome.is_err().then(|| Instant::now() + PAUSE);
+            if let Err(error) = &outcome {
+                warn!("the sign-in was not renewed: {error}");
+            }
+            outcome
+        })
+    }
+
+    /// Does something that ends in a token, one thing at a time.
+    pub(super) fn fly(
+        &self,
+        state: &mut State,
+        name: &'static str,
+        work: impl Future<Output = Outcome> + Send + 'static,
+    ) -> Flight {
         if let Some(flight) = &state.flight {
             return flight.clone();
         }
         let (sender, flight) = watch::channel(None);
         state.flight = Some(flight.clone());
-        let (this, stale) = (self.clone(), state.held.as_ref().map(|held| held.access.clone()));
-        self.inner.tasks.spawn("token renewal", async move {
-            let outcome = this.renewed(stale.as_ref()).await;
-            {
-                let mut state = this.inner.state.lock();
-                state.flight = None;
-                state.paused = outcome.is_err().then(|| Instant::now() + PAUSE);
-            }
-            if let Err(error) = &outcome {
-                warn!("the sign-in was not renewed: {error}");
-            }
+        let this = self.clone();
+        self.inner.tasks.spawn(name, async move {
+            let outcome = work.await;
+            this.inner.state.lock().flight = None;
             sender.send_replace(Some(outcome));
         });
         flight
     }
 
-    async fn renewed(&self, stale: Option<&SecretString>) -> Outcome {
+    pub(super) async fn renewed(&self, stale: Option<&SecretString>) -> Outcome {
         match &self.inner.holder {
             Holder::Fixed(place) => Err(refused_fixed(place)),
             Holder::Key(key) => {

@@ -279,8 +279,10 @@ async fn a_given_token_is_never_renewed() {
 async fn a_key_is_exchanged_and_exchanged_again() {
     let bench = Bench::with(&[], |sim| sim.token_lifetime = Some(Duration::from_secs(1_200)));
     let key = SecretString::from(Sim::API_KEY);
-    let make =
-        |key| Tokens::with(Holder::Key(key), None, Some(bench.http()), bench.wall(), &bench.tasks);
+    let make = |key| {
+        let (http, wall) = (Some(bench.http()), bench.wall());
+        Tokens::with(Holder::Key(key), None, |_| None, http, wall, &bench.tasks)
+    };
     let tokens = make(key);
     assert!(tokens.signed_in() && !tokens.account().is_empty());
     let first = text(tokens.current().await);
@@ -311,8 +313,9 @@ async fn a_borrowed_sign_in_is_read_again_and_never_written() {
         })
     };
     let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
-    let found = reread().unwrap();
-    let tokens = Tokens::with(holder, found, Some(bench.http()), bench.wall(), &bench.tasks);
+    let found = |_: &Holder| reread().unwrap();
+    let (http, wall) = (Some(bench.http()), bench.wall());
+    let tokens = Tokens::with(holder, None, found, http, wall, &bench.tasks);
     let new = text(tokens.current().await);
     assert_ne!(new, old);
     assert_eq!(bench.refreshes(), 1);
@@ -370,4 +373,92 @@ async fn a_file_that_others_may_read_is_not_used() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = bench.tokens().current().await.unwrap_err();
     assert!(error.message.contains("chmod"), "{}", error.message);
+}
+
+fn of_account(name: &str, expires: u64) -> String {
+    let claims = format!(r#"{{"sub":"auth0|{name}","iat":{EPOCH},"exp":{expires}}}"#);
+    format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+}
+
+/// `ibeam logout` and `ibeam login`, in another terminal.
+#[tokio::test(start_paused = true)]
+async fn signing_out_and_in_is_noticed_with_the_next_token() {
+    let (one, two) = (of_account("one", EPOCH + 9_000), of_account("two", EPOCH + 9_000));
+    let bench = Bench::new(&[&one, &two]);
+    bench.save(&one).await;
+    let tokens = bench.tokens();
+    assert_eq!(text(tokens.current().await), one);
+
+    assert!(bench.file().lock(LOCK_WAIT).await.unwrap().remove().unwrap());
+    assert!(!tokens.signed_in(), "known before anyone asks");
+    let error = tokens.current().await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotAuthenticated);
+    assert!(error.message.contains("ibeam login"), "{}", error.message);
+    assert_eq!(tokens.account(), "");
+
+    bench.save(&two).await;
+    assert_eq!(text(tokens.current().await), two);
+    assert_eq!((tokens.account().as_str(), tokens.signed_in()), ("auth0|two", true));
+    // Without a logout in between.
+    bench.save(&one).await;
+    let (first, second) = tokio::join!(tokens.current(), tokens.current());
+    assert_eq!((text(first), text(second)), (one.clone(), one));
+    assert_eq!(bench.refreshes(), 0, "nothing of that needs a new token");
+}
+
+/// Saving what we have is no news, and a file that others can read is no sign-in.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_as_good_as_before_changes_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let bench = Bench::new(&[&old]);
+    bench.save(&old).await;
+    let tokens = bench.tokens();
+    let new = text(tokens.current().await);
+    assert_eq!((bench.on_disk(), bench.refreshes()), (new.clone(), 1));
+    bench.save(&new).await;
+    assert_eq!(text(tokens.current().await), new);
+    let chmod = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(bench.file().path(), mode).unwrap();
+    };
+    chmod(0o644);
+    let error = tokens.current().await.unwrap_err();
+    assert!(error.message.contains("chmod 600"), "{}", error.message);
+    chmod(0o600);
+    assert_eq!(text(tokens.current().await), new);
+    assert_eq!(bench.refreshes(), 1);
+}
+
+/// A sign-in of another program ends with the consent to read it, and with a sign-in of
+/// our own. What was renewed of it in memory is not thrown away for less.
+#[tokio::test(start_paused = true)]
+async fn a_borrowed_sign_in_ends_with_its_consent() {
+    let old = token(EPOCH - 9_000, EPOCH - 1);
+    let bench = Bench::new(&[&old]);
+    let folder = bench.dir.path().to_path_buf();
+    let mut consents = crate::auth::Consents::load(&folder).unwrap();
+    consents.grant(crate::auth::Kind::Cli, 1).unwrap();
+    let reread: Reread = {
+        let (folder, old) = (folder.clone(), old.clone());
+        Arc::new(move || {
+            let consents = crate::auth::Consents::load(&folder).unwrap();
+            let there = consents.has(crate::auth::Kind::Cli);
+            Ok(there.then(|| Credential {
+                refresh_token: Some(SecretString::from(old.as_str())),
+                ..Credential::of_access_token(old.as_str())
+            }))
+        })
+    };
+    let found = |_: &Holder| reread().unwrap();
+    let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
+    let (http, wall, own) = (Some(bench.http()), bench.wall(), bench.file());
+    let tokens = Tokens::with(holder, Some(&own), found, http, wall, &bench.tasks);
+    let renewed = text(tokens.current().await);
+    assert_ne!(renewed, old);
+    consents.grant(crate::auth::Kind::Ide, 1).unwrap();
+    assert_eq!(text(tokens.current().await), renewed, "that concerns another one");
+    consents.revoke(crate::auth::Kind::Cli).unwrap();
+    assert_eq!(tokens.current().await.unwrap_err().code, ErrorCode::NotAuthenticated);
+    assert_eq!(bench.refreshes(), 1);
 }

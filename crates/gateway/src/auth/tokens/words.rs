@@ -59,8 +59,8 @@ impl Tokens {
 
 pub(super) fn refused_fixed(place: &str) -> TurnError {
     let text = format!(
-        "Cursor refused the access token from {place}. Set CURSOR_ACCESS_TOKEN to a new one, or \
-         unset it and run `ibeam login`."
+        "Cursor refused the access token from {place}. Replace it, or take it away and run \
+         `ibeam login`; `ibeam config show` tells where it is set, such as in CURSOR_ACCESS_TOKEN."
     );
     TurnError::new(ErrorCode::NotAuthenticated, text)
 }

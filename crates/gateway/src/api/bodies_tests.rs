@@ -1,0 +1,90 @@
+use super::*;
+
+fn bytes(bodies: &Bodies) -> (u64, u64, u64) {
+    let health = bodies.health();
+    (health.reading, health.bytes, health.refused)
+}
+
+#[test]
+fn the_largest_gives_way_and_the_small_ones_come_in() {
+    let bodies = Bodies::new(100);
+    let (mut large, mut small) = (bodies.begin(), bodies.begin());
+    large.grow(80).unwrap();
+    small.grow(20).unwrap();
+    assert_eq!(bytes(&bodies), (2, 100, 0));
+    small.grow(1).unwrap();
+    assert!(large.evicted.is_cancelled() && !small.evicted.is_cancelled());
+    assert_eq!(bytes(&bodies), (1, 21, 1));
+    assert_eq!((large.grow(1), large.complete()), (Err(NoRoom), Err(NoRoom)));
+    drop(large);
+    assert_eq!(bytes(&bodies), (1, 21, 1));
+    small.complete().unwrap();
+    assert_eq!(bytes(&bodies), (0, 21, 1));
+    drop(small);
+    assert_eq!(bytes(&bodies), (0, 0, 1));
+}
+
+#[test]
+fn who_would_be_the_largest_is_refused_itself() {
+    let bodies = Bodies::new(100);
+    let (mut first, mut second, mut late) = (bodies.begin(), bodies.begin(), bodies.begin());
+    first.grow(50).unwrap();
+    second.grow(40).unwrap();
+    assert_eq!(late.grow(60), Err(NoRoom));
+    assert_eq!(second.grow(10), Ok(()), "it fits");
+    // Of equal ones, the newest.
+    let mut third = bodies.begin();
+    assert_eq!(third.grow(50), Err(NoRoom));
+    assert_eq!(bytes(&bodies), (2, 100, 2));
+    drop((first, second, late, third));
+    assert_eq!(bytes(&bodies), (0, 0, 2));
+}
+
+#[test]
+fn what_is_whole_is_not_taken_away() {
+    let bodies = Bodies::new(100);
+    let mut whole = bodies.begin();
+    whole.grow(90).unwrap();
+    whole.complete().unwrap();
+    let mut next = bodies.begin();
+    assert_eq!(next.grow(20), Err(NoRoom));
+    drop(whole);
+    let mut next = bodies.begin();
+    assert_eq!(next.grow(20), Ok(()));
+}
+
+/// Whatever comes, the limit holds, and nothing is left in the end.
+#[test]
+fn the_limit_holds() {
+    let bodies = Bodies::new(100);
+    let mut shares: Vec<Option<Share>> = (0..6).map(|_| None).collect();
+    let mut seed = 7_u32;
+    let mut draw = |below: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 16) % below
+    };
+    for _ in 0..5_000 {
+        let at = draw(6) as usize;
+        let share = shares[at].take();
+        shares[at] = match share {
+            None => Some(bodies.begin()),
+            Some(mut share) => {
+                let over = match draw(8) {
+                    0 => true,
+                    1 => share.complete().is_ok(),
+                    _ => share.grow(draw(80) as usize).is_err(),
+                };
+                (!over).then_some(share)
+            }
+        };
+        let health = bodies.health();
+        assert!(health.bytes <= 100);
+        let alive: Vec<&Share> =
+            shares.iter().flatten().filter(|share| !share.evicted.is_cancelled()).collect();
+        assert_eq!(health.reading as usize, alive.len());
+        assert_eq!(health.bytes as usize, alive.iter().map(|share| share.bytes).sum::<usize>());
+    }
+    assert!(bodies.health().refused > 100, "it came to that");
+    shares.clear();
+    assert_eq!((bodies.health().reading, bodies.health().bytes), (0, 0));
+}

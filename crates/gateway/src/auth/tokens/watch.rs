@@ -1,0 +1,133 @@
+//! Notices that somebody signed in or out beside a program that runs: one look at the files
+//! for each token that is asked for.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use secrecy::SecretString;
+use tracing::{info, warn};
+
+use super::{Flight, Holder, Outcome, State, Tokens, same};
+use crate::{
+    auth::{Consents, Credential, CredentialFile},
+    stamp::Stamp,
+};
+
+/// How the files were when they were last read, in the order of the paths.
+pub(super) type Seen = Vec<Option<Stamp>>;
+
+/// A renewal that was under way when the files changed may not have seen it, so that they
+/// are looked at once more after it. Nobody writes them more often than that.
+const LOOKS: usize = 3;
+
+/// What decides whose token is used. The files of other programs are none of them: they
+/// write theirs all the time, and renew beside us.
+pub(super) fn paths(holder: &Holder, own: Option<&CredentialFile>) -> Vec<PathBuf> {
+    match (holder, own) {
+        (Holder::Own(file), _) => vec![file.path().to_path_buf()],
+        (Holder::Borrowed(..), Some(file)) => {
+            let folder = file.path().parent().and_then(Path::parent).unwrap_or(Path::new("."));
+            let consents = Consents::none(folder);
+            vec![file.path().to_path_buf(), consents.path().to_path_buf()]
+        }
+        (Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..), _) => Vec::new(),
+    }
+}
+
+pub(super) fn look(paths: &[PathBuf]) -> Seen {
+    paths.iter().map(|path| Stamp::of(path)).collect()
+}
+
+impl Tokens {
+    /// Takes up what has changed since the last time.
+    pub(super) async fn notice(&self) {
+        for _ in 0..LOOKS {
+            let Some(mut flight) = self.rereading() else { return };
+            // How it went shows in what is held now.
+            let _ = flight.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// The reading that a change makes necessary, or whatever else is under way.
+    fn rereading(&self) -> Option<Flight> {
+        if self.inner.watched.is_empty() {
+            return None;
+        }
+        let now = look(&self.inner.watched);
+        let mut state = self.inner.state.lock();
+        if now == state.seen {
+            return None;
+        }
+        let this = self.clone();
+        Some(self.fly(&mut state, "credential reading", async move { this.reread().await }))
+    }
+
+    async fn reread(&self) -> Outcome {
+        // Before they are read: what changes meanwhile is found the next time.
+        let seen = look(&self.inner.watched);
+        let read = match &self.inner.holder {
+            Holder::Own(file) => {
+                let file = file.clone();
+                self.inner
+                    .tasks
+                    .spawn_blocking(move || file.load().map_err(|error| error.to_string()))
+            }
+            Holder::Borrowed(_, reread) => {
+                let reread = Arc::clone(reread);
+                self.inner.tasks.spawn_blocking(move || reread())
+            }
+            Holder::Fixed(_) | Holder::Key(_) => return Err(self.nobody()),
+        };
+        let Ok(found) = read.await else { return Err(self.nobody()) };
+        let stale = {
+            let local = (self.inner.wall)();
+            let mut state = self.inner.state.lock();
+            state.seen = seen;
+            match found {
+                Ok(Some(credential)) => state.take_up(&credential, local),
+                Ok(None) => state.forget("nobody is signed in any more"),
+                Err(why) => state.forget(&format!("the sign-in cannot be used any more: {why}")),
+            }
+            let now = state.skew.server_time(local);
+            match &state.held {
+                Some(held) if !held.refused && !held.life.is_over(now) => {
+                    return Ok(held.access.clone());
+                }
+                held => held.as_ref().map(|held| held.access.clone()),
+            }
+        };
+        // Others may wait for this as for any renewal.
+        self.renewed(stale.as_ref()).await
+    }
+}
+
+impl State {
+    fn forget(&mut self, why: &str) {
+        if self.held.take().is_some() {
+            warn!("{why}");
+        }
+        self.taken = None;
+    }
+
+    /// Uses a credential that stands in the files now, unless it is the one from before:
+    /// what was renewed in memory since is newer.
+    fn take_up(&mut self, credential: &Credential, local: u64) {
+        let access = credential.access_token.clone();
+        let is = |known: Option<&SecretString>| match (&access, known) {
+            (Some(access), Some(known)) => same(access, known),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let held = self.held.as_ref().map(|held| &held.access);
+        let known = held.is_some() && (is(self.taken.as_ref()) || is(held));
+        self.taken.clone_from(&access);
+        if !known {
+            self.held = None;
+            (self.paused, self.dead) = (None, None);
+            self.adopt(credential, None, local);
+            info!("the sign-in has changed");
+        }
+    }
+}
