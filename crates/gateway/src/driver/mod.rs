@@ -19,7 +19,10 @@ use secrecy::SecretString;
 pub use agent::{AgentConfig, AgentDriver, Transport};
 pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
 
-use crate::net::pool::{Beat, PoolStats};
+use crate::{
+    auth::Tokens,
+    net::pool::{Beat, PoolStats},
+};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -27,6 +30,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone, Debug)]
 pub struct Open {
     pub token: SecretString,
+    /// Where later requests of the same stream get theirs, if the transport makes any: the
+    /// stream may outlive the token it was opened with.
+    pub tokens: Option<Tokens>,
     /// Fresh for every stream.
     pub request_id: String,
     /// The same for all streams of one turn.
