@@ -107,6 +107,7 @@ fn tcp(url: &str) -> Connector {
 async fn open(driver: &AgentDriver) -> Link {
     let open = Open {
         token: SecretString::from("token"),
+        tokens: None,
         request_id: ID.to_owned(),
         original_request_id: ID.to_owned(),
         prefer_h1: false,

@@ -50,16 +50,13 @@ pub(super) fn oracle() -> anyhow::Result<Outcome> {
 }
 
 /// The real binary through every tool of the backend, while its system calls are
-/// written down.
+/// written down; and writes of a credential that end at each of theirs.
 pub(super) fn strace() -> anyhow::Result<Outcome> {
     if let Err(error) = setup::strace() {
         return Ok(Outcome::NotRun(format!("{error:#}")));
     }
-    run(cargo().args(["test", "--locked", "--package", "ibeam", "--test", "it", "--"]).args([
-        "--ignored",
-        "--nocapture",
-        "strace::",
-    ]))?;
+    let tests = ["test", "--locked", "--package", "ibeam", "--lib", "--test", "it", "--"];
+    run(cargo().args(tests).args(["--ignored", "--nocapture", "strace::"]))?;
     Ok(Outcome::Passed)
 }
 

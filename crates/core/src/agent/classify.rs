@@ -28,11 +28,26 @@ pub(super) enum Remedy {
     FreshToken,
 }
 
+/// The command that messages name, for the profile that is used when none is named.
+pub(super) const SIGN_IN: &str = "ibeam login";
+
 /// A failure, classified.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) error: TurnError,
     pub(super) remedy: Remedy,
+}
+
+impl Failure {
+    /// With the command of another profile, where the message names one.
+    pub(super) fn for_profile(mut self, sign_in: &str) -> Self {
+        let named = format!("`{SIGN_IN}`");
+        if sign_in != SIGN_IN && self.error.message.contains(&named) {
+            let message = self.error.message.replace(&named, &format!("`{sign_in}`"));
+            self.error.message = message.into();
+        }
+        self
+    }
 }
 
 /// A Connect error, from an end frame or a refused call.
@@ -62,7 +77,7 @@ pub(super) fn connect_error(error: &ConnectError) -> Failure {
         Remedy::None
     };
     let cause = format!("connect {}: {}", error.code.as_str(), words.public);
-    Failure { error: TurnError::new(code, message(code, &words.public)).cause(cause), remedy }
+    Failure { error: TurnError::new(code, message(code, kind, &words.public)).cause(cause), remedy }
 }
 
 /// A transport that failed.
@@ -100,11 +115,12 @@ pub(super) fn link_error(error: &LinkError) -> Failure {
 /// A call that was refused with a status and a body.
 fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> Failure {
     let mut failure = connect_error(error);
-    if error.code == Code::Unknown && error.detail.is_none() {
-        // Not a name Connect knows: the status says more.
+    let words = Words::of(error);
+    if error.code == Code::Unknown && error.detail.is_none() && words.code().is_none() {
+        // Not a name Connect knows, nor words that tell: the status says more.
         let plain = by_status(status, None);
         failure.error.code = plain.error.code;
-        failure.error.message = message(plain.error.code, &Words::of(error).public).into();
+        failure.error.message = message(plain.error.code, None, &words.public).into();
         failure.remedy = plain.remedy;
     }
     // A refused call never looked at the conversation: this one is a limit.
@@ -129,6 +145,7 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
         401 => (ErrorCode::NotAuthenticated, Remedy::FreshToken),
         402 => (ErrorCode::PlanRequired, Remedy::None),
         403 => (ErrorCode::PolicyDenied, Remedy::None),
+        451 => (ErrorCode::RegionUnsupported, Remedy::None),
         426 => (ErrorCode::ClientOutdated, Remedy::None),
         413 => (ErrorCode::ContextTooLong, Remedy::None),
         429 => (ErrorCode::RateLimited, Remedy::None),
@@ -137,7 +154,8 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
         500..=599 => (ErrorCode::UpstreamError, Remedy::Retry),
         _ => (ErrorCode::UpstreamError, Remedy::None),
     };
-    let mut failure = failure(code, message(code, &format!("HTTP status {status}")), remedy);
+    let text = message(code, None, &format!("HTTP status {status}"));
+    let mut failure = failure(code, text, remedy);
     failure.error.retry_after = retry_after;
     failure
 }
@@ -183,13 +201,16 @@ impl Words {
             "unsupported region",
         ]) {
             Some(ErrorCode::RegionUnsupported)
-        } else if self.says(&["unpaid invoice", "pay your invoice"]) {
+        } else if self.says(&["unpaid invoice", "pay your invoice", "payment method"]) {
             Some(ErrorCode::InsufficientQuota)
         } else if self.says(&[
             "update required",
             "please update cursor",
+            "please update to",
+            "update your client",
             "outdated client",
-            "update to the latest version",
+            "to the latest version",
+            "newer version of cursor",
             "client version is no longer supported",
         ]) {
             Some(ErrorCode::ClientOutdated)
@@ -246,8 +267,12 @@ fn is_coarse(kind: Kind) -> bool {
         Kind::ErrorUnspecified
             | Kind::ErrorCustom
             | Kind::ErrorCustomMessage
+            | Kind::ErrorFreeUserRateLimitExceeded
+            | Kind::ErrorProUserRateLimitExceeded
+            | Kind::ErrorOpenaiRateLimitExceeded
             | Kind::ErrorGenericRateLimitExceeded
             | Kind::ErrorGpt4VisionPreviewRateLimit
+            | Kind::ErrorApiKeyRateLimit
             | Kind::ErrorRateLimited
             | Kind::ErrorRateLimitedChangeable
             | Kind::ErrorResourceExhausted
@@ -269,13 +294,13 @@ fn by_kind(kind: Kind) -> Option<ErrorCode> {
         | Kind::ErrorAgentRequiresLogin
         | Kind::ErrorUnauthorized
         | Kind::ErrorBadUserApiKey => ErrorCode::NotAuthenticated,
-        Kind::ErrorNotHighEnoughPermissions
-        | Kind::ErrorProUserOnly
+        Kind::ErrorProUserOnly
         | Kind::ErrorUsagePricingRequired
         | Kind::ErrorUsagePricingRequiredChangeable
-        | Kind::ErrorMaxModeRequired
-        | Kind::ErrorApiKeyNotSupported => ErrorCode::PlanRequired,
-        Kind::ErrorHooksBlocked
+        | Kind::ErrorMaxModeRequired => ErrorCode::PlanRequired,
+        Kind::ErrorNotHighEnoughPermissions
+        | Kind::ErrorApiKeyNotSupported
+        | Kind::ErrorHooksBlocked
         | Kind::ErrorSuspiciousUsageBlocked
         | Kind::ErrorModelBlocked
         | Kind::ErrorAccountClosed
@@ -302,7 +327,7 @@ fn by_kind(kind: Kind) -> Option<ErrorCode> {
         Kind::ErrorClaudeImageTooLarge | Kind::ErrorFileUnsupported | Kind::ErrorBadRequest => {
             ErrorCode::InvalidValue
         }
-        Kind::ErrorTimeout => ErrorCode::Timeout,
+        Kind::ErrorTimeout | Kind::ErrorExtensionHostTimeout => ErrorCode::Timeout,
         Kind::ErrorResourceExhausted | Kind::ErrorMaxTokens => ErrorCode::Unavailable,
         Kind::ErrorProviderError
         | Kind::ErrorNetworkError
@@ -337,8 +362,38 @@ fn by_connect_code(code: Code, words: &Words) -> ErrorCode {
 }
 
 /// Cursor's words, and what helps.
-fn message(code: ErrorCode, words: &str) -> String {
-    let hint = match code {
+fn message(code: ErrorCode, kind: Option<Kind>, words: &str) -> String {
+    let hint = kind.and_then(hint_for_kind).unwrap_or_else(|| hint_for_code(code));
+    let words = words.trim_end_matches('.');
+    format!("Cursor answered: {words}.{hint}")
+}
+
+/// Where one code has several ways out.
+fn hint_for_kind(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::ErrorBadApiKey | Kind::ErrorBadUserApiKey => {
+            " Make a new key in the dashboard at cursor.com and set CURSOR_API_KEY to it, or run \
+             `ibeam login`."
+        }
+        Kind::ErrorApiKeyNotSupported => {
+            " An API key is not enough for this: unset CURSOR_API_KEY and run `ibeam login`."
+        }
+        Kind::ErrorNotHighEnoughPermissions | Kind::ErrorTaskNoPermissions => {
+            " Your role does not allow this; ask those who manage your team at cursor.com."
+        }
+        Kind::ErrorUsagePricingRequired | Kind::ErrorUsagePricingRequiredChangeable => {
+            " Your plan does not include this: allow usage-based pricing at cursor.com, or choose \
+             another model."
+        }
+        Kind::ErrorMaxModeRequired | Kind::ErrorModelBlocked => {
+            " Choose another model; `ibeam models` lists them."
+        }
+        _ => return None,
+    })
+}
+
+fn hint_for_code(code: ErrorCode) -> &'static str {
+    match code {
         ErrorCode::NotAuthenticated => {
             " Run `ibeam login`, or give a valid token in CURSOR_ACCESS_TOKEN."
         }
@@ -351,12 +406,19 @@ fn message(code: ErrorCode, words: &str) -> String {
         ErrorCode::InsufficientQuota => " Waiting does not help; see your plan at cursor.com.",
         ErrorCode::PlanRequired => " Your plan at cursor.com does not include this.",
         ErrorCode::RegionUnsupported => " Another model may be served where you are.",
+        ErrorCode::PolicyDenied => {
+            " See your account at cursor.com, or ask those who manage your team."
+        }
+        ErrorCode::RateLimited | ErrorCode::Timeout => " Try again in a while.",
+        ErrorCode::Unavailable => " Try again in a while, or choose another model.",
         _ => "",
-    };
-    let words = words.trim_end_matches('.');
-    format!("Cursor answered: {words}.{hint}")
+    }
 }
 
 #[cfg(test)]
 #[path = "classify_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "classify_table_tests.rs"]
+mod table_tests;

@@ -192,3 +192,13 @@ fn a_status_carries_the_backends_wait() {
     assert_eq!(failure.error.code, E::RateLimited);
     assert_eq!(failure.error.retry_after, wait);
 }
+
+#[test]
+fn the_command_is_that_of_the_profile() {
+    let refused = || connect_error(&ConnectError::new(Code::Unauthenticated, "who?"));
+    let message = refused().for_profile("ibeam login --profile work").error.message;
+    assert!(message.contains("Run `ibeam login --profile work`"), "{message}");
+    assert_eq!(refused().for_profile(SIGN_IN).error, refused().error);
+    let other = || connect_error(&ConnectError::new(Code::Unavailable, "later"));
+    assert_eq!(other().for_profile("ibeam login --profile work").error, other().error);
+}

@@ -1,8 +1,9 @@
 //! The knobs of a turn. All time is configurable; the defaults are what live
 //! traffic needs.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
+use super::classify::SIGN_IN;
 use crate::retry::Backoff;
 
 /// When a turn loses patience, and with what.
@@ -54,6 +55,8 @@ pub struct Settings {
     pub parked_bytes: usize,
     /// So many equal calls with equal outcomes are let through; 0 lets all.
     pub max_repeat: u32,
+    /// The command that signs this profile in, for refusals of the sign-in.
+    pub sign_in: Cow<'static, str>,
 }
 
 impl Default for Settings {
@@ -65,6 +68,7 @@ impl Default for Settings {
             park: true,
             parked_bytes: 1 << 20,
             max_repeat: 2,
+            sign_in: SIGN_IN.into(),
         }
     }
 }

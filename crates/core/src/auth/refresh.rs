@@ -12,6 +12,10 @@ use crate::{model::Millis, retry::Backoff};
 /// The public id of Cursor's own app, which the OAuth form carries.
 const CLIENT_ID: &str = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB";
 
+/// Nothing is asked after this. With the last answer's own time it is less than others wait
+/// for the lock on the credential, and no turn waits for ever.
+pub const LIMIT: Duration = Duration::from_secs(35);
+
 /// Between rounds through the forms.
 const ROUNDS: Backoff =
     Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(20), retries: 3 };
@@ -70,7 +74,10 @@ pub struct Refresh {
     asking: Option<Form>,
     round: u32,
     jitter: f64,
+    began: Option<Millis>,
     until: Option<Millis>,
+    /// A form has refused the proof.
+    refused: bool,
     refusal: Option<String>,
     fault: String,
     ended: Option<Result<Box<Grant>, RefreshError>>,
@@ -81,8 +88,10 @@ enum Verdict {
     Granted(Grant),
     /// Dead, whatever the other forms would say.
     SignedOut,
-    /// Not by this form.
+    /// Not by this form, says the service.
     Refused,
+    /// There is no such form (any more).
+    Gone(String),
     /// This form has a fault; another may not.
     Fault(String),
     /// Nobody can be asked now.
@@ -105,7 +114,9 @@ impl Refresh {
             asking: None,
             round: 0,
             jitter,
+            began: None,
             until: None,
+            refused: false,
             refusal: None,
             fault: String::new(),
             ended: None,
@@ -115,6 +126,11 @@ impl Refresh {
     pub fn step(&mut self, now: Millis) -> Step {
         if let Some(ended) = &self.ended {
             return Step::Done(ended.clone());
+        }
+        let began = *self.began.get_or_insert(now);
+        if now >= began + LIMIT {
+            self.give_up();
+            return self.step(now);
         }
         match self.until {
             Some(until) if now < until => return Step::Wait(until),
@@ -147,10 +163,12 @@ impl Refresh {
                 if let Outcome::Answer { body, .. } = outcome {
                     self.refusal = words(body).or_else(|| self.refusal.take());
                 }
-                self.forms.retain(|other| *other != form);
-                if self.forms.is_empty() {
-                    self.sign_out();
-                }
+                self.refused = true;
+                self.strike(form);
+            }
+            Verdict::Gone(fault) => {
+                self.fault = fault;
+                self.strike(form);
             }
             Verdict::Fault(fault) => self.fault = fault,
             Verdict::Later(fault, wait) => {
@@ -160,21 +178,32 @@ impl Refresh {
         }
     }
 
+    /// This form is not asked again. Without another one, what they said decides.
+    fn strike(&mut self, form: Form) {
+        self.forms.retain(|other| *other != form);
+        if !self.forms.is_empty() {
+            return;
+        }
+        if self.refused { self.sign_out() } else { self.give_up() }
+    }
+
     fn sign_out(&mut self) {
         self.ended = Some(Err(RefreshError::SignedOut(self.refusal.take())));
+    }
+
+    fn give_up(&mut self) {
+        let fault = std::mem::take(&mut self.fault);
+        self.ended = Some(Err(RefreshError::Unavailable(fault)));
     }
 
     /// No form of this round gave tokens, and one of them still may.
     fn end_round(&mut self, wait: Option<Duration>, now: Millis) {
         match ROUNDS.delay(self.round, self.jitter, wait) {
-            Some(wait) => {
+            Some(wait) if now + wait < self.began.unwrap_or(now) + LIMIT => {
                 self.round += 1;
                 self.until = Some(now + wait);
             }
-            None => {
-                let fault = std::mem::take(&mut self.fault);
-                self.ended = Some(Err(RefreshError::Unavailable(fault)));
-            }
+            _ => self.give_up(),
         }
     }
 
@@ -217,8 +246,11 @@ fn judge(form: Form, outcome: &Outcome) -> Verdict {
         200..=299 => granted(form, body),
         400 | 401 | 403 | 422 => match serde_json::from_slice::<Value>(body) {
             Ok(body) if should_log_out(&body) => Verdict::SignedOut,
+            // A page of words: whoever stands in between does not judge the sign-in.
+            Err(_) if status == 403 && !body.is_empty() => Verdict::Fault(said()),
             _ => Verdict::Refused,
         },
+        404 | 405 | 410 | 501 => Verdict::Gone(said()),
         429 => Verdict::Later(said(), retry_after),
         _ => Verdict::Fault(said()),
     }

@@ -138,7 +138,8 @@ fn dead_is_dead() {
 
 #[test]
 fn faults_are_no_refusals() {
-    for (status, body) in [(500, ""), (404, ""), (200, "<html>"), (200, "{}"), (302, "")] {
+    let page = "<html>Blocked</html>";
+    for (status, body) in [(500, ""), (403, page), (200, "<html>"), (200, "{}"), (302, "")] {
         let mut bench = Bench::new();
         for _ in 0..4 {
             for _ in 0..3 {
@@ -286,4 +287,51 @@ fn tokens_that_no_header_can_carry_are_none() {
     let mut bench = Bench::new();
     bench.answer(200, r#"{"accessToken":"two words","refreshToken":"x"}"#);
     assert!(matches!(bench.refresh.step(bench.now), Step::Ask(_)));
+}
+
+#[test]
+fn a_form_that_is_gone_says_nothing_about_the_sign_in() {
+    // None of them is there: another address may be meant.
+    let mut bench = Bench::new();
+    for status in [404, 410, 501] {
+        bench.answer(status, "");
+    }
+    let error = bench.end().unwrap_err();
+    assert!(matches!(&error, RefreshError::Unavailable(why) if why.contains("501")), "{error}");
+    assert_eq!(bench.now, Millis(0), "asking again would not bring it back");
+
+    // Those that are there refuse.
+    let mut bench = Bench::new();
+    bench.answer(404, "");
+    bench.answer(401, r#"{"message":"Invalid refresh token"}"#);
+    bench.answer(405, "");
+    let words = Some("Invalid refresh token".to_owned());
+    assert_eq!(bench.end().unwrap_err(), RefreshError::SignedOut(words));
+}
+
+#[test]
+fn a_service_that_hangs_is_given_up_in_time() {
+    let hang = |bench: &mut Bench| {
+        bench.ask();
+        bench.now = bench.now + crate::auth::PATIENCE;
+    };
+    // It takes the request and never answers.
+    let mut bench = Bench::new();
+    while let Step::Ask(_) | Step::Wait(_) = bench.refresh.step(bench.now) {
+        hang(&mut bench);
+        bench.refresh.on_outcome(&Outcome::Unreachable("no answer in time".into()), bench.now);
+    }
+    assert_eq!(bench.end().unwrap_err(), RefreshError::Unavailable("no answer in time".into()));
+    assert_eq!(bench.now, Millis(41_000));
+
+    // Every form has a fault, and takes its time to say so.
+    let mut bench = Bench::new();
+    while let Step::Ask(_) | Step::Wait(_) = bench.refresh.step(bench.now) {
+        hang(&mut bench);
+        let fault = Outcome::Answer { status: 500, body: Bytes::new(), retry_after: None };
+        bench.refresh.on_outcome(&fault, bench.now);
+    }
+    assert!(matches!(bench.end(), Err(RefreshError::Unavailable(_))));
+    assert_eq!(bench.now, Millis(40_000));
+    assert!(bench.now < Millis(0) + LIMIT + crate::auth::PATIENCE);
 }

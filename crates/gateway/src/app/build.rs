@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{App, SIM, around::Shelf};
 use crate::{
     api,
-    auth::{Tokens, here, http::AuthHttp},
+    auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     config::{self, Config},
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
@@ -191,6 +191,7 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
         park: config.sessions.reuse,
         parked_bytes: config.sessions.buffer,
         max_repeat: config.tools.max_repeat,
+        sign_in: login_command(&config.profile).into(),
     }
 }
 

@@ -212,9 +212,9 @@ impl Search<'_> {
 
     #[cfg(target_os = "macos")]
     fn keychain(&mut self) {
-        use foreign::keychain::{ACCESS, PROGRAM, WAIT, is_there, read};
+        use foreign::keychain::{ACCESS, PROBE, PROGRAM, WAIT, is_there, read};
         let program = Path::new(PROGRAM);
-        if self.found.is_none() && is_there(program) {
+        if self.found.is_none() && is_there(program, PROBE) {
             let source = || Source::Keychain(ACCESS);
             self.place(Kind::Keychain, ACCESS.to_owned(), || read(program, WAIT), source);
         }

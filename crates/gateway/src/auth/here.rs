@@ -95,7 +95,16 @@ impl Here {
     /// # Errors
     /// One is there, and cannot be used.
     pub fn discover(&self) -> Result<Discovery, DiscoverError> {
-        discover(&self.env, &self.home, &self.profile, &self.consents()?)
+        let search = |consents| discover(&self.env, &self.home, &self.profile, consents);
+        match self.consents() {
+            Ok(consents) => search(&consents),
+            // What it says matters only where another program's file would be next.
+            Err(error) => {
+                let discovery = search(&Consents::none(self.places.config()))?;
+                let needless = discovery.found.is_some() || discovery.refused.is_empty();
+                if needless { Ok(discovery) } else { Err(error.into()) }
+            }
+        }
     }
 }
 

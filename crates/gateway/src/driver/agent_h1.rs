@@ -32,6 +32,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
 use crate::{
+    auth::Tokens,
     net::{
         connect::Host,
         http::{Bounds, HttpClient, HttpError},
@@ -116,6 +117,8 @@ struct AppendId<'a> {
 struct Appender {
     http1: Http1,
     token: SecretString,
+    /// Newer tokens, as long as they are of the same account.
+    tokens: Option<(Tokens, String)>,
     stream: String,
     original: String,
     next: u64,
@@ -131,6 +134,7 @@ impl Http1 {
         let appender = Appender {
             http1: self.clone(),
             token: open.token,
+            tokens: open.tokens.map(|tokens| (tokens.clone(), tokens.account())),
             stream: open.request_id,
             original: open.original_request_id,
             next: 0,
@@ -256,6 +260,17 @@ impl Appender {
         }
     }
 
+    /// A stream may run for longer than the token lives that it was opened with.
+    async fn freshen(&mut self) {
+        let Some((tokens, account)) = &self.tokens else { return };
+        // Without another one, the backend says what this one is worth.
+        if let Ok(token) = tokens.current().await
+            && tokens.account() == *account
+        {
+            self.token = token;
+        }
+    }
+
     async fn append(&mut self, framed: &Bytes) -> Result<(), LinkError> {
         let message = framed.get(FRAME_HEADER..).unwrap_or_default();
         let seqno = self.next;
@@ -267,6 +282,7 @@ impl Appender {
         };
         let body = serde_json::to_vec(&body)
             .map_err(|error| LinkError::Reset(format!("append cannot be written: {error}")))?;
+        self.freshen().await;
         let request = self.http1.request(
             BIDI_APPEND,
             headers::Call::Json,

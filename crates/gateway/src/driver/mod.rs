@@ -21,7 +21,10 @@ pub use agent::{AgentConfig, AgentDriver, Transport};
 pub(crate) use headers::VERSIONS as CLI_VERSIONS;
 pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
 
-use crate::net::pool::{Asleep, PoolStats};
+use crate::{
+    auth::Tokens,
+    net::pool::{Asleep, PoolStats},
+};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -29,6 +32,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 #[derive(Clone, Debug)]
 pub struct Open {
     pub token: SecretString,
+    /// Where later requests of the same stream get theirs, if the transport makes any: the
+    /// stream may outlive the token it was opened with.
+    pub tokens: Option<Tokens>,
     /// Fresh for every stream.
     pub request_id: String,
     /// The same for all streams of one turn.

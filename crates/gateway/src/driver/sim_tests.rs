@@ -35,6 +35,7 @@ async fn a_server_without_http2_is_spoken_to_in_http1() {
     let driver = driver(&sim);
     let open = Open {
         token: SecretString::from(Sim::TOKEN),
+        tokens: None,
         request_id: crate::random::uuid(),
         original_request_id: crate::random::uuid(),
         prefer_h1: false,

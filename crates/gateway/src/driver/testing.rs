@@ -37,6 +37,7 @@ pub(super) fn driver(connector: &Connector, transport: Transport) -> (AgentDrive
 pub(super) fn spec() -> Open {
     Open {
         token: "tok".to_owned().into(),
+        tokens: None,
         request_id: "11111111-1111-4111-8111-111111111111".to_owned(),
         original_request_id: "22222222-2222-4222-8222-222222222222".to_owned(),
         prefer_h1: false,

@@ -8,7 +8,7 @@ use ibeam::{
     config::Transport,
     net::connect::Host,
 };
-use ibeam_sim::{Sim, SimConfig};
+use ibeam_sim::{Scenario, Sim, SimConfig};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ use super::lab::{Lab, Reply, chat};
 const EPOCH: u64 = 1_800_000_000;
 
 fn token(expires: u64) -> String {
-    let claims = format!(r#"{{"sub":"auth0|user_1","iat":{},"exp":{expires}}}"#, EPOCH - 90_000);
+    let claims = format!(r#"{{"sub":"auth0|user_sim","iat":{},"exp":{expires}}}"#, EPOCH - 90_000);
     format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
 }
 
@@ -29,6 +29,16 @@ struct Signed {
 
 impl Signed {
     async fn with(access: &str, transport: Transport, change: impl FnOnce(&mut SimConfig)) -> Self {
+        Self::skewed(access, transport, 0, change).await
+    }
+
+    /// Our clock shows so many seconds less than Cursor's.
+    async fn skewed(
+        access: &str,
+        transport: Transport,
+        behind: u64,
+        change: impl FnOnce(&mut SimConfig),
+    ) -> Self {
         let mut config = SimConfig {
             epoch: EPOCH,
             token_lifetime: Some(Duration::from_secs(5_184_000)),
@@ -46,7 +56,7 @@ impl Signed {
         let started = Instant::now();
         let lab = Lab::signed_in(Sim::new(config), transport, |connector, tasks| {
             let host = Host::parse("http://127.0.0.1:1").unwrap();
-            let wall = Arc::new(move || EPOCH + started.elapsed().as_secs());
+            let wall = Arc::new(move || EPOCH - behind + started.elapsed().as_secs());
             Tokens::own_at(file, AuthHttp::new(connector, &host, tasks), wall, tasks)
         });
         Self { lab, dir }
@@ -140,5 +150,71 @@ async fn the_model_list_renews_a_refused_token_too() {
     signed.lab.sim.revoke(&good);
     let reply = signed.lab.get("/v1/models").await;
     assert_eq!(reply.status, 200, "{}", reply.body);
+    assert_eq!(signed.refreshes(), 1);
+}
+
+/// The token ends while the stream runs, and is renewed beside it. Over HTTP/1.1 every
+/// message of ours is a request of its own, and needs a token that is good at that time.
+#[tokio::test(start_paused = true)]
+async fn a_stream_outlives_the_token_it_was_opened_with() {
+    let script = r#"
+        [[rule]]
+        when = { contains = "story" }
+        steps = [{ text = { text = "tick ", repeat = 90, pace_ms = 1000 } }]
+        [[rule]]
+        steps = [{ text = "done" }]
+    "#;
+    for transport in [Transport::H2, Transport::H1] {
+        let short = token(EPOCH + 30);
+        let long = |sim: &mut SimConfig| sim.scenario = Scenario::from_toml(script).unwrap();
+        let signed = Signed::with(&short, transport, long).await;
+        let running = signed.lab.open(chat("Tell me a story", true).to_string()).await;
+        assert_eq!(running.status(), 200);
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            signed.lab.ask("Hello").await
+        };
+        let (whole, other) = tokio::join!(Reply::read(running), later);
+        assert_eq!(other, "done");
+        assert_eq!(whole.body.matches("tick ").count(), 90, "{transport:?}: {}", whole.body);
+        assert!(whole.body.contains("[DONE]") && !whole.body.contains("\"error\""));
+        assert_eq!(signed.refreshes(), 1, "{transport:?}");
+        assert_ne!(signed.kept(), short);
+    }
+}
+
+/// The client has seen a part of the answer: another try would say it twice.
+#[tokio::test(start_paused = true)]
+async fn a_token_refused_in_mid_answer_is_an_error_event() {
+    let script = r#"
+        [[rule]]
+        when = { contains = "half" }
+        steps = [
+          { text = "half " },
+          { error = { code = "unauthenticated", kind = "AUTH_TOKEN_EXPIRED", title = "Expired" } },
+        ]
+        [[rule]]
+        steps = [{ text = "done" }]
+    "#;
+    let good = token(EPOCH + 900_000);
+    let play = |sim: &mut SimConfig| sim.scenario = Scenario::from_toml(script).unwrap();
+    let signed = Signed::with(&good, Transport::Auto, play).await;
+    let reply = signed.lab.stream("half").await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.body.matches("half ").count(), 1, "{}", reply.body);
+    assert_eq!(reply.body.matches("\"not_authenticated\"").count(), 1, "{}", reply.body);
+    assert!(reply.body.contains("Expired") && reply.body.contains("ibeam login"), "{}", reply.body);
+    assert_eq!(signed.refreshes(), 0);
+    assert_eq!(signed.lab.ask("Hello").await, "done");
+}
+
+/// By our clock the token has a day to live. Cursor knows better, and that costs nothing.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_behind_is_found_out_by_a_refusal() {
+    let over = token(EPOCH - 10);
+    let signed = Signed::skewed(&over, Transport::Auto, 86_400, |_| {}).await;
+    let reply = signed.lab.stream("Hello").await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert!(reply.body.contains("[DONE]") && !reply.body.contains("\"error\""));
     assert_eq!(signed.refreshes(), 1);
 }

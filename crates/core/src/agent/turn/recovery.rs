@@ -35,7 +35,7 @@ impl Turn {
     /// client has seen more than that: it would come twice. A token that is refused is
     /// replaced once, while nothing of this stream has reached the model.
     pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
-        let Failure { error, remedy } = failure;
+        let Failure { error, remedy } = failure.for_profile(&self.settings.sign_in);
         let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
         let (silent, purpose) = match &self.link {
             Link::Opening { purpose, .. } => (true, *purpose),

@@ -76,3 +76,23 @@ fn kinds_have_names() {
     let error = "vscode".parse::<Kind>().unwrap_err();
     assert_eq!(error, "`vscode` is none of `cli`, `keychain`, `ide`, `legacy`, `opencode`");
 }
+
+#[tokio::test]
+async fn a_broken_file_matters_only_where_it_would_be_asked() {
+    let home = Home::new();
+    let consents = home.consents(&[Kind::Cli]);
+    fs::write(consents.path(), "{").unwrap();
+    let look =
+        |pairs: &[(&str, &str)]| Here::with(env(pairs), home.path(), Profile::default()).discover();
+    // There is nothing that it could allow.
+    assert!(look(&[]).unwrap().found.is_none());
+    home.write(".config/cursor/auth.json", r#"{"accessToken":"theirs"}"#);
+    let error = look(&[]).unwrap_err();
+    assert!(error.to_string().contains("delete it to start with no consent"), "{error}");
+    // What goes before in the order does not need it.
+    let key = look(&[("CURSOR_API_KEY", "k")]).unwrap().found.unwrap();
+    assert_eq!(key.source, Source::ApiKeyEnv);
+    home.save("default", &credential("own")).await;
+    let own = look(&[]).unwrap().found.unwrap();
+    assert_eq!(own.source, Source::Own(Profile::default()));
+}

@@ -197,7 +197,7 @@ fn the_keychain_is_asked_item_by_item() {
          'cursor-access-token -w') echo a;;\n\
          'cursor-api-key -w') echo crsr_k;;",
     );
-    assert!(keychain::is_there(&program));
+    assert!(keychain::is_there(&program, SHORT));
     assert_eq!(
         fs::read_to_string(home.at("calls")).unwrap(),
         "find-generic-password -a cursor-user -s cursor-access-token\n",
@@ -207,7 +207,7 @@ fn the_keychain_is_asked_item_by_item() {
     assert_eq!(secrets(&found), ["a", "", "crsr_k"]);
 
     let empty = security(&Home::new(), "");
-    assert!(!keychain::is_there(&empty));
+    assert!(!keychain::is_there(&empty, SHORT));
 }
 
 #[test]
@@ -221,5 +221,6 @@ fn a_keychain_that_refuses_or_does_not_answer_is_said() {
     assert_eq!(error, "no answer in time");
     let missing = keychain::read(&home.at("nothing"), SHORT).unwrap_err();
     assert!(missing.starts_with("cannot be read"), "{missing}");
-    assert!(!keychain::is_there(&home.at("nothing")));
+    assert!(!keychain::is_there(&home.at("nothing"), SHORT));
+    assert!(!keychain::is_there(&waiting, Duration::from_millis(50)));
 }

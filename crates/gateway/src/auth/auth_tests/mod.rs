@@ -4,6 +4,8 @@ mod file;
 mod foreign;
 mod names;
 mod processes;
+#[cfg(target_os = "linux")]
+mod strace;
 mod wire;
 
 use std::{

@@ -15,7 +15,7 @@ const HOME: &str = "IBEAM_TEST_HOME";
 const READY: &str = "-- ready --";
 
 /// Two credentials of very different length, so that a mixture of both shows.
-fn long_and_short() -> [Credential; 2] {
+pub(super) fn long_and_short() -> [Credential; 2] {
     [credential(&"l".repeat(20_000)), credential("s")]
 }
 
@@ -56,7 +56,7 @@ async fn child() {
 }
 
 /// This binary in a role, started by a shell that did something before.
-fn start(before: &str, role: &str, home: &Home) -> Child {
+pub(super) fn start(before: &str, role: &str, home: &Home) -> Child {
     let script = format!("{before}\nexec \"$0\" \"$@\"");
     let arguments = ["auth::tests::processes::child", "--exact", "--ignored", "--nocapture"];
     Command::new("sh")
@@ -78,13 +78,13 @@ fn ready(child: &mut Child) {
     assert!(lines.any(|line| line.contains(READY)), "it ended before it was ready");
 }
 
-fn said(child: Child) -> String {
+pub(super) fn said(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn entries(file: &CredentialFile) -> Vec<String> {
+pub(super) fn entries(file: &CredentialFile) -> Vec<String> {
     let entries = file.path().parent().unwrap().read_dir().unwrap();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

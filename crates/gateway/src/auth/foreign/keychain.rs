@@ -2,9 +2,9 @@
 //! may ask the user, so the answer is waited for, though not for ever.
 
 use std::{
-    io::Read as _,
+    io::{self, Read as _},
     path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::Duration,
@@ -28,16 +28,20 @@ const ACCOUNT: &str = "cursor-user";
 #[cfg(target_os = "macos")]
 pub(in crate::auth) const WAIT: Duration = Duration::from_secs(60);
 
+/// Nobody is asked whether an item is there.
+#[cfg(target_os = "macos")]
+pub(in crate::auth) const PROBE: Duration = Duration::from_secs(5);
+
 /// What the program exits with when there is no such item.
 const NOT_FOUND: i32 = 44;
 
 const LONGEST: u64 = 64 << 10;
 
 /// Whether there is something to read; no secret is asked for.
-pub(in crate::auth) fn is_there(program: &Path) -> bool {
+pub(in crate::auth) fn is_there(program: &Path, wait: Duration) -> bool {
     [ACCESS, API_KEY].iter().any(|service| {
-        let mut command = find(program, service);
-        command.stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+        let answer = run(&mut find(program, service), wait);
+        matches!(answer, Ok(Some((status, _))) if status.success())
     })
 }
 
@@ -51,13 +55,10 @@ pub(in crate::auth) fn read(program: &Path, wait: Duration) -> Outcome {
 }
 
 fn item(program: &Path, service: &str, wait: Duration) -> Result<Option<SecretString>, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     // `-w`: the secret alone, on stdout.
-    let mut child =
-        find(program, service).arg("-w").stdout(Stdio::piped()).spawn().map_err(unreadable)?;
-    let text = child.stdout.take().and_then(|stdout| answer(&mut child, stdout, wait));
-    let Some(text) = text else { return Err("no answer in time".to_owned()) };
-    let status = child.wait().map_err(unreadable)?;
+    let answer = run(find(program, service).arg("-w"), wait);
+    let answer = answer.map_err(|error| format!("cannot be read: {error}"))?;
+    let Some((status, text)) = answer else { return Err("no answer in time".to_owned()) };
     match status.code() {
         Some(0) => match text.trim() {
             "" => Ok(None),
@@ -71,24 +72,26 @@ fn item(program: &Path, service: &str, wait: Duration) -> Result<Option<SecretSt
 fn find(program: &Path, service: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["find-generic-password", "-a", ACCOUNT, "-s", service]);
-    command.stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// What the program says until it closes its output; who is too late is ended.
-fn answer(child: &mut Child, stdout: ChildStdout, wait: Duration) -> Option<String> {
+/// What the program says until it closes its output; `None`: it was too late, and ended.
+fn run(command: &mut Command, wait: Duration) -> io::Result<Option<(ExitStatus, String)>> {
+    let streams = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = streams.spawn()?;
     let (tx, rx) = mpsc::sync_channel(1);
+    let stdout = child.stdout.take();
     thread::spawn(move || {
         let mut text = String::new();
-        let read = stdout.take(LONGEST).read_to_string(&mut text);
+        let read = stdout.map(|stdout| stdout.take(LONGEST).read_to_string(&mut text));
         // Nobody listens any more when the wait is over.
-        let _ = tx.send(read.map(|_| text).unwrap_or_default());
+        let _ = tx.send(if let Some(Ok(_)) = read { text } else { String::new() });
     });
-    let text = rx.recv_timeout(wait).ok();
-    if text.is_none() {
+    let Ok(text) = rx.recv_timeout(wait) else {
         // It may have ended just now; either way it is gone after this.
         let _ = child.kill();
         let _ = child.wait();
-    }
-    text
+        return Ok(None);
+    };
+    Ok(Some((child.wait()?, text)))
 }

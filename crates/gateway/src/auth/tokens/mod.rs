@@ -79,7 +79,12 @@ struct State {
     /// No renewal ahead of time before this.
     paused: Option<Instant>,
     /// What was refused, why, and when.
-    dead: Option<(SecretString, TurnError, Instant)>,
+    dead: Vec<(SecretString, TurnError, Instant)>,
+    /// What stood at the source when we renewed it. As long as it stands there still, ours
+    /// is newer.
+    spent: Option<SecretString>,
+    /// A renewed sign-in that could not be written, and has to be.
+    unkept: Option<Credential>,
     /// The watched files as they were when they were last read, and the token in them.
     seen: watch::Seen,
     taken: Option<SecretString>,
@@ -157,7 +162,9 @@ impl Tokens {
             skew: Skew::default(),
             flight: None,
             paused: None,
-            dead: None,
+            dead: Vec::new(),
+            spent: None,
+            unkept: None,
             seen: watch::look(&watched),
             taken: None,
         };
@@ -210,7 +217,8 @@ impl Tokens {
                 Some(held) if !held.refused && !held.life.is_over(now) => {
                     let token = held.access.clone();
                     let paused = state.paused.is_some_and(|until| Instant::now() < until);
-                    if held.life.is_due(now) && !paused {
+                    let wanted = held.life.is_due(now) || state.unkept.is_some();
+                    if wanted && !paused {
                         self.renewal(&mut state);
                     }
                     return Ok(token);
@@ -265,7 +273,7 @@ impl Tokens {
             return false;
         }
         let state = self.inner.state.lock();
-        if state.dead.is_none() {
+        if state.dead.is_empty() {
             return state.held.is_some() || matches!(self.inner.holder, Holder::Key(_));
         }
         // The last token may outlive the sign-in it came from.
@@ -310,7 +318,7 @@ impl State {
         let life = Lifetime::of(&claims, now, granted.is_some(), random::fraction());
         let account = claims.subject.unwrap_or_else(|| hashed(&access));
         let refresh = credential.refresh_token.clone();
-        self.dead = None;
+        self.dead.clear();
         self.held = Some(Held { access, refresh, account, life, granted, refused: false });
     }
 }

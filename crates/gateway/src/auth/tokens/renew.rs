@@ -8,7 +8,7 @@ use ibeam_core::{
         refresh::{Proof, RefreshError},
         schedule::Lifetime,
     },
-    error::TurnError,
+    error::{ErrorCode, TurnError},
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::{sync::watch, time::Instant};
@@ -16,9 +16,18 @@ use tracing::{debug, info, warn};
 
 use super::{
     DEAD, Flight, Holder, Outcome, PAUSE, State, Tokens, same,
-    words::{refused_fixed, unavailable, unusable},
+    words::{refused_fixed, unavailable, unusable, unusable_file},
 };
-use crate::auth::{Credential, CredentialFile, LOCK_WAIT, exchange::exchange, login::credential};
+use crate::{
+    auth::{
+        AuthFileError, Credential, CredentialFile, FileLock, LOCK_WAIT, exchange::exchange,
+        login::credential,
+    },
+    net::chain,
+};
+
+/// Proofs that are remembered to be dead: the tokens of one credential, and of the next.
+const DEAD_CAP: usize = 4;
 
 impl Tokens {
     /// The renewal under way, or a new one. It runs as a task of its own: a caller that
@@ -27,7 +36,11 @@ impl Tokens {
         let (this, stale) = (self.clone(), state.held.as_ref().map(|held| held.access.clone()));
         self.fly(state, "token renewal", async move {
             let outcome = this.renewed(stale.as_ref()).await;
-            this.inner.state.lock().paused = outcome.is_err().then(|| Instant::now() + PAUSE);
+            {
+                let mut state = this.inner.state.lock();
+                let again = outcome.is_err() || state.unkept.is_some();
+                state.paused = again.then(|| Instant::now() + PAUSE);
+            }
             if let Err(error) = &outcome {
                 warn!("the sign-in was not renewed: {error}");
             }
@@ -42,7 +55,8 @@ impl Tokens {
         name: &'static str,
         work: impl Future<Output = Outcome> + Send + 'static,
     ) -> Flight {
-        if let Some(flight) = &state.flight {
+        // One whose task is gone brings nothing any more.
+        if let Some(flight) = state.flight.as_ref().filter(|flight| flight.has_changed().is_ok()) {
             return flight.clone();
         }
         let (sender, flight) = watch::channel(None);
@@ -72,30 +86,74 @@ impl Tokens {
                     Ok(Err(why)) => return Err(unusable(&why)),
                     Err(_) => None,
                 };
-                // What we renewed in memory goes before what is there.
-                let ours = self.inner.state.lock().held.as_ref().and_then(|h| h.refresh.clone());
-                self.settle(found, stale, ours).await.map(|(token, _)| token)
+                self.settle(found, stale).await.map(|(token, _)| token)
             }
         }
     }
 
     /// Whoever holds the lock renews; who comes after finds what is new.
     async fn renewed_own(&self, file: &CredentialFile, stale: Option<&SecretString>) -> Outcome {
-        let lock = Arc::new(file.lock(LOCK_WAIT).await.map_err(|error| unusable(&error))?);
-        let reader = Arc::clone(&lock);
+        let lock = match file.lock(LOCK_WAIT).await {
+            Ok(lock) => Ok(Arc::new(lock)),
+            // Where nothing can be written, others cannot be kept away, nor told. That is no
+            // reason to let this process down.
+            Err(error @ (AuthFileError::Io { .. } | AuthFileError::Full { .. })) => Err(error),
+            Err(error) => return Err(unusable_file(&error)),
+        };
+        let reader = file.clone();
         let read = self.inner.tasks.spawn_blocking(move || reader.load());
         let found = match read.await {
-            Ok(found) => found.map_err(|error| unusable(&error))?,
+            Ok(found) => found.map_err(|error| unusable_file(&error))?,
             Err(_) => None,
         };
-        let (token, new) = self.settle(found, stale, None).await?;
-        if let Some(new) = new {
-            let saved = self.inner.tasks.spawn_blocking(move || lock.save(&new)).await;
-            if let Ok(Err(error)) = saved {
-                warn!("the renewed sign-in could not be kept: {error}");
-            }
+        if let Some((token, unkept)) = found.as_ref().and_then(|found| self.unkept(found)) {
+            self.keep(lock, unkept).await;
+            return Ok(token);
+        }
+        let (token, new) = self.settle(found, stale).await?;
+        match new {
+            Some(new) => self.keep(lock, new).await,
+            None => self.inner.state.lock().unkept = None,
         }
         Ok(token)
+    }
+
+    /// The token in use, and the credential that waits to be written, if that is all there is
+    /// to do: it is good, and nobody else has written meanwhile.
+    fn unkept(&self, found: &Credential) -> Option<(SecretString, Credential)> {
+        let state = self.inner.state.lock();
+        let now = state.skew.server_time((self.inner.wall)());
+        let held = state.held.as_ref().filter(|held| !held.refused && !held.life.is_due(now))?;
+        let unkept = state.unkept.clone().filter(|_| state.is_spent(found))?;
+        Some((held.access.clone(), unkept))
+    }
+
+    /// Writes a renewed sign-in. What cannot be written serves this process, and is tried
+    /// again later.
+    async fn keep(&self, lock: Result<Arc<FileLock>, AuthFileError>, new: Credential) {
+        let credential = new.clone();
+        let saved = match lock {
+            Ok(lock) => {
+                let save = self.inner.tasks.spawn_blocking(move || lock.save(&credential));
+                match save.await {
+                    Ok(saved) => saved.map_err(|error| chain(&error)),
+                    Err(_) => Err("ibeam is shutting down".to_owned()),
+                }
+            }
+            Err(error) => Err(chain(&error)),
+        };
+        let before = {
+            let mut state = self.inner.state.lock();
+            std::mem::replace(&mut state.unkept, saved.is_err().then_some(new))
+        };
+        match saved {
+            Ok(()) => debug!("the renewed sign-in was kept"),
+            Err(why) if before.is_some() => debug!("the sign-in is still not kept: {why}"),
+            Err(why) => warn!(
+                "the renewed sign-in could not be kept: {why}. It serves this process until it \
+                 ends; other processes, and the next start, have the old one"
+            ),
+        }
     }
 
     /// The token of a credential if it is any good, else a new one, which comes with
@@ -104,34 +162,52 @@ impl Tokens {
         &self,
         found: Option<Credential>,
         stale: Option<&SecretString>,
-        newer: Option<SecretString>,
     ) -> Result<(SecretString, Option<Credential>), TurnError> {
-        let Some(found) = found else {
-            self.inner.state.lock().held = None;
+        let Some(mut found) = found else {
+            let mut state = self.inner.state.lock();
+            state.held = None;
+            state.unkept = None;
+            drop(state);
             return Err(self.nobody());
         };
         if let Some(token) = self.usable(&found, stale) {
             debug!("another process renewed the sign-in");
             return Ok((token, None));
         }
-        let proof = match (newer.or_else(|| found.refresh_token.clone()), &found.api_key) {
-            (Some(token), _) => Proof::RefreshToken(token),
-            (None, Some(key)) => Proof::ApiKey(key.clone()),
+        let mark = mark(&found).cloned();
+        {
+            let state = self.inner.state.lock();
+            let ours = state.held.as_ref().and_then(|held| held.refresh.clone());
+            if state.is_spent(&found) && ours.is_some() {
+                found.refresh_token = ours;
+            }
+        }
+        let (refresh, key) = (found.refresh_token.clone(), found.api_key.clone());
+        let grant = match (refresh, key) {
+            (Some(refresh), None) => self.exchange(Proof::RefreshToken(refresh)).await?,
+            (None, Some(key)) => self.exchange(Proof::ApiKey(key)).await?,
+            (Some(refresh), Some(key)) => match self.exchange(Proof::RefreshToken(refresh)).await {
+                // A key outlives the tokens it was exchanged for.
+                Err(error) if error.code == ErrorCode::NotAuthenticated => {
+                    self.exchange(Proof::ApiKey(key)).await?
+                }
+                outcome => outcome?,
+            },
             (None, None) => return Err(self.signed_out(&RefreshError::SignedOut(None))),
         };
-        let grant = self.exchange(proof).await?;
         let new = credential(Grant::clone(&grant), Some(found));
         let token = self.adopt_grant(*grant, new.refresh_token.clone());
+        self.inner.state.lock().spent = mark;
         Ok((token, Some(new)))
     }
 
     /// A token that is not the one to be rid of, and has a while to live.
     fn usable(&self, found: &Credential, stale: Option<&SecretString>) -> Option<SecretString> {
         let access = found.access_token.as_ref()?;
-        if stale.is_some_and(|stale| same(stale, access)) {
+        let mut state = self.inner.state.lock();
+        if stale.is_some_and(|stale| same(stale, access)) || state.is_spent(found) {
             return None;
         }
-        let mut state = self.inner.state.lock();
         let local = (self.inner.wall)();
         let claims = jwt::claims(access.expose_secret());
         state.skew.note_issued(claims.issued, local);
@@ -148,10 +224,10 @@ impl Tokens {
         let secret = secret.clone();
         let mut skew = {
             let state = self.inner.state.lock();
-            if let Some((dead, error, at)) = &state.dead
-                && same(dead, &secret)
-                && at.elapsed() < DEAD
-            {
+            let known = |(dead, _, at): &&(SecretString, TurnError, Instant)| {
+                same(dead, &secret) && at.elapsed() < DEAD
+            };
+            if let Some((_, error, _)) = state.dead.iter().find(known) {
                 return Err(error.clone());
             }
             state.skew
@@ -168,7 +244,9 @@ impl Tokens {
             Err(RefreshError::Unavailable(why)) => Err(unavailable(&why)),
             Err(error @ RefreshError::SignedOut(_)) => {
                 let error = self.signed_out(&error);
-                state.dead = Some((secret, error.clone(), Instant::now()));
+                state.dead.retain(|(dead, ..)| !same(dead, &secret));
+                state.dead.truncate(DEAD_CAP - 1);
+                state.dead.insert(0, (secret, error.clone(), Instant::now()));
                 Err(error)
             }
         }
@@ -184,4 +262,18 @@ impl Tokens {
         self.inner.state.lock().adopt(&credential, Some(Instant::now()), (self.inner.wall)());
         access
     }
+}
+
+impl State {
+    /// Whether this is what we renewed already.
+    fn is_spent(&self, found: &Credential) -> bool {
+        let spent = self.spent.as_ref().zip(mark(found));
+        spent.is_some_and(|(spent, mark)| same(spent, mark))
+    }
+}
+
+/// What tells one state of a source from the next.
+fn mark(credential: &Credential) -> Option<&SecretString> {
+    let Credential { access_token, refresh_token, api_key, .. } = credential;
+    access_token.as_ref().or(refresh_token.as_ref()).or(api_key.as_ref())
 }

@@ -108,7 +108,7 @@ impl State {
         if self.held.take().is_some() {
             warn!("{why}");
         }
-        self.taken = None;
+        (self.taken, self.spent, self.unkept) = (None, None, None);
     }
 
     /// Uses a credential that stands in the files now, unless it is the one from before:
@@ -125,7 +125,9 @@ impl State {
         self.taken.clone_from(&access);
         if !known {
             self.held = None;
-            (self.paused, self.dead) = (None, None);
+            // What is not written yet belongs to the one before.
+            (self.paused, self.spent, self.unkept) = (None, None, None);
+            self.dead.clear();
             self.adopt(credential, None, local);
             info!("the sign-in has changed");
         }

@@ -8,7 +8,10 @@ use ibeam_core::{
 };
 
 use super::{Holder, Tokens};
-use crate::auth::Profile;
+use crate::{
+    auth::{AuthFileError, Profile},
+    net::chain,
+};
 
 /// The command that helps, for a profile.
 #[must_use]
@@ -73,4 +76,19 @@ pub(super) fn unavailable(why: &str) -> TurnError {
 pub(super) fn unusable(error: &impl fmt::Display) -> TurnError {
     let text = format!("The sign-in cannot be used: {error}");
     TurnError::new(ErrorCode::NotAuthenticated, text)
+}
+
+/// ibeam's own file. That it cannot be read or locked now says nothing about the sign-in.
+pub(super) fn unusable_file(error: &AuthFileError) -> TurnError {
+    match error {
+        AuthFileError::Locked { .. } | AuthFileError::Io { .. } | AuthFileError::Full { .. } => {
+            let text = format!("The sign-in cannot be read now: {}.", chain(error));
+            TurnError::new(ErrorCode::Unavailable, text)
+        }
+        AuthFileError::Exposed { .. }
+        | AuthFileError::Link { .. }
+        | AuthFileError::NoFile { .. }
+        | AuthFileError::Malformed { .. }
+        | AuthFileError::Unreadable { .. } => unusable(error),
+    }
 }

@@ -261,6 +261,7 @@ impl Task {
             };
             let open = Open {
                 token: token.clone(),
+                tokens: Some(tokens),
                 request_id: spec.request_id,
                 original_request_id: spec.original_request_id,
                 prefer_h1: spec.prefer_h1,
