@@ -228,7 +228,8 @@ async fn a_dead_refresh_token_is_told_from_a_service_in_trouble() {
         assert_eq!(error, RefreshError::SignedOut(None));
         assert_eq!(service.paths(), FORMS[..script.len()]);
     }
-    // Four rounds, each through all forms, or of one question where nobody is there.
+    // Four rounds, each through all forms, or of one question where nobody is there; two
+    // where each takes its time.
     for (fault, asked) in [
         (Says(500, ""), 12),
         (Says(200, "<html>"), 12),
@@ -236,7 +237,7 @@ async fn a_dead_refresh_token_is_told_from_a_service_in_trouble() {
         (Says(429, ""), 4),
         (Cut, 4),
         (Half, 4),
-        (Hangs, 4),
+        (Hangs, 2),
     ] {
         let service = Service::new(&vec![fault; asked]);
         let error = service.refresh(&mut Skew::default()).await.unwrap_err();

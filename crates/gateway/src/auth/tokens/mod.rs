@@ -268,7 +268,7 @@ impl Tokens {
     #[must_use]
     pub fn signed_in(&self) -> bool {
         if let Holder::Own(file) = &self.inner.holder
-            && !file.path().exists()
+            && file.path().try_exists().is_ok_and(|there| !there)
         {
             return false;
         }

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::{Flight, Holder, Outcome, State, Tokens, same};
 use crate::{
-    auth::{Consents, Credential, CredentialFile},
+    auth::{AuthFileError, Consents, Credential, CredentialFile},
     stamp::Stamp,
 };
 
@@ -66,17 +66,15 @@ impl Tokens {
 
     async fn reread(&self) -> Outcome {
         // Before they are read: what changes meanwhile is found the next time.
-        let seen = look(&self.inner.watched);
+        let mut seen = look(&self.inner.watched);
         let read = match &self.inner.holder {
             Holder::Own(file) => {
                 let file = file.clone();
-                self.inner
-                    .tasks
-                    .spawn_blocking(move || file.load().map_err(|error| error.to_string()))
+                self.inner.tasks.spawn_blocking(move || file.load().map_err(unusable))
             }
             Holder::Borrowed(_, reread) => {
                 let reread = Arc::clone(reread);
-                self.inner.tasks.spawn_blocking(move || reread())
+                self.inner.tasks.spawn_blocking(move || reread().map_err(Some))
             }
             Holder::Fixed(_) | Holder::Key(_) => return Err(self.nobody()),
         };
@@ -84,12 +82,16 @@ impl Tokens {
         let stale = {
             let local = (self.inner.wall)();
             let mut state = self.inner.state.lock();
-            state.seen = seen;
             match found {
                 Ok(Some(credential)) => state.take_up(&credential, local),
                 Ok(None) => state.forget("nobody is signed in any more"),
-                Err(why) => state.forget(&format!("the sign-in cannot be used any more: {why}")),
+                Err(Some(why)) => {
+                    state.forget(&format!("the sign-in cannot be used any more: {why}"));
+                }
+                // It was not read, and is tried again the next time.
+                Err(None) => seen.clone_from(&state.seen),
             }
+            state.seen = seen;
             let now = state.skew.server_time(local);
             match &state.held {
                 Some(held) if !held.refused && !held.life.is_over(now) => {
@@ -100,6 +102,20 @@ impl Tokens {
         };
         // Others may wait for this as for any renewal.
         self.renewed(stale.as_ref()).await
+    }
+}
+
+/// Why a file may not be used. None: a disk that fails says nothing about who is signed in.
+fn unusable(error: AuthFileError) -> Option<String> {
+    match error {
+        AuthFileError::Io { .. } | AuthFileError::Full { .. } | AuthFileError::Locked { .. } => {
+            None
+        }
+        AuthFileError::Exposed { .. }
+        | AuthFileError::Link { .. }
+        | AuthFileError::NoFile { .. }
+        | AuthFileError::Malformed { .. }
+        | AuthFileError::Unreadable { .. } => Some(error.to_string()),
     }
 }
 
