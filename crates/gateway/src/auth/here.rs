@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Places, Profile, Source,
-    Tokens, discover, http::AuthHttp, tokens::Reread,
+    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Keep, Places, Profile,
+    Source, Tokens, discover, http::AuthHttp, tokens::Reread,
 };
 use crate::{
     config::{Config, Env, environment},
@@ -21,6 +21,7 @@ pub struct Here {
     home: PathBuf,
     places: Places,
     profile: Profile,
+    keep: Keep,
 }
 
 /// Without a home there is nowhere to look.
@@ -35,13 +36,14 @@ impl Here {
     /// The user has no home directory.
     pub fn of(config: &Config) -> Result<Self, NoHome> {
         let home = etcetera::home_dir().map_err(|_| NoHome)?;
-        Ok(Self::with(environment(), &home, config.profile.clone()))
+        let here = Self::with(environment(), &home, config.profile.clone());
+        Ok(Self { keep: config.credentials, ..here })
     }
 
     #[must_use]
     pub fn with(env: Env, home: &Path, profile: Profile) -> Self {
         let places = Places::of(&env, home);
-        Self { env, home: home.to_path_buf(), places, profile }
+        Self { env, home: home.to_path_buf(), places, profile, keep: Keep::File }
     }
 
     #[must_use]
@@ -52,7 +54,7 @@ impl Here {
     /// ibeam's own file of the profile.
     #[must_use]
     pub fn file(&self) -> CredentialFile {
-        CredentialFile::at(self.places.config(), &self.profile)
+        CredentialFile::at(self.places.config(), &self.profile).keeping(self.keep)
     }
 
     /// What may be read of other programs.

@@ -116,6 +116,8 @@ pub(super) async fn sign_in(
     file: &CredentialFile,
     way: Way,
 ) -> anyhow::Result<Credential> {
+    // Before the user goes to the browser for nothing.
+    file.reach()?;
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let pending = Pending::begin(http);
@@ -129,7 +131,9 @@ pub(super) async fn sign_in(
     };
     waiting.clear();
     let credential = outcome.map_err(|error| refusal(&error))?;
-    keep(file, &credential).await?;
+    for note in keep(file, &credential).await?.notes() {
+        say(&format!("note: {note}"));
+    }
     Ok(credential)
 }
 
