@@ -71,6 +71,20 @@ pub(super) fn login() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The feature `keychain`: its lints and tests, and then GNOME Keyring keeps the
+/// credentials, while libsecret's own tool looks into it.
+pub(super) fn keychain() -> anyhow::Result<Outcome> {
+    let with = ["--locked", "--package", "ibeam", "--features", "keychain"];
+    run(cargo().arg("clippy").args(with).args(["--all-targets", "--", "-D", "warnings"]))?;
+    run(cargo().arg("test").args(with).args(["--lib", "--", "auth::", "config::"]))?;
+    if let Err(error) = setup::keychain() {
+        return Ok(Outcome::NotRun(format!("{error:#}")));
+    }
+    let real = ["--test", "it", "--", "--ignored", "--nocapture", "keychain::"];
+    run(cargo().arg("test").args(with).args(real))?;
+    Ok(Outcome::Passed)
+}
+
 /// A real coding agent does a piece of work through the gateway.
 pub(super) fn opencode() -> anyhow::Result<Outcome> {
     let folder = match setup::opencode() {

@@ -50,6 +50,8 @@ impl Step {
 enum Kind {
     Rust,
     External,
+    /// Only by its name: it would build most of the program a second time.
+    Named,
 }
 
 enum Verdict {
@@ -58,7 +60,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -70,6 +72,7 @@ const STEPS: [Step; 18] = [
     Step { name: "build", kind: Kind::External, run: |_| external::build() },
     Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
     Step { name: "login", kind: Kind::External, run: |_| external::login() },
+    Step { name: "keychain", kind: Kind::Named, run: |_| external::keychain() },
     Step { name: "opencode", kind: Kind::External, run: |_| external::opencode() },
     Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
     Step { name: "node-openai", kind: Kind::External, run: |_| external::node_openai() },
@@ -88,6 +91,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let chosen: Vec<&Step> = STEPS
         .iter()
         .filter(|step| !options.fast || step.kind == Kind::Rust)
+        .filter(|step| step.kind != Kind::Named || !options.only.is_empty() || options.list)
         .filter(|step| {
             options.only.is_empty() || options.only.iter().any(|name| step.is_called(name))
         })

@@ -128,6 +128,18 @@ pub(super) fn strace() -> anyhow::Result<PathBuf> {
     Ok(program.into())
 }
 
+/// A keychain without a desktop: a message bus, the service, and a tool to look into it.
+pub(super) fn keychain() -> anyhow::Result<()> {
+    let programs = ["dbus-daemon", "gnome-keyring-daemon", "secret-tool"];
+    let packages = ["dbus-daemon", "gnome-keyring", "libsecret-tools"];
+    // The last has no `--version`; without an argument it tells its usage and fails.
+    let there = |program: &&str| works("sh", &["-c", &format!("command -v {program}")]);
+    if !programs.iter().all(there) {
+        debian(&packages).context("GNOME Keyring is not installed")?;
+    }
+    Ok(())
+}
+
 /// Installs Debian packages, which only root may.
 fn debian(packages: &[&str]) -> anyhow::Result<()> {
     if first_line("id", &["-u"]).as_deref() != Some("0") || !works("apt-get", &["--version"]) {

@@ -20,7 +20,7 @@ use crate::config::Env;
 const TOKEN_VARIABLES: [&str; 3] =
     ["IBEAM_ACCESS_TOKEN", "CURSOR_ACCESS_TOKEN", "CURSOR_AUTH_TOKEN"];
 
-const KEY_VARIABLE: &str = "CURSOR_API_KEY";
+pub(crate) const KEY_VARIABLE: &str = "CURSOR_API_KEY";
 
 /// The Cursor CLI uses its file on macOS, too, where this says `file`.
 const STORE_VARIABLE: &str = "AGENT_CLI_CREDENTIAL_STORE";

@@ -4,7 +4,8 @@
 //! {"type": "oauth", "access": "…", "refresh": "…", "expires": 1234567890000}
 //! ```
 //!
-//! and `apiKey` and `account` where they are known. `expires` is in milliseconds.
+//! and `apiKey` and `account` where they are known. `expires` is in milliseconds. Where
+//! the user wants it so, the secrets are in the keychain ([`super::vault`]).
 
 use std::{
     io,
@@ -14,19 +15,24 @@ use std::{
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
+use tracing::{info, warn};
 
-use super::{Account, AuthFileError, Credential, FileLock, Profile, private};
+use super::{
+    Account, AuthFileError, Credential, FileLock, Keep, KeychainError, Profile, Saved, private,
+    vault::{self, Vault},
+};
 
 /// In ibeam's config directory, which may hold less private things.
 const DIR: &str = "credentials";
 
 /// The credentials of one profile. Reading needs no lock, since the file is replaced as
 /// a whole; writing is done through [`FileLock`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CredentialFile {
     dir: PathBuf,
     path: PathBuf,
     profile: Profile,
+    vault: Vault,
 }
 
 impl CredentialFile {
@@ -35,7 +41,19 @@ impl CredentialFile {
     pub fn at(config_dir: &Path, profile: &Profile) -> Self {
         let dir = config_dir.join(DIR);
         let path = dir.join(format!("{profile}.json"));
-        Self { dir, path, profile: profile.clone() }
+        Self { dir, path, profile: profile.clone(), vault: Vault::default() }
+    }
+
+    /// The same, with its secrets where the user wants them. They move with the next
+    /// write.
+    #[must_use]
+    pub fn keeping(self, keep: Keep) -> Self {
+        Self { vault: self.vault.keeping(keep), ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_vault(self, vault: Vault) -> Self {
+        Self { vault, ..self }
     }
 
     #[must_use]
@@ -75,10 +93,28 @@ impl CredentialFile {
     /// There is one, and it cannot or must not be used. The text says what to do.
     pub fn load(&self) -> Result<Option<Credential>, AuthFileError> {
         private::check_dir(&self.dir)?;
+        match self.look() {
+            // Another process may have moved it in between; the file knows by now.
+            Err(AuthFileError::Keychain(KeychainError::Gone(_))) => self.look(),
+            outcome => outcome,
+        }
+    }
+
+    fn look(&self) -> Result<Option<Credential>, AuthFileError> {
         let Some(text) = private::read(&self.path)? else { return Ok(None) };
         let malformed = |what: String| AuthFileError::malformed(&self.path, what);
-        let credential = parse(&object(&text).map_err(malformed)?).map_err(malformed)?;
-        Ok(Some(credential))
+        let mut fields = object(&text).map_err(malformed)?;
+        self.vault.fill(&self.profile, &mut fields)?;
+        parse(&fields).map(Some).map_err(malformed)
+    }
+
+    /// Whether there is a keychain to write to, if the user wants one. Blocks, and may
+    /// ask the user.
+    ///
+    /// # Errors
+    /// There is none. The text says what to do.
+    pub fn reach(&self) -> Result<(), AuthFileError> {
+        Ok(self.vault.reach(&self.profile)?)
     }
 
     /// Waits until nobody else writes the file, for as long as `wait`. Dropping the lock
@@ -98,7 +134,7 @@ impl CredentialFile {
         private::make_secret_dir(&self.dir)
     }
 
-    pub(super) fn save(&self, credential: &Credential) -> Result<(), AuthFileError> {
+    pub(super) fn save(&self, credential: &Credential) -> Result<Saved, AuthFileError> {
         self.make_dir()?;
         // A killed process may have left its half of a file, and a secret in it.
         private::sweep(&self.path)?;
@@ -109,15 +145,51 @@ impl CredentialFile {
             Err(AuthFileError::Exposed { .. } | AuthFileError::Malformed { .. }) => Map::new(),
             Err(error) => return Err(error),
         };
+        let (before, item) = (vault::kept(&fields), vault::has_item(&fields));
         write_fields(&mut fields, credential);
-        let text = serde_json::to_string_pretty(&fields)
+        let keep = self.vault.keep();
+        match keep {
+            Keep::File => vault::claim(&mut fields),
+            // Before the file, which has the old secrets until these are safe.
+            Keep::Keychain => {
+                self.vault.stow(&self.profile, &mut fields, before != Some(Keep::Keychain))?;
+            }
+        }
+        self.write(&fields)?;
+        let moved = before.is_some_and(|before| before != keep).then_some(keep);
+        let mut left = None;
+        if item && keep == Keep::File {
+            left = self.vault.forget(&self.profile).err();
+            if left.is_none() {
+                vault::disown(&mut fields);
+                self.write(&fields)?;
+            }
+        }
+        let saved = Saved { moved, left };
+        saved.notes().iter().for_each(|note| match saved.left {
+            Some(_) => warn!("{note}"),
+            None => info!("{note}"),
+        });
+        Ok(saved)
+    }
+
+    fn write(&self, fields: &Map<String, Value>) -> Result<(), AuthFileError> {
+        let text = serde_json::to_string_pretty(fields)
             .map_err(|error| AuthFileError::io("write", &self.path)(error.into()))?;
         private::replace(&self.path, &(text + "\n"))
     }
 
+    /// Deletes the file, and the keychain's item where the file or the user says that
+    /// there may be one.
     pub(super) fn remove(&self) -> Result<bool, AuthFileError> {
         private::sweep(&self.path)?;
-        private::remove(&self.path)
+        let fields = private::read(&self.path).ok().flatten().and_then(|text| object(&text).ok());
+        let item = fields.is_some_and(|fields| vault::has_item(&fields));
+        let file = private::remove(&self.path)?;
+        if item || self.vault.keep() == Keep::Keychain {
+            return Ok(self.vault.forget(&self.profile)? || file);
+        }
+        Ok(file)
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Kind, Places, Profile,
+    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Keep, Kind, Places, Profile,
     Source, Tokens, discover, discover::foreign_files, http::AuthHttp, tokens::Reread,
 };
 use crate::{
@@ -22,6 +22,7 @@ pub struct Here {
     home: PathBuf,
     places: Places,
     profile: Profile,
+    keep: Keep,
 }
 
 /// The environment may hold secrets.
@@ -45,13 +46,14 @@ impl Here {
     /// The user has no home directory.
     pub fn of(config: &Config) -> Result<Self, NoHome> {
         let home = etcetera::home_dir().map_err(|_| NoHome)?;
-        Ok(Self::with(environment(), &home, config.profile.clone()))
+        let here = Self::with(environment(), &home, config.profile.clone());
+        Ok(Self { keep: config.credentials, ..here })
     }
 
     #[must_use]
     pub fn with(env: Env, home: &Path, profile: Profile) -> Self {
         let places = Places::of(&env, home);
-        Self { env, home: home.to_path_buf(), places, profile }
+        Self { env, home: home.to_path_buf(), places, profile, keep: Keep::File }
     }
 
     #[must_use]
@@ -79,7 +81,7 @@ impl Here {
     /// ibeam's own file of the profile.
     #[must_use]
     pub fn file(&self) -> CredentialFile {
-        CredentialFile::at(self.places.config(), &self.profile)
+        CredentialFile::at(self.places.config(), &self.profile).keeping(self.keep)
     }
 
     /// What may be read of other programs.

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-use super::{AuthFileError, Credential, CredentialFile, private};
+use super::{AuthFileError, Credential, CredentialFile, Saved, private};
 
 /// Enough for another process to try every way of refreshing and give up.
 pub const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -68,11 +68,11 @@ impl FileLock {
     ///
     /// # Errors
     /// What was there is still there.
-    pub fn save(&self, credential: &Credential) -> Result<(), AuthFileError> {
+    pub fn save(&self, credential: &Credential) -> Result<Saved, AuthFileError> {
         self.file.save(credential)
     }
 
-    /// Deletes the file. Says whether there was one.
+    /// Deletes the credential, wherever it is. Says whether there was one.
     ///
     /// # Errors
     /// It may still be there.

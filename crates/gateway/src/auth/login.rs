@@ -13,7 +13,7 @@ use ibeam_core::{
 use secrecy::ExposeSecret as _;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Account, AuthFileError, Credential, CredentialFile, LOCK_WAIT, http::AuthHttp};
+use super::{Account, AuthFileError, Credential, CredentialFile, LOCK_WAIT, Saved, http::AuthHttp};
 use crate::random;
 
 /// A login that waits for its user.
@@ -100,7 +100,7 @@ pub(super) fn credential(grant: Grant, before: Option<Credential>) -> Credential
 ///
 /// # Errors
 /// It could not be written; what was there still is.
-pub async fn keep(file: &CredentialFile, credential: &Credential) -> Result<(), AuthFileError> {
+pub async fn keep(file: &CredentialFile, credential: &Credential) -> Result<Saved, AuthFileError> {
     file.lock(LOCK_WAIT).await?.save(credential)
 }
 

@@ -3,8 +3,8 @@
 //! *Invariant:* files of other programs are read with the user's consent, and never
 //! written. Whoever writes ibeam's own file holds its lock.
 //!
-//! Everything here blocks, if only for a moment, except the wait for the lock. A server
-//! calls it by `Tasks::spawn_blocking`.
+//! Everything here blocks, if only for a moment, except the wait for the lock; where a
+//! keychain asks the user, for a minute. A server calls it by `Tasks::spawn_blocking`.
 
 pub mod consent;
 pub mod discover;
@@ -19,12 +19,14 @@ pub mod places;
 mod private;
 pub mod profile;
 pub mod tokens;
+pub mod vault;
 
 use std::{fmt, path::PathBuf};
 
 use secrecy::SecretString;
 
 pub use consent::{Consents, Kind};
+pub(crate) use discover::KEY_VARIABLE;
 pub use discover::{DiscoverError, Discovery, Refused, Why, discover};
 pub use file::CredentialFile;
 pub use here::Here;
@@ -35,6 +37,7 @@ pub use private::AuthFileError;
 pub(crate) use private::unix::quoted;
 pub use profile::{BadProfile, Profile};
 pub use tokens::Tokens;
+pub use vault::{Keep, KeychainError, Saved};
 
 /// What gives access to an account. At least one of the three secrets is there: an API
 /// key alone has to be exchanged before anything else.

@@ -38,6 +38,9 @@ pub enum AuthFileError {
     Locked { path: PathBuf, waited: Duration },
     #[error("cannot {what} {}", path.display())]
     Io { what: &'static str, path: PathBuf, source: io::Error },
+    /// What would be in the file is elsewhere.
+    #[error(transparent)]
+    Keychain(#[from] super::KeychainError),
 }
 
 impl AuthFileError {

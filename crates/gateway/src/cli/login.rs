@@ -7,7 +7,7 @@ use clap::Args;
 use ibeam_core::auth::poll::PollError;
 
 use super::{
-    Global, INTERRUPTED, Refusal, Upstream, block_on, print, say,
+    Global, INTERRUPTED, Refusal, Upstream, block_on, browser, print, say,
     screen::{self, Waiting},
     whoami,
 };
@@ -118,6 +118,8 @@ pub(super) async fn sign_in(
     file: &CredentialFile,
     way: Way,
 ) -> anyhow::Result<Credential> {
+    // Before the user goes to the browser for nothing.
+    file.reach()?;
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let pending = Pending::begin(http, config.clocks.login);
@@ -132,11 +134,14 @@ pub(super) async fn sign_in(
     waiting.clear();
     let refusal = |error| refusal(&error, &login_command(&config.profile));
     let credential = outcome.map_err(refusal)?;
-    tokio::select! {
+    let saved = tokio::select! {
         biased;
         kept = keep(file, &credential) => kept?,
         // Another process may have the file for a while.
         _ = tokio::signal::ctrl_c() => return Err(refusal(PollError::Cancelled).into()),
+    };
+    for note in saved.notes() {
+        say(&format!("note: {note}"));
     }
     Ok(credential)
 }
@@ -173,7 +178,7 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 
 /// Shows the link, and opens it where that is of use.
 fn invite(url: &str, way: Way) {
-    if way.browser && opens(url) {
+    if way.browser && browser::open(url) {
         say(&format!("Your browser opens to sign in to Cursor. If it does not, open\n\n  {url}\n"));
         return;
     }
@@ -181,20 +186,6 @@ fn invite(url: &str, way: Way) {
     if let Some(picture) = screen::size().and_then(|size| screen::picture(url, size)) {
         say(&picture);
     }
-}
-
-/// Opens the link where the user is.
-fn opens(url: &str) -> bool {
-    // Who names a browser means it, over ssh, too: editors bring links home that way.
-    let named = std::env::var_os("BROWSER").unwrap_or_default();
-    let named = std::env::split_paths(&named).any(|program| {
-        let program = program.to_string_lossy();
-        let program = program.trim().trim_end_matches("%s").trim_end();
-        !program.is_empty() && open::with_detached(url, program).is_ok()
-    });
-    let set = |name: &str| std::env::var_os(name).is_some();
-    let far = set("SSH_CONNECTION") || set("SSH_TTY");
-    named || (!far && open::that_detached(url).is_ok())
 }
 
 #[cfg(test)]

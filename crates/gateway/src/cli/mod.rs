@@ -3,6 +3,7 @@
 //! Data goes to stdout, words to stderr.
 
 mod audit;
+mod browser;
 mod config;
 mod keys;
 mod login;

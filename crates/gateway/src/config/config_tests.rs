@@ -150,6 +150,25 @@ fn the_variables_of_the_older_programs_still_work() {
 }
 
 #[test]
+fn credentials_are_kept_in_a_file_unless_there_is_a_keychain_to_choose() {
+    let keep = |pairs: &[(&str, &str)]| {
+        let resolution = resolve(&RawConfig::from_env(&env(pairs)), None);
+        (resolution.config.credentials, problems(&resolution).concat())
+    };
+    assert_eq!(keep(&[]), (Keep::File, String::new()));
+    assert_eq!(keep(&[("IBEAM_CREDENTIALS", "file")]), (Keep::File, String::new()));
+    let (chosen, problem) = keep(&[("IBEAM_CREDENTIALS", "keychain")]);
+    if cfg!(feature = "keychain") {
+        assert_eq!((chosen, problem.as_str()), (Keep::Keychain, ""));
+    } else {
+        assert_eq!(chosen, Keep::File);
+        assert!(problem.contains("cargo build --release --features keychain"), "{problem}");
+    }
+    let (_, problem) = keep(&[("IBEAM_CREDENTIALS", "pocket")]);
+    assert!(problem.contains("`credentials` is neither `file` nor `keychain`"), "{problem}");
+}
+
+#[test]
 fn a_profile_is_named_by_flag_environment_or_file() {
     let profile = |flag: &[&str], env_pairs: &[(&str, &str)], text: &str| {
         let raw = flags(flag).or(RawConfig::from_env(&env(env_pairs))).or(file(text));

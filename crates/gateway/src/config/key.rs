@@ -79,6 +79,8 @@ keys! {
         "access token of your Cursor account";
     Profile "profile" [] = "default",
         "which of your accounts, if you keep several: the name given to `ibeam login --profile`";
+    Credentials "credentials" [] = "file",
+        "where `ibeam login` keeps what it gets: `file`, or `keychain` for the system's own";
     ApiUrl "api_url" [same("CURSOR_API_URL")] = hosts::API.origin,
         "replaces every Cursor host; plain http only on this machine";
     ClientVersion "client_version" [same("CURSOR_CLIENT_VERSION")] = "",

@@ -26,7 +26,10 @@ pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
 pub use simulator::Simulator;
 
-use crate::{auth::Profile, net::connect::Host};
+use crate::{
+    auth::{Keep, Profile},
+    net::connect::Host,
+};
 
 pub const DEFAULT_PORT: u16 = 18741;
 
@@ -48,6 +51,8 @@ pub struct Config {
     pub access_token: Option<SecretString>,
     /// Whose credentials are used.
     pub profile: Profile,
+    /// Where ibeam's own credentials are kept.
+    pub credentials: Keep,
     /// Stands for every host of the backend.
     pub api: Host,
     /// With its `cli-` prefix.

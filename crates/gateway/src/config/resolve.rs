@@ -104,6 +104,7 @@ impl Resolver<'_> {
             cors_origins: self.origins(),
             access_token: self.secret(Key::AccessToken),
             profile: self.profile(),
+            credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),
             api: self.api(),
             client_version: self.client_version(home),
             privacy: self.switch(Key::PrivacyMode),

@@ -20,6 +20,8 @@ mod door;
 mod doors;
 mod endings;
 mod faults;
+#[cfg(all(feature = "keychain", target_os = "linux"))]
+mod keychain;
 mod killed;
 mod lab;
 mod leaving;

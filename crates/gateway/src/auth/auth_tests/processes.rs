@@ -28,7 +28,7 @@ async fn child() {
     let file = CredentialFile::at(&config, &Profile::default());
     match role.as_str() {
         "save" => match file.lock(SHORT).await.unwrap().save(&long_and_short()[0]) {
-            Ok(()) => println!("saved"),
+            Ok(_) => println!("saved"),
             Err(error) => println!("{}", words(&error)),
         },
         "save for ever" => loop {

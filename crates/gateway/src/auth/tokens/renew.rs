@@ -147,7 +147,7 @@ impl Tokens {
             std::mem::replace(&mut state.unkept, saved.is_err().then_some(new))
         };
         match saved {
-            Ok(()) => debug!("the renewed sign-in was kept"),
+            Ok(_) => debug!("the renewed sign-in was kept"),
             Err(why) if before.is_some() => debug!("the sign-in is still not kept: {why}"),
             Err(why) => warn!(
                 "the renewed sign-in could not be kept: {why}. It serves this process until it \

@@ -108,9 +108,10 @@ impl Tokens {
 /// Why a file may not be used. None: a disk that fails says nothing about who is signed in.
 fn unusable(error: AuthFileError) -> Option<String> {
     match error {
-        AuthFileError::Io { .. } | AuthFileError::Full { .. } | AuthFileError::Locked { .. } => {
-            None
-        }
+        AuthFileError::Io { .. }
+        | AuthFileError::Full { .. }
+        | AuthFileError::Locked { .. }
+        | AuthFileError::Keychain(_) => None,
         AuthFileError::Exposed { .. }
         | AuthFileError::Link { .. }
         | AuthFileError::NoFile { .. }

@@ -81,7 +81,10 @@ pub(super) fn unusable(error: &impl fmt::Display) -> TurnError {
 /// ibeam's own file. That it cannot be read or locked now says nothing about the sign-in.
 pub(super) fn unusable_file(error: &AuthFileError) -> TurnError {
     match error {
-        AuthFileError::Locked { .. } | AuthFileError::Io { .. } | AuthFileError::Full { .. } => {
+        AuthFileError::Locked { .. }
+        | AuthFileError::Io { .. }
+        | AuthFileError::Full { .. }
+        | AuthFileError::Keychain(_) => {
             let text = format!("The sign-in cannot be read now: {}.", chain(error));
             TurnError::new(ErrorCode::Unavailable, text)
         }

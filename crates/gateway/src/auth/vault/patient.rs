@@ -1,0 +1,99 @@
+//! Asks a keychain, and does not wait for ever: it may have opened a dialog that nobody
+//! sees.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Keychain, KeychainError};
+
+/// One caller at a time, each on a thread of its own, since a call cannot be taken back.
+/// As long as one hangs that was given up, nobody else is let in: its write must not
+/// land after a later one, and threads must not pile up. Clones share the line.
+#[derive(Clone, Debug)]
+pub(super) struct Patient {
+    keychain: Arc<dyn Keychain>,
+    wait: Duration,
+    line: Arc<Line>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Who is being served.
+    served: Mutex<Option<Arc<Call>>>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    given_up: AtomicBool,
+}
+
+/// The right to ask. Dropping it lets the next one in.
+struct Turn(Arc<Line>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *self.0.served.lock() = None;
+        self.0.moved.notify_all();
+    }
+}
+
+impl Patient {
+    pub(super) fn new(keychain: Arc<dyn Keychain>, wait: Duration) -> Self {
+        Self { keychain, wait, line: Arc::default() }
+    }
+
+    /// Blocks for as long as the line and the keychain take, each within the limit.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Keychain) -> Result<T, KeychainError> + Send + 'static,
+    ) -> Result<T, KeychainError> {
+        let (turn, call) = self.stand_in_line()?;
+        let keychain = Arc::clone(&self.keychain);
+        let (sender, answer) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name("keychain".to_owned());
+        let started = thread.spawn(move || {
+            let answer = question(keychain.as_ref());
+            // First, so that who hears the answer can ask again.
+            drop(turn);
+            // Nobody listens any more when the wait is over.
+            let _ = sender.send(answer);
+        });
+        if let Err(error) = started {
+            return Err(KeychainError::Failed(error.to_string()));
+        }
+        match answer.recv_timeout(self.wait) {
+            Ok(answer) => answer,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                call.given_up.store(true, Ordering::Release);
+                self.line.moved.notify_all();
+                Err(KeychainError::NoAnswer(self.wait))
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(KeychainError::Failed("the library that asks it broke down".to_owned()))
+            }
+        }
+    }
+
+    fn stand_in_line(&self) -> Result<(Turn, Arc<Call>), KeychainError> {
+        let given_up = |call: &Arc<Call>| call.given_up.load(Ordering::Acquire);
+        let mut served = self.line.served.lock();
+        let busy = |served: &mut Option<Arc<Call>>| served.as_ref().is_some_and(|c| !given_up(c));
+        self.line.moved.wait_while_for(&mut served, busy, self.wait);
+        if served.is_some() {
+            return Err(KeychainError::NoAnswer(self.wait));
+        }
+        let call = Arc::new(Call::default());
+        *served = Some(Arc::clone(&call));
+        Ok((Turn(Arc::clone(&self.line)), call))
+    }
+}

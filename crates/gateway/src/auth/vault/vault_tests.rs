@@ -1,0 +1,504 @@
+//! The secrets in a keychain: moved there and back, with a keychain that fails in every
+//! way, hangs, or has been tampered with.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::mpsc,
+};
+
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use super::*;
+use crate::auth::{AuthFileError, Credential, CredentialFile, login};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A keychain in memory, which fails when told to.
+#[derive(Debug, Default)]
+struct Memory {
+    items: Mutex<HashMap<String, SecretString>>,
+    /// What each call fails with, by its name.
+    failing: Mutex<HashMap<&'static str, KeychainError>>,
+    calls: Mutex<Vec<&'static str>>,
+    /// Takes everything and keeps nothing.
+    forgetful: bool,
+    /// A dialog: the call waits until the test answers.
+    dialog: Mutex<Option<mpsc::Receiver<()>>>,
+}
+
+impl Memory {
+    fn fail(&self, call: &'static str, error: KeychainError) {
+        self.failing.lock().insert(call, error);
+    }
+
+    fn item(&self, account: &str) -> Option<String> {
+        self.items.lock().get(account).map(|text| text.expose_secret().to_owned())
+    }
+
+    fn put(&self, account: &str, text: &str) {
+        self.items.lock().insert(account.to_owned(), text.into());
+    }
+
+    fn calls(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.calls.lock())
+    }
+
+    fn enter(&self, call: &'static str) -> Result<(), KeychainError> {
+        self.calls.lock().push(call);
+        let dialog = self.dialog.lock().take();
+        if let Some(dialog) = dialog {
+            dialog.recv().unwrap();
+        }
+        self.failing.lock().get(call).cloned().map_or(Ok(()), Err)
+    }
+}
+
+impl Keychain for Memory {
+    fn get(&self, account: &str) -> Result<Option<SecretString>, KeychainError> {
+        self.enter("get")?;
+        Ok(self.items.lock().get(account).cloned())
+    }
+
+    fn set(&self, account: &str, text: &SecretString) -> Result<(), KeychainError> {
+        self.enter("set")?;
+        if !self.forgetful {
+            self.items.lock().insert(account.to_owned(), text.clone());
+        }
+        Ok(())
+    }
+
+    fn delete(&self, account: &str) -> Result<bool, KeychainError> {
+        self.enter("delete")?;
+        Ok(self.items.lock().remove(account).is_some())
+    }
+}
+
+struct Bench {
+    dir: TempDir,
+    keychain: Arc<Memory>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Memory::default())
+    }
+
+    fn with(keychain: Memory) -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), keychain: Arc::new(keychain) }
+    }
+
+    fn file(&self, keep: Keep) -> CredentialFile {
+        self.patient_for(keep, LONG)
+    }
+
+    fn patient_for(&self, keep: Keep, wait: Duration) -> CredentialFile {
+        let keychain: Arc<dyn Keychain> = self.keychain.clone();
+        let file = CredentialFile::at(self.dir.path(), &Profile::default());
+        file.with_vault(Vault::of(keep, keychain, wait))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.file(Keep::File).path().to_path_buf()
+    }
+
+    fn fields(&self) -> Map<String, Value> {
+        serde_json::from_str(&fs::read_to_string(self.path()).unwrap()).unwrap()
+    }
+
+    async fn save(&self, keep: Keep, mark: &str) -> Result<Saved, AuthFileError> {
+        login::keep(&self.file(keep), &credential(mark)).await
+    }
+
+    /// Who is signed in, by whichever setting: it must not matter.
+    fn who(&self) -> String {
+        let marks = [Keep::File, Keep::Keychain].map(|keep| {
+            let found = self.file(keep).load().unwrap().unwrap();
+            assert_eq!(found.expires, Some(1_800_000_000));
+            let secrets = [found.access_token, found.refresh_token, found.api_key];
+            let secrets = secrets.map(|secret| secret.unwrap().expose_secret().to_owned());
+            let mark = secrets[0].strip_prefix("access-").unwrap().to_owned();
+            assert_eq!(secrets[1..], [format!("refresh-{mark}"), format!("crsr_{mark}")]);
+            mark
+        });
+        assert_eq!(marks[0], marks[1]);
+        marks[0].clone()
+    }
+}
+
+fn credential(mark: &str) -> Credential {
+    Credential {
+        access_token: Some(format!("access-{mark}").into()),
+        refresh_token: Some(format!("refresh-{mark}").into()),
+        api_key: Some(format!("crsr_{mark}").into()),
+        account: None,
+        expires: Some(1_800_000_000),
+    }
+}
+
+/// All that is on the disk.
+fn all_text(dir: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        all += &if path.is_dir() { all_text(&path) } else { fs::read_to_string(path).unwrap() };
+    }
+    all
+}
+
+fn refused() -> KeychainError {
+    KeychainError::Closed("the window was closed".to_owned())
+}
+
+fn the(error: &AuthFileError) -> &KeychainError {
+    let AuthFileError::Keychain(error) = error else { panic!("{error:?}") };
+    error
+}
+
+#[tokio::test]
+async fn the_file_has_no_secret_and_the_item_has_nothing_else() {
+    let bench = Bench::new();
+    assert!(bench.file(Keep::Keychain).load().unwrap().is_none());
+    assert_eq!(bench.keychain.calls(), [""; 0], "nobody is asked for nothing");
+
+    assert_eq!(bench.save(Keep::Keychain, "a").await.unwrap(), Saved::default());
+    assert_eq!(bench.who(), "a");
+    let on_disk = all_text(bench.dir.path());
+    for secret in ["access-a", "refresh-a", "crsr_a"] {
+        assert!(!on_disk.contains(secret), "{on_disk}");
+    }
+    let expect = serde_json::json!({
+        "type": "oauth", "secrets": "keychain", "expires": 1_800_000_000_000_u64,
+    });
+    assert_eq!(Value::Object(bench.fields()), expect);
+    let item: Value = serde_json::from_str(&bench.keychain.item("default").unwrap()).unwrap();
+    let expect =
+        serde_json::json!({ "access": "access-a", "refresh": "refresh-a", "apiKey": "crsr_a" });
+    assert_eq!(item, expect);
+
+    // What a credential has no more is in neither place.
+    let file = bench.file(Keep::Keychain);
+    login::keep(&file, &Credential::of_access_token("t")).await.unwrap();
+    assert_eq!(bench.keychain.item("default").unwrap(), r#"{"access":"t"}"#);
+    assert!(!bench.fields().contains_key("expires"));
+}
+
+#[tokio::test]
+async fn a_change_of_mind_moves_the_secrets_with_the_next_write() {
+    let bench = Bench::new();
+    assert_eq!(bench.save(Keep::File, "a").await.unwrap(), Saved::default());
+    assert_eq!(bench.keychain.calls(), [""; 0], "a file needs no keychain");
+    assert_eq!(bench.who(), "a");
+
+    let saved = bench.save(Keep::Keychain, "b").await.unwrap();
+    assert_eq!(saved.moved, Some(Keep::Keychain));
+    assert!(saved.notes()[0].ends_with("from ibeam's file to the keychain"));
+    assert_eq!(bench.keychain.calls(), ["set", "get"], "what was moved is looked at again");
+    assert_eq!(bench.who(), "b");
+    assert!(!all_text(bench.dir.path()).contains("access-"));
+    assert_eq!(bench.save(Keep::Keychain, "c").await.unwrap(), Saved::default());
+    bench.keychain.calls();
+    assert_eq!(bench.who(), "c");
+
+    let saved = bench.save(Keep::File, "d").await.unwrap();
+    assert_eq!(saved, Saved { moved: Some(Keep::File), left: None });
+    assert!(saved.notes()[0].ends_with("from the keychain to ibeam's file"));
+    assert_eq!((bench.who().as_str(), bench.keychain.item("default")), ("d", None));
+    assert!(!bench.fields().contains_key(PLACE));
+    assert_eq!(bench.save(Keep::File, "e").await.unwrap(), Saved::default());
+}
+
+#[tokio::test]
+async fn fields_that_ibeam_does_not_know_stay_in_the_file() {
+    let bench = Bench::new();
+    bench.save(Keep::File, "a").await.unwrap();
+    let mut fields = bench.fields();
+    fields.insert("later".to_owned(), 1.into());
+    fs::write(bench.path(), Value::Object(fields).to_string()).unwrap();
+    for keep in [Keep::Keychain, Keep::File] {
+        bench.save(keep, "b").await.unwrap();
+        assert_eq!(bench.fields()["later"], 1);
+    }
+}
+
+#[tokio::test]
+async fn a_keychain_that_takes_nothing_costs_nothing() {
+    let bench = Bench::new();
+    bench.save(Keep::File, "old").await.unwrap();
+    let before = fs::read(bench.path()).unwrap();
+    bench.keychain.fail("set", refused());
+    let error = bench.save(Keep::Keychain, "new").await.unwrap_err();
+    assert_eq!(the(&error), &refused());
+    let text = error.to_string();
+    assert!(text.contains("the window was closed") && text.contains("IBEAM_CREDENTIALS=file"));
+    assert_eq!(fs::read(bench.path()).unwrap(), before);
+    assert_eq!(bench.who(), "old");
+
+    // Neither does one that says that it took it, nor one that cannot say.
+    let forgetful = Bench::with(Memory { forgetful: true, ..Memory::default() });
+    forgetful.save(Keep::File, "old").await.unwrap();
+    let error = forgetful.save(Keep::Keychain, "new").await.unwrap_err();
+    assert!(matches!(the(&error), KeychainError::Failed(_)), "{error:?}");
+    assert_eq!(forgetful.who(), "old");
+    let bench = Bench::new();
+    bench.save(Keep::File, "old").await.unwrap();
+    bench.keychain.fail("get", refused());
+    bench.save(Keep::Keychain, "new").await.unwrap_err();
+    assert_eq!(bench.who(), "old", "the file is not asked to look elsewhere");
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_not_taken_leaves_the_older_secrets() {
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "old").await.unwrap();
+    bench.keychain.fail("set", refused());
+    bench.save(Keep::Keychain, "new").await.unwrap_err();
+    assert_eq!(bench.who(), "old");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
+    /// Puts a folder in the file's place at the last moment, which no file can replace.
+    #[derive(Debug)]
+    struct Sabotage(PathBuf, Memory);
+
+    impl Keychain for Sabotage {
+        fn get(&self, account: &str) -> Result<Option<SecretString>, KeychainError> {
+            self.1.get(account)
+        }
+
+        fn set(&self, account: &str, text: &SecretString) -> Result<(), KeychainError> {
+            fs::rename(&self.0, self.0.with_extension("aside")).unwrap();
+            fs::create_dir(&self.0).unwrap();
+            self.1.set(account, text)
+        }
+
+        fn delete(&self, _: &str) -> Result<bool, KeychainError> {
+            unreachable!()
+        }
+    }
+
+    let bench = Bench::new();
+    bench.save(Keep::File, "old").await.unwrap();
+    let path = bench.path();
+    let keychain = Arc::new(Sabotage(path.clone(), Memory::default()));
+    let file = bench.file(Keep::File).with_vault(Vault::of(Keep::Keychain, keychain, LONG));
+    let error = login::keep(&file, &credential("new")).await.unwrap_err();
+    assert!(matches!(error, AuthFileError::Io { what: "write", .. }), "{error:?}");
+    fs::remove_dir(&path).unwrap();
+    fs::rename(path.with_extension("aside"), path).unwrap();
+    assert_eq!(bench.who(), "old");
+}
+
+#[tokio::test]
+async fn a_copy_that_the_keychain_does_not_give_up_is_told() {
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.keychain.fail("delete", refused());
+    let saved = bench.save(Keep::File, "b").await.unwrap();
+    assert_eq!(saved, Saved { moved: Some(Keep::File), left: Some(refused()) });
+    assert!(saved.notes()[1].contains("ibeam logout"), "{saved:?}");
+    bench.keychain.calls();
+    assert_eq!(bench.who(), "b");
+    assert_eq!(bench.keychain.calls(), [""; 0], "and is not read any more");
+
+    // The next write finds it, or signing out.
+    let again = bench.save(Keep::File, "c").await.unwrap();
+    assert_eq!(again, Saved { moved: None, left: Some(refused()) });
+    bench.keychain.failing.lock().clear();
+    assert_eq!(bench.save(Keep::File, "d").await.unwrap(), Saved::default());
+    assert_eq!((bench.who().as_str(), bench.keychain.item("default")), ("d", None));
+    assert!(!bench.fields().contains_key(PLACE));
+
+    bench.save(Keep::Keychain, "e").await.unwrap();
+    bench.keychain.fail("delete", refused());
+    bench.save(Keep::File, "f").await.unwrap();
+    bench.keychain.failing.lock().clear();
+    assert!(bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap());
+    assert_eq!(bench.keychain.item("default"), None);
+}
+
+#[tokio::test]
+async fn signing_out_deletes_both() {
+    for (kept, chosen) in [
+        (Keep::File, Keep::File),
+        (Keep::File, Keep::Keychain),
+        (Keep::Keychain, Keep::File),
+        (Keep::Keychain, Keep::Keychain),
+    ] {
+        let bench = Bench::new();
+        bench.save(kept, "a").await.unwrap();
+        let lock = bench.file(chosen).lock(LONG).await.unwrap();
+        assert!(lock.remove().unwrap());
+        assert!(!bench.path().exists() && bench.keychain.item("default").is_none());
+        assert!(!lock.remove().unwrap());
+    }
+    // The file may be gone already, and others' items are none of our business.
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.keychain.put("work", "theirs");
+    fs::remove_file(bench.path()).unwrap();
+    assert!(bench.file(Keep::Keychain).lock(LONG).await.unwrap().remove().unwrap());
+    assert_eq!(bench.keychain.item("work").unwrap(), "theirs");
+}
+
+#[tokio::test]
+async fn signing_out_says_what_it_could_not_delete() {
+    let none = KeychainError::Unavailable("no bus".to_owned());
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.keychain.fail("delete", none.clone());
+    let error = bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap_err();
+    assert_eq!(the(&error), &none);
+    assert!(!bench.path().exists(), "what can be deleted is");
+
+    // Who never used a keychain does not hear of one.
+    bench.save(Keep::File, "b").await.unwrap();
+    bench.keychain.calls();
+    assert!(bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap());
+    assert_eq!(bench.keychain.calls(), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_mends() {
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.keychain.items.lock().clear();
+    let error = bench.file(Keep::File).load().unwrap_err();
+    assert_eq!(the(&error), &KeychainError::Gone("default".to_owned()));
+    for (text, expect) in [
+        ("MARKED", "no JSON object"),
+        ("[\"MARKED\"]", "no JSON object"),
+        ("{\"other\":\"MARKED\"}", "no token"),
+        ("{\"access\":null}", "no token"),
+    ] {
+        bench.keychain.put("default", text);
+        let error = bench.file(Keep::File).load().unwrap_err();
+        let words = format!("{error} {error:?}");
+        assert!(words.contains(expect) && words.contains("ibeam login"), "{words}");
+        assert!(!words.contains("MARKED"), "{words}");
+    }
+    bench.save(Keep::Keychain, "b").await.unwrap();
+    assert_eq!(bench.who(), "b");
+}
+
+#[tokio::test]
+async fn a_move_by_another_process_between_two_looks_is_noticed() {
+    /// Moves the secrets to the file as soon as it is asked for them.
+    #[derive(Debug)]
+    struct Moving(PathBuf);
+
+    impl Keychain for Moving {
+        fn get(&self, _: &str) -> Result<Option<SecretString>, KeychainError> {
+            fs::write(&self.0, r#"{"access":"moved"}"#).unwrap();
+            Ok(None)
+        }
+
+        fn set(&self, _: &str, _: &SecretString) -> Result<(), KeychainError> {
+            unreachable!()
+        }
+
+        fn delete(&self, _: &str) -> Result<bool, KeychainError> {
+            unreachable!()
+        }
+    }
+
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "a").await.unwrap();
+    let moving = Arc::new(Moving(bench.path()));
+    let file = bench.file(Keep::File).with_vault(Vault::of(Keep::File, moving, LONG));
+    let found = file.load().unwrap().unwrap();
+    assert_eq!(found.access_token.unwrap().expose_secret(), "moved");
+}
+
+#[tokio::test]
+async fn a_keychain_that_cannot_be_reached_is_known_before_the_sign_in() {
+    let bench = Bench::new();
+    bench.keychain.fail("get", refused());
+    assert_eq!(the(&bench.file(Keep::Keychain).reach().unwrap_err()), &refused());
+    bench.file(Keep::File).reach().unwrap();
+}
+
+#[tokio::test]
+async fn a_dialog_that_nobody_answers_is_not_waited_for() {
+    let (answer, dialog) = mpsc::channel();
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "old").await.unwrap();
+    *bench.keychain.dialog.lock() = Some(dialog);
+    bench.keychain.calls();
+
+    let file = bench.patient_for(Keep::Keychain, Duration::from_millis(20));
+    let error = login::keep(&file, &credential("late")).await.unwrap_err();
+    assert!(matches!(the(&error), KeychainError::NoAnswer(_)), "{error:?}");
+    assert_eq!(bench.keychain.calls(), ["set"]);
+    // While it stands open nobody else is asked, and nobody waits: a later write must
+    // not be followed by this one.
+    let error = login::keep(&file, &credential("later")).await.unwrap_err();
+    assert!(error.to_string().contains("window"), "{error}");
+    assert_eq!(bench.keychain.calls(), [""; 0]);
+
+    // Once it is answered, all is as before; the late write has landed, whole.
+    answer.send(()).unwrap();
+    let mut tries = 0;
+    while file.load().is_err() {
+        tries += 1;
+        assert!(tries < 30_000, "the line never moves");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(bench.who(), "late");
+}
+
+#[test]
+fn callers_wait_for_their_turn() {
+    let (answer, dialog) = mpsc::channel();
+    let keychain = Arc::new(Memory { dialog: Mutex::new(Some(dialog)), ..Memory::default() });
+    keychain.put("default", "text");
+    let shared: Arc<dyn Keychain> = keychain.clone();
+    let patient = Patient::new(shared, LONG);
+    let get = |patient: &Patient| {
+        let patient = patient.clone();
+        std::thread::spawn(move || patient.ask(|keychain| keychain.get("default")))
+    };
+    let both = [get(&patient), get(&patient)];
+    answer.send(()).unwrap();
+    for caller in both {
+        assert!(caller.join().unwrap().unwrap().is_some());
+    }
+    assert_eq!(keychain.calls(), ["get", "get"]);
+}
+
+#[test]
+fn a_library_that_breaks_down_is_an_error_and_the_next_may_ask() {
+    let patient = Patient::new(Arc::new(Memory::default()), LONG);
+    let error = patient.ask::<()>(|_| panic!("on purpose")).unwrap_err();
+    assert!(matches!(error, KeychainError::Failed(_)), "{error:?}");
+    assert_eq!(patient.ask(|keychain| keychain.delete("default")), Ok(false));
+}
+
+#[test]
+fn nothing_shows_a_secret_by_accident() {
+    let keychain = Memory::default();
+    keychain.put("default", "MARKED");
+    let vault = Vault::of(Keep::Keychain, Arc::new(keychain), LONG);
+    assert!(!format!("{vault:?}").contains("MARKED"));
+}
+
+#[cfg(not(feature = "keychain"))]
+#[tokio::test]
+async fn without_the_feature_the_words_say_how_to_get_it() {
+    let refused = "keychain".parse::<Keep>().unwrap_err();
+    assert!(refused.contains("--features keychain"), "{refused}");
+    // A file that another build wrote.
+    let bench = Bench::new();
+    bench.save(Keep::Keychain, "a").await.unwrap();
+    let file = CredentialFile::at(bench.dir.path(), &Profile::default());
+    let error = file.load().unwrap_err();
+    assert_eq!(the(&error), &KeychainError::NotBuilt);
+    assert!(error.to_string().contains("--features keychain"), "{error}");
+    // A new sign-in takes its place, and says what is left.
+    let saved = login::keep(&file, &credential("b")).await.unwrap();
+    assert_eq!(saved.left, Some(KeychainError::NotBuilt));
+    assert_eq!(bench.who(), "b");
+}
