@@ -27,6 +27,9 @@ enum Task {
     },
     /// Run every check and test, installing under `target` what they need
     Test(test::Options),
+    /// Copy stdin to a file and to stdout: a part of the step `secrets`
+    #[command(hide = true)]
+    Copy { file: std::path::PathBuf },
     /// Race a raw relay, ibeam and a public peer on one simulator, and measure sessions
     Bench(bench::Options),
 }
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Codegen { check } => codegen::run(check),
         Task::Test(options) => test::run(&options),
+        Task::Copy { file } => test::copy(&file),
         Task::Bench(options) => bench::start(&options),
     };
     match done {

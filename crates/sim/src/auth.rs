@@ -25,6 +25,9 @@ pub(crate) const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ
 pub(crate) const API_KEY: &str =
     "crsr_51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0";
 
+/// The signature of every token: `simulated-signature`.
+pub(crate) const SIGNATURE: &str = "c2ltdWxhdGVkLXNpZ25hdHVyZQ";
+
 /// The public client id of Cursor's own app, which form (c) of the refresh carries.
 const CLIENT_ID: &str = "KbZUR41cY7W6zRSdpSUJ7I7mLYBKOCmB";
 pub(crate) const USER: &str = "auth0|user_sim";
@@ -286,7 +289,7 @@ fn jwt(expiry: u64, serial: u64) -> String {
         "scope": "openid profile email offline_access", "type": "session",
     });
     let head = encode(r#"{"alg":"HS256","typ":"JWT"}"#);
-    format!("{head}.{}.{}", encode(&claims.to_string()), encode("simulated-signature"))
+    format!("{head}.{}.{SIGNATURE}", encode(&claims.to_string()))
 }
 
 #[cfg(test)]

@@ -92,6 +92,9 @@ impl Sim {
     /// An API key that the default configuration exchanges for a token. It opens nothing
     /// else.
     pub const API_KEY: &str = auth::API_KEY;
+    /// The last part of every token that is handed out: a mark by which a token is known
+    /// wherever it turns up.
+    pub const SIGNATURE: &str = auth::SIGNATURE;
 
     #[must_use]
     pub fn new(config: SimConfig) -> Self {

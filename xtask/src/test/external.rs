@@ -126,6 +126,6 @@ fn node_script(script: &str, folder: PathBuf) -> Command {
     command
 }
 
-fn binary() -> PathBuf {
+pub(super) fn binary() -> PathBuf {
     crate::target().join("debug").join(format!("ibeam{}", std::env::consts::EXE_SUFFIX))
 }

@@ -3,6 +3,7 @@
 
 mod external;
 mod rust;
+mod secrets;
 mod setup;
 mod sizes;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
+pub(crate) use secrets::copy;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -60,13 +62,14 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
     Step { name: "lockfiles", kind: Kind::Rust, run: |_| rust::lockfiles() },
     Step { name: "clippy", kind: Kind::Rust, run: |options| rust::clippy(options.fast) },
     Step { name: "tests", kind: Kind::Rust, run: |_| rust::tests() },
+    Step { name: "secrets", kind: Kind::Rust, run: |_| secrets::check() },
     Step { name: "doc-tests", kind: Kind::Rust, run: |_| rust::doc_tests() },
     Step { name: "deny", kind: Kind::Rust, run: |_| rust::deny() },
     Step { name: "build", kind: Kind::External, run: |_| external::build() },

@@ -1,10 +1,10 @@
 //! The checks that need nothing but Rust.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use anyhow::{Context as _, bail};
 
-use super::{Outcome, setup};
+use super::{Outcome, secrets, setup};
 use crate::command::{cargo, run, works};
 
 /// A heavy oracle is not part of the everyday run; it has a step of its own.
@@ -30,16 +30,30 @@ pub(super) fn clippy(fast: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// All tests, with everything they tell written down where that can be: the step `secrets`
+/// reads it.
 pub(super) fn tests() -> anyhow::Result<Outcome> {
+    match secrets::unusable() {
+        Some(_) => run(&mut test_command(has_nextest()))?,
+        None => secrets::suite()?,
+    }
+    Ok(Outcome::Passed)
+}
+
+pub(super) fn has_nextest() -> bool {
+    works("cargo", &["nextest", "--version"])
+}
+
+pub(super) fn test_command(nextest: bool) -> Command {
     let mut command = cargo();
-    if works("cargo", &["nextest", "--version"]) {
+    if nextest {
         command.args(["nextest", "run", "--no-fail-fast"]);
     } else {
         println!("  cargo-nextest is not installed: plain `cargo test`");
         command.args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
     }
-    run(command.args(["--workspace", "--locked"]).args(APART))?;
-    Ok(Outcome::Passed)
+    command.args(["--workspace", "--locked"]).args(APART);
+    command
 }
 
 pub(super) fn doc_tests() -> anyhow::Result<Outcome> {

@@ -22,7 +22,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let room = tempfile::tempdir().unwrap();
+        let room = crate::watch::folder();
         // Others get as far as this.
         fs::set_permissions(room.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let home = room.path().join("it's me");
@@ -31,7 +31,7 @@ impl Place {
     }
 
     fn ibeam(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
+        let mut command = Command::new(crate::watch::program());
         command.args(line.split_whitespace()).env_clear().env("HOME", &self.home);
         command
     }
@@ -263,7 +263,7 @@ fn a_door_is_judged_before_it_is_opened() {
     assert_eq!(report["listener"]["hosts"][2], "box.lan");
     assert_eq!(report["listener"]["address"], "0.0.0.0:18741");
 
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::watch::folder();
     let pem = |name: &str, mode: u32| {
         let path = folder.path().join(name);
         fs::write(&path, "").unwrap();

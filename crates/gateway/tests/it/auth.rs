@@ -18,7 +18,7 @@ const EPOCH: u64 = 1_800_000_000;
 
 fn token(expires: u64) -> String {
     let claims = format!(r#"{{"sub":"auth0|user_sim","iat":{},"exp":{expires}}}"#, EPOCH - 90_000);
-    format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+    format!("e30.{}.{}", URL_SAFE_NO_PAD.encode(claims), Sim::SIGNATURE)
 }
 
 /// A gateway whose sign-in is in a file.
@@ -46,7 +46,7 @@ impl Signed {
         };
         config.tokens.push(access.to_owned());
         change(&mut config);
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::watch::folder();
         let file = CredentialFile::at(dir.path(), &Profile::default());
         let credential = Credential {
             refresh_token: Some(access.into()),

@@ -9,16 +9,18 @@ use std::{
 
 use ibeam_sim::Sim;
 
+use crate::watch;
+
 pub(crate) struct Home(pub(crate) tempfile::TempDir);
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(watch::folder())
     }
 
     /// Nothing of this machine's settings reaches the program.
     pub(crate) fn ibeam(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
+        let mut command = Command::new(watch::program());
         command.args(line.split_whitespace()).env_clear().env("HOME", self.0.path());
         command.stdin(Stdio::null());
         command
@@ -26,6 +28,11 @@ impl Home {
 
     fn run(&self, line: &str) -> Output {
         self.ibeam(line).output().unwrap()
+    }
+
+    /// Without a word more in the log than usual.
+    fn run_plainly(&self, line: &str) -> Output {
+        watch::usual_log(&mut self.ibeam(line)).output().unwrap()
     }
 }
 
@@ -61,11 +68,12 @@ impl Server {
         .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
+        watch::heard(&answer);
         answer
     }
 
     /// Ends it as a service manager would; gives what it logged.
-    fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         let mut log = String::new();
@@ -110,7 +118,7 @@ fn without_an_account_the_words_go_to_stderr() {
 
 #[test]
 fn an_open_door_is_refused() {
-    let output = Home::new().run("serve --sim --port 0 --host 0.0.0.0");
+    let output = Home::new().run_plainly("serve --sim --port 0 --host 0.0.0.0");
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);
     assert_eq!(words.lines().count(), 2, "{words}");
@@ -125,12 +133,12 @@ fn settings_are_shown_with_their_origin_and_without_secrets() {
     std::fs::write(folder.join("config.toml"), "[limits]\nturns = 5\n").unwrap();
     let output = home
         .ibeam("config show --json --set clocks.turn=1h")
-        .env("CURSOR_ACCESS_TOKEN", "very-secret")
+        .env("CURSOR_ACCESS_TOKEN", Sim::TOKEN)
         .output()
         .unwrap();
     assert!(output.status.success());
     let shown = text(&output.stdout);
-    assert!(!shown.contains("very-secret"));
+    assert!(!shown.contains(Sim::TOKEN), "{shown}");
     let value: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(value["clocks.turn"]["origin"], "flag --set");
     assert_eq!(value["access_token"]["value"], "(set)");
@@ -225,7 +233,9 @@ fn up_welcomes_at_once_and_one_signal_ends_it_while_the_list_hangs() {
     let (_listener, url) = mute_backend();
     let home = Home::new();
     let mut command = home.ibeam("up --port 0");
-    command.env("CURSOR_API_URL", url).env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
+    watch::usual_log(&mut command)
+        .env("CURSOR_API_URL", url)
+        .env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let welcome = lines_until(&mut lines, "Ctrl-C stops it");
@@ -290,7 +300,7 @@ fn a_taken_port_is_one_error_and_one_hint() {
     let (listener, _) = mute_backend();
     let port = listener.local_addr().unwrap().port();
     for command in ["serve --sim", "sim"] {
-        let output = Home::new().run(&format!("{command} --port {port}"));
+        let output = Home::new().run_plainly(&format!("{command} --port {port}"));
         assert_eq!(output.status.code(), Some(1));
         let words = text(&output.stderr);
         assert_eq!(words.lines().count(), 2, "{words}");
@@ -320,7 +330,7 @@ fn a_failed_list_is_one_error_and_one_hint() {
     let sim = Server::start(home.ibeam("sim --port 0"));
     let mut command = home.ibeam("models");
     command.env("CURSOR_API_URL", &sim.url).env("CURSOR_ACCESS_TOKEN", "not-this-one");
-    let output = command.output().unwrap();
+    let output = watch::usual_log(&mut command).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);
     assert!(words.starts_with("error: ") && words.contains("\nhint: "), "{words}");
@@ -342,7 +352,8 @@ fn a_stdout_that_cannot_be_written_is_an_error_and_a_closed_one_is_not() {
     for line in ["models --sim", "config show"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = home.ibeam(line).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let mut command = home.ibeam(line);
+        let output = watch::usual_log(&mut command).stdout(writer).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     }
 }

@@ -61,12 +61,14 @@ impl Incoming {
             let read = self.0.read_line(&mut seen).unwrap();
             assert!(read > 0, "no {part} in {seen}");
         }
+        crate::watch::heard(&seen);
         seen
     }
 
     pub(crate) fn rest(mut self) -> String {
         let mut text = String::new();
         self.0.read_to_string(&mut text).unwrap();
+        crate::watch::heard(&text);
         text
     }
 }

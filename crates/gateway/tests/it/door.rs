@@ -32,11 +32,11 @@ struct Gateway {
 
 impl Gateway {
     fn start(settings: &str) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::watch::folder();
         let scenario = home.path().join("ticks.toml");
         std::fs::write(&scenario, TICKS).unwrap();
         let ibeam = |line: &str| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
+            let mut command = Command::new(crate::watch::program());
             command.args(line.split_whitespace()).env_clear().env("HOME", home.path());
             command.stdin(Stdio::null()).stderr(Stdio::null());
             command
@@ -48,12 +48,9 @@ impl Gateway {
         let mut child = serve.arg(&scenario).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        Self {
-            child,
-            address: url.trim().strip_prefix("http://").unwrap().to_owned(),
-            key: String::from_utf8(made.stdout).unwrap().trim().to_owned(),
-            home,
-        }
+        let key = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        crate::watch::secret(&key);
+        Self { child, address: url.trim().strip_prefix("http://").unwrap().to_owned(), key, home }
     }
 
     fn connect(&self) -> TcpStream {
@@ -376,7 +373,7 @@ fn keys_are_managed_while_the_gateway_runs() {
     let gateway = Gateway::start("");
     let home = gateway.home.path();
     let ibeam = |line: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
+        let mut command = Command::new(crate::watch::program());
         command.args(line.split_whitespace()).env_clear().env("HOME", home);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -386,6 +383,7 @@ fn keys_are_managed_while_the_gateway_runs() {
     let (code, json, _) = ibeam("keys add ci --limit 3 --json");
     let added: serde_json::Value = serde_json::from_str(&json).unwrap();
     let key = added["key"].as_str().unwrap();
+    crate::watch::secret(key);
     assert_eq!(
         (code, added["name"].as_str(), added["limit"].as_u64()),
         (Some(0), Some("ci"), Some(3))

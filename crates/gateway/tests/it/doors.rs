@@ -32,6 +32,7 @@ struct Running {
 
 async fn start(config: Config) -> Running {
     let config = Config { backend: Backend::Sim { scenario: None }, ..config };
+    crate::watch::logs();
     let server = Server::bind(config, &Tasks::new()).await.unwrap();
     let (place, shutdown) = (server.place().unwrap(), Shutdown::new());
     let mut tasks = JoinSet::new();
@@ -60,7 +61,7 @@ struct Certificate {
 impl Certificate {
     fn new() -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let folder = crate::watch::folder();
         std::fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
         std::fs::write(folder.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
         let mut roots = RootCertStore::empty();
@@ -108,6 +109,7 @@ async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, host: &str) -> Str
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut reply = Vec::new();
     let read = timeout(Duration::from_secs(20), stream.read_to_end(&mut reply)).await.unwrap();
+    crate::watch::heard(&reply);
     let reply = String::from_utf8_lossy(&reply).into_owned();
     read.unwrap_or_else(|error| panic!("{error} after {reply}"));
     reply
@@ -187,7 +189,7 @@ async fn bad_files_are_told_at_the_start() {
 
 #[tokio::test]
 async fn a_unix_socket_is_a_door_without_a_port() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::watch::folder();
     let path = folder.path().join("ibeam.sock");
     let running = start(Config { listen: Listen::Unix(path.clone()), ..Config::default() }).await;
     let stream = UnixStream::connect(&path).await.unwrap();

@@ -31,10 +31,10 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = crate::watch::folder();
         let mut desk = Self { home, running: Vec::new(), bus: String::new(), url: String::new() };
         desk.url =
-            desk.start(&mut desk.command(env!("CARGO_BIN_EXE_ibeam"), &["sim", "--any-token"]));
+            desk.start(&mut desk.command(crate::watch::program(), &["sim", "--any-token"]));
         desk
     }
 
@@ -86,7 +86,7 @@ impl Desk {
         line.trim().to_owned()
     }
 
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    fn command(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
         let home = self.home.path();
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("HOME", home).stdin(Stdio::null());
@@ -100,7 +100,7 @@ impl Desk {
 
     fn ibeam(&self, keep: &str, line: &str) -> Command {
         let arguments: Vec<&str> = line.split_whitespace().collect();
-        let mut command = self.command(env!("CARGO_BIN_EXE_ibeam"), &arguments);
+        let mut command = self.command(crate::watch::program(), &arguments);
         command.env("IBEAM_CREDENTIALS", keep);
         command
     }

@@ -18,6 +18,8 @@ use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use crate::watch;
+
 pub(crate) struct Lab {
     pub(crate) sim: Sim,
     pub(crate) app: Arc<App>,
@@ -49,6 +51,7 @@ impl Lab {
     }
 
     fn before(sim: Sim, change: impl FnOnce(&mut Config)) -> Self {
+        watch::logs();
         let mut config = Config::default();
         change(&mut config);
         let limit = config.limits.turns;
@@ -64,6 +67,7 @@ impl Lab {
         transport: Transport,
         tokens: impl FnOnce(&Connector, &Tasks) -> Tokens,
     ) -> Self {
+        watch::logs();
         let config = Config { transport, ..Config::default() };
         let (limit, tasks, connector) = (config.limits.turns, Tasks::new(), in_memory(&sim));
         let tokens = tokens(&connector, &tasks);
@@ -81,7 +85,7 @@ impl Lab {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> http::Response<Body> {
-        self.router.clone().oneshot(request).await.unwrap()
+        watch::hearing(self.router.clone().oneshot(request).await.unwrap())
     }
 
     pub(crate) async fn post(&self, body: impl Into<Body>) -> Reply {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ibeam_sim::Sim;
 use serde_json::Value;
 
 /// A user's home, and the simulator that stands for Cursor.
@@ -19,8 +20,8 @@ struct World {
 
 impl World {
     fn new(flags: &str) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let mut sim = Command::new(env!("CARGO_BIN_EXE_ibeam"))
+        let home = crate::watch::folder();
+        let mut sim = Command::new(crate::watch::program())
             .args(format!("sim {flags}").split_whitespace())
             .env_clear()
             .env("HOME", home.path())
@@ -35,7 +36,7 @@ impl World {
     }
 
     fn ibeam(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ibeam"));
+        let mut command = Command::new(crate::watch::program());
         command.args(line.split_whitespace()).env_clear().env("HOME", self.home.path());
         command.env("CURSOR_API_URL", &self.url).stdin(Stdio::null());
         command
@@ -219,7 +220,7 @@ fn ctrl_c_leaves_nothing_behind() {
 #[test]
 fn the_sign_in_of_another_program_needs_consent_once() {
     let world = World::new("");
-    let token = ibeam_sim::Sim::TOKEN;
+    let token = Sim::TOKEN;
     let theirs = format!(r#"{{"accessToken":"{token}","refreshToken":"{token}"}}"#);
     world.write(".config/cursor/auth.json", &theirs);
     let who = world.run("whoami");
@@ -248,7 +249,7 @@ fn the_sign_in_of_another_program_needs_consent_once() {
 #[test]
 fn an_api_key_is_exchanged() {
     let world = World::new("");
-    let who = world.ibeam("whoami --json").env("CURSOR_API_KEY", ibeam_sim::Sim::API_KEY).output();
+    let who = world.ibeam("whoami --json").env("CURSOR_API_KEY", Sim::API_KEY).output();
     let who = who.unwrap();
     assert!(who.status.success(), "{}", words(&who));
     assert_eq!(json(&who)["source"], "CURSOR_API_KEY");
@@ -262,7 +263,7 @@ fn an_api_key_is_exchanged() {
 fn fifty_processes_with_an_expired_token_refresh_it_once() {
     let world = World::new("--any-token");
     let claims = r#"{"sub":"auth0|user_1","iat":1700000000,"exp":1700003600,"type":"session"}"#;
-    let old = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+    let old = format!("e30.{}.{}", URL_SAFE_NO_PAD.encode(claims), Sim::SIGNATURE);
     let text = format!(r#"{{"type":"oauth","access":"{old}","refresh":"{old}"}}"#);
     world.write(".config/ibeam/credentials/default.json", &text);
     #[cfg(unix)]

@@ -249,7 +249,7 @@ async fn two_continuations_at_once_do_not_share_a_conversation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_forgets_nothing_that_matters() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::watch::folder();
     let scenario = Scenario::from_toml(TELL).unwrap();
     let lab = Lab::with(SimConfig::scenario(scenario), kept(dir.path()));
     let mut full = talk("My name is Ada.");
@@ -286,7 +286,7 @@ const TOOL: &str = r#"
 #[tokio::test(start_paused = true)]
 async fn a_restart_between_call_and_result() {
     for only_results in [false, true] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::watch::folder();
         let scenario = Scenario::from_toml(TOOL).unwrap();
         let lab = Lab::with(SimConfig::scenario(scenario), kept(dir.path()));
         let mut talk = Talk::new("look");
@@ -308,7 +308,7 @@ async fn a_restart_between_call_and_result() {
 /// restarted, and the backend gave no newer state: the older one is gone on from.
 #[tokio::test(start_paused = true)]
 async fn bare_results_after_a_restart_find_the_conversation() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::watch::folder();
     let scenario = TOOL.replace("nth = 1", "nth = 2");
     let scenario = Scenario::from_toml(&scenario).unwrap();
     let lab = Lab::with(SimConfig::scenario(scenario), kept(dir.path()));
@@ -363,7 +363,7 @@ async fn a_new_message_ends_the_waiting_for_results() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_used_costs_no_answer() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::watch::folder();
     std::fs::write(dir.path().join("store.db"), "this is no database").unwrap();
     let scenario = Scenario::from_toml(TOOL).unwrap();
     let lab = Lab::with(SimConfig::scenario(scenario), kept(dir.path()));

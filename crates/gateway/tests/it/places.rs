@@ -40,7 +40,7 @@ struct Shop {
 
 impl Shop {
     fn new(change: impl FnOnce(&mut Config)) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = crate::watch::folder();
         let keys = folder.path().join("keys.json");
         let scenario = Scenario::from_toml(SCRIPT).unwrap();
         let lab = Lab::with(SimConfig::scenario(scenario), |config| {
@@ -54,6 +54,7 @@ impl Shop {
     async fn key(&self, name: &str, limit: Option<usize>) -> String {
         let key = KeyFile::at(&self.keys).add(name, limit, 0).unwrap();
         sleep(Duration::from_secs(1)).await;
+        crate::watch::secret(key.expose_secret());
         key.expose_secret().to_owned()
     }
 

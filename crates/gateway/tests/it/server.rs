@@ -35,6 +35,7 @@ async fn start(scenario: &str, change: impl FnOnce(&mut Config)) -> Running {
         ..Config::default()
     };
     change(&mut config);
+    crate::watch::logs();
     let server = Server::bind(config, &Tasks::new()).await.unwrap();
     let (address, shutdown) = (server.address().unwrap(), Shutdown::new());
     let mut tasks = JoinSet::new();
@@ -72,6 +73,7 @@ async fn read_some(stream: &mut TcpStream) -> String {
 async fn read_all(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     timeout(Duration::from_secs(20), stream.read_to_string(&mut text)).await.unwrap().unwrap();
+    crate::watch::heard(&text);
     text
 }
 

@@ -1,11 +1,13 @@
 //! What goes over the wire: lenient on the way in (every field may be missing or
 //! null, unknown ones are skipped), strict on the way out.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, value::RawValue};
 
 use super::lenient::{MaybeText, Object, TextOr, WordOr};
-use crate::{error::TurnError, model::Usage};
+use crate::{error::TurnError, model::Usage, redact};
 
 // === requests ===
 
@@ -285,14 +287,14 @@ impl From<Usage> for UsageBody {
 // === errors ===
 
 /// A failure as OpenAI's clients read it, as a response body or inside a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorBody<'a> {
     pub error: ErrorObject<'a>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorObject<'a> {
-    pub message: &'a str,
+    pub message: Cow<'a, str>,
     #[serde(rename = "type")]
     pub kind: &'static str,
     pub param: Option<&'a str>,
@@ -305,7 +307,8 @@ impl<'a> From<&'a TurnError> for ErrorBody<'a> {
         let row = error.code.row();
         Self {
             error: ErrorObject {
-                message: &error.message,
+                // It may quote what the client sent.
+                message: redact::text(&error.message),
                 kind: row.openai_type,
                 param: error.param.as_deref(),
                 code: row.code,

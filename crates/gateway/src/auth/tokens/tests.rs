@@ -19,7 +19,7 @@ const EPOCH: u64 = 1_800_000_000;
 fn token(issued: u64, expires: u64) -> String {
     let claims =
         format!(r#"{{"sub":"auth0|user_1","iat":{issued},"exp":{expires},"type":"session"}}"#);
-    format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims))
+    format!("e30.{}.{}", URL_SAFE_NO_PAD.encode(claims), Sim::SIGNATURE)
 }
 
 struct Bench {

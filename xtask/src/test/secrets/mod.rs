@@ -1,0 +1,167 @@
+//! No secret leaves the program. The suite works with tokens and keys that are known by
+//! their look; here everything it printed, logged, answered and left behind is searched for
+//! them.
+//!
+//! Before that, a test leaks them on purpose in every way there is, and each must be found.
+
+mod copy;
+mod needles;
+mod record;
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context as _, bail};
+
+pub(crate) use self::copy::run as copy;
+use self::{
+    needles::{Found, Needles},
+    record::{Channel, Record},
+};
+use super::Outcome;
+
+const SUITE: &str = "suite";
+
+/// The test that leaks.
+const CONTROL: &str = "secrets::a_leak_in_every_channel";
+
+/// Leaks that are told one by one.
+const TOLD: usize = 20;
+
+/// Why nothing can be watched here.
+pub(super) fn unusable() -> Option<String> {
+    Record::unusable()
+}
+
+/// Runs all tests, and writes down what they tell.
+pub(super) fn suite() -> anyhow::Result<()> {
+    Record::new(SUITE)?.run(None)
+}
+
+pub(super) fn check() -> anyhow::Result<Outcome> {
+    if let Some(why) = unusable() {
+        return Ok(Outcome::NotRun(why));
+    }
+    sources()?;
+    let control = Record::new("control")?;
+    control.run(Some(CONTROL))?;
+    let planted = Search::of(&control)?;
+    planted.print("planted");
+    for channel in Channel::WATCHED {
+        if planted.in_channel(channel).leaks.is_empty() {
+            bail!("{channel:?}: the watch did not see what was leaked there on purpose");
+        }
+    }
+
+    let (record, ran) = match Record::made(SUITE) {
+        Some(record) => (record, Ok(())),
+        None => {
+            let record = Record::new(SUITE)?;
+            let ran = record.run(None);
+            (record, ran)
+        }
+    };
+    let found = Search::of(&record)?;
+    found.print("suite");
+    if found.in_channel(Channel::Store).leaks.is_empty() {
+        bail!("no store holds a mark: the suite did not use the marked secrets");
+    }
+    let watched = Channel::WATCHED.into_iter();
+    let leaks: Vec<_> = watched.flat_map(|channel| found.in_channel(channel).leaks).collect();
+    for leak in leaks.iter().take(TOLD) {
+        println!("  {leak}");
+    }
+    if !leaks.is_empty() {
+        bail!("{} places hold a secret; {} has them", leaks.len(), record.path("").display());
+    }
+    // What failed may have told less than it would have.
+    ran?;
+    println!("  no secret but in the store; there are no metrics yet to look at");
+    Ok(Outcome::Passed)
+}
+
+/// What was searched, and what was found.
+#[derive(Default)]
+struct Search(BTreeMap<Channel, Tally>);
+
+#[derive(Clone, Default)]
+struct Tally {
+    files: usize,
+    bytes: usize,
+    leaks: Vec<String>,
+}
+
+impl Search {
+    fn of(record: &Record) -> anyhow::Result<Self> {
+        let marks = record.path("marks");
+        let marks = fs::read_to_string(&marks).with_context(|| marks.display().to_string())?;
+        if let Some(short) = marks.lines().find(|mark| mark.len() < 2 * needles::PIECE) {
+            bail!("the mark {short:?} is too short to be found");
+        }
+        let needles = Needles::of(marks.lines());
+        let mut search = Self::default();
+        record.visit(&mut |channel, path| {
+            let text = fs::read(path).with_context(|| path.display().to_string())?;
+            let tally = search.0.entry(channel).or_default();
+            tally.files += 1;
+            tally.bytes += text.len();
+            let found = needles.find(&text);
+            let meant = channel == Channel::Stdout && is_meant(path);
+            if !found.is_empty() && !meant {
+                tally.leaks.push(describe(channel, path, &text, &found));
+            }
+            Ok(())
+        })?;
+        Ok(search)
+    }
+
+    fn in_channel(&self, channel: Channel) -> Tally {
+        self.0.get(&channel).cloned().unwrap_or_default()
+    }
+
+    fn print(&self, name: &str) {
+        println!("  {name:<12}{:>7}{:>13}  secrets in", "files", "bytes");
+        for (channel, tally) in &self.0 {
+            let (name, leaks) = (format!("{channel:?}"), tally.leaks.len());
+            println!("  {name:<12}{:>7}{:>13}{leaks:>5} files", tally.files, tally.bytes);
+        }
+    }
+}
+
+/// A new key is shown once, and `sim --token` is there to show a token.
+fn is_meant(stdout: &Path) -> bool {
+    let arguments = fs::read_to_string(stdout.with_extension("args")).unwrap_or_default();
+    arguments.starts_with("keys add ") || arguments.trim_end() == "sim --token"
+}
+
+fn describe(channel: Channel, path: &Path, text: &[u8], found: &Found) -> String {
+    let mut line = format!("{channel:?} {}:", path.display());
+    for (form, at) in found {
+        // Enough to find the place in the code.
+        let around = text.get(at.saturating_sub(80)..text.len().min(at + 40)).unwrap_or_default();
+        let around = String::from_utf8_lossy(around);
+        line.push_str(&format!(" {form} at {at}, in {around:?};"));
+    }
+    line
+}
+
+/// A test that starts the program itself, or makes a folder that goes with it, would not be
+/// watched.
+fn sources() -> anyhow::Result<()> {
+    let folder = crate::root().join("crates/gateway/tests/it");
+    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        // One is the watch, the other has a watch of its own.
+        if path.ends_with("watch.rs") || path.ends_with("strace.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        for (word, instead) in
+            [("CARGO_BIN_EXE_ibeam", "watch::program"), ("tempdir()", "watch::folder")]
+        {
+            if text.contains(word) {
+                bail!("{} has `{word}`; use `{instead}`, or it is not watched", path.display());
+            }
+        }
+    }
+    Ok(())
+}

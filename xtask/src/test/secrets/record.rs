@@ -1,0 +1,237 @@
+//! A run of the suite of which everything is written down: what tests and processes print,
+//! what they log, what they answer, which files they leave.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context as _;
+
+use crate::{
+    command::{run, works},
+    test::{external, rust},
+};
+
+/// Everything that can be logged, the libraries' part as well.
+const LEVEL: &str = "trace,h2=trace,hyper=trace,hyper_util=trace,rustls=trace,tower=trace";
+
+/// A Unix socket's path has 108 bytes at most, on some systems 104, and tests make some
+/// below our folder.
+const LONGEST: usize = 64;
+
+/// Where a secret could get out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Channel {
+    /// What the tests print, panics among it.
+    Output,
+    Stdout,
+    /// Words, logs and crashes of the program.
+    Stderr,
+    Arguments,
+    /// Logs of gateways inside a test, as they would be shown.
+    Logs,
+    /// The same before secrets are made out.
+    BareLogs,
+    /// Status, headers and bodies.
+    Answers,
+    Files,
+    /// Where secrets belong.
+    Store,
+}
+
+impl Channel {
+    pub(super) const WATCHED: [Self; 8] = [
+        Self::Output,
+        Self::Stdout,
+        Self::Stderr,
+        Self::Arguments,
+        Self::Logs,
+        Self::BareLogs,
+        Self::Answers,
+        Self::Files,
+    ];
+}
+
+pub(super) struct Record {
+    folder: PathBuf,
+}
+
+impl Record {
+    /// Why nothing can be written down here.
+    pub(super) fn unusable() -> Option<String> {
+        let bash = works("/bin/bash", &["--version"]);
+        let long = base().as_os_str().len() > LONGEST;
+        match (bash, long) {
+            (false, _) => Some("/bin/bash is not installed".to_owned()),
+            (true, true) => Some(format!("the path of {} is too long", base().display())),
+            (true, false) => None,
+        }
+    }
+
+    /// An empty one, in place of the last of its name.
+    pub(super) fn new(name: &str) -> anyhow::Result<Self> {
+        let folder = base().join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        for part in ["output", "processes", "files"] {
+            fs::create_dir_all(folder.join(part))?;
+        }
+        let record = Self { folder };
+        record.write_script()?;
+        fs::write(record.path("nextest.toml"), record.nextest())?;
+        fs::write(record.path("run"), std::process::id().to_string())?;
+        Ok(record)
+    }
+
+    /// The one that was made by an earlier step of this run.
+    pub(super) fn made(name: &str) -> Option<Self> {
+        let folder = base().join(name);
+        let run = fs::read_to_string(folder.join("run")).ok()?;
+        (run == std::process::id().to_string()).then_some(Self { folder })
+    }
+
+    pub(super) fn path(&self, part: &str) -> PathBuf {
+        self.folder.join(part)
+    }
+
+    /// Runs the tests of the workspace: all, or one that is ignored.
+    pub(super) fn run(&self, ignored: Option<&str>) -> anyhow::Result<()> {
+        let nextest = rust::has_nextest();
+        let mut command = rust::test_command(nextest);
+        self.watch(&mut command);
+        if nextest {
+            command.arg("--config-file").arg(self.path("nextest.toml"));
+            if let Some(test) = ignored {
+                command.args(["--run-ignored", "only", "-E", &format!("test(={test})")]);
+            }
+            return run(&mut command);
+        }
+        command.args(["--", "--show-output"]);
+        if let Some(test) = ignored {
+            command.args(["--ignored", "--exact", test]);
+        }
+        let path = self.path("output/tests.txt");
+        let file = File::create(&path)?;
+        let ran = run(command.stdout(file.try_clone()?).stderr(file));
+        if ran.is_err() {
+            print!("{}", fs::read_to_string(&path).unwrap_or_default());
+        }
+        ran
+    }
+
+    fn watch(&self, command: &mut Command) {
+        let files = self.path("files");
+        command.env("IBEAM_TEST_WATCH", &self.folder).env("TMPDIR", &files);
+        for kind in ["CONFIG", "CACHE", "DATA", "STATE"] {
+            command.env(format!("XDG_{kind}_HOME"), files.join("xdg").join(kind));
+        }
+    }
+
+    /// Each file that was written, and what it belongs to.
+    pub(super) fn visit(
+        &self,
+        found: &mut impl FnMut(Channel, &Path) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        visit(&self.folder, &mut |path| match self.channel(path) {
+            Some(channel) => found(channel, path),
+            None => Ok(()),
+        })
+    }
+
+    fn channel(&self, path: &Path) -> Option<Channel> {
+        let mut parts = path.strip_prefix(&self.folder).ok()?.components();
+        let part = parts.next()?.as_os_str().to_str()?;
+        let kind = path.extension().and_then(|kind| kind.to_str());
+        Some(match (part, kind) {
+            ("output", _) => Channel::Output,
+            ("processes", Some("out")) => Channel::Stdout,
+            ("processes", Some("err")) => Channel::Stderr,
+            ("processes", Some("args")) => Channel::Arguments,
+            ("logs", Some("bare")) => Channel::BareLogs,
+            ("logs", _) => Channel::Logs,
+            ("answers", _) => Channel::Answers,
+            ("files", _) if is_store(path) => Channel::Store,
+            ("files", _) => Channel::Files,
+            _ => return None,
+        })
+    }
+
+    /// Stands in for the program: turns on its logs and copies what it prints. The process
+    /// becomes the program, so that signals reach it.
+    fn write_script(&self) -> anyhow::Result<()> {
+        let program = absolute(external::binary());
+        // The tests may build us anew.
+        let copy = self.path("xtask");
+        let own = std::env::current_exe()?;
+        fs::hard_link(&own, &copy).or_else(|_| fs::copy(&own, &copy).map(drop))?;
+        let text = format!(
+            "#!/bin/bash\n\
+             name={processes}/$$-$RANDOM$RANDOM\n\
+             echo \"$*\" >> \"$name.args\"\n\
+             export TMPDIR={files}\n\
+             if [[ -z $WATCH_USUAL_LOG$CURSOR_LOG_LEVEL$IBEAM_LOG_LEVEL$CURSOR_DEBUG ]]; then\n\
+             export IBEAM_LOG_LEVEL='{LEVEL}'\n\
+             fi\n\
+             [[ -p /dev/stdout ]] && exec > >(exec {copy} copy \"$name.out\")\n\
+             exec {program} \"$@\" 2> >(exec {copy} copy \"$name.err\" >&2)\n",
+            processes = quoted(&self.path("processes")),
+            files = quoted(&self.path("files")),
+            program = quoted(&program),
+            copy = quoted(&copy),
+        );
+        let path = self.path("ibeam");
+        fs::write(&path, text)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    }
+
+    fn nextest(&self) -> String {
+        format!(
+            "[profile.default.junit]\n\
+             path = {:?}\n\
+             store-success-output = true\n\
+             store-failure-output = true\n",
+            self.path("output/junit.xml")
+        )
+    }
+}
+
+fn base() -> PathBuf {
+    absolute(crate::target().join("secrets"))
+}
+
+/// The tests run elsewhere.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// ibeam's own credentials, a sign-in of another program that a test wrote, and the key of
+/// a certificate that one made.
+fn is_store(path: &Path) -> bool {
+    let own = path.parent().is_some_and(|parent| parent.ends_with("credentials"));
+    own || path.ends_with(".config/cursor/auth.json") || path.ends_with("key.pem")
+}
+
+fn visit(folder: &Path, found: &mut impl FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            visit(&entry.path(), found)?;
+        } else if kind.is_file() {
+            found(&entry.path())?;
+        }
+    }
+    Ok(())
+}
