@@ -2,6 +2,7 @@
 //! libsecret's `secret-tool` to see what is in it.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
@@ -33,8 +34,7 @@ impl Desk {
     fn new() -> Self {
         let home = crate::watch::folder();
         let mut desk = Self { home, running: Vec::new(), bus: String::new(), url: String::new() };
-        desk.url =
-            desk.start(&mut desk.command(crate::watch::program(), &["sim", "--any-token"]));
+        desk.url = desk.start(&mut desk.command(crate::watch::program(), &["sim", "--any-token"]));
         desk
     }
 

@@ -41,7 +41,7 @@ pub(super) fn check() -> anyhow::Result<Outcome> {
     if let Some(why) = unusable() {
         return Ok(Outcome::NotRun(why));
     }
-    sources()?;
+    sources(&crate::root().join("crates/gateway/tests/it"))?;
     let control = Record::new("control")?;
     control.run(Some(CONTROL))?;
     let planted = Search::of(&control)?;
@@ -146,10 +146,13 @@ fn describe(channel: Channel, path: &Path, text: &[u8], found: &Found) -> String
 
 /// A test that starts the program itself, or makes a folder that goes with it, would not be
 /// watched.
-fn sources() -> anyhow::Result<()> {
-    let folder = crate::root().join("crates/gateway/tests/it");
-    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+fn sources(folder: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
+        if path.is_dir() {
+            sources(&path)?;
+            continue;
+        }
         // One is the watch, the other has a watch of its own.
         if path.ends_with("watch.rs") || path.ends_with("strace.rs") {
             continue;

@@ -9,6 +9,10 @@ use base64::{Engine as _, engine::general_purpose};
 /// nothing more.
 pub(super) const PIECE: usize = 8;
 
+/// Of hex digits it takes more: ids are made of them, and eight are alike by chance once in
+/// some hundred megabytes.
+const HEX_PIECE: usize = 12;
+
 /// Beginnings of what is secret whoever made it, and how many characters of a word follow.
 const SHAPES: [(&str, usize); 5] =
     [("crsr_", 16), ("ibk_", 16), ("eyJhbGciOi", 40), ("verifier=", 20), ("PRIVATE KEY-----", 0)];
@@ -90,8 +94,10 @@ fn forms(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
     let each = |piece: &[u8], write: fn(u8) -> String| -> String {
         piece.iter().map(|byte| write(*byte)).collect()
     };
+    let hex = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let length = if hex { HEX_PIECE } else { PIECE };
     let mut all = Vec::new();
-    for piece in secret.as_bytes().windows(PIECE) {
+    for piece in secret.as_bytes().windows(length) {
         let list: Vec<String> = piece.iter().map(ToString::to_string).collect();
         all.push(("plain", piece.to_vec()));
         all.push(("hex", each(piece, |byte| format!("{byte:02x}")).into()));
@@ -102,10 +108,10 @@ fn forms(secret: &str) -> Vec<(&'static str, Vec<u8>)> {
         all.push(("a list of bytes", list.join(", ").into()));
         all.push(("a list of bytes", list.join(",").into()));
     }
-    all.extend(backwards.windows(PIECE).map(|piece| ("backwards", piece.to_vec())));
+    all.extend(backwards.windows(length).map(|piece| ("backwards", piece.to_vec())));
     // Three bytes are four letters: wherever a secret stands in what is encoded, one of
     // these begins at a letter of its own.
-    for piece in secret.as_bytes().windows(PIECE + 1) {
+    for piece in secret.as_bytes().windows(length + 1) {
         all.push(("base64", general_purpose::STANDARD_NO_PAD.encode(piece).into()));
         all.push(("base64", general_purpose::URL_SAFE_NO_PAD.encode(piece).into()));
     }

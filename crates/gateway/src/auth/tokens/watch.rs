@@ -70,7 +70,9 @@ impl Tokens {
         let read = match &self.inner.holder {
             Holder::Own(file) => {
                 let file = file.clone();
-                self.inner.tasks.spawn_blocking(move || file.load().map_err(unusable))
+                self.inner
+                    .tasks
+                    .spawn_blocking(move || file.load().map_err(|error| unusable(&error)))
             }
             Holder::Borrowed(_, reread) => {
                 let reread = Arc::clone(reread);
@@ -106,7 +108,7 @@ impl Tokens {
 }
 
 /// Why a file may not be used. None: a disk that fails says nothing about who is signed in.
-fn unusable(error: AuthFileError) -> Option<String> {
+fn unusable(error: &AuthFileError) -> Option<String> {
     match error {
         AuthFileError::Io { .. }
         | AuthFileError::Full { .. }
