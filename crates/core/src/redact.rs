@@ -160,10 +160,11 @@ impl Value {
             return None;
         }
         let (after, in_list) = opened(skip(after, &[':', '=', '>']));
-        let value = Self::at(input, end + rest.len() - after.len(), in_list);
-        if as_string && value.quote.is_none() {
+        // Before its end is looked for: in a long row of such words that adds up.
+        if as_string && !after.trim_start_matches('\\').starts_with(['"', '\'']) {
             return None;
         }
+        let value = Self::at(input, end + rest.len() - after.len(), in_list);
         // A cookie has several parts, and who knows how many an unknown scheme has.
         let whole_line =
             name.contains("cookie") || (name.ends_with("authorization") && !value.has_scheme);

@@ -175,3 +175,10 @@ proptest::proptest! {
         proptest::prop_assert_eq!(text(&once), once.as_str());
     }
 }
+
+/// Upstream's words may be long, and are looked through on the thread that answers.
+#[test]
+fn a_long_row_of_names_is_looked_through_once() {
+    let row = "access:".repeat(150_000);
+    assert_eq!(text(&row), row);
+}

@@ -110,7 +110,7 @@ impl Rules {
         self.keys.check(bearer, plain).map_err(|unknown| {
             let text = match unknown {
                 Unknown::Missing => {
-                    "this gateway needs an API key, as `Authorization: Bearer …` or `x-api-key`; \
+                    "this gateway needs an API key, in `x-api-key` or `authorization` (Bearer); \
                      `ibeam keys add NAME` makes one"
                 }
                 Unknown::Wrong => {

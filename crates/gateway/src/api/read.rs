@@ -135,7 +135,9 @@ async fn collect(
             continue;
         }
         if let Some(first) = first.take() {
-            all.reserve(announced.max(first.len() + data.len()));
+            // Not all that is announced: it may never come, and only what came is counted.
+            let there = first.len() + data.len();
+            all.reserve(announced.min(there.saturating_mul(2)).max(there));
             all.extend_from_slice(&first);
         }
         all.extend_from_slice(&data);

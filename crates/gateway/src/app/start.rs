@@ -158,13 +158,10 @@ impl App {
         let patience = case.until.saturating_duration_since(Instant::now());
         turns.enter(seeker, kind, patience).await.map_err(|why| {
             let text = match why {
-                Why::Total => format!(
-                    "All {} turns are in use. Try again shortly, or raise `limits.turns`.",
-                    self.config.limits.turns
-                ),
+                Why::Total => return self.busy(),
                 Why::Owner => format!(
-                    "This key runs {} turns already, which is its limit. Try again shortly.",
-                    seeker.limit
+                    "This key runs {} already, which is its limit. Try again shortly.",
+                    counted(seeker.limit)
                 ),
             };
             TurnError::new(ErrorCode::Overloaded, text)
@@ -173,11 +170,15 @@ impl App {
 
     pub(super) fn busy(&self) -> TurnError {
         let text = format!(
-            "All {} turns are in use. Try again shortly, or raise `limits.turns`.",
-            self.config.limits.turns
+            "As much as may run at once does: {}. Try again shortly, or raise `limits.turns`.",
+            counted(self.config.limits.turns)
         );
         TurnError::new(ErrorCode::Overloaded, text)
     }
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") }
 }
 
 /// A model that cannot see must not be asked to look.

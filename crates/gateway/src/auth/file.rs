@@ -185,11 +185,13 @@ impl CredentialFile {
         private::sweep(&self.path)?;
         let fields = private::read(&self.path).ok().flatten().and_then(|text| object(&text).ok());
         let item = fields.is_some_and(|fields| vault::has_item(&fields));
-        let file = private::remove(&self.path)?;
-        if item || self.vault.keep() == Keep::Keychain {
-            return Ok(self.vault.forget(&self.profile)? || file);
-        }
-        Ok(file)
+        // First: as long as there is an item, the file is what tells of it.
+        let item = if item || self.vault.keep() == Keep::Keychain {
+            self.vault.forget(&self.profile)?
+        } else {
+            false
+        };
+        Ok(private::remove(&self.path)? || item)
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 
 use super::{
     AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Keep, Kind, Places, Profile,
-    Source, Tokens, discover, discover::foreign_files, http::AuthHttp, tokens::Reread,
+    Source, Tokens, discover,
+    discover::foreign_files,
+    http::AuthHttp,
+    tokens::{NotRead, Reread},
 };
 use crate::{
     config::{Config, Env, environment},
@@ -120,16 +123,13 @@ pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
     let here = match Here::of(config) {
         Ok(here) => here,
         Err(error) => {
-            let why: Reread = Arc::new(move || Err(error.to_string()));
+            let why: Reread = Arc::new(move || Err(NotRead::Unusable(error.to_string())));
             return Tokens::unusable(Source::Own(config.profile.clone()), why, tasks);
         }
     };
     let file = here.file();
     let found = here.discover();
-    let reread: Reread = Arc::new(move || {
-        let discovery = here.discover().map_err(|error| error.to_string())?;
-        Ok(discovery.found.map(|found| found.credential))
-    });
+    let reread: Reread = Arc::new(move || Ok(here.discover()?.found));
     match found {
         Ok(Discovery { found: Some(found), .. }) => {
             Tokens::found(found, &file, reread, http, tasks)

@@ -78,6 +78,14 @@ pub struct Account {
     pub sub: Option<String>,
 }
 
+impl Account {
+    /// What to call it.
+    #[must_use]
+    pub fn name(self) -> Option<String> {
+        self.email.or(self.sub)
+    }
+}
+
 /// Where a credential came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {

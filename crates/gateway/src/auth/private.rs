@@ -44,6 +44,19 @@ pub enum AuthFileError {
 }
 
 impl AuthFileError {
+    /// It may be over the next time, and says nothing about who is signed in.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Io { .. } | Self::Full { .. } | Self::Locked { .. } => true,
+            Self::Keychain(error) => error.is_passing(),
+            Self::Exposed { .. }
+            | Self::Link { .. }
+            | Self::NoFile { .. }
+            | Self::Malformed { .. }
+            | Self::Unreadable { .. } => false,
+        }
+    }
+
     /// For `map_err`: what was being done, and to what.
     pub(super) fn io<'a>(
         what: &'static str,

@@ -18,7 +18,10 @@ pub(super) fn open(url: &str) -> bool {
         !program.is_empty() && launch(open::with_command(url, program))
     });
     let set = |name: &str| std::env::var_os(name).is_some();
-    let far = set("SSH_CONNECTION") || set("SSH_TTY");
+    // A desktop's opener also runs where there is no desktop, and opens nothing.
+    let desktop = !cfg!(target_os = "linux")
+        || ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"].into_iter().any(set);
+    let far = set("SSH_CONNECTION") || set("SSH_TTY") || !desktop;
     named || (!far && open::commands(url).into_iter().any(launch))
 }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     app::connector,
     auth::{
-        Credential, CredentialFile, Here, Kind,
+        Account, Credential, CredentialFile, Here, Kind,
         http::AuthHttp,
         login::{Pending, keep},
         tokens::login_command,
@@ -30,7 +30,9 @@ Examples:
   ibeam login
   ibeam login --no-browser              over ssh: open the link on another device
   ibeam login --profile work            a second account, used where you name it
-  ibeam login --use cli                 use the sign-in of the Cursor CLI")]
+  ibeam login --use cli                 use the sign-in of the Cursor CLI
+  CURSOR_API_URL=http://127.0.0.1:9100 ibeam login --profile sim
+                                        against `ibeam sim --port 9100 --login-page`")]
 pub(super) struct Login {
     /// Only print the link
     #[arg(long)]
@@ -54,13 +56,27 @@ impl Login {
             }
             None => {
                 let way = Way { browser: !self.no_browser };
-                block_on(async {
+                // If it cannot be read, the new one takes its place all the same.
+                let before = here.file().load().ok().flatten();
+                if before.is_none() {
+                    tell_of_others(&here)?;
+                }
+                let account = block_on(async {
                     sign_in(&config, &here.file(), way).await?;
                     tokio::select! {
                         account = whoami::kept(&config, &here) => account,
                         _ = tokio::signal::ctrl_c() => Err(kept_unseen().into()),
                     }
-                })?
+                })?;
+                if let Some(name) = before.and_then(|before| before.account).and_then(Account::name)
+                    && !account.is(&name)
+                {
+                    say(&format!(
+                        "note: this takes the place of {name} (profile `{}`)",
+                        here.profile()
+                    ));
+                }
+                account
             }
         };
         if self.json {
@@ -90,6 +106,10 @@ fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
         let text = "other programs know no profiles: `--use` is for the default one";
         return Err(Refusal::new(text).into());
     }
+    if kind == Kind::Keychain && cfg!(not(target_os = "macos")) {
+        let text = "only macOS has that keychain; the sign-in of the Cursor CLI is `--use cli`";
+        return Err(Refusal::new(text).into());
+    }
     let mut consents = here.consents()?;
     let had = consents.has(kind);
     consents.grant(kind, clock::unix_seconds())?;
@@ -99,17 +119,31 @@ fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
     match discovery.found {
         Some(found) if found.source.kind() == Some(kind) => return Ok(()),
         // It is used as soon as what goes before it is gone.
-        Some(found) => {
+        Some(found) if unusable.is_none() && is_there(here, kind) => {
             say(&format!("note: {} goes before it", found.source));
             return Ok(());
         }
-        None => {}
+        Some(_) | None => {}
     }
     if !had {
         consents.revoke(kind)?;
     }
     let none = || format!("nobody is signed in to {} on this machine", kind.owner());
     Err(Refusal::new(unusable.unwrap_or_else(none)).hint("sign in with `ibeam login`").into())
+}
+
+fn is_there(here: &Here, kind: Kind) -> bool {
+    // What is in a keychain only the search knows, and it stops at what goes before.
+    let file = here.foreign_files().into_iter().any(|(of, path)| of == kind && path.exists());
+    file || kind == Kind::Keychain
+}
+
+/// Sign-ins of other programs that would do as well.
+pub(super) fn tell_of_others(here: &Here) -> anyhow::Result<()> {
+    for refused in here.discover()?.refused {
+        say(&format!("note: {refused}"));
+    }
+    Ok(())
 }
 
 /// Signs in with the browser and keeps what comes of it.
@@ -148,8 +182,7 @@ pub(super) async fn sign_in(
 
 /// Who a new sign-in says it is, without asking anybody.
 pub(super) fn signed_in(credential: &Credential) -> String {
-    let account = credential.account.as_ref();
-    match account.and_then(|account| account.email.as_ref().or(account.sub.as_ref())) {
+    match credential.account.clone().and_then(Account::name) {
         Some(name) => format!("Signed in as {name}."),
         None => "Signed in.".to_owned(),
     }

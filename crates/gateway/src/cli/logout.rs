@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Global, Upstream, block_on, say};
 use crate::{
-    auth::{Here, Kind, LOCK_WAIT},
+    auth::{Here, Keep, Kind, LOCK_WAIT},
     config::RawConfig,
 };
 
@@ -26,7 +26,12 @@ impl Logout {
         let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
         let here = Here::of(&config)?;
         let file = here.file();
-        let removed = block_on(async { Ok(file.lock(LOCK_WAIT).await?.remove()?) })?;
+        // Where there is nothing, not even a lock is made.
+        let nothing = config.credentials == Keep::File && !file.path().exists();
+        let removed = match nothing {
+            true => Ok(false),
+            false => block_on(async { Ok(file.lock(LOCK_WAIT).await?.remove()?) }),
+        };
         let mut revoked = Vec::new();
         if here.profile().is_default() {
             let mut consents = here.consents()?;
@@ -36,7 +41,7 @@ impl Logout {
                 }
             }
         }
-        let profile = here.profile();
+        let (removed, profile) = (removed?, here.profile());
         say(&match removed {
             true => format!("Signed out (profile `{profile}`)."),
             false => format!("Nobody was signed in (profile `{profile}`)."),

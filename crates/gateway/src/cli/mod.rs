@@ -408,7 +408,7 @@ fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
     }
     refusal
         .hint("or set CURSOR_ACCESS_TOKEN, or CURSOR_API_KEY, to one of your account")
-        .hint("or add `--sim` to try everything without an account")
+        .hint("or try everything without an account: `ibeam up --sim`")
 }
 
 /// Data, a line of it. A reader that has left wants no more, and no words about it.
@@ -430,16 +430,10 @@ fn say(text: &str) {
 /// What helps against a failure of the backend, as far as the user can help it.
 fn advice(error: &TurnError) -> Option<&'static str> {
     match error.code {
-        ErrorCode::NotAuthenticated => {
-            // A token that is set goes before what a sign-in keeps.
-            Some(
-                "run `ibeam login`; while an access token is set, replace or unset that instead \
-                 (`ibeam config show` tells where it is)",
-            )
-        }
+        // The message itself names the command, which depends on where the token is from.
         ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
         ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {
-            Some("try again in a while; `--sim` works without Cursor")
+            Some("try again in a while; `ibeam up --sim` works without Cursor")
         }
         _ => None,
     }

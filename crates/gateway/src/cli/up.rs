@@ -8,13 +8,13 @@ use ibeam_core::error::{ErrorCode, TurnError};
 
 use super::{
     Global, Listening, Loaded, Refusal, Upstream, advice, block_on,
-    login::{Way, sign_in, signed_in},
+    login::{Way, sign_in, signed_in, tell_of_others},
     require_account, say,
     serve::serve,
 };
 use crate::{
     api::Service as _,
-    auth::Here,
+    auth::{Here, tokens::login_command},
     config::{Backend, Config, Listen, Origin},
     keys::{self, Door},
 };
@@ -53,10 +53,11 @@ impl Up {
                     models = app.model_list() => {
                         let models = match models {
                             // A list from disk, and a token that is no good any more.
-                            Ok(_) if !facts.sim && !app.health().authenticated => Err(TurnError::new(
-                                ErrorCode::NotAuthenticated,
-                                "Cursor does not know this account.",
-                            )),
+                            Ok(_) if !facts.sim && !app.health().authenticated => {
+                                let text = "Cursor does not know this account. Run";
+                                let text = format!("{text} `{}`.", facts.login);
+                                Err(TurnError::new(ErrorCode::NotAuthenticated, text))
+                            }
                             models => models.map(|models| models.list.visible().count()),
                         };
                         say(&models_line(facts.sim, models.as_ref()));
@@ -74,8 +75,9 @@ fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
     if !asked || nobody.downcast_ref::<Refusal>().is_none() {
         return Err(nobody);
     }
-    say("Nobody is signed in to Cursor yet.");
     let here = Here::of(config)?;
+    say("Nobody is signed in to Cursor yet.");
+    tell_of_others(&here)?;
     let credential = block_on(sign_in(config, &here.file(), Way { browser: true }))?;
     say(&signed_in(&credential));
     Ok(())
@@ -85,6 +87,8 @@ fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
 #[derive(Debug)]
 struct Facts {
     sim: bool,
+    /// The command that signs in.
+    login: String,
     key: ClientKey,
 }
 
@@ -102,6 +106,7 @@ impl Facts {
     fn of(loaded: &Loaded) -> Self {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
+            login: login_command(&loaded.config.profile),
             key: match &loaded.config.api_key {
                 Some(_) => ClientKey::From(loaded.key_from.clone()),
                 // If the file is no good, the server says so.
@@ -249,15 +254,19 @@ mod tests {
     const HERE: Listen =
         Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
 
+    fn facts(sim: bool, key: ClientKey) -> Facts {
+        Facts { sim, login: String::new(), key }
+    }
+
     fn shown(key: ClientKey) -> String {
-        let text = welcome("http://127.0.0.1:18741", &HERE, &Facts { sim: false, key });
+        let text = welcome("http://127.0.0.1:18741", &HERE, &facts(false, key));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         text
     }
 
     #[test]
     fn the_welcome_says_how_to_begin() {
-        let text = welcome("http://127.0.0.1:1", &HERE, &Facts { sim: true, key: ClientKey::Any });
+        let text = welcome("http://127.0.0.1:1", &HERE, &facts(true, ClientKey::Any));
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
         let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
@@ -283,7 +292,7 @@ mod tests {
     #[test]
     fn an_open_door_is_told() {
         let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
-        let facts = Facts { sim: true, key: ClientKey::From(Origin::Flag("--set".to_owned())) };
+        let facts = facts(true, ClientKey::From(Origin::Flag("--set".to_owned())));
         let text = welcome("http://127.0.0.1:18741", &all, &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
         assert!(text.contains("`hosts`"), "{text}");
@@ -303,7 +312,7 @@ mod tests {
     #[test]
     fn a_socket_is_told_with_how_to_use_it() {
         let place = Listen::Unix(PathBuf::from("/run/me/ibeam.sock"));
-        let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &Facts { sim: true, key });
+        let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &facts(true, key));
         let text = welcome(ClientKey::Any);
         assert!(text.contains("Socket     /run/me/ibeam.sock"), "{text}");
         let curl = "curl -N --unix-socket '/run/me/ibeam.sock' \\\n    http://localhost/v1/chat";
@@ -321,8 +330,11 @@ mod tests {
     fn a_missing_list_is_explained() {
         let error = TurnError::new(ErrorCode::Internal, "Cursor is down.");
         assert_eq!(models_line(false, Err(&error)), "error: Cursor is down.");
-        let error = TurnError::new(ErrorCode::NotAuthenticated, "No.");
-        assert!(models_line(false, Err(&error)).contains("ibeam login"));
+        let error = TurnError::new(ErrorCode::Unavailable, "No.");
+        assert!(models_line(false, Err(&error)).contains("\nhint: try again"));
+        // What helps against this one is in its message.
+        let error = TurnError::new(ErrorCode::NotAuthenticated, "Run `ibeam login`.");
+        assert_eq!(models_line(false, Err(&error)), "error: Run `ibeam login`.");
         assert_eq!(
             models_line(true, Ok(&7)),
             "7 models are ready; `ibeam models --sim` lists them."

@@ -13,6 +13,7 @@ use crate::{
     auth::{
         Account, Here, Tokens, here,
         http::{AuthHttp, PageError},
+        tokens::login_command,
     },
     clock,
     config::{Config, RawConfig},
@@ -70,9 +71,8 @@ impl Whoami {
             if discovery.found.is_none() {
                 if self.json {
                     let profile = here.profile().as_str();
-                    print(
-                        &serde_json::json!({ "signed_in": false, "profile": profile }).to_string(),
-                    )?;
+                    let nobody = serde_json::json!({ "signed_in": false, "profile": profile });
+                    print(&serde_json::to_string_pretty(&nobody)?)?;
                 }
                 return Err(not_signed_in(&here, &discovery.refused).into());
             }
@@ -126,7 +126,7 @@ async fn look(
         }
         Err(PageError::Status(401)) => {
             let refusal = Refusal::new("Cursor does not take this sign-in");
-            return Err(refusal.hint("run `ibeam login`").into());
+            return Err(refusal.hint(format!("run `{}`", login_command(here.profile()))).into());
         }
         Err(why) => (None, Some(why.to_string())),
     };
@@ -159,6 +159,12 @@ impl Identity {
             profile => format!(" --profile {profile}"),
         };
         format!("Signed in as {}{plan}.\nNext: `ibeam up{flag}`", self.name())
+    }
+
+    /// Whether that is one of its names.
+    pub(super) fn is(&self, name: &str) -> bool {
+        let Names { email, sub } = &self.account;
+        [email, sub].into_iter().any(|known| known.as_deref() == Some(name))
     }
 
     fn name(&self) -> &str {

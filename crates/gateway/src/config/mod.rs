@@ -377,11 +377,11 @@ fn read_file(path: &Path, must_exist: bool) -> RawConfig {
         Ok(text) => {
             let mut raw = RawConfig::from_toml(&text, path);
             if has_secret(&raw) && others_may_use(path) {
-                raw.warn(
-                    "config file",
-                    origin(),
-                    "holds a secret and others may read it: chmod 600",
+                let text = format!(
+                    "others may read it, and it holds a secret: chmod 600 {}",
+                    path.display()
                 );
+                raw.warn("config file", origin(), text);
             }
             raw
         }

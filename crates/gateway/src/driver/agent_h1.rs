@@ -45,6 +45,8 @@ const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
 
 /// Messages that wait for their append. A sender waits when it is full.
 const APPENDS_CAP: usize = 16;
+/// How long a message waits for a newer token than its stream has.
+const FRESHEN: Duration = Duration::from_secs(1);
 const APPEND: Bounds = Bounds { timeout: Duration::from_secs(30), max_body: 64 * 1024 };
 /// How long a cancelled stream may still deliver what was sent before: the cancel
 /// message is usually the last of it.
@@ -260,11 +262,12 @@ impl Appender {
         }
     }
 
-    /// A stream may run for longer than the token lives that it was opened with.
+    /// A stream may run for longer than the token lives that it was opened with. A renewal
+    /// that takes its time goes on by itself, and serves the next message.
     async fn freshen(&mut self) {
         let Some((tokens, account)) = &self.tokens else { return };
         // Without another one, the backend says what this one is worth.
-        if let Ok(token) = tokens.current().await
+        if let Ok(Ok(token)) = timeout(FRESHEN, tokens.current()).await
             && tokens.account() == *account
         {
             self.token = token;

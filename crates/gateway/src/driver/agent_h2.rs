@@ -49,6 +49,8 @@ pub(super) enum OpenError {
 #[derive(Debug)]
 struct Shared {
     send: Mutex<SendStream<Bytes>>,
+    /// `h2` wakes one waiter per stream, so senders wait in line here.
+    line: tokio::sync::Mutex<()>,
     cancelled: CancellationToken,
     /// Last, so that the place is free only when the stream is gone.
     lease: Lease,
@@ -57,8 +59,6 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Sender {
     shared: Arc<Shared>,
-    /// `h2` wakes one waiter per stream, so senders wait in line here.
-    line: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -103,9 +103,13 @@ pub(super) async fn open(
             PoolError::Dial(crate::net::connect::DialError::NotH2(why)) => OpenError::NotH2(why),
             other => OpenError::Link(errors::pool_error(&other)),
         })?;
-    let shared =
-        Arc::new(Shared { send: Mutex::new(send), cancelled: CancellationToken::new(), lease });
-    let sender = Sender { shared: Arc::clone(&shared), line: tokio::sync::Mutex::new(()) };
+    let shared = Arc::new(Shared {
+        send: Mutex::new(send),
+        line: tokio::sync::Mutex::new(()),
+        cancelled: CancellationToken::new(),
+        lease,
+    });
+    let sender = Sender { shared: Arc::clone(&shared) };
     let receiver = Receiver { state: State::Head(response), shared, fallback };
     Ok(Link { tx: LinkSender(Tx::H2(sender)), rx: LinkReceiver(Rx::H2(receiver)) })
 }
@@ -125,7 +129,7 @@ impl Shared {
 
 impl Sender {
     pub(super) async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
-        let _turn = self.line.lock().await;
+        let _turn = self.shared.line.lock().await;
         let mut framed = Some(framed);
         let written = poll_fn(|cx| {
             let mut send = self.shared.send.lock();
@@ -174,6 +178,8 @@ struct Pulse {
 impl Beat for Pulse {
     fn beat(&self) {
         let Some(shared) = self.shared.upgrade() else { return };
+        // Whoever waits to send looks for resets itself, and must not lose its place.
+        let Ok(_turn) = shared.line.try_lock() else { return };
         let mut send = shared.send.lock();
         if send.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready()
             || self.unread.used_capacity() > SIGNS_OF_LIFE

@@ -99,10 +99,10 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
         io::ErrorKind::AddrInUse => match who(address).await {
             Some(version) => format!(
                 "ibeam {version} is running there already, and clients can use it as it is; \
-                 for a second one choose another port with `--port`, or 0 for a free one"
+                 for a second one choose another port (`--port`), or 0 for a free one"
             ),
-            None => "another program has that port; choose another one with `--port`, \
-                     or 0 for a free one"
+            None => "another program has that port; choose another one (`--port`), or 0 for \
+                     a free one"
                 .to_owned(),
         },
         io::ErrorKind::PermissionDenied => {

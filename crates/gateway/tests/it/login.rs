@@ -234,7 +234,17 @@ fn the_sign_in_of_another_program_needs_consent_once() {
     assert!(who["source"].as_str().unwrap().starts_with("Cursor CLI"), "{who}");
     assert!(!world.credentials().exists(), "it is read where it is");
     let ide = world.run("login --use ide");
-    assert!(ide.status.success() && words(&ide).contains("Cursor CLI"), "{}", words(&ide));
+    assert_eq!(ide.status.code(), Some(1), "it has nothing to offer, whatever goes before it");
+    world.write(
+        ".local/share/opencode/auth.json",
+        &format!(
+            r#"{{"cursor":{{"type":"oauth","access":"{token}","refresh":"{token}","expires":0}}}}"#
+        ),
+    );
+    let second = world.run("login --use opencode");
+    let said = words(&second);
+    assert!(second.status.success() && said.contains("Cursor CLI"), "{said}");
+    assert!(said.contains("goes before it"), "{said}");
 
     assert!(words(&world.run("logout")).contains("no longer reads"));
     assert_eq!(world.run("whoami").status.code(), Some(1));

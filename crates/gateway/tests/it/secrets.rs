@@ -190,7 +190,7 @@ fn the_browser_gets_the_link_and_no_secret() {
     std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", home.0.path().display());
     let mut command = home.ibeam("login");
-    command.env("CURSOR_API_URL", &sim.url).env("PATH", path);
+    command.env("CURSOR_API_URL", &sim.url).env("PATH", path).env("DISPLAY", ":0");
     command.env("CURSOR_ACCESS_TOKEN", Sim::TOKEN).env("CURSOR_AUTH_TOKEN", Sim::TOKEN);
     command.env("CURSOR_API_KEY", Sim::API_KEY).env("IBEAM_API_KEY", watch::CLIENT_KEY);
     let mut login = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

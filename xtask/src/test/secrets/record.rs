@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Context as _;
@@ -58,6 +59,9 @@ pub(super) struct Record {
     folder: PathBuf,
 }
 
+/// The whole suite has passed in this process.
+static PASSED: AtomicBool = AtomicBool::new(false);
+
 impl Record {
     /// Why nothing can be written down here.
     pub(super) fn unusable() -> Option<String> {
@@ -82,15 +86,13 @@ impl Record {
         let record = Self { folder };
         record.write_script()?;
         fs::write(record.path("nextest.toml"), record.nextest())?;
-        fs::write(record.path("run"), std::process::id().to_string())?;
         Ok(record)
     }
 
-    /// The one that was made by an earlier step of this run.
+    /// The one that an earlier step of this run made, if all tests passed: what failed may
+    /// have told less.
     pub(super) fn made(name: &str) -> Option<Self> {
-        let folder = base().join(name);
-        let run = fs::read_to_string(folder.join("run")).ok()?;
-        (run == std::process::id().to_string()).then_some(Self { folder })
+        PASSED.load(Ordering::Relaxed).then(|| Self { folder: base().join(name) })
     }
 
     pub(super) fn path(&self, part: &str) -> PathBuf {
@@ -99,6 +101,12 @@ impl Record {
 
     /// Runs the tests of the workspace: all, or one that is ignored.
     pub(super) fn run(&self, ignored: Option<&str>) -> anyhow::Result<()> {
+        let ran = self.tests(ignored);
+        PASSED.fetch_or(ran.is_ok() && ignored.is_none(), Ordering::Relaxed);
+        ran
+    }
+
+    fn tests(&self, ignored: Option<&str>) -> anyhow::Result<()> {
         let nextest = rust::has_nextest();
         let mut command = rust::test_command(nextest);
         self.watch(&mut command);

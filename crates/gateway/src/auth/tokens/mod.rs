@@ -24,8 +24,10 @@ use tokio::{
 
 pub use self::words::login_command;
 use self::words::{refused_fixed, unavailable};
-use super::{Credential, CredentialFile, Found, Source, http::AuthHttp};
-use crate::{clock, random, tasks::Tasks};
+use super::{
+    AuthFileError, Credential, CredentialFile, DiscoverError, Found, Source, http::AuthHttp,
+};
+use crate::{clock, net::chain, random, tasks::Tasks};
 
 /// After a renewal ahead of time has failed, the next one waits: the token is still good.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -38,7 +40,31 @@ const BRAND_NEW: Duration = Duration::from_secs(30);
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Reads the credential anew from where it was found.
-pub type Reread = Arc<dyn Fn() -> Result<Option<Credential>, String> + Send + Sync>;
+pub type Reread = Arc<dyn Fn() -> Result<Option<Found>, NotRead> + Send + Sync>;
+
+/// Why a source gave nothing, not even that there is nothing.
+#[derive(Debug)]
+pub enum NotRead {
+    Unusable(String),
+    /// It may be over the next time.
+    NotNow(String),
+}
+
+impl From<AuthFileError> for NotRead {
+    fn from(error: AuthFileError) -> Self {
+        let why = chain(&error);
+        if error.is_passing() { Self::NotNow(why) } else { Self::Unusable(why) }
+    }
+}
+
+impl From<DiscoverError> for NotRead {
+    fn from(error: DiscoverError) -> Self {
+        match error {
+            DiscoverError::File(error) => error.into(),
+            DiscoverError::Variable(_) => Self::Unusable(error.to_string()),
+        }
+    }
+}
 
 type Outcome = Result<SecretString, TurnError>;
 type Flight = Receiver<Option<Outcome>>;
@@ -52,6 +78,8 @@ pub struct Tokens {
 struct Inner {
     holder: Holder,
     /// The files that decide whose token is used.
+    /// ibeam's own file, whoever has the credential: it goes before what is borrowed.
+    own: Option<CredentialFile>,
     watched: Vec<PathBuf>,
     http: Option<AuthHttp>,
     wall: WallClock,
@@ -88,6 +116,8 @@ struct State {
     /// The watched files as they were when they were last read, and the token in them.
     seen: watch::Seen,
     taken: Option<SecretString>,
+    /// They could not be read, and are not looked at before this.
+    blind: Option<Instant>,
 }
 
 struct Held {
@@ -167,13 +197,15 @@ impl Tokens {
             unkept: None,
             seen: watch::look(&watched),
             taken: None,
+            blind: None,
         };
         if let Some(credential) = credential(&holder) {
             state.adopt(&credential, None, wall());
-            state.taken = credential.access_token;
+            state.taken = renew::mark(&credential).cloned();
         }
         let state = Mutex::new(state);
-        Self { inner: Arc::new(Inner { holder, watched, http, wall, tasks: tasks.clone(), state }) }
+        let (own, tasks) = (own.cloned(), tasks.clone());
+        Self { inner: Arc::new(Inner { holder, own, watched, http, wall, tasks, state }) }
     }
 
     /// A credential that is there and cannot be used; `reread` says why.

@@ -15,19 +15,21 @@ use tokio::{sync::watch, time::Instant};
 use tracing::{debug, info, warn};
 
 use super::{
-    DEAD, Flight, Holder, Outcome, PAUSE, State, Tokens, same,
-    words::{refused_fixed, unavailable, unusable, unusable_file},
+    DEAD, Flight, Holder, NotRead, Outcome, PAUSE, State, Tokens, same,
+    words::{refused_fixed, unavailable, unreadable, unusable, unusable_file},
 };
 use crate::{
     auth::{
-        AuthFileError, Credential, CredentialFile, FileLock, LOCK_WAIT, exchange::exchange,
-        login::credential,
+        AuthFileError, Credential, CredentialFile, FileLock, Found, LOCK_WAIT, Source,
+        exchange::exchange, login::credential,
     },
     net::chain,
 };
 
 /// Proofs that are remembered to be dead: the tokens of one credential, and of the next.
 const DEAD_CAP: usize = 4;
+
+const GOING: &str = "ibeam is shutting down";
 
 impl Tokens {
     /// The renewal under way, or a new one. It runs as a task of its own: a caller that
@@ -83,10 +85,20 @@ impl Tokens {
                 let read = self.inner.tasks.spawn_blocking(move || reread());
                 let found = match read.await {
                     Ok(Ok(found)) => found,
-                    Ok(Err(why)) => return Err(unusable(&why)),
-                    Err(_) => None,
+                    Ok(Err(NotRead::Unusable(why))) => return Err(unusable(&why)),
+                    Ok(Err(NotRead::NotNow(why))) => return Err(unreadable(&why)),
+                    Err(_) => return Err(unavailable(GOING)),
                 };
-                self.settle(found, stale).await.map(|(token, _)| token)
+                match (found, &self.inner.own) {
+                    // Somebody signed in since. It is shared, and so it is locked and kept.
+                    (Some(Found { source: Source::Own(_), .. }), Some(file)) => {
+                        self.renewed_own(file, stale).await
+                    }
+                    (found, _) => {
+                        let found = found.map(|found| found.credential);
+                        self.settle(found, stale).await.map(|(token, _)| token)
+                    }
+                }
             }
         }
     }
@@ -104,7 +116,7 @@ impl Tokens {
         let read = self.inner.tasks.spawn_blocking(move || reader.load());
         let found = match read.await {
             Ok(found) => found.map_err(|error| unusable_file(&error))?,
-            Err(_) => None,
+            Err(_) => return Err(unavailable(GOING)),
         };
         if let Some((token, unkept)) = found.as_ref().and_then(|found| self.unkept(found)) {
             self.keep(lock, unkept).await;
@@ -134,16 +146,26 @@ impl Tokens {
         let credential = new.clone();
         let saved = match lock {
             Ok(lock) => {
-                let save = self.inner.tasks.spawn_blocking(move || lock.save(&credential));
+                let watched = self.inner.watched.clone();
+                let save = self.inner.tasks.spawn_blocking(move || {
+                    let saved = lock.save(&credential);
+                    // Nobody else writes as long as there is the lock.
+                    saved.map(|_| super::watch::look(&watched))
+                });
                 match save.await {
                     Ok(saved) => saved.map_err(|error| chain(&error)),
-                    Err(_) => Err("ibeam is shutting down".to_owned()),
+                    Err(_) => Err(GOING.to_owned()),
                 }
             }
             Err(error) => Err(chain(&error)),
         };
         let before = {
             let mut state = self.inner.state.lock();
+            if let Ok(seen) = &saved {
+                // Our own writing is no news.
+                state.seen.clone_from(seen);
+                state.taken = mark(&new).cloned();
+            }
             std::mem::replace(&mut state.unkept, saved.is_err().then_some(new))
         };
         match saved {
@@ -273,7 +295,7 @@ impl State {
 }
 
 /// What tells one state of a source from the next.
-fn mark(credential: &Credential) -> Option<&SecretString> {
+pub(super) fn mark(credential: &Credential) -> Option<&SecretString> {
     let Credential { access_token, refresh_token, api_key, .. } = credential;
     access_token.as_ref().or(refresh_token.as_ref()).or(api_key.as_ref())
 }

@@ -53,6 +53,12 @@ impl Bench {
         }
     }
 
+    fn borrowing(&self, found: Found, reread: Reread) -> Tokens {
+        let holder = Holder::Borrowed(found.source, reread);
+        let (own, http, credential) = (self.file(), Some(self.http()), found.credential);
+        Tokens::with(holder, Some(&own), |_| Some(credential), http, self.wall(), &self.tasks)
+    }
+
     fn wall(&self) -> WallClock {
         let (ahead, started) = (Arc::clone(&self.ahead), self.started);
         Arc::new(move || {
@@ -307,6 +313,49 @@ async fn a_key_is_exchanged_and_exchanged_again() {
     assert!(!bench.file().path().exists(), "nothing is written");
 }
 
+/// A sign-in of another program.
+fn lent(token: &str) -> Found {
+    let credential = Credential {
+        refresh_token: Some(SecretString::from(token)),
+        ..Credential::of_access_token(token)
+    };
+    Found { credential, source: Source::CliFile("auth.json".into()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sign_in_of_our_own_beside_a_borrowed_one_is_renewed_in_its_file() {
+    let (theirs, ours) = (token(EPOCH, EPOCH + 9_000), token(EPOCH - 9_000, EPOCH - 1));
+    let bench = Bench::new(&[&theirs, &ours]);
+    let reread: Reread = {
+        let (file, theirs) = (bench.file(), theirs.clone());
+        Arc::new(move || {
+            let own =
+                |credential| Found { credential, source: Source::Own(file.profile().clone()) };
+            Ok(Some(file.load()?.map_or_else(|| lent(&theirs), own)))
+        })
+    };
+    let tokens = bench.borrowing(lent(&theirs), reread);
+    assert_eq!(text(tokens.current().await), theirs);
+    bench.save(&ours).await;
+    let new = text(tokens.current().await);
+    assert!(new != ours && new != theirs);
+    assert_eq!((bench.on_disk(), bench.refreshes()), (new, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_cannot_be_read_now_costs_nothing() {
+    let theirs = token(EPOCH, EPOCH + 9_000);
+    let bench = Bench::new(&[&theirs]);
+    let reread: Reread = Arc::new(|| Err(NotRead::NotNow("too many open files".to_owned())));
+    let tokens = bench.borrowing(lent(&theirs), reread);
+    bench.save(&theirs).await;
+    assert_eq!(text(tokens.current().await), theirs, "the file has changed, and is not read");
+    assert!(tokens.signed_in());
+    let error = tokens.renew(&SecretString::from(theirs)).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Unavailable);
+    assert!(error.message.contains("too many open files"), "{}", error.message);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_borrowed_sign_in_is_read_again_and_never_written() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
@@ -314,16 +363,10 @@ async fn a_borrowed_sign_in_is_read_again_and_never_written() {
     let stored = Arc::new(Mutex::new(old.clone()));
     let reread: Reread = {
         let stored = Arc::clone(&stored);
-        Arc::new(move || {
-            let access = SecretString::from(stored.lock().clone());
-            Ok(Some(Credential {
-                refresh_token: Some(access.clone()),
-                ..Credential::of_access_token(access)
-            }))
-        })
+        Arc::new(move || Ok(Some(lent(&stored.lock()))))
     };
     let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
-    let found = |_: &Holder| reread().unwrap();
+    let found = |_: &Holder| reread().unwrap().map(|found| found.credential);
     let (http, wall) = (Some(bench.http()), bench.wall());
     let tokens = Tokens::with(holder, None, found, http, wall, &bench.tasks);
     let new = text(tokens.current().await);
@@ -454,13 +497,10 @@ async fn a_borrowed_sign_in_ends_with_its_consent() {
         Arc::new(move || {
             let consents = crate::auth::Consents::load(&folder).unwrap();
             let there = consents.has(crate::auth::Kind::Cli);
-            Ok(there.then(|| Credential {
-                refresh_token: Some(SecretString::from(old.as_str())),
-                ..Credential::of_access_token(old.as_str())
-            }))
+            Ok(there.then(|| lent(&old)))
         })
     };
-    let found = |_: &Holder| reread().unwrap();
+    let found = |_: &Holder| reread().unwrap().map(|found| found.credential);
     let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
     let (http, wall, own) = (Some(bench.http()), bench.wall(), bench.file());
     let tokens = Tokens::with(holder, Some(&own), found, http, wall, &bench.tasks);

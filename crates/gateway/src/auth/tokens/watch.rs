@@ -7,11 +7,12 @@ use std::{
 };
 
 use secrecy::SecretString;
-use tracing::{info, warn};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
 
-use super::{Flight, Holder, Outcome, State, Tokens, same};
+use super::{Flight, Holder, NotRead, Outcome, PAUSE, State, Tokens, renew::mark, same};
 use crate::{
-    auth::{AuthFileError, Consents, Credential, CredentialFile},
+    auth::{Consents, Credential, CredentialFile},
     stamp::Stamp,
 };
 
@@ -57,7 +58,8 @@ impl Tokens {
         }
         let now = look(&self.inner.watched);
         let mut state = self.inner.state.lock();
-        if now == state.seen {
+        let blind = state.blind.is_some_and(|until| Instant::now() < until);
+        if now == state.seen || (blind && state.held.is_some()) {
             return None;
         }
         let this = self.clone();
@@ -70,13 +72,11 @@ impl Tokens {
         let read = match &self.inner.holder {
             Holder::Own(file) => {
                 let file = file.clone();
-                self.inner
-                    .tasks
-                    .spawn_blocking(move || file.load().map_err(|error| unusable(&error)))
+                self.inner.tasks.spawn_blocking(move || file.load().map_err(NotRead::from))
             }
             Holder::Borrowed(_, reread) => {
                 let reread = Arc::clone(reread);
-                self.inner.tasks.spawn_blocking(move || reread().map_err(Some))
+                self.inner.tasks.spawn_blocking(move || Ok(reread()?.map(|found| found.credential)))
             }
             Holder::Fixed(_) | Holder::Key(_) => return Err(self.nobody()),
         };
@@ -87,11 +87,14 @@ impl Tokens {
             match found {
                 Ok(Some(credential)) => state.take_up(&credential, local),
                 Ok(None) => state.forget("nobody is signed in any more"),
-                Err(Some(why)) => {
+                Err(NotRead::Unusable(why)) => {
                     state.forget(&format!("the sign-in cannot be used any more: {why}"));
                 }
-                // It was not read, and is tried again the next time.
-                Err(None) => seen.clone_from(&state.seen),
+                Err(NotRead::NotNow(why)) => {
+                    debug!("the sign-in was not read: {why}");
+                    seen.clone_from(&state.seen);
+                    state.blind = Some(Instant::now() + PAUSE);
+                }
             }
             state.seen = seen;
             let now = state.skew.server_time(local);
@@ -107,21 +110,6 @@ impl Tokens {
     }
 }
 
-/// Why a file may not be used. None: a disk that fails says nothing about who is signed in.
-fn unusable(error: &AuthFileError) -> Option<String> {
-    match error {
-        AuthFileError::Io { .. }
-        | AuthFileError::Full { .. }
-        | AuthFileError::Locked { .. }
-        | AuthFileError::Keychain(_) => None,
-        AuthFileError::Exposed { .. }
-        | AuthFileError::Link { .. }
-        | AuthFileError::NoFile { .. }
-        | AuthFileError::Malformed { .. }
-        | AuthFileError::Unreadable { .. } => Some(error.to_string()),
-    }
-}
-
 impl State {
     fn forget(&mut self, why: &str) {
         if self.held.take().is_some() {
@@ -133,15 +121,13 @@ impl State {
     /// Uses a credential that stands in the files now, unless it is the one from before:
     /// what was renewed in memory since is newer.
     fn take_up(&mut self, credential: &Credential, local: u64) {
-        let access = credential.access_token.clone();
-        let is = |known: Option<&SecretString>| match (&access, known) {
-            (Some(access), Some(known)) => same(access, known),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
+        let mark = mark(credential).cloned();
+        let is = |known: Option<&SecretString>| {
+            mark.as_ref().zip(known).is_some_and(|(mark, known)| same(mark, known))
         };
         let held = self.held.as_ref().map(|held| &held.access);
         let known = held.is_some() && (is(self.taken.as_ref()) || is(held));
-        self.taken.clone_from(&access);
+        self.taken = mark;
         if !known {
             self.held = None;
             // What is not written yet belongs to the one before.

@@ -80,18 +80,13 @@ pub(super) fn unusable(error: &impl fmt::Display) -> TurnError {
 
 /// ibeam's own file. That it cannot be read or locked now says nothing about the sign-in.
 pub(super) fn unusable_file(error: &AuthFileError) -> TurnError {
-    match error {
-        AuthFileError::Locked { .. }
-        | AuthFileError::Io { .. }
-        | AuthFileError::Full { .. }
-        | AuthFileError::Keychain(_) => {
-            let text = format!("The sign-in cannot be read now: {}.", chain(error));
-            TurnError::new(ErrorCode::Unavailable, text)
-        }
-        AuthFileError::Exposed { .. }
-        | AuthFileError::Link { .. }
-        | AuthFileError::NoFile { .. }
-        | AuthFileError::Malformed { .. }
-        | AuthFileError::Unreadable { .. } => unusable(error),
+    if !error.is_passing() {
+        return unusable(error);
     }
+    unreadable(&chain(error))
+}
+
+pub(super) fn unreadable(why: &str) -> TurnError {
+    let text = format!("The sign-in cannot be read now: {why}.");
+    TurnError::new(ErrorCode::Unavailable, text)
 }

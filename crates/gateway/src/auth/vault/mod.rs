@@ -95,6 +95,16 @@ pub enum KeychainError {
     Failed(String),
 }
 
+impl KeychainError {
+    /// It may answer the next time.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::Closed(_) | Self::NoAnswer(_) | Self::Failed(_) => true,
+            Self::NotBuilt | Self::Gone(_) | Self::Malformed { .. } | Self::TooLong(_) => false,
+        }
+    }
+}
+
 const START: &str = if cfg!(any(windows, target_os = "macos")) {
     "run ibeam where you are logged in"
 } else {

@@ -273,7 +273,7 @@ impl Task {
     /// Sends what is left (the cancel message), lets the backend end the stream in
     /// its own way for a moment, and resets it if it does not.
     async fn last_words(&mut self) {
-        self.opening = None;
+        (self.opening, self.doze) = (None, None);
         let Some(mut link) = self.link.take() else { return };
         let outbox = std::mem::take(&mut self.outbox);
         let _ = timeout(LAST_WORDS, async {

@@ -51,6 +51,8 @@ impl Task {
             // Nobody would read the answer, and the results can come again.
             return;
         }
+        // What came while it dozed was said before the results, and is heard before them.
+        self.catch_up();
         let next = self.keeper.peek(&request);
         let given = if self.parked.is_some() {
             self.turn.resume(request, millis_since(self.started))

@@ -238,15 +238,10 @@ async fn a_borrowed_token_that_was_replaced_is_not_taken_again() {
     let bench = Bench::new(&[&theirs]);
     let reread: Reread = {
         let theirs = theirs.clone();
-        Arc::new(move || {
-            Ok(Some(Credential {
-                refresh_token: Some(theirs.clone().into()),
-                ..Credential::of_access_token(theirs.clone())
-            }))
-        })
+        Arc::new(move || Ok(Some(lent(&theirs))))
     };
     let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
-    let found = reread().unwrap();
+    let found = reread().unwrap().map(|found| found.credential);
     let tokens =
         Tokens::with(holder, None, |_| found, Some(bench.http()), bench.wall(), &bench.tasks);
     let mut used = tokens.current().await.unwrap();
