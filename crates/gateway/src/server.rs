@@ -55,6 +55,9 @@ impl Server {
     pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
         let door = keys::door(config.keys_file.as_deref()).map_err(StartError::keys)?;
         config.check_serving(door == Door::Keys).map_err(StartError::open_door)?;
+        for weak in config.weak_points(config.api_key.is_some() || door != Door::Open) {
+            warn!("{weak}");
+        }
         let tls = config.tls.as_ref().map(secure).transpose()?;
         let listener = Listener::bind(&config.listen).await?;
         Self::with(listener, tls, config, tasks)
@@ -194,9 +197,9 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
 
 /// What TLS is served with.
 fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
-    if config::others_may_use(&files.key) {
+    if config::strangers_may_use(&files.key) {
         let path = files.key.display();
-        warn!("others may read {path}, the key of your certificate: chmod 600 {path}");
+        warn!("others may use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
     }
     tls::server_config(&files.cert, &files.key).map_err(|error| {
         let hint = "`tls_cert` is a PEM file with the certificate and those that signed it, \

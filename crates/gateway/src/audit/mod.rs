@@ -214,15 +214,16 @@ impl Findings {
         if !local && config.tls.is_none() {
             self.note("keys and conversations cross the network in the clear; see `tls_cert`");
         }
-        if config.cors_origins.iter().any(|origin| origin == "*") {
-            let what = "every web page may call (`cors_origins` has `*`)";
-            match key_needed {
-                true => self.note(format!("{what}, if it knows a key")),
-                false => self.problem(
-                    format!("{what}, and no key is needed"),
-                    Some("ibeam keys add NAME".to_owned()),
-                ),
-            }
+        for weak in config.weak_points(key_needed) {
+            self.problem(weak, None);
+        }
+        if key_needed && config.cors_origins.iter().any(|origin| origin == "*") {
+            self.note("every web page that knows a key may call (`cors_origins` has `*`)");
+        }
+        if key_needed && config.api_key.is_none() && !keys {
+            self.note(
+                "a key is needed and there is none, so nobody can call; `ibeam keys add NAME`",
+            );
         }
         let mut hosts = vec!["localhost".to_owned(), "*.localhost".to_owned()];
         hosts.extend(config.hosts.iter().cloned());

@@ -285,6 +285,20 @@ fn listening_beyond_this_machine_needs_a_key() {
 }
 
 #[test]
+fn what_is_weak_is_told() {
+    let weak = |pairs: &[&str], key: Option<&str>, needed: bool| {
+        let env = env(&key.map(|key| ("IBEAM_API_KEY", key)).into_iter().collect::<Vec<_>>());
+        let raw = flags(pairs).or(RawConfig::from_env(&env));
+        resolve(&raw, None).config.weak_points(needed).len()
+    };
+    assert_eq!(weak(&["host=0.0.0.0"], Some("short"), true), 1);
+    assert_eq!(weak(&["host=0.0.0.0"], Some("sixteen letters!"), true), 0);
+    assert_eq!(weak(&[], Some("short"), true), 0, "on this machine it keeps pages out");
+    assert_eq!(weak(&["cors_origins=*"], None, false), 1);
+    assert_eq!(weak(&["cors_origins=*"], None, true), 0);
+}
+
+#[test]
 fn tls_needs_both_files_and_a_port() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let (cert, key) = (

@@ -18,7 +18,7 @@ use std::{
 
 use etcetera::BaseStrategy as _;
 use ibeam_core::{models::Unknown, retry::Backoff};
-use secrecy::{SecretString, zeroize::Zeroizing};
+use secrecy::{ExposeSecret as _, SecretString, zeroize::Zeroizing};
 
 pub use key::Key;
 pub(crate) use parse::duration;
@@ -298,7 +298,30 @@ impl Config {
             self.listen
         ))
     }
+
+    /// What can be served, and is no good idea. `key_needed`: clients need one.
+    #[must_use]
+    pub fn weak_points(&self, key_needed: bool) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        let length = self.api_key.as_ref().map(|key| key.expose_secret().chars().count());
+        if !self.listen.is_local() && length.is_some_and(|length| length < KEY_LENGTH) {
+            found.push(
+                "`api_key` has fewer than 16 characters and can be guessed from other machines; \
+                 make it longer, or use `ibeam keys add NAME` in its place",
+            );
+        }
+        if !key_needed && self.cors_origins.iter().any(|origin| origin == "*") {
+            found.push(
+                "every web page may call (`cors_origins` has `*`), and no key is needed; \
+                 `ibeam keys add NAME` changes that",
+            );
+        }
+        found
+    }
 }
+
+/// A key of fewer characters is no match for somebody who has time.
+const KEY_LENGTH: usize = 16;
 
 /// Merges all sources and resolves them. `named` is the file of `--config`.
 #[must_use]
@@ -398,14 +421,23 @@ fn read_file(path: &Path, must_exist: bool) -> RawConfig {
 }
 
 /// Whether anyone but the owner may read or write the file.
-#[cfg(unix)]
 pub(crate) fn others_may_use(path: &Path) -> bool {
+    has_modes(path, 0o077)
+}
+
+/// The same for a file that a group of services may share.
+pub(crate) fn strangers_may_use(path: &Path) -> bool {
+    has_modes(path, 0o027)
+}
+
+#[cfg(unix)]
+fn has_modes(path: &Path, any: u32) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & any != 0)
 }
 
 #[cfg(not(unix))]
-pub(crate) fn others_may_use(_: &Path) -> bool {
+fn has_modes(_: &Path, _: u32) -> bool {
     false
 }
 
