@@ -39,7 +39,8 @@ before(async () => {
 after(() => Promise.all([cursor?.stop(), browser?.close()]));
 
 test("login, whoami, up, logout", SCENE, async (t) => {
-  const user = await person(t);
+  // Without a desktop no opener is asked.
+  const user = await person(t, { env: { DISPLAY: ":0" } });
   user.opener('echo "$1" >> "$HOME/opened"');
   const { screen } = user;
   screen.run("ibeam login");

@@ -228,7 +228,8 @@ fn quoted(path: &Path) -> String {
 /// a certificate that one made.
 fn is_store(path: &Path) -> bool {
     let own = path.parent().is_some_and(|parent| parent.ends_with("credentials"));
-    own || path.ends_with(".config/cursor/auth.json") || path.ends_with("key.pem")
+    let theirs = [".config/cursor/auth.json", ".local/share/opencode/auth.json"];
+    own || theirs.iter().any(|file| path.ends_with(file)) || path.ends_with("key.pem")
 }
 
 fn visit(folder: &Path, found: &mut impl FnMut(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
