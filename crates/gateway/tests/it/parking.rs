@@ -301,6 +301,36 @@ async fn a_stream_that_dies_while_parked_is_no_error() {
     }
 }
 
+/// By then the turn is asleep, and has not read that its stream is over.
+#[tokio::test(start_paused = true)]
+async fn results_go_to_no_stream_that_ended_unread() {
+    for fault in ["\"eof\"", "{ reset = \"internal_error\" }"] {
+        let scenario = format!(
+            r#"
+            [[rule]]
+            when = {{ nth = 1 }}
+            steps = [
+              {{ exec = {{ arm = "mcp", args = {{ name = "bash", args = {{ command = "ls" }} }}, forget = true }} }},
+              {{ silence = 20 }},
+              {{ fault = {fault} }},
+            ]
+            [[rule]]
+            steps = [{{ text = "told anew: {{history}}" }}]
+            "#
+        );
+        let lab = Lab::scenario(&scenario);
+        let mut talk = parked(&lab).await;
+        sleep(Duration::from_secs(22)).await;
+        assert_eq!(lab.app.sessions().parked, 1, "{fault}: nobody has looked");
+        let call = calls(&talk).remove(0);
+        talk.result(&call, "a b c");
+        let text = talk.ask(&lab).await.text();
+        assert!(text.contains("told anew") && text.contains("a b c"), "{fault}: {text}");
+        assert_eq!(lab.fates().resumed, 0, "{fault}");
+        lab.assert_gone().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn someone_elses_session_is_not_found() {
     let lab = Lab::scenario(ONE);
