@@ -34,6 +34,8 @@ pub enum TurnEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
     Stop,
+    /// One of the client's stop sequences came: its place among them.
+    StopSequence(usize),
     Length,
     ToolCalls,
 }

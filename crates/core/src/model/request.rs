@@ -112,8 +112,36 @@ pub struct Sampling {
     pub effort: Option<Effort>,
     pub max_tokens: Option<u64>,
     pub stop: Vec<String>,
-    /// Names of parameters the client set and no backend honours; a response
-    /// header lists them.
+    pub format: Format,
+    pub params: Params,
+}
+
+/// The shape that the text of the answer must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Text,
+    /// Any JSON object.
+    Json,
+    Schema(Schema),
+}
+
+/// A JSON Schema, as the client wrote it, and the client's name for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    pub name: String,
+    pub text: String,
+}
+
+/// What becomes of the parameters that the client set to something other than their
+/// default. A response header lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params {
+    /// The backend knows them.
+    pub native: Vec<&'static str>,
+    /// The gateway sees to them.
+    pub emulated: Vec<&'static str>,
+    /// Nobody does.
     pub ignored: Vec<&'static str>,
 }
 
@@ -121,6 +149,9 @@ pub struct Sampling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Chat,
+    Completions,
+    Responses,
+    Messages,
 }
 
 /// Things beside the conversation that a client or its headers tell us.

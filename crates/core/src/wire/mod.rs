@@ -1,8 +1,59 @@
 //! The APIs that clients speak: decoding their requests, encoding their replies.
 
 pub mod chat;
+mod image;
+mod json;
+mod lenient;
+pub mod messages;
 
 use bytes::BytesMut;
+
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::TurnEvent,
+};
+
+/// Writes one turn as the event stream of a dialect. Give it every event, in order; it
+/// appends the bytes to the caller's buffer.
+///
+/// Each event is one frame, and the data of a frame is one line of JSON (or a word such as
+/// `[DONE]`), so that the same bytes can be taken apart for a WebSocket.
+pub trait Encode: Send {
+    /// Appends what `event` means to the client. Events after the ending are
+    /// dropped: there is one terminal only.
+    fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut);
+
+    /// The events ended without a terminal one: tells the client so, as an error.
+    fn on_cut(&mut self, out: &mut BytesMut);
+
+    /// Nothing was said for a while.
+    fn on_silence(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(KEEP_ALIVE);
+    }
+
+    fn is_ended(&self) -> bool;
+}
+
+/// Collects one turn into the reply of a request that does not stream.
+pub trait Collect: Send {
+    /// Takes the next event. Events after the ending are dropped.
+    fn on_event(&mut self, event: TurnEvent);
+
+    /// The reply's JSON.
+    ///
+    /// # Errors
+    /// The turn failed, or its events stopped without an ending.
+    fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError>;
+}
+
+/// The failure of a turn whose events stopped without an ending.
+#[must_use]
+pub fn cut_off() -> TurnError {
+    TurnError::new(
+        ErrorCode::UpstreamClosed,
+        "the answer was cut off before it was complete; try again",
+    )
+}
 
 /// A comment that every event-stream parser skips; sent during silence so that
 /// nobody on the way takes the connection for dead.

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use ibeam_core::{error::TurnError, model::TurnEvent, wire::chat};
+use ibeam_core::{error::TurnError, model::TurnEvent, wire};
 
 use super::EventSource;
 
@@ -93,7 +93,7 @@ impl<T: EventSource> Answer<T> {
                 },
                 Stage::Running(turn) => {
                     let event = ready!(turn.poll_next(cx));
-                    event.unwrap_or_else(|| TurnEvent::Failed(chat::cut_off()))
+                    event.unwrap_or_else(|| TurnEvent::Failed(wire::cut_off()))
                 }
                 Stage::Over => return Poll::Ready(None),
             };

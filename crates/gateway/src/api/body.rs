@@ -11,10 +11,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use ibeam_core::{
-    model::TurnEvent,
-    wire::{KEEP_ALIVE, chat::Encoder},
-};
+use ibeam_core::{model::TurnEvent, wire::Encode};
 use tokio::time::{Instant, Sleep};
 
 use super::{EventSource, answer::Answer, log::RequestLog};
@@ -27,7 +24,7 @@ pub const FRAME_CAP: usize = 16 * 1024;
 /// turn, and that is how the session learns that the client has left.
 pub(super) struct SseBody<T> {
     answer: Answer<T>,
-    encoder: Encoder,
+    encoder: Box<dyn Encode>,
     buffer: BytesMut,
     interval: Duration,
     silence: Pin<Box<Sleep>>,
@@ -39,7 +36,7 @@ impl<T: EventSource> SseBody<T> {
     /// them at once.
     pub(super) fn new(
         answer: Answer<T>,
-        encoder: Encoder,
+        encoder: Box<dyn Encode>,
         interval: Duration,
         late: bool,
         log: Arc<RequestLog>,
@@ -90,15 +87,16 @@ impl<T: EventSource> Body for SseBody<T> {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
         this.fill(cx);
-        let bytes = if !this.buffer.is_empty() {
-            this.buffer.split().freeze()
-        } else if this.encoder.is_ended() {
-            return Poll::Ready(None);
-        } else if this.silence.as_mut().poll(cx).is_ready() {
-            Bytes::from_static(KEEP_ALIVE)
-        } else {
-            return Poll::Pending;
-        };
+        if this.buffer.is_empty() {
+            if this.encoder.is_ended() {
+                return Poll::Ready(None);
+            }
+            if this.silence.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            this.encoder.on_silence(&mut this.buffer);
+        }
+        let bytes = this.buffer.split().freeze();
         this.silence.as_mut().reset(Instant::now() + this.interval);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }

@@ -38,3 +38,33 @@ async fn the_cause_stays_inside() {
     let body = response(&error).into_body().collect().await.unwrap().to_bytes();
     assert!(!str::from_utf8(&body).unwrap().contains("line 7"));
 }
+
+#[tokio::test]
+async fn anthropics_clients_get_errors_in_their_shape() {
+    use crate::api::tests::{Fake, call, is, whole};
+
+    for (path, version, anthropic) in [
+        ("/v1/nothing", None, false),
+        ("/v1/nothing", Some("2023-06-01"), true),
+        ("/v1/messages/nothing", None, true),
+        ("/messages", None, true),
+    ] {
+        let mut request =
+            http::Request::get(path).header("host", "localhost").header("x-request-id", "r1");
+        if let Some(version) = version {
+            request = request.header("anthropic-version", version);
+        }
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        let response = call(Fake::default(), request).await;
+        let body: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
+        assert_eq!(body["type"] == "error", anthropic, "{path}: {body}");
+        if anthropic {
+            assert_eq!(body["request_id"], "r1", "{body}");
+        }
+    }
+    let request = http::Request::delete("/v1/models").header("host", "localhost");
+    let request = request.header("anthropic-version", "x").body(axum::body::Body::empty()).unwrap();
+    let response = call(Fake::default(), request).await;
+    is(&response, 405);
+    assert_eq!(response.headers()["allow"], "GET, HEAD, OPTIONS", "nothing is lost on the way");
+}

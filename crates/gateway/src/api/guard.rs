@@ -35,6 +35,7 @@ use crate::keys::{Caller, Keys, Unknown};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const ASKS_PRIVATE_NETWORK: HeaderName =
@@ -162,6 +163,7 @@ pub(super) async fn guard<S: Service>(
         }
     };
 
+    let anthropic = speaks_anthropic(&parts);
     let mut response = match check(&shared.rules, &parts, origin) {
         Err(failure) => error::response(&failure),
         Ok(_) if is_preflight(&parts, origin) => preflight(&parts.headers),
@@ -178,6 +180,11 @@ pub(super) async fn guard<S: Service>(
     };
 
     if let Some(failure) = response.extensions_mut().remove::<Failure>() {
+        if anthropic {
+            let headers = std::mem::take(response.headers_mut());
+            response = error::anthropic(failure.clone(), &id);
+            keep(&headers, response.headers_mut());
+        }
         log.failed(failure);
     }
     log.status(response.status().as_u16());
@@ -190,7 +197,7 @@ pub(super) async fn guard<S: Service>(
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("x-request-id, x-ibeam-ignored, retry-after, x-should-retry"),
+            HeaderValue::from_static("x-request-id, x-ibeam-controls, retry-after, x-should-retry"),
         );
     }
     response
@@ -232,6 +239,25 @@ fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnErr
         return Ok(Caller::default());
     }
     rules.caller(&parts.headers)
+}
+
+/// Whether errors are to be in Anthropic's shape: on its routes, and on those that both have
+/// for a client that sends its headers.
+fn speaks_anthropic(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    path == "/messages"
+        || path.starts_with("/messages/")
+        || parts.headers.contains_key(ANTHROPIC_VERSION)
+}
+
+/// What a response had beside its body, under the same in another shape.
+fn keep(old: &HeaderMap, new: &mut HeaderMap) {
+    for (name, value) in old {
+        if name != header::CONTENT_LENGTH && !new.contains_key(name) {
+            new.insert(name.clone(), value.clone());
+        }
+    }
 }
 
 fn is_preflight(parts: &Parts, origin: Origin) -> bool {

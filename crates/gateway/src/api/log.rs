@@ -77,7 +77,7 @@ impl Drop for RequestLog {
         let status = self.status.load(Ordering::Relaxed);
         let failure = self.failure.get();
         let level = match failure {
-            Some(failure) => failure.code.row().level,
+            Some(failure) => failure.error.code.row().level,
             None if matches!(self.path.as_str(), "/health" | "/healthz") => LogLevel::Debug,
             None => LogLevel::Info,
         };
@@ -92,8 +92,8 @@ impl Drop for RequestLog {
                     key = self.key.get().map(|name| &**name),
                     model = self.model.get().map(String::as_str),
                     stream = self.streamed.get().copied(),
-                    code = failure.map(|failure| failure.code.row().code),
-                    cause = failure.and_then(|failure| failure.cause.as_deref()),
+                    code = failure.map(|failure| failure.error.code.row().code),
+                    cause = failure.and_then(|failure| failure.error.cause.as_deref()),
                     "request"
                 )
             };

@@ -13,6 +13,7 @@ mod health;
 mod log;
 mod models;
 mod read;
+mod turn;
 
 use std::{
     future::Future,

@@ -1,13 +1,42 @@
 //! Turn events to one completion, for requests that do not stream.
 
 use super::{
-    encode::{cut_off, reason_word},
+    encode::reason_word,
     types::{AssistantMessage, ChatCompletion, Choice, MadeCall, MadeFunction, UsageBody},
 };
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
+    wire::{Collect, cut_off, json::to_json},
 };
+
+/// The events of one turn, and what its completion has beside them.
+#[derive(Debug)]
+pub struct Collector {
+    events: Aggregator,
+    id: String,
+    created: u64,
+    model: String,
+}
+
+impl Collector {
+    /// `created` is in Unix seconds; `model` is the name the client asked for.
+    #[must_use]
+    pub fn new(id: String, created: u64, model: String) -> Self {
+        Self { events: Aggregator::default(), id, created, model }
+    }
+}
+
+impl Collect for Collector {
+    fn on_event(&mut self, event: TurnEvent) {
+        self.events.on_event(event);
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
+        let Self { events, id, created, model } = *self;
+        events.finish(id, created, model).map(|completion| to_json(&completion))
+    }
+}
 
 /// Collects the events of one turn.
 #[derive(Debug, Default)]

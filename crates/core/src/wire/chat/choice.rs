@@ -1,13 +1,13 @@
 //! `tool_choice`: a word, a named function, or a selection of the tools.
 
-use super::{
-    lenient::{Object, WordOr},
-    messages::{invalid, unsupported},
-    types::{AllowedTools, NamedFunction, ToolChoice as Given},
-};
+use super::types::{AllowedTools, NamedFunction, ToolChoice as Given};
 use crate::{
     error::TurnError,
     model::{Tool, ToolChoice},
+    wire::{
+        json::{invalid, unsupported},
+        lenient::{Object, WordOr},
+    },
 };
 
 /// Decodes the choice. A selection leaves only the selected tools in `tools`.

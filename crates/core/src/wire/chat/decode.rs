@@ -1,23 +1,18 @@
 //! The bytes of a chat request to a [`TurnRequest`], or to an error that names the
 //! field at fault. Unknown fields are accepted.
 
-use serde::Deserialize as _;
-use serde_json::{Number, error::Category, value::RawValue};
+use serde_json::Number;
 
-use super::{
-    choice,
-    lenient::{Object, TextOr},
-    messages::{Conversation, invalid, unsupported},
-    types::Request,
-};
+use super::{choice, messages::Conversation, types::Request};
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{Dialect, Effort, Hints, Sampling, Tool, TurnRequest},
+    model::{Dialect, Effort, Format, Hints, Params, Sampling, Tool, TurnRequest},
+    wire::{
+        json::{invalid, is_not, is_set, parse, unsupported},
+        lenient::{Object, TextOr},
+    },
 };
-
-/// The longest piece of a parser's message that is passed on: it may quote a value.
-const DETAIL_CAP: usize = 200;
 
 /// Decodes the body of `POST /v1/chat/completions`.
 ///
@@ -25,7 +20,7 @@ const DETAIL_CAP: usize = 200;
 /// `InvalidJson`, `MissingMessages`, `InvalidValue` or `UnsupportedParameter`; all
 /// but the first name the field.
 pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
-    let request = parse(body)?;
+    let Object(request) = parse::<Object<Request<'_>>>(body)?;
     refuse_unsupported(&request)?;
     let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
     else {
@@ -41,7 +36,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     for (index, Object(message)) in messages.into_iter().enumerate() {
         conversation.push(index, message)?;
     }
-    let mut tools = tools(request.tools.unwrap_or_default(), &mut sampling.ignored)?;
+    let mut tools = tools(request.tools.unwrap_or_default(), &mut sampling.params.ignored)?;
     let tool_choice = choice::decode(request.tool_choice, &mut tools)?;
     // The marker is for us; the model never sees it.
     let session = take_marker(&mut conversation.system);
@@ -69,59 +64,6 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
 /// Entry point for fuzzing: any bytes are a request or an error, never a panic.
 pub fn fuzz(data: &[u8]) {
     let _ = decode(data);
-}
-
-fn parse(body: &[u8]) -> Result<Request<'_>, TurnError> {
-    let error = match serde_json::from_slice::<Object<Request<'_>>>(body) {
-        Ok(Object(request)) => return Ok(request),
-        Err(error) => error,
-    };
-    match error.classify() {
-        Category::Data => Err(wrong_type(body, &error)),
-        Category::Syntax | Category::Eof | Category::Io => {
-            let what = if body.iter().all(u8::is_ascii_whitespace) {
-                "the request body is empty; it must be a JSON object".to_owned()
-            } else {
-                format!("the request body is not valid JSON: {}", capped(&error.to_string()))
-            };
-            Err(TurnError::new(ErrorCode::InvalidJson, what))
-        }
-    }
-}
-
-/// Reads the body once more, keeping the path: only requests that fail pay for it.
-fn wrong_type(body: &[u8], error: &serde_json::Error) -> TurnError {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
-    let _ = Object::<Request<'_>>::deserialize(tracked);
-    let path = track.path().to_string();
-    let text = error.to_string();
-    // The path of the whole body is written as a dot.
-    if path.is_empty() || path == "." {
-        let is_object = body.trim_ascii_start().starts_with(b"{");
-        let what = if is_object { "cannot be used" } else { "must be a JSON object" };
-        let text = format!("the request body {what}: {}", capped(&text));
-        return TurnError::new(ErrorCode::InvalidJson, text);
-    }
-    // The field is named, so the parser's line and column would only be noise.
-    let (detail, _) = split_place(&text);
-    invalid(path.clone(), format!("`{path}` has the wrong type: {}", capped(detail)))
-}
-
-/// The parser's words, and the place that it puts behind them.
-fn split_place(text: &str) -> (&str, &str) {
-    text.rfind(" at line ").and_then(|at| text.split_at_checked(at)).unwrap_or((text, ""))
-}
-
-fn capped(text: &str) -> String {
-    if text.len() <= DETAIL_CAP {
-        return text.to_owned();
-    }
-    // The quoted value is cut, not the place behind it.
-    let (words, place) = split_place(text);
-    let end = words.floor_char_boundary(DETAIL_CAP);
-    format!("{}…{place}", words.get(..end).unwrap_or_default())
 }
 
 fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
@@ -195,8 +137,9 @@ fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
     Ok(Sampling {
         effort,
         max_tokens: limit.and_then(Number::as_u64),
-        ignored: ignored(request, !stop.is_empty()),
+        params: Params { ignored: ignored(request, !stop.is_empty()), ..Params::default() },
         stop,
+        format: Format::Text,
     })
 }
 
@@ -265,17 +208,6 @@ fn tools(
         });
     }
     Ok(tools)
-}
-
-fn is_not(number: Option<&Number>, default: f64) -> bool {
-    number.and_then(Number::as_f64).is_some_and(|value| (value - default).abs() > f64::EPSILON)
-}
-
-fn is_set(value: Option<&RawValue>, defaults: &[&str]) -> bool {
-    value.is_some_and(|value| {
-        let text: String = value.get().chars().take(16).filter(|c| !c.is_whitespace()).collect();
-        !defaults.contains(&text.as_str())
-    })
 }
 
 #[cfg(test)]

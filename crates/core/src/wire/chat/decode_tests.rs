@@ -300,7 +300,7 @@ fn ignored_parameters_are_listed_when_set() {
         "service_tier":"flex","top_k":40,"verbosity":"low""#,
     ));
     assert_eq!(
-        request.sampling.ignored,
+        request.sampling.params.ignored,
         [
             "temperature",
             "top_p",
@@ -329,7 +329,7 @@ fn ignored_parameters_are_listed_when_set() {
         "logit_bias":{ },"max_tokens":null,"stop":null,"response_format":{"type":"text"},"user":"",
         "store":false,"metadata":{},"service_tier":"auto","prediction":null"#,
     ));
-    assert_eq!(request.sampling.ignored, [""; 0]);
+    assert_eq!(request.sampling.params.ignored, [""; 0]);
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn choices_are_honoured_and_so_not_listed() {
         ok(&with(&format!(r#"{tools},"tool_choice":"required","parallel_tool_calls":false"#)));
     assert_eq!(request.tool_choice, ToolChoice::Required);
     assert!(!request.parallel_tool_calls);
-    assert_eq!(request.sampling.ignored, [""; 0]);
+    assert_eq!(request.sampling.params.ignored, [""; 0]);
     assert!(ok(&with(tools)).parallel_tool_calls);
 }
 

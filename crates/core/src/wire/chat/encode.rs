@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::types::{Delta, ErrorBody, FunctionDelta, ToolCallDelta, UsageBody};
 use crate::{
-    error::{ErrorCode, TurnError},
+    error::TurnError,
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
-    wire::SseFrame,
+    wire::{Encode, SseFrame, cut_off, json::put_json},
 };
 
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the
@@ -73,63 +73,6 @@ impl Encoder {
             usage: None,
             calls: Vec::new(),
         }
-    }
-
-    /// Appends what `event` means to the client. Events after the ending are
-    /// dropped: there is one terminal only.
-    pub fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
-        if self.stage == Stage::Ended {
-            return;
-        }
-        match event {
-            TurnEvent::Started => self.open(out),
-            TurnEvent::Text(text) => {
-                if !text.is_empty() {
-                    self.delta(Delta { content: Some(text), ..Delta::default() }, out);
-                }
-            }
-            TurnEvent::Reasoning(text) => {
-                if !text.is_empty() {
-                    self.delta(Delta { reasoning_content: Some(text), ..Delta::default() }, out);
-                }
-            }
-            TurnEvent::ToolCallBegin { id, name } => {
-                let index = self.calls.len();
-                self.calls.push(Call { id: id.clone(), has_arguments: false });
-                let call = ToolCallDelta {
-                    index,
-                    id: Some(id.as_str()),
-                    kind: Some("function"),
-                    function: FunctionDelta { name: Some(name), arguments: "" },
-                };
-                self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
-            }
-            TurnEvent::ToolCallArgs { id, delta } => self.arguments(id, delta, out),
-            // A call of a tool that takes nothing: clients parse the arguments, and
-            // the empty string is no JSON.
-            TurnEvent::ToolCallEnd { id } => {
-                let call = self.calls.iter().rev().find(|call| call.id == *id);
-                if call.is_some_and(|call| !call.has_arguments) {
-                    self.arguments(id, "{}", out);
-                }
-            }
-            // Goes out after `finish_reason`, where clients expect it.
-            TurnEvent::Usage(usage) => self.usage = Some(*usage),
-            TurnEvent::Finished(reason) => self.finish(*reason, out),
-            TurnEvent::Failed(error) => self.fail(error, out),
-        }
-    }
-
-    /// The events ended without a terminal one: tells the client so, as an error.
-    pub fn on_cut(&mut self, out: &mut BytesMut) {
-        if self.stage != Stage::Ended {
-            self.fail(&cut_off(), out);
-        }
-    }
-
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.stage == Stage::Ended
     }
 
     fn arguments(&mut self, id: &CallId, delta: &str, out: &mut BytesMut) {
@@ -192,30 +135,66 @@ impl Encoder {
     }
 }
 
-/// The failure of a turn whose events stopped without an ending.
-#[must_use]
-pub fn cut_off() -> TurnError {
-    TurnError::new(
-        ErrorCode::UpstreamClosed,
-        "the answer was cut off before it was complete; try again",
-    )
+impl Encode for Encoder {
+    fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
+        if self.stage == Stage::Ended {
+            return;
+        }
+        match event {
+            TurnEvent::Started => self.open(out),
+            TurnEvent::Text(text) => {
+                if !text.is_empty() {
+                    self.delta(Delta { content: Some(text), ..Delta::default() }, out);
+                }
+            }
+            TurnEvent::Reasoning(text) => {
+                if !text.is_empty() {
+                    self.delta(Delta { reasoning_content: Some(text), ..Delta::default() }, out);
+                }
+            }
+            TurnEvent::ToolCallBegin { id, name } => {
+                let index = self.calls.len();
+                self.calls.push(Call { id: id.clone(), has_arguments: false });
+                let call = ToolCallDelta {
+                    index,
+                    id: Some(id.as_str()),
+                    kind: Some("function"),
+                    function: FunctionDelta { name: Some(name), arguments: "" },
+                };
+                self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
+            }
+            TurnEvent::ToolCallArgs { id, delta } => self.arguments(id, delta, out),
+            // A call of a tool that takes nothing: clients parse the arguments, and
+            // the empty string is no JSON.
+            TurnEvent::ToolCallEnd { id } => {
+                let call = self.calls.iter().rev().find(|call| call.id == *id);
+                if call.is_some_and(|call| !call.has_arguments) {
+                    self.arguments(id, "{}", out);
+                }
+            }
+            // Goes out after `finish_reason`, where clients expect it.
+            TurnEvent::Usage(usage) => self.usage = Some(*usage),
+            TurnEvent::Finished(reason) => self.finish(*reason, out),
+            TurnEvent::Failed(error) => self.fail(error, out),
+        }
+    }
+
+    fn on_cut(&mut self, out: &mut BytesMut) {
+        if self.stage != Stage::Ended {
+            self.fail(&cut_off(), out);
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
 }
 
 pub(super) fn reason_word(reason: FinishReason) -> &'static str {
     match reason {
-        FinishReason::Stop => "stop",
+        FinishReason::Stop | FinishReason::StopSequence(_) => "stop",
         FinishReason::Length => "length",
         FinishReason::ToolCalls => "tool_calls",
-    }
-}
-
-/// Serialises straight into the buffer. Neither the buffer nor these types can
-/// fail; if one ever does, the half-written value is taken back.
-fn put_json(out: &mut BytesMut, value: &impl Serialize) {
-    let start = out.len();
-    if serde_json::to_writer((&mut *out).writer(), value).is_err() {
-        out.truncate(start);
-        out.put_slice(b"null");
     }
 }
 

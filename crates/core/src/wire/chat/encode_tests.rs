@@ -6,6 +6,7 @@ use super::{super::aggregate::Aggregator, Encoder};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
+    wire::Encode as _,
 };
 
 fn encode(include_usage: bool, events: &[TurnEvent]) -> String {

@@ -1,13 +1,14 @@
 //! The messages of a chat request, in order, to system texts and items.
 
-use super::{
-    image::from_data_url,
-    lenient::{MaybeText, Object, TextOr, WordOr},
-    types::{self, CalledFunction},
-};
+use super::types::{self, CalledFunction};
 use crate::{
-    error::{ErrorCode, TurnError},
+    error::TurnError,
     model::{Image, Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
+    wire::{
+        image::from_data_url,
+        json::{invalid, unsupported},
+        lenient::{MaybeText, Object, TextOr, WordOr},
+    },
 };
 
 /// What the messages come to.
@@ -259,15 +260,4 @@ fn misplaced_image(index: usize, place: usize) -> TurnError {
         format!("messages[{index}].content[{place}]"),
         "images belong in user and tool messages only".to_owned(),
     )
-}
-
-pub(super) fn invalid(param: String, message: String) -> TurnError {
-    TurnError::new(ErrorCode::InvalidValue, message).param(param)
-}
-
-pub(super) fn unsupported(
-    param: String,
-    message: impl Into<std::borrow::Cow<'static, str>>,
-) -> TurnError {
-    TurnError::new(ErrorCode::UnsupportedParameter, message).param(param)
 }

@@ -7,14 +7,12 @@ mod aggregate;
 mod choice;
 mod decode;
 mod encode;
-mod image;
-mod lenient;
 mod messages;
 mod types;
 
-pub use aggregate::Aggregator;
+pub use aggregate::{Aggregator, Collector};
 pub use decode::{decode, fuzz};
-pub use encode::{Encoder, cut_off};
+pub use encode::Encoder;
 pub use types::{ChatCompletion, ErrorBody, ErrorObject};
 
 /// The `id` of a reply, from random bytes.

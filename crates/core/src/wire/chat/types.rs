@@ -6,8 +6,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, value::RawValue};
 
-use super::lenient::{MaybeText, Object, TextOr, WordOr};
-use crate::{error::TurnError, model::Usage, redact};
+use crate::{
+    error::TurnError,
+    model::Usage,
+    redact,
+    wire::lenient::{MaybeText, Object, TextOr, WordOr},
+};
 
 // === requests ===
 

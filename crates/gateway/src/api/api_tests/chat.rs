@@ -85,10 +85,10 @@ async fn what_was_ignored_is_in_a_header() {
             r#"{{"model":"auto","stream":{stream},"temperature":0,"seed":1,"messages":[{{"role":"user","content":"Hi"}}]}}"#
         );
         let response = call(Fake { steps: hello(), ..Fake::default() }, post(body)).await;
-        assert_eq!(response.headers()["x-ibeam-ignored"], "temperature,seed");
+        assert_eq!(response.headers()["x-ibeam-controls"], "ignored=(temperature seed)");
     }
     let plain = call(Fake { steps: hello(), ..Fake::default() }, post(chat_body(true))).await;
-    assert!(!plain.headers().contains_key("x-ibeam-ignored"));
+    assert!(!plain.headers().contains_key("x-ibeam-controls"));
 }
 
 #[tokio::test]

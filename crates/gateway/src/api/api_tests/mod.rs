@@ -214,7 +214,7 @@ pub(super) async fn whole(response: Response<Body>) -> String {
 pub(super) async fn shown(response: Response<Body>) -> String {
     use std::fmt::Write as _;
     let mut out = format!("{}\n", response.status());
-    for name in ["content-type", "allow", "retry-after", "x-should-retry", "x-ibeam-ignored"] {
+    for name in ["content-type", "allow", "retry-after", "x-should-retry", "x-ibeam-controls"] {
         if let Some(value) = response.headers().get(name) {
             writeln!(out, "{name}: {}", value.to_str().unwrap()).unwrap();
         }

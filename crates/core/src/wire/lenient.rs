@@ -12,25 +12,25 @@ use serde::de::{
 /// A `T` that must be written as an object. Serde's derive alone would also read it
 /// from an array.
 #[derive(Debug)]
-pub(super) struct Object<T>(pub(super) T);
+pub(in crate::wire) struct Object<T>(pub(in crate::wire) T);
 
 /// A string or a list of `T`.
 #[derive(Debug)]
-pub(super) enum TextOr<T> {
+pub(in crate::wire) enum TextOr<T> {
     Text(String),
     List(Vec<T>),
 }
 
 /// A string or an object.
 #[derive(Debug)]
-pub(super) enum WordOr<T> {
+pub(in crate::wire) enum WordOr<T> {
     Word(String),
     Object(T),
 }
 
 /// A string; anything else is read and forgotten.
 #[derive(Debug, Default)]
-pub(super) struct MaybeText(pub(super) Option<String>);
+pub(in crate::wire) struct MaybeText(pub(in crate::wire) Option<String>);
 
 // === impl Object ===
 

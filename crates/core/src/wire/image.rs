@@ -1,4 +1,4 @@
-//! Images inside messages: `data:` URLs only. The gateway fetches nothing that a
+//! Images inside messages: their data only, mostly as `data:` URLs. The gateway fetches nothing that a
 //! request names.
 
 use base64::{
@@ -21,7 +21,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Reads `data:image/png;base64,…`; `param` names the field for the error.
-pub(super) fn from_data_url(url: &str, param: &str) -> Result<Image, TurnError> {
+pub(in crate::wire) fn from_data_url(url: &str, param: &str) -> Result<Image, TurnError> {
     let bad =
         |message: String| TurnError::new(ErrorCode::InvalidValue, message).param(param.to_owned());
     let url = url.trim();
@@ -39,7 +39,22 @@ pub(super) fn from_data_url(url: &str, param: &str) -> Result<Image, TurnError> 
         return Err(bad("the `data:` URL of the image has no `,` before its data".to_owned()));
     };
     let mut words = head.split(';').map(str::trim);
-    let mime = match words.next().unwrap_or_default().to_ascii_lowercase() {
+    let mime = words.next().unwrap_or_default();
+    if !words.any(|word| word.eq_ignore_ascii_case("base64")) {
+        return Err(bad("the `data:` URL of the image must be base64-encoded".to_owned()));
+    }
+    from_base64(mime, payload, param)
+}
+
+/// Reads the data of an image of this type; `param` names the field for the error.
+pub(in crate::wire) fn from_base64(
+    mime: &str,
+    payload: &str,
+    param: &str,
+) -> Result<Image, TurnError> {
+    let bad =
+        |message: String| TurnError::new(ErrorCode::InvalidValue, message).param(param.to_owned());
+    let mime = match mime.to_ascii_lowercase() {
         mime if mime == "image/jpg" => "image/jpeg".to_owned(),
         mime => mime,
     };
@@ -49,9 +64,6 @@ pub(super) fn from_data_url(url: &str, param: &str) -> Result<Image, TurnError> 
             mime.chars().take(64).collect::<String>(),
             FORMATS.join(", ")
         )));
-    }
-    if !words.any(|word| word.eq_ignore_ascii_case("base64")) {
-        return Err(bad("the `data:` URL of the image must be base64-encoded".to_owned()));
     }
     let decoded = if payload.bytes().any(|byte| byte.is_ascii_whitespace()) {
         let clean: Vec<u8> = payload.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();

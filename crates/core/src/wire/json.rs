@@ -1,0 +1,110 @@
+//! JSON as requests bring it and replies need it.
+
+use bytes::{BufMut as _, BytesMut};
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, error::Category, value::RawValue};
+
+use crate::error::{ErrorCode, TurnError};
+
+/// The longest piece of a parser's message that is passed on: it may quote a value.
+const DETAIL_CAP: usize = 200;
+
+// === requests ===
+
+/// Reads a request body.
+///
+/// # Errors
+/// `InvalidJson`, or `InvalidValue` with the path of the field at fault.
+pub(in crate::wire) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, TurnError> {
+    let error = match serde_json::from_slice(body) {
+        Ok(request) => return Ok(request),
+        Err(error) => error,
+    };
+    match error.classify() {
+        Category::Data => Err(wrong_type::<T>(body, &error)),
+        Category::Syntax | Category::Eof | Category::Io => {
+            let what = if body.iter().all(u8::is_ascii_whitespace) {
+                "the request body is empty; it must be a JSON object".to_owned()
+            } else {
+                format!("the request body is not valid JSON: {}", capped(&error.to_string()))
+            };
+            Err(TurnError::new(ErrorCode::InvalidJson, what))
+        }
+    }
+}
+
+/// Reads the body once more, keeping the path: only requests that fail pay for it.
+fn wrong_type<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> TurnError {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let _ = T::deserialize(tracked);
+    let path = track.path().to_string();
+    let text = error.to_string();
+    // The path of the whole body is written as a dot.
+    if path.is_empty() || path == "." {
+        let is_object = body.trim_ascii_start().starts_with(b"{");
+        let what = if is_object { "cannot be used" } else { "must be a JSON object" };
+        let text = format!("the request body {what}: {}", capped(&text));
+        return TurnError::new(ErrorCode::InvalidJson, text);
+    }
+    // The field is named, so the parser's line and column would only be noise.
+    let (detail, _) = split_place(&text);
+    invalid(path.clone(), format!("`{path}` has the wrong type: {}", capped(detail)))
+}
+
+/// The parser's words, and the place that it puts behind them.
+fn split_place(text: &str) -> (&str, &str) {
+    text.rfind(" at line ").and_then(|at| text.split_at_checked(at)).unwrap_or((text, ""))
+}
+
+fn capped(text: &str) -> String {
+    if text.len() <= DETAIL_CAP {
+        return text.to_owned();
+    }
+    // The quoted value is cut, not the place behind it.
+    let (words, place) = split_place(text);
+    let end = words.floor_char_boundary(DETAIL_CAP);
+    format!("{}…{place}", words.get(..end).unwrap_or_default())
+}
+
+/// Whether it is set to something else than its default.
+pub(in crate::wire) fn is_not(number: Option<&Number>, default: f64) -> bool {
+    number.and_then(Number::as_f64).is_some_and(|value| (value - default).abs() > f64::EPSILON)
+}
+
+/// Whether it is set to something else than its defaults.
+pub(in crate::wire) fn is_set(value: Option<&RawValue>, defaults: &[&str]) -> bool {
+    value.is_some_and(|value| {
+        let text: String = value.get().chars().take(16).filter(|c| !c.is_whitespace()).collect();
+        !defaults.contains(&text.as_str())
+    })
+}
+
+pub(in crate::wire) fn invalid(param: String, message: String) -> TurnError {
+    TurnError::new(ErrorCode::InvalidValue, message).param(param)
+}
+
+pub(in crate::wire) fn unsupported(
+    param: String,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+) -> TurnError {
+    TurnError::new(ErrorCode::UnsupportedParameter, message).param(param)
+}
+
+// === replies ===
+
+/// Serialises straight into the buffer. Neither the buffer nor these types can
+/// fail; if one ever does, the half-written value is taken back.
+pub(in crate::wire) fn put_json(out: &mut BytesMut, value: &impl Serialize) {
+    let start = out.len();
+    if serde_json::to_writer((&mut *out).writer(), value).is_err() {
+        out.truncate(start);
+        out.put_slice(b"null");
+    }
+}
+
+/// A whole reply. Our types cannot fail; if one ever does, it is null.
+pub(in crate::wire) fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_else(|_| b"null".to_vec())
+}

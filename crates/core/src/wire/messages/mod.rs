@@ -1,0 +1,5 @@
+//! Anthropic's Messages.
+
+mod error;
+
+pub use error::ErrorBody;

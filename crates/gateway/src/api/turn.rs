@@ -1,0 +1,197 @@
+//! One request for a turn, whatever dialect it is in: its body is read, the turn runs, and
+//! the answer goes out as a stream or as a whole.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::Request,
+    response::{IntoResponse as _, Response},
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use ibeam_core::{
+    error::TurnError,
+    model::{Params, TurnRequest},
+    wire::{Collect, Encode},
+};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    RequestMeta, Service, Shared,
+    answer::Answer,
+    bodies::Share,
+    body::SseBody,
+    error,
+    log::RequestLog,
+    read::{self, Unread},
+};
+use crate::keys::Caller;
+
+const CONTROLS: HeaderName = HeaderName::from_static("x-ibeam-controls");
+const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Headers in which clients name their conversation.
+const SESSION_ID: &str = "x-session-id";
+const SESSION_AFFINITY: &str = "x-session-affinity";
+
+/// The longest header value that is taken for a key or a name.
+const VALUE_CAP: usize = 256;
+
+/// How a dialect writes its answer.
+pub(super) trait Reply {
+    fn stream(self) -> Box<dyn Encode>;
+    fn whole(self) -> Box<dyn Collect>;
+}
+
+/// A request whose body was read.
+pub(super) struct Incoming {
+    pub(super) body: Bytes,
+    pub(super) asked: Asked,
+    _share: Share,
+}
+
+/// What a request says beside its body.
+pub(super) struct Asked {
+    pub(super) headers: HeaderMap,
+    pub(super) log: Arc<RequestLog>,
+    pub(super) caller: Caller,
+    /// SHA-256 of the body.
+    pub(super) digest: [u8; 32],
+}
+
+impl Incoming {
+    /// Reads the body. What went wrong is a response already.
+    pub(super) async fn read<S: Service>(
+        shared: &Shared<S>,
+        log: Arc<RequestLog>,
+        caller: Caller,
+        request: Request,
+    ) -> Result<Self, Response> {
+        let settings = shared.service.settings();
+        let (parts, body) = request.into_parts();
+        let limits = (settings.body_limit, settings.body_pause);
+        let share = settings.bodies.begin();
+        match read::read(&parts.headers, body, limits, share).await {
+            Ok((body, share)) => {
+                let digest = Sha256::digest(&body).into();
+                let asked = Asked { headers: parts.headers, log, caller, digest };
+                Ok(Self { body, asked, _share: share })
+            }
+            Err(Unread::Failed(failure)) => Err(error::response(&failure)),
+            Err(Unread::Stalled) => Err(read::stalled()),
+        }
+    }
+
+    /// The request may wait long for its answer; its bytes need not.
+    pub(super) fn into_asked(self) -> Asked {
+        self.asked
+    }
+}
+
+impl Asked {
+    pub(super) fn value(&self, name: &str) -> Option<String> {
+        let value = self.headers.get(name)?.to_str().ok()?.trim();
+        (!value.is_empty() && value.len() <= VALUE_CAP).then(|| value.to_owned())
+    }
+
+    /// Starts the turn.
+    pub(super) fn start<S: Service>(
+        &self,
+        shared: &Shared<S>,
+        mut turn: TurnRequest,
+    ) -> Answer<S::Turn> {
+        self.log.model(&turn.model);
+        // A name in the conversation itself is nearer to it than a header.
+        let named = turn.hints.session.take().or_else(|| self.value(SESSION_ID));
+        let affinity = named.is_none();
+        turn.hints.session = named.or_else(|| self.value(SESSION_AFFINITY));
+        let meta = RequestMeta {
+            request_id: self.log.id.clone(),
+            idempotency_key: self.value("idempotency-key"),
+            retry_count: self
+                .value("x-stainless-retry-count")
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0),
+            affinity: affinity && turn.hints.session.is_some(),
+            body: self.digest,
+            caller: self.caller.clone(),
+        };
+        let service = Arc::clone(&shared.service);
+        Answer::new(Box::pin(async move { service.start_turn(turn, meta).await }))
+    }
+}
+
+/// The whole answer to a request: its turn, in the shape that the reply gives it.
+///
+/// # Errors
+/// The turn failed before anything of it went out.
+pub(super) async fn respond<S: Service>(
+    shared: &Shared<S>,
+    asked: Asked,
+    turn: TurnRequest,
+    reply: impl Reply,
+) -> Result<Response, TurnError> {
+    let controls = controls(&turn.sampling.params);
+    let stream = turn.hints.stream;
+    let mut answer = asked.start(shared, turn);
+    let mut response = if stream {
+        let body = streamed(shared, &asked, answer, reply.stream()).await?;
+        let mut response = Response::new(Body::new(body));
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/event-stream; charset=utf-8"),
+        );
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+        response
+    } else {
+        let mut whole = reply.whole();
+        while let Some(event) = answer.next().await {
+            whole.on_event(event);
+        }
+        let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        ([json], whole.finish()?).into_response()
+    };
+    if let Some(controls) = controls {
+        response.headers_mut().insert(CONTROLS, controls);
+    }
+    Ok(response)
+}
+
+/// The stream of an answer, once it is clear that there is one, or that it takes its time.
+///
+/// # Errors
+/// As [`respond`].
+pub(super) async fn streamed<S: Service>(
+    shared: &Shared<S>,
+    asked: &Asked,
+    mut answer: Answer<S::Turn>,
+    encoder: Box<dyn Encode>,
+) -> Result<SseBody<S::Turn>, TurnError> {
+    let settings = shared.service.settings();
+    // A place in the queue is waited for as long as that takes, which has a clock
+    // of its own: "too many requests" is a status or it is nothing.
+    answer.started().await?;
+    let late = match tokio::time::timeout(settings.header_grace, answer.first()).await {
+        Ok(first) => {
+            first?;
+            false
+        }
+        Err(_elapsed) => true,
+    };
+    Ok(SseBody::new(answer, encoder, settings.keep_alive, late, Arc::clone(&asked.log)))
+}
+
+/// What becomes of the request's parameters, as a dictionary of RFC 9651.
+fn controls(params: &Params) -> Option<HeaderValue> {
+    let lists =
+        [("native", &params.native), ("emulated", &params.emulated), ("ignored", &params.ignored)];
+    let entries: Vec<String> = lists
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(treatment, names)| format!("{treatment}=({})", names.join(" ")))
+        .collect();
+    if entries.is_empty() { None } else { HeaderValue::try_from(entries.join(", ")).ok() }
+}
