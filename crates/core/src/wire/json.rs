@@ -33,13 +33,36 @@ pub(in crate::wire) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T
     }
 }
 
+/// Reads a part of a body that was put aside as raw JSON; `at` is its path.
+///
+/// # Errors
+/// `InvalidValue` with the path of the field at fault.
+pub(in crate::wire) fn parse_at<'a, T: Deserialize<'a>>(
+    raw: &'a RawValue,
+    at: &str,
+) -> Result<T, TurnError> {
+    serde_json::from_str(raw.get()).map_err(|error| {
+        let inner = path_of_fault::<T>(raw.get().as_bytes());
+        let path = match inner.as_str() {
+            "" | "." => at.to_owned(),
+            inner if inner.starts_with('[') => format!("{at}{inner}"),
+            inner => format!("{at}.{inner}"),
+        };
+        wrong_field(path, &error)
+    })
+}
+
 /// Reads the body once more, keeping the path: only requests that fail pay for it.
-fn wrong_type<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> TurnError {
+fn path_of_fault<'a, T: Deserialize<'a>>(body: &'a [u8]) -> String {
     let mut json = serde_json::Deserializer::from_slice(body);
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
     let _ = T::deserialize(tracked);
-    let path = track.path().to_string();
+    track.path().to_string()
+}
+
+fn wrong_type<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> TurnError {
+    let path = path_of_fault::<T>(body);
     let text = error.to_string();
     // The path of the whole body is written as a dot.
     if path.is_empty() || path == "." {
@@ -48,9 +71,15 @@ fn wrong_type<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error)
         let text = format!("the request body {what}: {}", capped(&text));
         return TurnError::new(ErrorCode::InvalidJson, text);
     }
-    // The field is named, so the parser's line and column would only be noise.
+    wrong_field(path, error)
+}
+
+/// The field is named, so the parser's line and column would only be noise.
+fn wrong_field(path: String, error: &serde_json::Error) -> TurnError {
+    let text = error.to_string();
     let (detail, _) = split_place(&text);
-    invalid(path.clone(), format!("`{path}` has the wrong type: {}", capped(detail)))
+    let message = format!("`{path}` has the wrong type: {}", capped(detail));
+    invalid(path, message)
 }
 
 /// The parser's words, and the place that it puts behind them.

@@ -5,6 +5,7 @@ mod image;
 mod json;
 mod lenient;
 pub mod messages;
+pub mod responses;
 
 use bytes::BytesMut;
 

@@ -1,0 +1,121 @@
+//! `tool_choice`: a word, a named tool, or a selection of the tools.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::tools::{Catalogue, Entry};
+use crate::{
+    error::TurnError,
+    model::{Tool, ToolChoice},
+    wire::{
+        json::{invalid, parse_at, unsupported},
+        lenient::{Object, WordOr},
+    },
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Choice {
+    r#type: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+    mode: Option<String>,
+    tools: Option<Vec<Object<Allowed>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Allowed {
+    r#type: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+/// Understands the choice. A selection (`allowed_tools`) leaves only its tools in `tools`:
+/// the backend sees nothing else.
+pub(super) fn decode(
+    given: Option<&RawValue>,
+    catalogue: &Catalogue,
+    tools: &mut Vec<Tool>,
+) -> Result<ToolChoice, TurnError> {
+    let Some(given) = given else { return Ok(ToolChoice::Auto) };
+    let choice = match parse_at::<WordOr<Choice>>(given, "tool_choice")? {
+        WordOr::Word(word) => by_word(&word, "tool_choice")?,
+        WordOr::Object(choice) => match choice.r#type.as_deref() {
+            None | Some("function" | "custom") => {
+                let name = (choice.namespace.as_deref(), choice.name.as_deref());
+                ToolChoice::Named(find(catalogue, name, "tool_choice")?.offered.clone())
+            }
+            Some("allowed_tools") => select(&choice, catalogue, tools)?,
+            Some(word @ ("auto" | "none" | "required")) => by_word(word, "tool_choice.type")?,
+            Some(_) => {
+                return Err(unsupported(
+                    "tool_choice.type".to_owned(),
+                    "this kind of `tool_choice` is not supported; name a function or a custom tool",
+                ));
+            }
+        },
+    };
+    if choice == ToolChoice::Required && tools.is_empty() {
+        return Err(invalid(
+            "tool_choice".to_owned(),
+            "`tool_choice` asks for a tool, and `tools` has none that can be called".to_owned(),
+        ));
+    }
+    Ok(choice)
+}
+
+fn by_word(word: &str, param: &str) -> Result<ToolChoice, TurnError> {
+    match word {
+        "auto" => Ok(ToolChoice::Auto),
+        "none" => Ok(ToolChoice::None),
+        "required" => Ok(ToolChoice::Required),
+        _ => Err(invalid(
+            param.to_owned(),
+            "unknown `tool_choice`; use none, auto, required or a named tool".to_owned(),
+        )),
+    }
+}
+
+fn find<'a>(
+    catalogue: &'a Catalogue,
+    (namespace, name): (Option<&str>, Option<&str>),
+    path: &str,
+) -> Result<&'a Entry, TurnError> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        let text = "`tool_choice` needs the name of a tool";
+        return Err(invalid(format!("{path}.name"), text.to_owned()));
+    };
+    catalogue.named(namespace, name).ok_or_else(|| {
+        invalid(
+            format!("{path}.name"),
+            "`tool_choice` names a tool that `tools` does not have".to_owned(),
+        )
+    })
+}
+
+fn select(
+    choice: &Choice,
+    catalogue: &Catalogue,
+    tools: &mut Vec<Tool>,
+) -> Result<ToolChoice, TurnError> {
+    let mode = match choice.mode.as_deref() {
+        None | Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        Some(_) => {
+            let text = "the mode of `allowed_tools` is auto or required";
+            return Err(invalid("tool_choice.mode".to_owned(), text.to_owned()));
+        }
+    };
+    let mut names = Vec::new();
+    for (index, Object(tool)) in choice.tools.iter().flatten().enumerate() {
+        // A tool that was left out of the offer is no tool to select either.
+        if matches!(tool.r#type.as_deref(), None | Some("function" | "custom")) {
+            let path = format!("tool_choice.tools[{index}]");
+            let name = (tool.namespace.as_deref(), tool.name.as_deref());
+            names.push(find(catalogue, name, &path)?.offered.as_str());
+        }
+    }
+    tools.retain(|tool| names.contains(&tool.name.as_str()));
+    Ok(mode)
+}

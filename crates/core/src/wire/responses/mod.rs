@@ -1,0 +1,31 @@
+//! OpenAI's Responses: bytes to a [`Request`], events to the response's event stream or to
+//! the response as a whole. Nothing is stored here; a [`Request`] says what the handler
+//! must look up.
+
+mod choice;
+mod collect;
+mod compact;
+mod decode;
+mod echo;
+mod encode;
+mod failure;
+mod file;
+mod freeform;
+mod ids;
+mod input;
+mod own;
+mod parts;
+mod request;
+mod sampling;
+mod slot;
+mod token;
+mod tools;
+mod types;
+
+pub use collect::Collector;
+pub use compact::{compaction, user_messages};
+pub use decode::{decode, fuzz};
+pub use echo::Echo;
+pub use encode::Encoder;
+pub use ids::{response_id, response_of};
+pub use request::Request;

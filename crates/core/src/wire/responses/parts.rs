@@ -1,0 +1,99 @@
+//! The parts of a message's content and of a tool's output.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::file;
+use crate::{
+    error::TurnError,
+    model::Image,
+    wire::{
+        image::from_data_url,
+        json::{invalid, parse_at, unsupported},
+        lenient::{MaybeText, Object, TextOr, WordOr},
+    },
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Part {
+    r#type: Option<String>,
+    text: Option<String>,
+    refusal: Option<String>,
+    image_url: Option<WordOr<ImageUrl>>,
+    pub(super) file_id: Option<MaybeText>,
+    pub(super) file_url: Option<MaybeText>,
+    pub(super) file_data: Option<String>,
+    pub(super) filename: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageUrl {
+    url: Option<String>,
+}
+
+/// A part, once it is understood.
+pub(super) enum Piece {
+    Text(String),
+    Image(Image),
+}
+
+/// Reads a string or a list of parts; `path` is where it stands.
+pub(super) fn read(content: &RawValue, path: &str) -> Result<Vec<Piece>, TurnError> {
+    match parse_at::<TextOr<Object<Part>>>(content, path)? {
+        TextOr::Text(text) => Ok(vec![Piece::Text(text)]),
+        TextOr::List(parts) => parts
+            .into_iter()
+            .enumerate()
+            .map(|(place, Object(part))| piece(part, &format!("{path}[{place}]")))
+            .collect(),
+    }
+}
+
+fn piece(part: Part, path: &str) -> Result<Piece, TurnError> {
+    match part.r#type.as_deref() {
+        Some("input_text" | "output_text" | "text" | "summary_text" | "reasoning_text") => {
+            match part.text {
+                Some(text) => Ok(Piece::Text(text)),
+                None => {
+                    let text = "a text part needs `text`";
+                    Err(invalid(format!("{path}.text"), text.to_owned()))
+                }
+            }
+        }
+        Some("refusal") => Ok(Piece::Text(part.refusal.unwrap_or_default())),
+        Some("input_image" | "image_url") => {
+            let param = format!("{path}.image_url");
+            let url = match part.image_url {
+                Some(WordOr::Word(url)) => Some(url),
+                Some(WordOr::Object(image)) => image.url,
+                None => None,
+            };
+            match url {
+                Some(url) => from_data_url(&url, &param).map(Piece::Image),
+                None if part.file_id.is_some() => Err(unsupported(
+                    format!("{path}.file_id"),
+                    "uploaded files are not supported: the gateway keeps none; \
+                     send the image itself in `image_url`",
+                )),
+                None => Err(invalid(param, "an image part needs its `image_url`".to_owned())),
+            }
+        }
+        Some("input_file") => file::read(&part, path),
+        Some(kind @ ("input_audio" | "audio" | "input_video")) => Err(unsupported(
+            format!("{path}.type"),
+            format!("content of type `{kind}` is not supported; send text, images or files"),
+        )),
+        Some(other) => Err(invalid(
+            format!("{path}.type"),
+            format!(
+                "unknown content type `{}`; use input_text, input_image or input_file",
+                other.chars().take(64).collect::<String>()
+            ),
+        )),
+        None => {
+            Err(invalid(format!("{path}.type"), "every content part needs a `type`".to_owned()))
+        }
+    }
+}

@@ -1,0 +1,178 @@
+use bytes::BytesMut;
+use serde_json::value::RawValue;
+
+use crate::{
+    error::ErrorCode,
+    model::{FinishReason, Item, Part, TurnEvent, TurnRequest, Usage, ids::CallId},
+    wire::{
+        Encode as _,
+        responses::{Encoder, Request, compaction, decode, response_id, user_messages},
+    },
+};
+
+fn request(body: &str) -> Request {
+    decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
+}
+
+fn raw(items: &[&str]) -> Vec<Box<RawValue>> {
+    items.iter().map(|item| RawValue::from_string((*item).to_owned()).unwrap()).collect()
+}
+
+/// Who said what, in short.
+fn told(turn: &TurnRequest) -> Vec<String> {
+    let item = |item: &Item| match item {
+        Item::Message(message) => {
+            let texts = message.parts.iter().map(|part| match part {
+                Part::Text(text) => text.as_str(),
+                Part::Image(_) => "image",
+            });
+            format!("{:?}: {}", message.role, texts.collect::<String>())
+        }
+        Item::ToolCall(call) => format!("call {} {}", call.name, call.arguments),
+        Item::ToolResult(result) => format!("result {}", result.text()),
+        Item::Reasoning(reasoning) => format!("thought {}", reasoning.text),
+    };
+    turn.items.iter().map(item).collect()
+}
+
+const EARLIER: [&str; 5] = [
+    r#"{"id":"at_1","type":"additional_tools","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"own","description":"old"}]}"#,
+    r#"{"id":"msg_0","type":"message","role":"developer","content":"earlier rule"}"#,
+    r#"{"id":"msg_1","type":"message","role":"user","content":"first"}"#,
+    r#"{"id":"ctc_1","type":"custom_tool_call","call_id":"c","name":"exec","input":"1"}"#,
+    r#"{"id":"msg_2","type":"message","role":"assistant","content":[{"type":"output_text","text":"second"}]}"#,
+];
+
+#[test]
+fn earlier_items_come_before_its_own() {
+    let mut request = request(
+        r#"{"model":"auto","instructions":"be brief","previous_response_id":"resp_1",
+            "tools":[{"type":"function","name":"own","description":"new"}],
+            "input":[{"role":"developer","content":"own rule"},{"role":"user","content":"third"},
+                {"type":"item_reference","id":"msg_2"}]}"#,
+    );
+    assert_eq!(request.previous.as_deref(), Some("resp_1"));
+    assert!(!request.is_whole());
+    request.after(&raw(&EARLIER)).unwrap();
+    assert_eq!(
+        told(&request.turn),
+        ["User: first", r#"call exec {"input":"1"}"#, "Assistant: second", "User: third"]
+    );
+    // Instructions are of one request only, and come first.
+    assert_eq!(request.turn.system, ["be brief", "earlier rule", "own rule"]);
+    let tools = request.turn.tools.iter().map(|tool| (tool.name.as_str(), tool.description.len()));
+    assert_eq!(tools.map(|(name, _)| name).collect::<Vec<_>>(), ["own", "exec"]);
+    assert_eq!(request.turn.tools[0].description, "new");
+    assert_eq!(request.input.len(), 3, "its own input stays its own");
+}
+
+/// Each item that goes out is one that the next request can go on from.
+#[test]
+fn what_went_out_comes_back() {
+    let body = r#"{"model":"auto","input":"go","include":["reasoning.encrypted_content"],"tools":[
+        {"type":"function","name":"bash"},{"type":"custom","name":"apply_patch"},
+        {"type":"namespace","name":"team","tools":[{"type":"function","name":"bash"}]},
+        {"type":"tool_search","execution":"client"}]}"#;
+    let mut encoder = Encoder::new(response_id([1; 16]), 1, request(body).echo);
+    let mut out = BytesMut::new();
+    let mut hear = |event| encoder.on_event(&event, &mut out);
+    hear(TurnEvent::Reasoning("hm\n\"x\"".to_owned()));
+    hear(TurnEvent::Text("so".to_owned()));
+    let calls = [
+        ("bash", r#"{"command":"ls"}"#),
+        ("apply_patch", r#"{"input":"a\n\"b\""}"#),
+        ("team__bash", "{}"),
+        ("tool_search", r#"{"query":"x"}"#),
+    ];
+    for (place, (name, arguments)) in calls.into_iter().enumerate() {
+        let id = CallId::sanitised(&format!("call_{place}"));
+        hear(TurnEvent::ToolCallBegin { id: id.clone(), name: name.to_owned() });
+        hear(TurnEvent::ToolCallArgs { id: id.clone(), delta: arguments.to_owned() });
+        hear(TurnEvent::ToolCallEnd { id });
+    }
+    hear(TurnEvent::Finished(FinishReason::ToolCalls));
+    let mut next = request(&body.replace("go", "on"));
+    next.after(&encoder.output()).unwrap();
+    let mut expected = vec!["thought hm\n\"x\"".to_owned(), "Assistant: so".to_owned()];
+    expected.extend(calls.map(|(name, arguments)| format!("call {name} {arguments}")));
+    expected.push("User: on".to_owned());
+    assert_eq!(told(&next.turn), expected);
+}
+
+#[test]
+fn nothing_need_be_said_after_an_earlier_response() {
+    let mut request = request(r#"{"model":"auto","previous_response_id":"resp_1"}"#);
+    request.after(&raw(&EARLIER)).unwrap();
+    assert_eq!(request.turn.items.len(), 3);
+}
+
+/// Some clients name all items of a kept response, and no response.
+#[test]
+fn references_are_replaced_where_they_stand() {
+    let mut request = request(
+        r#"{"model":"auto","input":[{"role":"user","content":"a"},{"id":"msg_1"},
+            {"type":"item_reference","id":"rs_1"},{"role":"user","content":"b"},
+            {"type":"item_reference","id":"msg_2"},{"role":"user","content":"c"}]}"#,
+    );
+    let names: Vec<&str> = request.references().collect();
+    assert_eq!(names, ["msg_1", "rs_1", "msg_2"]);
+    request.resolve(&raw(&EARLIER[2..])).unwrap();
+    assert_eq!(
+        told(&request.turn),
+        ["User: a", "User: first", "User: b", "Assistant: second", "User: c"]
+    );
+    assert!(request.input[4].get().contains("second"), "what is kept of it is whole");
+    assert_eq!(request.references().collect::<Vec<_>>(), ["rs_1"]);
+    let error = request.after(&[]).unwrap_err();
+    assert_eq!(
+        (error.code, error.param.as_deref()),
+        (ErrorCode::InvalidValue, Some("input[2].id"))
+    );
+    let thought =
+        r#"{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}"#;
+    request.resolve(&raw(&[thought])).unwrap();
+    request.after(&[]).unwrap();
+    assert_eq!(told(&request.turn)[2], "thought hm");
+}
+
+#[test]
+fn a_reference_to_nothing_is_refused() {
+    let mut request = request(
+        r#"{"model":"auto","previous_response_id":"resp_1","input":[{"type":"item_reference","id":"msg_9"}]}"#,
+    );
+    let error = request.after(&raw(&EARLIER)).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("input[0].id"));
+    assert!(error.message.contains("msg_9"), "{error}");
+}
+
+#[test]
+fn a_compacted_conversation_goes_on_from_its_summary() {
+    let first = request(
+        r#"{"model":"auto","input":[{"role":"developer","content":"rule"},
+            {"role":"user","content":"do it"},{"role":"assistant","content":"done"},
+            {"role":"user","content":"and now?"}]}"#,
+    );
+    let kept = user_messages(&first.input);
+    let usage = Usage { input: 10, output: 2, ..Usage::default() };
+    let id = response_id([1; 16]);
+    let reply = compaction(&id, 5, "It was \"done\".\n", &kept, usage);
+    let reply: serde_json::Value = serde_json::from_slice(&reply).unwrap();
+    assert_eq!(reply["object"], "response.compaction");
+    assert_eq!((&reply["id"], &reply["created_at"]), (&id.as_str().into(), &5.into()));
+    assert_eq!(reply["usage"]["total_tokens"], 12);
+    let output = reply["output"].as_array().unwrap();
+    assert_eq!(output.len(), 3);
+    assert_eq!(output[2]["type"], "compaction");
+    assert!(!output[2]["encrypted_content"].as_str().unwrap().contains("done"));
+
+    let body = serde_json::json!({"model": "auto", "input": output});
+    let next = request(&body.to_string());
+    assert_eq!(
+        told(&next.turn),
+        [
+            "User: do it",
+            "User: and now?",
+            "User: Summary of the conversation so far:\n\nIt was \"done\".\n"
+        ]
+    );
+}

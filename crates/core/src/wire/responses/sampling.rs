@@ -1,0 +1,152 @@
+//! The controls that a request sets on its answer, and what becomes of each.
+
+use serde::Deserialize;
+use serde_json::{Number, value::RawValue};
+
+use super::decode::Body;
+use crate::{
+    error::TurnError,
+    model::{Effort, Format, Params, Sampling, Schema, Tool, ToolChoice},
+    wire::{
+        json::{invalid, is_not, is_set, parse_at},
+        lenient::{MaybeText, Object},
+    },
+};
+
+/// The one thing that `include` can ask us for.
+pub(super) const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ReasoningField {
+    effort: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TextField<'a> {
+    #[serde(borrow)]
+    pub(super) format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) verbosity: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FormatField<'a> {
+    r#type: Option<String>,
+    name: Option<MaybeText>,
+    #[serde(borrow)]
+    schema: Option<&'a RawValue>,
+}
+
+pub(super) fn decode(body: &Body<'_>) -> Result<Sampling, TurnError> {
+    let effort = effort(body.reasoning)?;
+    let text = text_field(body.text)?;
+    let format = format(text.format)?;
+    let max_tokens = max_tokens(body.max_output_tokens.as_ref())?;
+    let mut params = Params::default();
+    if effort.is_some() {
+        params.native.push("reasoning.effort");
+    }
+    if max_tokens.is_some() {
+        params.emulated.push("max_output_tokens");
+    }
+    if format != Format::Text {
+        params.emulated.push("text.format");
+    }
+    params.ignored = ignored(body, &text);
+    Ok(Sampling { effort, max_tokens, stop: Vec::new(), format, params })
+}
+
+/// Lists what the client set about its tools: all of it is native.
+pub(super) fn list_tools(
+    body: &Body<'_>,
+    tools: &[Tool],
+    choice: &ToolChoice,
+    params: &mut Params,
+) {
+    let set = [
+        ("tools", !tools.is_empty()),
+        ("tool_choice", *choice != ToolChoice::Auto),
+        ("parallel_tool_calls", body.parallel_tool_calls == Some(false)),
+    ];
+    params.native.extend(set.into_iter().filter_map(|(name, set)| set.then_some(name)));
+}
+
+pub(super) fn text_field(raw: Option<&RawValue>) -> Result<TextField<'_>, TurnError> {
+    match raw {
+        Some(raw) => parse_at::<Object<TextField<'_>>>(raw, "text").map(|Object(text)| text),
+        None => Ok(TextField::default()),
+    }
+}
+
+fn effort(raw: Option<&RawValue>) -> Result<Option<Effort>, TurnError> {
+    let Some(raw) = raw else { return Ok(None) };
+    let Object(reasoning) = parse_at::<Object<ReasoningField>>(raw, "reasoning")?;
+    let Some(word) = reasoning.effort.filter(|word| !word.is_empty()) else { return Ok(None) };
+    Effort::parse(&word.to_ascii_lowercase()).map(Some).ok_or_else(|| {
+        let known = Effort::ALL.map(Effort::as_str).join(", ");
+        invalid(
+            "reasoning.effort".to_owned(),
+            format!("unknown `reasoning.effort`; use one of {known}"),
+        )
+    })
+}
+
+fn format(raw: Option<&RawValue>) -> Result<Format, TurnError> {
+    let Some(raw) = raw else { return Ok(Format::Text) };
+    let Object(format) = parse_at::<Object<FormatField<'_>>>(raw, "text.format")?;
+    match format.r#type.as_deref() {
+        None | Some("text") => Ok(Format::Text),
+        Some("json_object") => Ok(Format::Json),
+        Some("json_schema") => match format.schema {
+            Some(schema) if schema.get().starts_with('{') => Ok(Format::Schema(Schema {
+                name: format.name.and_then(|MaybeText(name)| name).unwrap_or_default(),
+                text: schema.get().to_owned(),
+            })),
+            _ => Err(invalid(
+                "text.format.schema".to_owned(),
+                "a format of type `json_schema` needs its `schema`, an object".to_owned(),
+            )),
+        },
+        Some(_) => Err(invalid(
+            "text.format.type".to_owned(),
+            "unknown `text.format`; use text, json_object or json_schema".to_owned(),
+        )),
+    }
+}
+
+fn max_tokens(given: Option<&Number>) -> Result<Option<u64>, TurnError> {
+    let Some(given) = given else { return Ok(None) };
+    match given.as_u64() {
+        Some(limit) if limit > 0 => Ok(Some(limit)),
+        _ => Err(invalid(
+            "max_output_tokens".to_owned(),
+            "`max_output_tokens` must be a whole number above 0".to_owned(),
+        )),
+    }
+}
+
+/// Parameters that the client set to something other than their default, and that nobody
+/// honours.
+fn ignored(body: &Body<'_>, text: &TextField<'_>) -> Vec<&'static str> {
+    let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
+    let mut included = body.include.iter().flatten();
+    [
+        ("temperature", is_not(body.temperature.as_ref(), 1.0)),
+        ("top_p", is_not(body.top_p.as_ref(), 1.0)),
+        ("presence_penalty", is_not(body.presence_penalty.as_ref(), 0.0)),
+        ("frequency_penalty", is_not(body.frequency_penalty.as_ref(), 0.0)),
+        ("text.verbosity", is_set(text.verbosity, &["\"medium\""])),
+        ("truncation", body.truncation.as_deref() == Some("auto")),
+        ("service_tier", is_set(body.service_tier, &["\"auto\"", "\"default\""])),
+        ("context_management", is_set(body.context_management, &["[]"])),
+        ("include", included.any(|name| name != ENCRYPTED_REASONING)),
+        ("user", is_named(&body.user)),
+        ("safety_identifier", is_named(&body.safety_identifier)),
+    ]
+    .into_iter()
+    .filter_map(|(name, set)| set.then_some(name))
+    .collect()
+}

@@ -1,0 +1,358 @@
+//! The tools of a request. The backend knows functions only, under one flat set of names:
+//! a freeform tool becomes a function of one string, the tools of a namespace get names of
+//! their own, and tools that OpenAI's servers would run are left out. Codex sends its tools
+//! in `tools` or, for newer models, in an item of the input.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::types::to_raw;
+use crate::{
+    error::TurnError,
+    model,
+    wire::{
+        json::{invalid, parse_at},
+        lenient::{MaybeText, Object},
+    },
+};
+
+/// How many levels of namespaces there may be; clients have one.
+const DEPTH: usize = 4;
+
+/// How many tools one request may bring, in all its lists.
+const MOST: usize = 1024;
+
+/// The namespace that tools outside of all others are in. It is never written.
+const DEFAULT_NAMESPACE: &str = "functions";
+
+/// Which tools were offered, and what they are called on either side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Catalogue {
+    entries: Vec<Entry>,
+    /// The places of the entries, by the backend's names.
+    places: HashMap<String, usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The backend's name for it.
+    pub(super) offered: String,
+    /// The client's.
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    pub(super) form: Form,
+}
+
+/// How the client wants a tool to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Function,
+    /// With raw text, not JSON.
+    Freeform,
+    /// Codex's search for tools that it has not offered yet.
+    Search,
+}
+
+/// What the `tools` of a request come to.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    pub(super) catalogue: Catalogue,
+    pub(super) tools: Vec<model::Tool>,
+    /// Kinds of tools that were left out.
+    pub(super) ignored: Vec<&'static str>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tool<'a> {
+    r#type: Option<MaybeText>,
+    name: Option<String>,
+    description: Option<String>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+    strict: Option<bool>,
+    execution: Option<MaybeText>,
+    #[serde(borrow)]
+    format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Format {
+    r#type: Option<String>,
+    syntax: Option<String>,
+    definition: Option<String>,
+}
+
+/// A function as the response repeats it: every field is there.
+#[derive(Serialize)]
+struct FunctionEcho<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: Option<&'a str>,
+    parameters: Option<&'a RawValue>,
+    strict: bool,
+}
+
+/// The one argument of the function that stands in for a freeform tool.
+const FREEFORM_SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string","description":"The whole input of the tool, as raw text"}},"required":["input"],"additionalProperties":false}"#;
+
+impl Tool<'_> {
+    /// Whether the client runs it, and no server of OpenAI's.
+    fn is_clients(&self) -> bool {
+        let place = self.execution.as_ref().and_then(|MaybeText(place)| place.as_deref());
+        place == Some("client")
+    }
+}
+
+// === impl Catalogue ===
+
+impl Catalogue {
+    /// The tool that the backend calls by this name.
+    pub(super) fn offered(&self, name: &str) -> Option<&Entry> {
+        self.places.get(name).and_then(|place| self.entries.get(*place))
+    }
+
+    /// The tool that the client calls so. Without a namespace it may be in any, unless one
+    /// outside of all has that name.
+    pub(super) fn named(&self, namespace: Option<&str>, name: &str) -> Option<&Entry> {
+        let namespace = written(namespace);
+        let named = |entry: &&Entry| entry.name == name;
+        let exact = self.entries.iter().filter(named).find(|entry| match namespace {
+            Some(_) => entry.namespace.as_deref() == namespace,
+            None => entry.namespace.is_none(),
+        });
+        exact.or_else(|| self.entries.iter().find(named).filter(|_| namespace.is_none()))
+    }
+
+    /// The backend's name for a tool in a history, which need not be on offer any more.
+    pub(super) fn backend_name(&self, namespace: Option<&str>, name: &str) -> String {
+        match self.named(namespace, name) {
+            Some(entry) => entry.offered.clone(),
+            None => flat(written(namespace), name),
+        }
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.places.insert(entry.offered.clone(), self.entries.len());
+        self.entries.push(entry);
+    }
+
+    fn has(&self, namespace: Option<&str>, name: &str) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.name == name && entry.namespace.as_deref() == namespace)
+    }
+
+    fn free_name(&self, namespace: Option<&str>, name: &str) -> String {
+        let flat = flat(namespace, name);
+        if self.offered(&flat).is_none() {
+            return flat;
+        }
+        // One more number than there are names, so that one is free.
+        (2..self.entries.len().saturating_add(3))
+            .map(|n| format!("{flat}_{n}"))
+            .find(|name| self.offered(name).is_none())
+            .unwrap_or(flat)
+    }
+}
+
+/// A namespace other than the default.
+fn written(namespace: Option<&str>) -> Option<&str> {
+    namespace.filter(|name| !name.is_empty() && *name != DEFAULT_NAMESPACE)
+}
+
+fn flat(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        Some(namespace) => format!("{}__{name}", namespace.trim_end_matches('_')),
+        None => name.to_owned(),
+    }
+}
+
+// === impl Offer ===
+
+impl Offer {
+    /// Takes in a list of tools; gives what a response repeats of them. A tool that is known
+    /// already stays as it is, so that the newest list must come first.
+    pub(super) fn extend(
+        &mut self,
+        given: &[&RawValue],
+        path: &str,
+    ) -> Result<Vec<Box<RawValue>>, TurnError> {
+        let each = |(index, raw): (usize, &&RawValue)| {
+            self.push(raw, &format!("{path}[{index}]"), None, DEPTH)
+        };
+        given.iter().enumerate().map(each).collect()
+    }
+
+    /// Takes in one tool; gives what the response repeats of it.
+    fn push(
+        &mut self,
+        raw: &RawValue,
+        path: &str,
+        namespace: Option<(&str, &str)>,
+        depth: usize,
+    ) -> Result<Box<RawValue>, TurnError> {
+        let Object(tool) = parse_at::<Object<Tool<'_>>>(raw, path)?;
+        let kind = tool.r#type.as_ref().and_then(|MaybeText(kind)| kind.as_deref());
+        match kind {
+            None | Some("function") => self.function(&tool, path, namespace),
+            Some("custom") => {
+                self.freeform(&tool, path, namespace)?;
+                Ok(raw.to_owned())
+            }
+            Some("namespace") if depth > 0 => {
+                let name = required(tool.name.as_deref(), path)?;
+                let description = tool.description.as_deref().unwrap_or_default();
+                let path = format!("{path}.tools");
+                let tools = match tool.tools {
+                    Some(tools) => parse_at::<Vec<&RawValue>>(tools, &path)?,
+                    None => Vec::new(),
+                };
+                for (index, raw) in tools.into_iter().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    self.push(raw, &path, Some((name, description)), depth.saturating_sub(1))?;
+                }
+                Ok(raw.to_owned())
+            }
+            Some("tool_search") if tool.is_clients() => {
+                let description = described(&tool, namespace);
+                let schema = tool.parameters.map(ToOwned::to_owned);
+                self.add("tool_search", None, description, schema, Form::Search)?;
+                Ok(raw.to_owned())
+            }
+            // Clients offer what OpenAI's servers run by habit: leaving one out and saying
+            // so is kinder than failing the whole request.
+            Some(other) => {
+                let name = ignored_name(other);
+                if !self.ignored.contains(&name) {
+                    self.ignored.push(name);
+                }
+                Ok(raw.to_owned())
+            }
+        }
+    }
+
+    fn function(
+        &mut self,
+        tool: &Tool<'_>,
+        path: &str,
+        namespace: Option<(&str, &str)>,
+    ) -> Result<Box<RawValue>, TurnError> {
+        let name = required(tool.name.as_deref(), path)?;
+        if tool.parameters.is_some_and(|schema| !schema.get().starts_with('{')) {
+            return Err(invalid(
+                format!("{path}.parameters"),
+                "the parameters of a function must be a JSON Schema object".to_owned(),
+            ));
+        }
+        let description = described(tool, namespace);
+        self.add(
+            name,
+            namespace,
+            description,
+            tool.parameters.map(ToOwned::to_owned),
+            Form::Function,
+        )?;
+        Ok(to_raw(&FunctionEcho {
+            r#type: "function",
+            name,
+            description: tool.description.as_deref(),
+            parameters: tool.parameters,
+            strict: tool.strict.unwrap_or(false),
+        }))
+    }
+
+    fn freeform(
+        &mut self,
+        tool: &Tool<'_>,
+        path: &str,
+        namespace: Option<(&str, &str)>,
+    ) -> Result<(), TurnError> {
+        let name = required(tool.name.as_deref(), path)?;
+        let format = match tool.format {
+            Some(raw) => parse_at::<Object<Format>>(raw, &format!("{path}.format"))?.0,
+            None => Format::default(),
+        };
+        let mut description = described(tool, namespace);
+        if !description.is_empty() {
+            description.push_str("\n\n");
+        }
+        description.push_str(
+            "The tool takes raw text. Give all of it in `input`, as it is: no JSON inside, no \
+             code fence around it.",
+        );
+        if let Some(definition) = format.definition.filter(|text| !text.is_empty())
+            && format.r#type.as_deref() != Some("text")
+        {
+            let syntax = format.syntax.as_deref().unwrap_or("given");
+            description.push_str(" The text must match this ");
+            description.push_str(syntax);
+            description.push_str(if syntax == "regex" { ":\n" } else { " grammar:\n" });
+            description.push_str(&definition);
+        }
+        let schema = RawValue::from_string(FREEFORM_SCHEMA.to_owned()).ok();
+        self.add(name, namespace, description, schema, Form::Freeform)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        namespace: Option<(&str, &str)>,
+        description: String,
+        schema: Option<Box<RawValue>>,
+        form: Form,
+    ) -> Result<(), TurnError> {
+        let namespace = written(namespace.map(|(name, _)| name));
+        if self.catalogue.has(namespace, name) {
+            return Ok(());
+        }
+        if self.tools.len() >= MOST {
+            let text = format!("a request can bring {MOST} tools at most");
+            return Err(invalid("tools".to_owned(), text));
+        }
+        let offered = self.catalogue.free_name(namespace, name);
+        self.tools.push(model::Tool { name: offered.clone(), description, schema });
+        self.catalogue.push(Entry {
+            offered,
+            name: name.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            form,
+        });
+        Ok(())
+    }
+}
+
+fn required<'a>(name: Option<&'a str>, path: &str) -> Result<&'a str, TurnError> {
+    name.filter(|name| !name.is_empty())
+        .ok_or_else(|| invalid(format!("{path}.name"), "a tool needs a `name`".to_owned()))
+}
+
+/// A tool that says nothing of itself is described by its namespace.
+fn described(tool: &Tool<'_>, namespace: Option<(&str, &str)>) -> String {
+    let own = tool.description.as_deref().filter(|text| !text.is_empty());
+    own.or(namespace.map(|(_, text)| text)).unwrap_or_default().to_owned()
+}
+
+/// The name under which a kind of tool is listed as ignored.
+fn ignored_name(kind: &str) -> &'static str {
+    match kind {
+        "web_search" | "web_search_preview" => "tools.web_search",
+        "file_search" => "tools.file_search",
+        "image_generation" => "tools.image_generation",
+        "code_interpreter" => "tools.code_interpreter",
+        "computer" | "computer_use_preview" => "tools.computer",
+        "mcp" => "tools.mcp",
+        "local_shell" | "shell" => "tools.shell",
+        "apply_patch" => "tools.apply_patch",
+        "tool_search" => "tools.tool_search",
+        _ => "tools.type",
+    }
+}

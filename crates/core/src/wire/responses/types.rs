@@ -1,0 +1,196 @@
+//! What goes out: items, events and their parts. Requests are read where they are used.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::Usage;
+
+/// An element of `output`.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum OutputItem<'a> {
+    Message {
+        id: &'a str,
+        status: Status,
+        role: &'static str,
+        content: &'a [TextPart<'a>],
+    },
+    Reasoning {
+        id: &'a str,
+        summary: &'a [SummaryPart<'a>],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        encrypted_content: Option<&'a str>,
+    },
+    FunctionCall {
+        id: &'a str,
+        status: Status,
+        call_id: &'a str,
+        name: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
+        arguments: &'a str,
+    },
+    CustomToolCall {
+        id: &'a str,
+        status: Status,
+        call_id: &'a str,
+        name: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
+        input: &'a str,
+    },
+    ToolSearchCall {
+        id: &'a str,
+        status: Status,
+        call_id: &'a str,
+        execution: &'static str,
+        arguments: &'a RawValue,
+    },
+    Compaction {
+        id: &'a str,
+        encrypted_content: &'a str,
+    },
+}
+
+/// How far an item or a response is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    InProgress,
+    Completed,
+    Incomplete,
+    Failed,
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "type", rename = "output_text")]
+pub(super) struct TextPart<'a> {
+    /// Always empty, as the log probabilities are; the specification wants both.
+    pub(super) annotations: [(); 0],
+    pub(super) logprobs: [(); 0],
+    pub(super) text: &'a str,
+}
+
+impl<'a> TextPart<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { annotations: [], logprobs: [], text }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(tag = "type", rename = "summary_text")]
+pub(super) struct SummaryPart<'a> {
+    pub(super) text: &'a str,
+}
+
+// === events: what each has beside its type and number ===
+
+#[derive(Serialize)]
+pub(super) struct ItemEvent<'a> {
+    pub(super) output_index: usize,
+    pub(super) item: &'a RawValue,
+}
+
+/// Where in the response a delta belongs. Only messages have contents and only reasoning
+/// has summaries.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Place<'a> {
+    pub(super) item_id: &'a str,
+    pub(super) output_index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) content_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) summary_index: Option<usize>,
+}
+
+/// The event that ends one step of an item, with all that its deltas said.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Whole<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) logprobs: Option<[(); 0]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) arguments: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PartEvent<T> {
+    pub(super) part: T,
+}
+
+// === the response ===
+
+/// The fields of a response that change while it is made.
+#[derive(Serialize)]
+pub(super) struct State<'a> {
+    pub(super) id: &'a str,
+    pub(super) object: &'static str,
+    pub(super) created_at: u64,
+    pub(super) status: Status,
+    pub(super) completed_at: Option<u64>,
+    pub(super) error: Option<ErrorPart<'a>>,
+    pub(super) incomplete_details: Option<IncompleteDetails>,
+    pub(super) output: &'a [Cow<'a, RawValue>],
+    pub(super) usage: Option<UsageBody>,
+}
+
+#[derive(Clone, Serialize)]
+pub(super) struct ErrorPart<'a> {
+    pub(super) code: &'static str,
+    pub(super) message: Cow<'a, str>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct IncompleteDetails {
+    pub(super) reason: &'static str,
+}
+
+/// Token counts as OpenAI writes them: cached tokens are part of the input, reasoning
+/// tokens part of the output.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct UsageBody {
+    pub(super) input_tokens: u64,
+    pub(super) input_tokens_details: InputDetails,
+    pub(super) output_tokens: u64,
+    pub(super) output_tokens_details: OutputDetails,
+    pub(super) total_tokens: u64,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct InputDetails {
+    pub(super) cached_tokens: u64,
+    pub(super) cache_write_tokens: u64,
+}
+
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct OutputDetails {
+    pub(super) reasoning_tokens: u64,
+}
+
+impl From<Usage> for UsageBody {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input_tokens: usage.input,
+            input_tokens_details: InputDetails {
+                cached_tokens: usage.cache_read,
+                cache_write_tokens: usage.cache_write,
+            },
+            output_tokens: usage.output,
+            output_tokens_details: OutputDetails { reasoning_tokens: usage.reasoning },
+            total_tokens: usage.total(),
+        }
+    }
+}
+
+/// JSON of one of the types above. None of them can fail; if one ever does, it is null.
+pub(super) fn to_raw(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
