@@ -483,3 +483,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_freeform_tool_is_repeated_with_its_format() {
+    let request = |tool: &str| format!(r#"{{"model":"m","input":"hi","tools":[{tool}]}}"#);
+    for (tool, format) in [
+        (r#"{"type":"custom","name":"shell"}"#, r#""format":{"type":"text"}"#),
+        (
+            r#"{"type":"custom","name":"p","format":{"type":"grammar","syntax":"regex","definition":"a+"}}"#,
+            r#""format":{"type":"grammar","syntax":"regex","definition":"a+"}"#,
+        ),
+    ] {
+        let request = decode(request(tool).as_bytes()).unwrap();
+        assert!(request.echo.members.contains(format), "{}", request.echo.members);
+    }
+}

@@ -98,6 +98,24 @@ struct FunctionEcho<'a> {
     strict: bool,
 }
 
+/// A freeform tool as the response repeats it.
+#[derive(Serialize)]
+struct FreeformEcho<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    format: FormatEcho<'a>,
+}
+
+/// What was given, or the default.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum FormatEcho<'a> {
+    Given(&'a RawValue),
+    Plain { r#type: &'static str },
+}
+
 /// The one argument of the function that stands in for a freeform tool.
 const FREEFORM_SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string","description":"The whole input of the tool, as raw text"}},"required":["input"],"additionalProperties":false}"#;
 
@@ -204,10 +222,7 @@ impl Offer {
         let kind = tool.r#type.as_ref().and_then(|MaybeText(kind)| kind.as_deref());
         match kind {
             None | Some("function") => self.function(&tool, path, namespace),
-            Some("custom") => {
-                self.freeform(&tool, path, namespace)?;
-                Ok(raw.to_owned())
-            }
+            Some("custom") => self.freeform(&tool, path, namespace),
             Some("namespace") if depth > 0 => {
                 let name = required(tool.name.as_deref(), path)?;
                 let description = tool.description.as_deref().unwrap_or_default();
@@ -275,7 +290,7 @@ impl Offer {
         tool: &Tool<'_>,
         path: &str,
         namespace: Option<(&str, &str)>,
-    ) -> Result<(), TurnError> {
+    ) -> Result<Box<RawValue>, TurnError> {
         let name = required(tool.name.as_deref(), path)?;
         let format = match tool.format {
             Some(raw) => parse_at::<Object<Format>>(raw, &format!("{path}.format"))?.0,
@@ -299,7 +314,13 @@ impl Offer {
             description.push_str(&definition);
         }
         let schema = RawValue::from_string(FREEFORM_SCHEMA.to_owned()).ok();
-        self.add(name, namespace, description, schema, Form::Freeform)
+        self.add(name, namespace, description, schema, Form::Freeform)?;
+        Ok(to_raw(&FreeformEcho {
+            r#type: "custom",
+            name,
+            description: tool.description.as_deref(),
+            format: tool.format.map_or(FormatEcho::Plain { r#type: "text" }, FormatEcho::Given),
+        }))
     }
 
     fn add(
