@@ -14,6 +14,9 @@ pub enum ErrorCode {
     InvalidValue,
     /// A parameter we understand and cannot honour.
     UnsupportedParameter,
+    /// A conversation that the server is to keep, in Anthropic's API. Its clients know this
+    /// refusal, and send the whole conversation instead.
+    ThreadUnsupported,
     ModelNotFound,
     ContextTooLong,
     RequestTooLarge,
@@ -70,11 +73,12 @@ pub struct Row {
 const INVALID: &str = "invalid_request_error";
 
 impl ErrorCode {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::InvalidJson,
         Self::MissingMessages,
         Self::InvalidValue,
         Self::UnsupportedParameter,
+        Self::ThreadUnsupported,
         Self::ModelNotFound,
         Self::ContextTooLong,
         Self::RequestTooLarge,
@@ -118,6 +122,9 @@ impl ErrorCode {
             Self::InvalidValue => row(400, INVALID, "invalid_value", INVALID, false, Info),
             Self::UnsupportedParameter => {
                 row(400, INVALID, "unsupported_parameter", INVALID, false, Info)
+            }
+            Self::ThreadUnsupported => {
+                row(400, INVALID, "thread_unsupported_request", INVALID, false, Info)
             }
             Self::ModelNotFound => Row {
                 anthropic_status: 404,

@@ -34,6 +34,8 @@ use super::{
 use crate::keys::{Caller, Keys, Unknown};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same under the name that Anthropic's SDKs read.
+const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -44,7 +46,7 @@ const ALLOWS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 /// What probes and people may read without the key.
-pub(crate) const OPEN_PATHS: [&str; 3] = ["/", "/health", "/healthz"];
+pub(crate) const OPEN_PATHS: [&str; 4] = ["/", "/health", "/healthz", "/api/hello"];
 
 /// The settings, made ready for checking.
 pub(super) struct Rules {
@@ -190,6 +192,9 @@ pub(super) async fn guard<S: Service>(
     log.status(response.status().as_u16());
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::try_from(id) {
+        if anthropic {
+            headers.insert(ANTHROPIC_REQUEST_ID, id.clone());
+        }
         headers.insert(REQUEST_ID, id);
     }
     if let (Origin::Listed, Some(origin)) = (origin, origin_header) {

@@ -4,13 +4,16 @@
 //! *Invariant:* nothing in here knows which backend answers.
 
 mod answer;
+mod anthropic_models;
 mod bodies;
 mod body;
 mod chat;
+mod count;
 mod error;
 mod guard;
 mod health;
 mod log;
+mod messages;
 mod models;
 mod read;
 mod turn;
@@ -61,6 +64,12 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Turn, TurnError>> + Send;
 
     fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
+
+    /// How many tokens the model would read.
+    fn count_tokens(
+        &self,
+        request: TurnRequest,
+    ) -> impl Future<Output = Result<u64, TurnError>> + Send;
 
     fn health(&self) -> Health;
 
@@ -153,8 +162,15 @@ pub(crate) fn no_room() -> Vec<u8> {
 }
 
 /// What there is, as `/` and every 404 say it. Each is also served without `/v1`.
-const ENDPOINTS: [&str; 5] =
-    ["POST /v1/chat/completions", "GET /v1/models", "GET /v1/models/{id}", "GET /health", "GET /"];
+const ENDPOINTS: [&str; 7] = [
+    "POST /v1/chat/completions",
+    "POST /v1/messages",
+    "POST /v1/messages/count_tokens",
+    "GET /v1/models",
+    "GET /v1/models/{id}",
+    "GET /health",
+    "GET /",
+];
 
 const GET: &str = "GET, HEAD, OPTIONS";
 const POST: &str = "POST, OPTIONS";
@@ -167,6 +183,8 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
     for prefix in ["", "/v1"] {
         router = router
             .route(&format!("{prefix}/chat/completions"), only(POST, post(chat::completions::<S>)))
+            .route(&format!("{prefix}/messages"), only(POST, post(messages::create::<S>)))
+            .route(&format!("{prefix}/messages/count_tokens"), only(POST, post(count::tokens::<S>)))
             .route(&format!("{prefix}/models"), only(GET, get(models::list::<S>)))
             // Ids may have slashes in them, as `anthropic/claude-…`.
             .route(&format!("{prefix}/models/{{*id}}"), only(GET, get(models::one::<S>)));
@@ -175,6 +193,8 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
         .route("/health", only(GET, get(health::health::<S>)))
         .route("/healthz", only(GET, get(health::health::<S>)))
         .route("/", only(GET, get(index)))
+        // Claude Code looks here whether anybody is at home.
+        .route("/api/hello", only(GET, get(async || StatusCode::OK)))
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(shared.clone(), guard::guard::<S>))
         .with_state(shared)
@@ -237,7 +257,9 @@ fn meant(path: &str) -> Option<String> {
     let versions = parts.iter().take_while(|part| **part == "v1").count();
     parts.drain(..versions);
     match parts.as_slice() {
-        ["chat", "completions"] | ["models", ..] => Some(format!("/v1/{}", parts.join("/"))),
+        ["chat", "completions"] | ["messages"] | ["messages", "count_tokens"] | ["models", ..] => {
+            Some(format!("/v1/{}", parts.join("/")))
+        }
         ["health" | "healthz"] => Some("/health".to_owned()),
         _ => None,
     }
@@ -248,7 +270,7 @@ struct Index {
     name: &'static str,
     version: &'static str,
     description: &'static str,
-    endpoints: [&'static str; 5],
+    endpoints: [&'static str; 7],
 }
 
 async fn index() -> Json<Index> {

@@ -1,17 +1,27 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`.
+//! `GET /v1/models` and `GET /v1/models/{id}`, in OpenAI's shape, and in Anthropic's for its
+//! clients.
 
 use axum::{
     Json,
-    extract::{Path, State, rejection::PathRejection},
+    extract::{
+        Path, Query, State,
+        rejection::{PathRejection, QueryRejection},
+    },
     response::{IntoResponse as _, Response},
 };
+use http::HeaderMap;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     models::ModelInfo,
 };
 use serde::Serialize;
 
-use super::{Ctx, Service, error};
+use super::{
+    Ctx, Service,
+    anthropic_models::{self, Page, Part},
+    error,
+    guard::ANTHROPIC_VERSION,
+};
 
 #[derive(Serialize)]
 struct List<'a> {
@@ -62,8 +72,20 @@ impl<'a> Card<'a> {
     }
 }
 
-pub(super) async fn list<S: Service>(State(shared): Ctx<S>) -> Response {
+pub(super) async fn list<S: Service>(
+    State(shared): Ctx<S>,
+    part: Result<Query<Part>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
     match shared.service.models().await {
+        Ok(models) if headers.contains_key(ANTHROPIC_VERSION) => {
+            // A query that cannot be read asks for nothing.
+            let part = part.map(|Query(part)| part).unwrap_or_default();
+            match Page::new(&models, &part) {
+                Ok(page) => Json(page).into_response(),
+                Err(failure) => error::response(&failure),
+            }
+        }
         Ok(models) => {
             let data = models
                 .list
@@ -80,6 +102,7 @@ pub(super) async fn list<S: Service>(State(shared): Ctx<S>) -> Response {
 pub(super) async fn one<S: Service>(
     State(shared): Ctx<S>,
     id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
 ) -> Response {
     let Ok(Path(id)) = id else {
         let failure = TurnError::new(ErrorCode::InvalidValue, "the id in the path is not UTF-8");
@@ -92,7 +115,11 @@ pub(super) async fn one<S: Service>(
     match models.list.resolve(&id, None) {
         Ok(resolved) => {
             let info = resolved.info.unwrap_or_else(|| ModelInfo::from_id(&id));
-            Json(Card::new(&id, &info, models.created)).into_response()
+            if headers.contains_key(ANTHROPIC_VERSION) {
+                Json(anthropic_models::Card::new(&id, &info, models.created)).into_response()
+            } else {
+                Json(Card::new(&id, &info, models.created)).into_response()
+            }
         }
         // Here the model is the resource, and a missing one is a 404.
         Err(failure) if failure.code == ErrorCode::ModelNotFound => {

@@ -2,6 +2,7 @@
 
 mod around;
 mod build;
+mod count;
 mod settle;
 mod start;
 
@@ -125,6 +126,10 @@ impl Service for App {
 
     async fn models(&self) -> Result<Models, TurnError> {
         self.model_list().await
+    }
+
+    async fn count_tokens(&self, request: TurnRequest) -> Result<u64, TurnError> {
+        self.count(request).await
     }
 
     fn health(&self) -> Health {

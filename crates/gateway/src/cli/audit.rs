@@ -104,7 +104,7 @@ fn keys(report: &Report) -> String {
         table.push(["`api_key`".to_owned(), format!("from {origin}")]);
     }
     for key in &report.keys.list {
-        table.push([key.name.clone(), format!("made {}", super::keys::date(key.created))]);
+        table.push([key.name.clone(), format!("made {}", clock::date(key.created))]);
     }
     or_none(&align(&table))
 }
@@ -116,7 +116,7 @@ fn sign_in(report: &Report) -> Vec<(&'static str, String)> {
         (Some(end), renewable) => {
             let over = if end <= clock::unix_seconds() { ", which is over" } else { "" };
             let then = if renewable { "; is renewed" } else { "" };
-            format!("{}{over}{then}", super::keys::date(end))
+            format!("{}{over}{then}", clock::date(end))
         }
         (None, true) => "unknown; is renewed".to_owned(),
         (None, false) => "unknown".to_owned(),

@@ -26,6 +26,7 @@ mod killed;
 mod lab;
 mod leaving;
 mod login;
+mod messages;
 mod named;
 mod parking;
 mod places;

@@ -1,5 +1,27 @@
-//! Anthropic's Messages.
+//! Anthropic's Messages: bytes to a [`TurnRequest`], events to an event stream or to one
+//! message.
+//!
+//! [`TurnRequest`]: crate::model::TurnRequest
 
+mod aggregate;
+mod blocks;
+mod content;
+mod decode;
+mod encode;
 mod error;
+mod pieces;
+mod thinking;
+mod tools;
+mod types;
 
+pub use aggregate::Collector;
+pub use decode::{Request, decode, decode_count, fuzz};
+pub use encode::Encoder;
 pub use error::ErrorBody;
+pub use thinking::Thinking;
+
+/// The `id` of a reply, from random bytes.
+#[must_use]
+pub fn message_id(random: [u8; 16]) -> String {
+    format!("msg_{}", crate::model::ids::hex(&random))
+}

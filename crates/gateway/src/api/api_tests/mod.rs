@@ -1,6 +1,7 @@
 //! The whole router over a scripted service, without a socket.
 
 mod chat;
+mod messages;
 mod routes;
 mod stream;
 
@@ -119,6 +120,13 @@ impl Service for Fake {
         let secret = ModelInfo { hidden: true, ..ModelInfo::from_id("composer-1") };
         let list = Arc::new(ModelList::new(vec![auto, claude, secret]));
         Ok(Models { list, created: 1_710_877_200 })
+    }
+
+    async fn count_tokens(&self, request: TurnRequest) -> Result<u64, TurnError> {
+        if let Some(error) = &self.no_models {
+            return Err(error.clone());
+        }
+        Ok(request.texts().map(|text| text.len() as u64).sum())
     }
 
     fn health(&self) -> Health {

@@ -18,7 +18,7 @@ use crate::{
 
 /// What an image costs when nobody counted it; providers charge about this for one
 /// of ordinary size.
-const IMAGE_TOKENS: u64 = 1000;
+pub(crate) const IMAGE_TOKENS: u64 = 1000;
 
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
 /// what the connection keeps for it.

@@ -25,6 +25,7 @@ use tokio::{
 };
 use tracing::{Instrument as _, debug, info, warn};
 
+pub(crate) use self::legs::IMAGE_TOKENS;
 use self::legs::Leg;
 use super::{
     TurnStream,

@@ -1,0 +1,213 @@
+//! The bytes of a messages request to a [`TurnRequest`], or to an error that names the
+//! field at fault. Unknown fields are accepted.
+
+use serde_json::{Number, value::RawValue};
+
+use super::{
+    content::Conversation,
+    thinking::{self, Thinking},
+    tools,
+    types::{self, OutputFormat},
+};
+use crate::{
+    error::{ErrorCode, TurnError},
+    history::take_marker,
+    model::{Dialect, Format, Hints, Params, Sampling, Schema, TurnRequest},
+    wire::{
+        json::{invalid, is_not, is_set, parse, unsupported},
+        lenient::Object,
+    },
+};
+
+/// A decoded request, and what only its reply needs.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub turn: TurnRequest,
+    pub thinking: Thinking,
+}
+
+/// Decodes the body of `POST /v1/messages`.
+///
+/// # Errors
+/// `InvalidJson`, `MissingMessages`, `InvalidValue`, `UnsupportedParameter` or
+/// `ThreadUnsupported`; all but the first name the field.
+pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
+    let request = checked(body)?;
+    let limit = limit(request.max_tokens.as_ref())?;
+    build(request, Some(limit))
+}
+
+/// Decodes the body of `POST /v1/messages/count_tokens`, which asks for no answer.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_count(body: &[u8]) -> Result<TurnRequest, TurnError> {
+    build(checked(body)?, None).map(|request| request.turn)
+}
+
+/// Entry point for fuzzing: any bytes are a request or an error, never a panic.
+pub fn fuzz(data: &[u8]) {
+    let _ = (decode(data), decode_count(data));
+}
+
+fn checked(body: &[u8]) -> Result<types::Request<'_>, TurnError> {
+    let Object(request) = parse::<Object<types::Request<'_>>>(body)?;
+    // SDKs leave the history out once a server takes this, and tell it again only to one
+    // that refuses: so it comes before everything else.
+    if request.thread.is_some() {
+        return Err(TurnError::new(
+            ErrorCode::ThreadUnsupported,
+            "threads are not kept here; send the whole conversation in `messages`",
+        )
+        .param("thread"));
+    }
+    if is_set(request.mcp_servers, &["[]"]) {
+        return Err(unsupported(
+            "mcp_servers".to_owned(),
+            "`mcp_servers` is not supported: this gateway connects to no server that a request \
+             names; offer their tools in `tools`",
+        ));
+    }
+    Ok(request)
+}
+
+fn limit(given: Option<&Number>) -> Result<u64, TurnError> {
+    let wrong = |text: &str| Err(invalid("max_tokens".to_owned(), text.to_owned()));
+    match given.map(Number::as_u64) {
+        None => wrong("`max_tokens` is missing; this API needs it"),
+        Some(Some(limit)) if limit > 0 => Ok(limit),
+        Some(_) => wrong("`max_tokens` must be a whole number from 1 on"),
+    }
+}
+
+fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, TurnError> {
+    let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
+    else {
+        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
+    };
+    let model = model.to_owned();
+    let (thinking, mut sampling) = sampling(&request, limit)?;
+    let messages = request.messages.unwrap_or_default();
+    let mut conversation = Conversation::default();
+    conversation.system(request.system)?;
+    for (index, Object(message)) in messages.into_iter().enumerate() {
+        conversation.push(index, message)?;
+    }
+    let Conversation { mut system, items, tools: later, ignored } = conversation;
+    if items.is_empty() {
+        let text = "`messages` is missing or empty, or nobody says anything in it";
+        return Err(TurnError::new(ErrorCode::MissingMessages, text).param("messages"));
+    }
+    sampling.params.ignored.extend(ignored);
+    let tools = tools::decode(request.tools.unwrap_or_default(), later, &mut sampling.params)?;
+    let (tool_choice, parallel_tool_calls) =
+        tools::choice(request.tool_choice, &tools, &mut sampling.params)?;
+    // The marker is for us; the model never sees it.
+    let session = take_marker(&mut system);
+    let turn = TurnRequest {
+        model,
+        system,
+        items,
+        tools,
+        tool_choice,
+        parallel_tool_calls,
+        sampling,
+        dialect: Dialect::Messages,
+        hints: Hints {
+            stream: request.stream.unwrap_or(false),
+            include_usage: true,
+            session,
+            user: request.metadata.and_then(|Object(metadata)| metadata.user_id),
+        },
+    };
+    Ok(Request { turn, thinking })
+}
+
+fn sampling(
+    request: &types::Request<'_>,
+    limit: Option<u64>,
+) -> Result<(Thinking, Sampling), TurnError> {
+    let (thinking, effort) =
+        thinking::decode(request.thinking.as_ref(), request.output_config.as_ref())?;
+    let config = request.output_config.as_ref().map(|Object(config)| config);
+    let format = match (config.and_then(|config| config.format.as_ref()), &request.output_format) {
+        (Some(Object(given)), _) => format("output_config.format", given)?,
+        (None, Some(Object(given))) => format("output_format", given)?,
+        (None, None) => Format::Text,
+    };
+    let stop = request.stop_sequences.clone().unwrap_or_default();
+    if let Some(place) = stop.iter().position(String::is_empty) {
+        return Err(invalid(
+            format!("stop_sequences[{place}]"),
+            "a stop sequence must not be empty".to_owned(),
+        ));
+    }
+    let mut native = Vec::new();
+    if request.thinking.is_some() {
+        native.push("thinking");
+    }
+    if config.is_some_and(|config| config.effort.is_some()) {
+        native.push("output_config.effort");
+    }
+    let mut emulated = Vec::new();
+    if limit.is_some() {
+        emulated.push("max_tokens");
+    }
+    if !stop.is_empty() {
+        emulated.push("stop_sequences");
+    }
+    if format != Format::Text {
+        let old = config.is_none_or(|config| config.format.is_none());
+        emulated.push(if old { "output_format" } else { "output_config.format" });
+    }
+    let params = Params { native, emulated, ignored: ignored(request) };
+    Ok((thinking, Sampling { effort, max_tokens: limit, stop, format, params }))
+}
+
+fn format(path: &str, given: &OutputFormat) -> Result<Format, TurnError> {
+    match given.r#type.as_deref() {
+        Some("json_schema") => {}
+        Some("text") => return Ok(Format::Text),
+        _ => {
+            return Err(invalid(
+                format!("{path}.type"),
+                format!("`{path}.type` must be json_schema"),
+            ));
+        }
+    }
+    match given.schema.as_deref().map(RawValue::get).filter(|schema| schema.starts_with('{')) {
+        Some(schema) => {
+            Ok(Format::Schema(Schema { name: "output".to_owned(), text: schema.to_owned() }))
+        }
+        None => Err(invalid(
+            format!("{path}.schema"),
+            format!("`{path}.schema` must be a JSON Schema object"),
+        )),
+    }
+}
+
+/// Parameters that the client set to something other than their default, and that no
+/// backend honours. `cache_control` is none of them: the backend caches by itself.
+fn ignored(request: &types::Request<'_>) -> Vec<&'static str> {
+    let user = request.metadata.as_ref().and_then(|Object(metadata)| metadata.user_id.as_deref());
+    [
+        ("temperature", is_not(request.temperature.as_ref(), 1.0)),
+        ("top_p", is_not(request.top_p.as_ref(), 1.0)),
+        ("top_k", is_set(request.top_k, &[])),
+        ("metadata", user.is_some_and(|user| !user.is_empty())),
+        ("context_management", is_set(request.context_management, &["{}"])),
+        ("compaction", is_set(request.compaction, &["{}"])),
+        ("container", is_set(request.container, &["{}"])),
+        ("fallbacks", is_set(request.fallbacks, &["[]"])),
+        ("service_tier", is_set(request.service_tier, &["\"auto\""])),
+        ("inference_geo", is_set(request.inference_geo, &[])),
+        ("speed", is_set(request.speed, &["\"standard\""])),
+    ]
+    .into_iter()
+    .filter_map(|(name, set)| set.then_some(name))
+    .collect()
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

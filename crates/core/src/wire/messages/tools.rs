@@ -1,0 +1,152 @@
+//! The tools of a request, and which of them the model must call.
+
+use serde_json::value::RawValue;
+
+use super::types;
+use crate::{
+    error::TurnError,
+    model::{Params, Tool, ToolChoice},
+    wire::{
+        json::{invalid, unsupported},
+        lenient::Object,
+    },
+};
+
+/// Tools that Anthropic would run itself. A client that offers one counts on it.
+const SERVER: [&str; 3] = ["web_search_", "web_fetch_", "code_execution_"];
+
+/// A tool whose schema clients do not send, because the models were taught it. The client
+/// runs it like any other.
+struct Published {
+    /// What its types begin with; a date follows.
+    prefix: &'static str,
+    description: &'static str,
+    schema: fn(kind: &str) -> &'static str,
+}
+
+const PUBLISHED: [Published; 3] = [
+    Published {
+        prefix: "bash_",
+        description: "Runs a command in a bash session that keeps its state from call to call.",
+        schema: |_| BASH,
+    },
+    Published {
+        prefix: "text_editor_",
+        description: "Looks at, creates and edits text files.",
+        schema: |kind| match kind {
+            "text_editor_20241022" | "text_editor_20250124" => EDITOR_WITH_UNDO,
+            _ => EDITOR,
+        },
+    },
+    Published {
+        prefix: "memory_",
+        description: "Keeps notes in files under /memories that outlast the conversation.",
+        schema: |_| MEMORY,
+    },
+];
+
+const BASH: &str = r#"{"type":"object","properties":{"command":{"type":"string","description":"The command to run; required unless `restart` is set."},"restart":{"type":"boolean","description":"Starts the session anew."}}}"#;
+
+const EDITOR: &str = r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert"]},"path":{"type":"string","description":"The file, or for `view` also a folder."},"view_range":{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":2,"description":"For `view`: first and last line, counted from 1; -1 is the end."},"file_text":{"type":"string","description":"For `create`: the content."},"old_str":{"type":"string","description":"For `str_replace`: what is replaced, exactly as it stands in the file."},"new_str":{"type":"string","description":"For `str_replace`: what takes its place."},"insert_line":{"type":"integer","description":"For `insert`: the line after which, 0 for the start."},"insert_text":{"type":"string","description":"For `insert`: the text."}},"required":["command","path"]}"#;
+
+const EDITOR_WITH_UNDO: &str = r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert","undo_edit"]},"path":{"type":"string","description":"The file, or for `view` also a folder."},"view_range":{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":2,"description":"For `view`: first and last line, counted from 1; -1 is the end."},"file_text":{"type":"string","description":"For `create`: the content."},"old_str":{"type":"string","description":"For `str_replace`: what is replaced, exactly as it stands in the file."},"new_str":{"type":"string","description":"For `str_replace`: what takes its place; for `insert`: the text."},"insert_line":{"type":"integer","description":"For `insert`: the line after which, 0 for the start."}},"required":["command","path"]}"#;
+
+const MEMORY: &str = r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert","delete","rename"]},"path":{"type":"string","description":"The file or folder; every command but `rename` needs it."},"view_range":{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":2,"description":"For `view`: first and last line."},"file_text":{"type":"string","description":"For `create`: the content."},"old_str":{"type":"string","description":"For `str_replace`: what is replaced."},"new_str":{"type":"string","description":"For `str_replace`: what takes its place."},"insert_line":{"type":"integer","description":"For `insert`: the line after which."},"insert_text":{"type":"string","description":"For `insert`: the text."},"old_path":{"type":"string","description":"For `rename`."},"new_path":{"type":"string","description":"For `rename`."}},"required":["command"]}"#;
+
+/// Decodes `tools`, and those that came later, each with its path. Kinds that nobody here
+/// knows are left out and listed.
+pub(super) fn decode(
+    given: Vec<Object<types::Tool>>,
+    later: Vec<(String, types::Tool)>,
+    params: &mut Params,
+) -> Result<Vec<Tool>, TurnError> {
+    let mut tools: Vec<Tool> = Vec::with_capacity(given.len() + later.len());
+    let given = given.into_iter().enumerate();
+    let given = given.map(|(index, Object(tool))| (format!("tools[{index}]"), tool));
+    for (path, tool) in given.chain(later) {
+        let kind = tool.r#type.as_deref().unwrap_or("custom");
+        if SERVER.iter().any(|prefix| kind.starts_with(prefix)) {
+            return Err(unsupported(
+                format!("{path}.type"),
+                format!(
+                    "`{}` would run on Anthropic's servers, and there are none behind this \
+                     gateway; offer a tool of your own instead",
+                    kind.chars().take(64).collect::<String>()
+                ),
+            ));
+        }
+        if kind == "custom" {
+            let tool = custom(&path, tool)?;
+            // The newest of a name counts.
+            tools.retain(|old| old.name != tool.name);
+            tools.push(tool);
+        } else if let Some(known) = PUBLISHED.iter().find(|known| kind.starts_with(known.prefix)) {
+            let schema = (known.schema)(kind).to_owned();
+            tools.push(Tool {
+                name: name(&path, tool.name)?,
+                description: known.description.to_owned(),
+                schema: RawValue::from_string(schema).ok(),
+            });
+        } else if !params.ignored.contains(&"tools.type") {
+            params.ignored.push("tools.type");
+        }
+    }
+    if !tools.is_empty() {
+        params.native.push("tools");
+    }
+    Ok(tools)
+}
+
+fn custom(path: &str, tool: types::Tool) -> Result<Tool, TurnError> {
+    let name = name(path, tool.name)?;
+    if tool.input_schema.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
+        return Err(invalid(
+            format!("{path}.input_schema"),
+            "the input of a tool must be described by a JSON Schema object".to_owned(),
+        ));
+    }
+    let description = tool.description.unwrap_or_default();
+    Ok(Tool { name, description, schema: tool.input_schema })
+}
+
+fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
+    name.filter(|name| !name.is_empty())
+        .ok_or_else(|| invalid(format!("{path}.name"), "a tool needs a `name`".to_owned()))
+}
+
+/// Decodes `tool_choice`; the second is whether calls may come in parallel.
+pub(super) fn choice(
+    given: Option<Object<types::ToolChoice>>,
+    tools: &[Tool],
+    params: &mut Params,
+) -> Result<(ToolChoice, bool), TurnError> {
+    let Some(Object(given)) = given else { return Ok((ToolChoice::Auto, true)) };
+    params.native.push("tool_choice");
+    let choice = match given.r#type.as_deref() {
+        Some("auto") => ToolChoice::Auto,
+        Some("none") => ToolChoice::None,
+        Some("any") if tools.is_empty() => {
+            return Err(invalid(
+                "tool_choice".to_owned(),
+                "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
+            ));
+        }
+        Some("any") => ToolChoice::Required,
+        Some("tool") => match given.name {
+            Some(name) if tools.iter().any(|tool| tool.name == name) => ToolChoice::Named(name),
+            _ => {
+                return Err(invalid(
+                    "tool_choice.name".to_owned(),
+                    "`tool_choice` must name one of `tools`".to_owned(),
+                ));
+            }
+        },
+        _ => {
+            return Err(invalid(
+                "tool_choice.type".to_owned(),
+                "`tool_choice.type` must be auto, any, tool or none".to_owned(),
+            ));
+        }
+    };
+    Ok((choice, !given.disable_parallel_tool_use.unwrap_or(false)))
+}
