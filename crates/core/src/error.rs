@@ -15,6 +15,10 @@ pub enum ErrorCode {
     /// A parameter we understand and cannot honour.
     UnsupportedParameter,
     ModelNotFound,
+    /// The response that a request goes on from is not kept, or no more.
+    PreviousResponseNotFound,
+    /// The response that is asked for is not kept, or no more.
+    ResponseNotFound,
     ContextTooLong,
     RequestTooLarge,
     /// The model repeats itself and was stopped.
@@ -70,12 +74,14 @@ pub struct Row {
 const INVALID: &str = "invalid_request_error";
 
 impl ErrorCode {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::InvalidJson,
         Self::MissingMessages,
         Self::InvalidValue,
         Self::UnsupportedParameter,
         Self::ModelNotFound,
+        Self::PreviousResponseNotFound,
+        Self::ResponseNotFound,
         Self::ContextTooLong,
         Self::RequestTooLarge,
         Self::ToolLoop,
@@ -123,6 +129,12 @@ impl ErrorCode {
                 anthropic_status: 404,
                 ..row(400, INVALID, "model_not_found", "not_found_error", false, Info)
             },
+            Self::PreviousResponseNotFound => {
+                row(400, INVALID, "previous_response_not_found", INVALID, false, Info)
+            }
+            Self::ResponseNotFound => {
+                row(404, INVALID, "response_not_found", "not_found_error", false, Info)
+            }
             Self::ContextTooLong => {
                 row(400, INVALID, "context_length_exceeded", INVALID, false, Info)
             }
