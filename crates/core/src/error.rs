@@ -18,6 +18,10 @@ pub enum ErrorCode {
     /// refusal, and send the whole conversation instead.
     ThreadUnsupported,
     ModelNotFound,
+    /// The response that a request goes on from is not kept, or no more.
+    PreviousResponseNotFound,
+    /// The response that is asked for is not kept, or no more.
+    ResponseNotFound,
     ContextTooLong,
     RequestTooLarge,
     /// The model repeats itself and was stopped.
@@ -73,13 +77,15 @@ pub struct Row {
 const INVALID: &str = "invalid_request_error";
 
 impl ErrorCode {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::InvalidJson,
         Self::MissingMessages,
         Self::InvalidValue,
         Self::UnsupportedParameter,
         Self::ThreadUnsupported,
         Self::ModelNotFound,
+        Self::PreviousResponseNotFound,
+        Self::ResponseNotFound,
         Self::ContextTooLong,
         Self::RequestTooLarge,
         Self::ToolLoop,
@@ -130,6 +136,12 @@ impl ErrorCode {
                 anthropic_status: 404,
                 ..row(400, INVALID, "model_not_found", "not_found_error", false, Info)
             },
+            Self::PreviousResponseNotFound => {
+                row(400, INVALID, "previous_response_not_found", INVALID, false, Info)
+            }
+            Self::ResponseNotFound => {
+                row(404, INVALID, "response_not_found", "not_found_error", false, Info)
+            }
             Self::ContextTooLong => {
                 row(400, INVALID, "context_length_exceeded", INVALID, false, Info)
             }

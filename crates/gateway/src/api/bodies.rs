@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 #[derive(Debug)]
 pub struct Bodies {
@@ -126,6 +126,11 @@ impl Share {
     /// Waits until it has to give way.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
+    }
+
+    /// The same, for those who wait beside it.
+    pub(super) fn gives_way(&self) -> WaitForCancellationFutureOwned {
+        self.evicted.clone().cancelled_owned()
     }
 }
 

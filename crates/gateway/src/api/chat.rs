@@ -9,6 +9,7 @@ use axum::{
 };
 use ibeam_core::{
     error::TurnError,
+    model::TurnRequest,
     wire::{
         Collect, Encode,
         chat::{self, Collector, Encoder},
@@ -18,7 +19,7 @@ use ibeam_core::{
 use super::{
     Ctx, Service, Shared, error,
     log::RequestLog,
-    turn::{self, Incoming, Reply},
+    turn::{self, Asked, Incoming, Reply},
 };
 use crate::keys::Caller;
 
@@ -41,13 +42,22 @@ async fn complete<S: Service>(
     incoming: Incoming,
 ) -> Result<Response, TurnError> {
     let turn = chat::decode(&incoming.body)?;
+    answer(shared, incoming.into_asked(), turn).await
+}
+
+/// The answer to a request that is understood.
+pub(super) async fn answer<S: Service>(
+    shared: &Shared<S>,
+    asked: Asked,
+    turn: TurnRequest,
+) -> Result<Response, TurnError> {
     let reply = Chat {
         id: chat::completion_id(shared.service.random()),
         created: shared.service.unix_now(),
         model: turn.model.clone(),
         include_usage: turn.hints.include_usage,
     };
-    turn::respond(shared, incoming.into_asked(), turn, reply).await
+    turn::respond(shared, asked, turn, reply).await
 }
 
 struct Chat {

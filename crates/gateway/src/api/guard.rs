@@ -108,7 +108,8 @@ impl Rules {
         if elsewhere && !link && !any { Origin::Foreign } else { Origin::None }
     }
 
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, TurnError> {
+    /// Whose key came with these headers.
+    pub(super) fn caller(&self, headers: &HeaderMap) -> Result<Caller, TurnError> {
         let (bearer, plain) = presented_keys(headers);
         self.keys.check(bearer, plain).map_err(|unknown| {
             let text = match unknown {
@@ -276,7 +277,7 @@ fn preflight(asked: &HeaderMap) -> Response {
     let headers = response.headers_mut();
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, HEAD, POST, OPTIONS"),
+        HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS"),
     );
     let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     headers.insert(

@@ -203,7 +203,7 @@ async fn listed_pages_get_cors() {
     is(&response, 204);
     for (name, value) in [
         ("access-control-allow-origin", "https://app.example"),
-        ("access-control-allow-methods", "GET, HEAD, POST, OPTIONS"),
+        ("access-control-allow-methods", "GET, HEAD, POST, DELETE, OPTIONS"),
         ("access-control-allow-headers", "authorization,x-thing"),
         ("access-control-allow-private-network", "true"),
         ("vary", "Origin"),

@@ -16,7 +16,9 @@ mod log;
 mod messages;
 mod models;
 mod read;
+mod responses;
 mod turn;
+mod ws;
 
 use std::{
     future::Future,
@@ -45,8 +47,13 @@ pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
 pub(crate) use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
+pub(crate) use ws::{Line, OnLine};
 
-use crate::keys::{Caller, Keys};
+use crate::{
+    keys::{Caller, Keys},
+    store::{Scope, Store},
+    tasks::Tasks,
+};
 
 /// What the handlers need from the program.
 pub trait Service: Send + Sync + 'static {
@@ -72,6 +79,15 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = Result<u64, TurnError>> + Send;
 
     fn health(&self) -> Health;
+
+    /// Where responses are kept.
+    fn store(&self) -> &Store;
+
+    /// Whom things belong to that are kept for this caller.
+    fn scope(&self, caller: &Caller) -> impl Future<Output = Result<Scope, TurnError>> + Send;
+
+    /// Starts what outlives a request.
+    fn tasks(&self) -> &Tasks;
 
     /// Seconds since the Unix epoch.
     fn unix_now(&self) -> u64;
@@ -134,6 +150,14 @@ pub struct Settings {
     /// How long the response headers of a stream wait for the first event of a turn
     /// that has started, so that an early failure can still have its own status.
     pub header_grace: Duration,
+    /// Off: a request to upgrade is refused.
+    pub websocket: bool,
+    /// How long a WebSocket may be without a request.
+    pub websocket_idle: Duration,
+    /// How long a WebSocket's client may take nothing.
+    pub client_stall: Duration,
+    /// Off: no response is kept, whatever its client asks for.
+    pub keep_responses: bool,
 }
 
 impl Default for Settings {
@@ -148,6 +172,10 @@ impl Default for Settings {
             body_pause: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
             header_grace: Duration::from_secs(10),
+            websocket: true,
+            websocket_idle: Duration::from_secs(15 * 60),
+            client_stall: Duration::from_secs(60),
+            keep_responses: true,
         }
     }
 }
@@ -162,10 +190,16 @@ pub(crate) fn no_room() -> Vec<u8> {
 }
 
 /// What there is, as `/` and every 404 say it. Each is also served without `/v1`.
-const ENDPOINTS: [&str; 7] = [
+const ENDPOINTS: [&str; 13] = [
     "POST /v1/chat/completions",
     "POST /v1/messages",
     "POST /v1/messages/count_tokens",
+    "POST /v1/responses",
+    "POST /v1/responses/compact",
+    "GET /v1/responses/{id}",
+    "DELETE /v1/responses/{id}",
+    "POST /v1/responses/{id}/cancel",
+    "GET /v1/responses/{id}/input_items",
     "GET /v1/models",
     "GET /v1/models/{id}",
     "GET /health",
@@ -174,15 +208,39 @@ const ENDPOINTS: [&str; 7] = [
 
 const GET: &str = "GET, HEAD, OPTIONS";
 const POST: &str = "POST, OPTIONS";
+const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
 
 /// The whole API over `service`.
 pub fn router<S: Service>(service: Arc<S>) -> Router {
     let rules = Arc::new(guard::Rules::new(service.settings()));
-    let shared = Shared { service, rules };
+    let shared = Shared { service, rules, background: Arc::default() };
     let mut router = Router::new();
     for prefix in ["", "/v1"] {
         router = router
-            .route(&format!("{prefix}/chat/completions"), only(POST, post(chat::completions::<S>)))
+            .route(
+                &format!("{prefix}/chat/completions"),
+                only(POST, post(chat::completions::<S>).get(ws::chat::<S>)),
+            )
+            .route(
+                &format!("{prefix}/responses"),
+                only(POST, post(responses::create::<S>).get(ws::responses::<S>)),
+            )
+            .route(
+                &format!("{prefix}/responses/compact"),
+                only(POST, post(responses::compact::<S>)),
+            )
+            .route(
+                &format!("{prefix}/responses/{{id}}"),
+                only(GET_DELETE, get(responses::get::<S>).delete(responses::delete::<S>)),
+            )
+            .route(
+                &format!("{prefix}/responses/{{id}}/cancel"),
+                only(POST, post(responses::cancel::<S>)),
+            )
+            .route(
+                &format!("{prefix}/responses/{{id}}/input_items"),
+                only(GET, get(responses::input_items::<S>)),
+            )
             .route(&format!("{prefix}/messages"), only(POST, post(messages::create::<S>)))
             .route(&format!("{prefix}/messages/count_tokens"), only(POST, post(count::tokens::<S>)))
             .route(&format!("{prefix}/models"), only(GET, get(models::list::<S>)))
@@ -204,11 +262,16 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
 struct Shared<S> {
     service: Arc<S>,
     rules: Arc<guard::Rules>,
+    background: Arc<responses::Background>,
 }
 
 impl<S> Clone for Shared<S> {
     fn clone(&self) -> Self {
-        Self { service: Arc::clone(&self.service), rules: Arc::clone(&self.rules) }
+        Self {
+            service: Arc::clone(&self.service),
+            rules: Arc::clone(&self.rules),
+            background: Arc::clone(&self.background),
+        }
     }
 }
 
@@ -237,7 +300,7 @@ fn only<S: Service>(
 async fn not_found(method: Method, uri: Uri) -> Response {
     // Asks about the server as a whole.
     if method == Method::OPTIONS && uri.path() == "*" {
-        let allow = [(header::ALLOW, "GET, HEAD, POST, OPTIONS")];
+        let allow = [(header::ALLOW, "GET, HEAD, POST, DELETE, OPTIONS")];
         return (StatusCode::NO_CONTENT, allow).into_response();
     }
     let path = short(uri.path());
@@ -257,9 +320,10 @@ fn meant(path: &str) -> Option<String> {
     let versions = parts.iter().take_while(|part| **part == "v1").count();
     parts.drain(..versions);
     match parts.as_slice() {
-        ["chat", "completions"] | ["messages"] | ["messages", "count_tokens"] | ["models", ..] => {
-            Some(format!("/v1/{}", parts.join("/")))
-        }
+        ["chat", "completions"]
+        | ["messages"]
+        | ["messages", "count_tokens"]
+        | ["models" | "responses", ..] => Some(format!("/v1/{}", parts.join("/"))),
         ["health" | "healthz"] => Some("/health".to_owned()),
         _ => None,
     }
@@ -270,7 +334,7 @@ struct Index {
     name: &'static str,
     version: &'static str,
     description: &'static str,
-    endpoints: [&'static str; 7],
+    endpoints: [&'static str; ENDPOINTS.len()],
 }
 
 async fn index() -> Json<Index> {

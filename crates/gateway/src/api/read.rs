@@ -172,7 +172,7 @@ pub(super) fn stalled() -> Response {
     response
 }
 
-fn no_room() -> TurnError {
+pub(super) fn no_room() -> TurnError {
     TurnError::new(
         ErrorCode::Unavailable,
         "too much is being sent at once, and this is the largest of it; try again shortly, \
@@ -180,7 +180,7 @@ fn no_room() -> TurnError {
     )
 }
 
-fn too_large(limit: usize) -> TurnError {
+pub(super) fn too_large(limit: usize) -> TurnError {
     TurnError::new(
         ErrorCode::RequestTooLarge,
         format!("the request body is larger than the limit of {}", amount(limit)),

@@ -25,7 +25,7 @@ use crate::{
     limits::Turns,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
     session::{Conversations, Hub, Legs, Limits, Patience, Registry},
-    store::{Store, StoreError, StoreLimits},
+    store::{ResponseLimits, Store, StoreError, StoreLimits},
     tasks::Tasks,
 };
 
@@ -113,8 +113,15 @@ impl App {
 
 /// Where conversations are kept. Without a file, for as long as the program runs.
 fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
-    let limits =
-        StoreLimits { retention: config.store.retention, bytes: config.store.bytes as u64 };
+    let limits = StoreLimits {
+        retention: config.store.retention,
+        bytes: config.store.bytes as u64,
+        responses: ResponseLimits {
+            retention: config.responses.retention,
+            count: config.responses.max as u64,
+            bytes: config.responses.bytes as u64,
+        },
+    };
     // What nothing is continued from need not be on disk.
     let file = config.store.file().filter(|_| config.sessions.reuse);
     Store::open(file, limits, tasks)
@@ -171,6 +178,10 @@ fn http_settings(config: &Config) -> api::Settings {
         body_pause: config.clocks.body,
         keep_alive: config.clocks.keep_alive,
         header_grace: config.clocks.header_grace,
+        websocket: config.websocket,
+        websocket_idle: config.clocks.websocket_idle,
+        client_stall: config.clocks.client_stall,
+        keep_responses: !config.responses.retention.is_zero(),
     }
 }
 

@@ -25,9 +25,11 @@ use crate::{
     clock,
     config::Config,
     driver::Driver,
+    keys::Caller,
     random,
     session::{Conversations, Hub, Snapshot, TurnStream},
-    store::Store,
+    store::{Scope, Store},
+    tasks::Tasks,
 };
 
 /// The backend's name when the simulator answers.
@@ -157,6 +159,20 @@ impl Service for App {
             mcp: Mcp::default(),
             uptime_seconds: self.started.elapsed().as_secs(),
         }
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    async fn scope(&self, caller: &Caller) -> Result<Scope, TurnError> {
+        // The account decides what belongs to whom.
+        self.hub.tokens.current().await?;
+        Ok(self.scope_of(&caller.id))
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.hub.tasks
     }
 
     fn unix_now(&self) -> u64 {

@@ -44,7 +44,7 @@ impl App {
         self.hub.tokens.current().await?;
         see_images(&request, &resolved)?;
 
-        let scope = self.scope(&meta.caller.id);
+        let scope = self.scope_of(&meta.caller.id);
         let family =
             resolved.info.as_ref().map_or_else(|| Family::of(&resolved.wire_id), ModelInfo::family);
         let model = ModelPick {
@@ -107,7 +107,7 @@ impl App {
     }
 
     /// Whom turns and conversations of this caller belong to.
-    fn scope(&self, caller: &[u8; 32]) -> Scope {
+    pub(super) fn scope_of(&self, caller: &[u8; 32]) -> Scope {
         let mut hash = Sha256::new_with_prefix(b"scope");
         let account = self.hub.tokens.account();
         let config = &self.config;

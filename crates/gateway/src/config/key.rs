@@ -74,6 +74,8 @@ keys! {
         "hashes of the keys of `ibeam keys`; by default `ibeam/keys.json` in your configuration folder";
     Hosts "hosts" [] = "", "further names under which clients may call, for the `Host` check";
     CorsOrigins "cors_origins" [] = "", "web origins that may call from a browser";
+    WebSocket "websocket" [] = "true",
+        "answer WebSockets on the paths of chat and Responses; off: they get 426";
 
     AccessToken "access_token" [same("CURSOR_ACCESS_TOKEN"), same("CURSOR_AUTH_TOKEN")] = "",
         "access token of your Cursor account";
@@ -127,6 +129,11 @@ keys! {
         "the file; by default `ibeam/store.db` in your state folder";
     StoreRetention "store.retention" [] = "7d", "a conversation is kept after its last turn";
     StoreBytes "store.bytes" [] = "1GiB", "all conversations together; the oldest give way";
+    ResponsesRetention "responses.retention" [] = "24h",
+        "a response with `store` is kept after it was made, or last gone on from; 0: none is";
+    ResponsesMax "responses.max" [] = "10000", "responses kept; the oldest give way";
+    ResponsesBytes "responses.bytes" [] = "256MiB",
+        "all of them together, in the store's file beside its conversations";
 
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
         "try again while nothing has reached the model";
@@ -154,6 +161,7 @@ keys! {
     ClockKeepAlive "clocks.keep_alive" [] = "10s", "of silence before a keep-alive comment";
     ClockClientIdle "clocks.client_idle" [] = "30s",
         "a client's connection without a request; a request's head must be whole by then";
+    ClockWebSocketIdle "clocks.websocket_idle" [] = "15m", "a WebSocket without a request";
     ClockBody "clocks.body" [] = "30s",
         "a request body may pause; it may take four times this, and 1 s for every 4 KiB";
     ClockHandshake "clocks.handshake" [] = "10s", "a client may take for TLS";

@@ -48,6 +48,7 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Web origins that may call; `*` stands for all.
     pub cors_origins: Vec<String>,
+    pub websocket: bool,
     pub access_token: Option<SecretString>,
     /// Whose credentials are used.
     pub profile: Profile,
@@ -69,6 +70,7 @@ pub struct Config {
     pub sessions: Sessions,
     pub tools: Tools,
     pub store: StoreConfig,
+    pub responses: Responses,
     /// Waits between tries; no retries when they are switched off.
     pub retry: Backoff,
     pub clocks: Clocks,
@@ -207,6 +209,15 @@ impl StoreConfig {
     }
 }
 
+/// What is kept of responses whose client asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Responses {
+    /// Zero: nothing.
+    pub retention: Duration,
+    pub max: usize,
+    pub bytes: usize,
+}
+
 /// How long things may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
@@ -234,6 +245,8 @@ pub struct Clocks {
     pub keep_alive: Duration,
     /// A client's connection without a request.
     pub client_idle: Duration,
+    /// A WebSocket without a request.
+    pub websocket_idle: Duration,
     /// A request body may pause.
     pub body: Duration,
     /// For TLS with a client.

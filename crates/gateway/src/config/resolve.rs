@@ -12,8 +12,8 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Listen, Log, Models, Sessions, Simulator, StoreConfig,
-    TlsFiles, Tools, Transport,
+    Allow, Backend, Clocks, Config, Limits, Listen, Log, Models, Responses, Sessions, Simulator,
+    StoreConfig, TlsFiles, Tools, Transport,
     key::Key,
     parse,
     raw::{Found, Origin, Problem, RawConfig},
@@ -102,6 +102,7 @@ impl Resolver<'_> {
             keys_file: self.place(Key::KeysFile),
             hosts: self.list(Key::Hosts),
             cors_origins: self.origins(),
+            websocket: self.switch(Key::WebSocket),
             access_token: self.secret(Key::AccessToken),
             profile: self.profile(),
             credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),
@@ -130,6 +131,11 @@ impl Resolver<'_> {
                 native: self.switch(Key::ToolNative),
             },
             store: self.store(),
+            responses: Responses {
+                retention: self.duration(Key::ResponsesRetention),
+                max: self.count(Key::ResponsesMax),
+                bytes: self.size(Key::ResponsesBytes),
+            },
             retry: self.retry(),
             clocks: self.clocks(),
             limits: self.limits(),
@@ -405,6 +411,7 @@ impl Resolver<'_> {
             header_grace: self.duration(Key::ClockHeaderGrace),
             keep_alive: self.positive(Key::ClockKeepAlive),
             client_idle: self.positive(Key::ClockClientIdle),
+            websocket_idle: self.positive(Key::ClockWebSocketIdle),
             body: self.positive(Key::ClockBody),
             handshake: self.positive(Key::ClockHandshake),
             queue: self.duration(Key::ClockQueue),

@@ -11,7 +11,10 @@ use std::{
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use hyper::service::{Service as _, service_fn};
+use hyper::{
+    body::Incoming,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto,
@@ -26,7 +29,12 @@ use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use super::crowd::{Busy, MAKE_ROOM, Member, Mood};
-use crate::{config::Config, shutdown::Shutdown, tasks::Executor};
+use crate::{
+    api::{Line, OnLine},
+    config::Config,
+    shutdown::Shutdown,
+    tasks::Executor,
+};
 
 /// How long a connection may take to say goodbye after the turns were ended.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -111,12 +119,15 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     let inner = TowerToHyperService::new(host.router);
     let of = Arc::clone(&member);
-    let service = service_fn(move |request| {
+    let shutdown = host.shutdown.clone();
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
         let busy = of.begin();
+        let place = Place { member: Arc::clone(&of), shutdown: shutdown.clone() };
+        request.extensions_mut().insert(OnLine(Arc::new(place)));
         let response = inner.call(request);
         async move { response.await.map(|response| response.map(|body| Counted { body, _busy: busy })) }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let leave = tokio::select! {
         biased;
@@ -227,6 +238,28 @@ fn ended<E: std::fmt::Display>(result: Result<(), E>) {
     if let Err(error) = result {
         // Clients hang up all the time; only the curious need to know.
         debug!(%error, "a connection ended badly");
+    }
+}
+
+/// What a WebSocket holds on to, once there are no more requests on its connection.
+struct Place {
+    member: Arc<Member>,
+    shutdown: Shutdown,
+}
+
+impl Line for Place {
+    fn begin(&self) -> Box<dyn Send> {
+        Box::new(self.member.begin())
+    }
+
+    fn asked_to_leave(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (member, draining) = (Arc::clone(&self.member), self.shutdown.draining());
+        Box::pin(async move {
+            tokio::select! {
+                () = member.evicted() => {}
+                () = draining => {}
+            }
+        })
     }
 }
 

@@ -9,6 +9,7 @@
 //! the others wait in line for it, and with them their callers, so nothing piles up.
 
 pub(crate) mod file;
+mod responses;
 mod schema;
 mod tables;
 mod vault;
@@ -22,6 +23,7 @@ use ibeam_core::{
 };
 use tokio::sync::Mutex;
 
+pub use self::responses::{Link, NoChain, StoredResponse};
 use self::vault::{Gauges, Vault};
 use crate::tasks::Tasks;
 
@@ -32,6 +34,15 @@ pub type Scope = [u8; 32];
 #[derive(Clone, Copy, Debug)]
 pub struct StoreLimits {
     pub retention: Duration,
+    pub bytes: u64,
+    pub responses: ResponseLimits,
+}
+
+/// The same for responses.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseLimits {
+    pub retention: Duration,
+    pub count: u64,
     pub bytes: u64,
 }
 

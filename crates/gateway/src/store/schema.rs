@@ -8,7 +8,9 @@ const APPLICATION: i64 = 0x6962_7374;
 
 /// Each step once, in order; the header's `user_version` counts those done. A step that
 /// was released never changes.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES];
+
+const CONVERSATIONS: &str = "
     CREATE TABLE conversations (
         key          INTEGER PRIMARY KEY,
         scope        BLOB NOT NULL,
@@ -38,7 +40,28 @@ const STEPS: &[&str] = &["
         data         BLOB NOT NULL,
         PRIMARY KEY (conversation, id)
     ) STRICT, WITHOUT ROWID;
-"];
+";
+
+const RESPONSES: &str = "
+    CREATE TABLE responses (
+        key      INTEGER PRIMARY KEY,
+        scope    BLOB NOT NULL,
+        id       TEXT NOT NULL,
+        -- The one it goes on from.
+        previous TEXT,
+        status   TEXT NOT NULL,
+        -- JSON: the object as its client got it, and two lists of items.
+        body     BLOB NOT NULL,
+        input    BLOB NOT NULL,
+        output   BLOB NOT NULL,
+        -- Bytes of the three.
+        size     INTEGER NOT NULL,
+        -- Seconds since 1970: when it was made, or last gone on from.
+        used     INTEGER NOT NULL,
+        UNIQUE (scope, id)
+    ) STRICT;
+    CREATE INDEX responses_by_use ON responses (used, key, size);
+";
 
 /// Whose file it is.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,8 +5,13 @@ use ibeam_core::model::ids::CallId;
 use super::*;
 use crate::clock::unix_seconds;
 
-const LIMITS: StoreLimits =
-    StoreLimits { retention: Duration::from_secs(7 * 24 * 3600), bytes: 1 << 30 };
+const LIMITS: StoreLimits = StoreLimits {
+    retention: Duration::from_secs(7 * 24 * 3600),
+    bytes: 1 << 30,
+    responses: ResponseLimits { retention: DAY, count: 100, bytes: 1 << 20 },
+};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 const ME: Scope = [1; 32];
 const YOU: Scope = [2; 32];
@@ -300,7 +305,7 @@ async fn what_was_put_aside_is_not_kept_for_ever() {
     let retention = Duration::from_secs(24 * 3600);
     let before = std::time::UNIX_EPOCH + retention;
     std::fs::File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
-    let limits = StoreLimits { retention, bytes: 1 << 20 };
+    let limits = StoreLimits { retention, bytes: 1 << 20, ..LIMITS };
     let _store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
     assert_eq!((old.exists(), new.exists()), (false, true));
 }

@@ -10,10 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tracing::{info, warn};
 
-use super::{Conversation, Scope, StoreError, StoreLimits, StoreStats, file, tables};
+use super::{
+    Conversation, ResponseLimits, Scope, StoreError, StoreLimits, StoreStats, file, responses,
+    tables,
+};
 use crate::clock;
 
 /// The most that is kept without a file, which is in the program's own memory.
@@ -26,7 +29,7 @@ const TIDY_EVERY: u64 = 60;
 const DELETED_AT_ONCE: usize = 64;
 
 /// Empty pages that go back to the file system at once; the rest is used again.
-const PAGES_AT_ONCE: u32 = 1024;
+pub(super) const PAGES_AT_ONCE: u32 = 1024;
 
 #[derive(Debug)]
 pub(super) struct Vault {
@@ -63,6 +66,19 @@ impl Vault {
 
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// Immediate: two writers then wait for each other, where otherwise one would fail.
+    pub(super) fn transaction(&mut self) -> rusqlite::Result<Transaction<'_>> {
+        self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+
+    pub(super) fn response_limits(&self) -> ResponseLimits {
+        let limits = self.limits.responses;
+        match self.path {
+            Some(_) => limits,
+            None => ResponseLimits { bytes: limits.bytes.min(MEMORY_BYTES), ..limits },
+        }
     }
 
     pub(super) fn gauges(&self) -> &Arc<Gauges> {
@@ -103,8 +119,7 @@ impl Vault {
         blobs: &[(Bytes, Bytes)],
         now: u64,
     ) -> Result<(), StoreError> {
-        // Immediate: two writers then wait for each other, where otherwise one would fail.
-        let both = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let both = self.transaction()?;
         let new = tables::save(&both, conversation, blobs, seconds(now))?;
         both.commit()?;
         self.gauges.conversations.fetch_add(u64::from(new), Ordering::Relaxed);
@@ -151,8 +166,14 @@ impl Vault {
             self.tidied = now;
             let oldest = now.saturating_sub(self.limits.retention.as_secs());
             deleted += tables::forget_before(&self.connection, seconds(oldest))?;
+            let oldest = self.oldest_response(now);
+            deleted += responses::forget_before(&self.connection, oldest)?;
         }
-        if tables::used_bytes(&self.connection)? > self.most_bytes() {
+        let most_bytes = self.most_bytes();
+        // Counting responses takes longer than asking for all there is.
+        if tables::used_bytes(&self.connection)? > most_bytes
+            && talked_bytes(&self.connection)? > most_bytes
+        {
             deleted += self.shrink(most)?;
         }
         if deleted > 0 {
@@ -165,9 +186,9 @@ impl Vault {
     /// Deletes the oldest until there is some room, so that the next save need not.
     fn shrink(&mut self, most: usize) -> Result<usize, StoreError> {
         let goal = self.most_bytes() / 10 * 9;
-        let all = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let all = self.transaction()?;
         let mut deleted = 0;
-        while deleted < most && tables::used_bytes(&all)? > goal && tables::forget_oldest(&all)? {
+        while deleted < most && talked_bytes(&all)? > goal && tables::forget_oldest(&all)? {
             deleted += 1;
         }
         all.commit()?;
@@ -188,7 +209,7 @@ impl Vault {
         Ok(())
     }
 
-    fn weigh(&self) -> Result<(), StoreError> {
+    pub(super) fn weigh(&self) -> Result<(), StoreError> {
         self.gauges.in_memory.store(self.path.is_none(), Ordering::Relaxed);
         let bytes = match &self.path {
             Some(path) => file::bytes(path),
@@ -232,6 +253,12 @@ fn memory_only(path: &Path, why: &file::Unfit) {
     );
 }
 
-fn seconds(unix: u64) -> i64 {
+/// What conversations have: responses have a limit of their own.
+fn talked_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let (_, bytes) = responses::weight(connection)?;
+    Ok(tables::used_bytes(connection)?.saturating_sub(bytes))
+}
+
+pub(super) fn seconds(unix: u64) -> i64 {
     i64::try_from(unix).unwrap_or(i64::MAX)
 }

@@ -2,6 +2,7 @@
 
 mod chat;
 mod messages;
+mod responses;
 mod routes;
 mod stream;
 
@@ -28,6 +29,11 @@ use tokio::time::Sleep;
 use tower::ServiceExt as _;
 
 use super::{EventSource, Health, Models, RequestMeta, Service, Sessions, Settings, router};
+use crate::{
+    keys::Caller,
+    store::{ResponseLimits, Scope, Store, StoreLimits},
+    tasks::Tasks,
+};
 
 /// One step of a scripted turn.
 #[derive(Clone, Debug)]
@@ -70,7 +76,6 @@ impl Drop for Turn {
     }
 }
 
-#[derive(Default)]
 pub(super) struct Fake {
     pub(super) settings: Settings,
     pub(super) steps: Vec<Step>,
@@ -81,6 +86,33 @@ pub(super) struct Fake {
     pub(super) authenticated: bool,
     pub(super) alive: Arc<AtomicUsize>,
     pub(super) seen: Mutex<Vec<(TurnRequest, RequestMeta)>>,
+    pub(super) store: Store,
+    pub(super) tasks: Tasks,
+    /// How many random numbers were drawn, when each is to be another one.
+    pub(super) drawn: Option<AtomicUsize>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 3600);
+        let responses = ResponseLimits { retention: day, count: 100, bytes: 1 << 20 };
+        let limits = StoreLimits { retention: day, bytes: 1 << 20, responses };
+        let tasks = Tasks::new();
+        Self {
+            settings: Settings::default(),
+            steps: Vec::new(),
+            start_after: Duration::ZERO,
+            refuse: None,
+            no_models: None,
+            panics: false,
+            authenticated: false,
+            alive: Arc::default(),
+            seen: Mutex::default(),
+            store: Store::open(None, limits, &tasks).unwrap(),
+            tasks,
+            drawn: None,
+        }
+    }
 }
 
 impl Service for Fake {
@@ -139,12 +171,25 @@ impl Service for Fake {
         }
     }
 
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    async fn scope(&self, caller: &Caller) -> Result<Scope, TurnError> {
+        Ok(caller.id)
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
     fn unix_now(&self) -> u64 {
         1_710_877_200
     }
 
     fn random(&self) -> [u8; 16] {
-        [0xab; 16]
+        let drawn = self.drawn.as_ref().map_or(0xab, |drawn| drawn.fetch_add(1, Ordering::SeqCst));
+        [u8::try_from(drawn).unwrap(); 16]
     }
 }
 

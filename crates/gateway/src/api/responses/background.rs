@@ -1,0 +1,188 @@
+//! Responses that nobody waits for: `background` turns, which run in a task of their own
+//! and are asked about later, and `POST /v1/responses/{id}/cancel`.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{Extension, extract::State, response::Response};
+use bytes::BytesMut;
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::TurnEvent,
+    wire::{Encode as _, responses::Request},
+};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    kept::{Keeper, Recorder},
+    stored::{self, Id, answer, json, named},
+};
+use crate::{
+    api::{Ctx, Service, Shared, turn::Asked},
+    keys::Caller,
+    store::Scope,
+};
+
+/// Responses in the background at once. Those beyond the number of turns only wait.
+const MOST: usize = 256;
+
+/// Those that run.
+#[derive(Default)]
+pub(in crate::api) struct Background {
+    jobs: Mutex<HashMap<String, Arc<Job>>>,
+}
+
+struct Job {
+    scope: Scope,
+    /// What its request said, as JSON.
+    input: String,
+    recorder: Mutex<Recorder>,
+    cancel: CancellationToken,
+    /// It has ended, and is kept.
+    over: CancellationToken,
+}
+
+impl Background {
+    fn find(&self, scope: Scope, id: &str) -> Option<Arc<Job>> {
+        self.jobs.lock().get(id).filter(|job| job.scope == scope).cloned()
+    }
+
+    /// The response as it is now, while it runs.
+    pub(super) fn current(&self, scope: Scope, id: &str) -> Option<Vec<u8>> {
+        let job = self.find(scope, id)?;
+        let current = job.recorder.lock().current();
+        Some(current)
+    }
+
+    pub(super) fn input(&self, scope: Scope, id: &str) -> Option<String> {
+        self.find(scope, id).map(|job| job.input.clone())
+    }
+
+    /// Ends one that runs, and waits until it is kept. False: none of that id does.
+    pub(super) async fn cancel(&self, scope: Scope, id: &str) -> bool {
+        let Some(job) = self.find(scope, id) else { return false };
+        job.cancel.cancel();
+        job.over.cancelled().await;
+        true
+    }
+}
+
+/// Starts one, and answers with what there is of it: nothing yet.
+pub(super) async fn start<S: Service>(
+    shared: &Shared<S>,
+    asked: Asked,
+    request: Request,
+) -> Result<Response, TurnError> {
+    if request.turn.hints.stream {
+        let text = "a response in the background is asked for later; it cannot be streamed as well";
+        return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream"));
+    }
+    if !request.store || !shared.service.settings().keep_responses {
+        let text = "a response in the background has to be kept, and this one is not to be";
+        return Err(TurnError::new(ErrorCode::InvalidValue, text).param("store"));
+    }
+    let scope = shared.service.scope(&asked.caller).await?;
+    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request);
+    let job = Arc::new(Job {
+        scope,
+        input: keeper.input(),
+        recorder: Mutex::new(reply.encoder()),
+        cancel: CancellationToken::new(),
+        over: CancellationToken::new(),
+    });
+    let running = Running { shared: shared.clone(), id: keeper.id().to_owned(), job };
+    running.enter()?;
+    let current = running.job.recorder.lock().current();
+    let events = asked.start(shared, turn);
+    let run = async move {
+        // Their log line is written when the turn is over.
+        let _asked = asked;
+        running.run(events).await;
+        keeper.keep().await;
+        drop(running);
+    };
+    shared.service.tasks().spawn("background response", run);
+    Ok(json(current))
+}
+
+/// One that runs. It is found until this is dropped.
+struct Running<S> {
+    shared: Shared<S>,
+    id: String,
+    job: Arc<Job>,
+}
+
+impl<S: Service> Running<S> {
+    fn enter(&self) -> Result<(), TurnError> {
+        let mut jobs = self.shared.background.jobs.lock();
+        if jobs.len() >= MOST {
+            let text = "too many responses are being made in the background; try again shortly";
+            return Err(TurnError::new(ErrorCode::Overloaded, text));
+        }
+        jobs.insert(self.id.clone(), Arc::clone(&self.job));
+        Ok(())
+    }
+
+    async fn run(&self, mut events: crate::api::answer::Answer<S::Turn>) {
+        let mut unread = BytesMut::new();
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.job.cancel.cancelled() => {
+                    let text = "the response was cancelled";
+                    Some(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)))
+                }
+                event = events.next() => event,
+            };
+            let mut recorder = self.job.recorder.lock();
+            match event {
+                Some(event) => recorder.on_event(&event, &mut unread),
+                None => recorder.on_cut(&mut unread),
+            }
+            unread.clear();
+            if recorder.is_ended() {
+                return;
+            }
+        }
+    }
+}
+
+impl<S> Drop for Running<S> {
+    fn drop(&mut self) {
+        self.shared.background.jobs.lock().remove(&self.id);
+        self.job.over.cancel();
+    }
+}
+
+pub(in crate::api) async fn cancel<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+) -> Response {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(default)]
+        background: Option<bool>,
+    }
+    answer(async {
+        let id = named(id)?;
+        let scope = shared.service.scope(&caller).await?;
+        let ran = shared.background.cancel(scope, &id).await;
+        let found = stored::find(&shared, scope, &id).await?;
+        let head: Head = serde_json::from_str(&found.body).unwrap_or(Head { background: None });
+        if ran || found.status == "cancelled" {
+            return Ok(json(found.body));
+        }
+        let text = match head.background {
+            Some(true) => format!("this response is {} already", found.status),
+            Some(false) | None => {
+                "only a response in the background can be cancelled; to cancel another, \
+                 close its connection"
+                    .to_owned()
+            }
+        };
+        Err(TurnError::new(ErrorCode::InvalidValue, text).param("response_id"))
+    })
+    .await
+}

@@ -1,0 +1,104 @@
+//! `POST /v1/responses/compact`: a conversation made short. The model sums it up, and the
+//! client goes on from the summary and what its user said.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::{Request, State},
+    response::Response,
+};
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::{
+        FinishReason, Format, Item, Message, Part, Role, ToolChoice, TurnEvent, TurnRequest, Usage,
+    },
+    wire::{cut_off, responses},
+};
+
+use super::{
+    before::{Prepared, prepare},
+    stored::{self, json},
+};
+use crate::{
+    api::{Ctx, Service, Shared, answer::Answer, log::RequestLog, turn::Incoming},
+    keys::Caller,
+};
+
+const SUM_UP: &str = "Sum up this conversation for somebody who has to go on with it and can \
+see nothing of it but what you write now, and the user's own messages. Say what the task is and \
+what was asked for on the way, what was found out and decided and why, which files, names, \
+commands and values matter, what is done, and what comes next. Keep exact what has to be exact. \
+Write only the summary, and call no tool.";
+
+pub(in crate::api) async fn compact<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
+    match Incoming::read(&shared, log, caller, request).await {
+        Ok(incoming) => stored::answer(summed_up(&shared, incoming)).await,
+        Err(response) => response,
+    }
+}
+
+async fn summed_up<S: Service>(
+    shared: &Shared<S>,
+    incoming: Incoming,
+) -> Result<Response, TurnError> {
+    let Prepared { request, before } =
+        prepare(shared, &incoming.asked.caller, &incoming.body, None).await?;
+    let asked = incoming.into_asked();
+    let mut kept = responses::user_messages(&before);
+    kept.extend(responses::user_messages(&request.input));
+    let turn = to_be_summed_up(request.turn);
+    let (summary, usage) = read(asked.start(shared, turn)).await?;
+    let service = &shared.service;
+    let id = responses::response_id(service.random());
+    Ok(json(responses::compaction(&id, service.unix_now(), &summary, &kept, usage)))
+}
+
+/// The same conversation, with one more thing to do.
+fn to_be_summed_up(mut turn: TurnRequest) -> TurnRequest {
+    turn.items.push(Item::Message(Message {
+        role: Role::User,
+        parts: vec![Part::Text(SUM_UP.to_owned())],
+    }));
+    turn.tools.clear();
+    turn.tool_choice = ToolChoice::None;
+    turn.sampling.stop.clear();
+    turn.sampling.format = Format::Text;
+    turn.hints.stream = false;
+    turn
+}
+
+async fn read<T: crate::api::EventSource>(
+    mut answer: Answer<T>,
+) -> Result<(String, Usage), TurnError> {
+    let (mut summary, mut usage) = (String::new(), Usage::default());
+    while let Some(event) = answer.next().await {
+        match event {
+            TurnEvent::Text(text) => summary.push_str(&text),
+            TurnEvent::Usage(counted) => usage = counted,
+            TurnEvent::Finished(FinishReason::Length) => {
+                let text = "the summary did not fit into `max_output_tokens`; raise it";
+                return Err(
+                    TurnError::new(ErrorCode::InvalidValue, text).param("max_output_tokens")
+                );
+            }
+            TurnEvent::Finished(_) if summary.trim().is_empty() => {
+                let text = "the model did not sum the conversation up; try again";
+                return Err(TurnError::new(ErrorCode::UpstreamError, text));
+            }
+            TurnEvent::Finished(_) => return Ok((summary, usage)),
+            TurnEvent::Failed(failure) => return Err(failure),
+            TurnEvent::Started
+            | TurnEvent::Reasoning(_)
+            | TurnEvent::ToolCallBegin { .. }
+            | TurnEvent::ToolCallArgs { .. }
+            | TurnEvent::ToolCallEnd { .. } => {}
+        }
+    }
+    Err(cut_off())
+}

@@ -1,0 +1,331 @@
+//! A response on its way to its client, and into the store: it is there before the client
+//! has the end of it, so that the next request finds it.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+};
+
+use axum::{body::Body, response::Response};
+use bytes::{Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
+use ibeam_core::{
+    error::TurnError,
+    model::{TurnEvent, TurnRequest},
+    wire::{
+        Collect, Encode,
+        responses::{self, Collector, Echo, Encoder, Request},
+    },
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::{
+    api::{
+        Service, Shared,
+        turn::{self, Asked, Reply},
+    },
+    keys::Caller,
+    session::STORE_PATIENCE,
+    store::StoredResponse,
+};
+
+/// Starts the turn of a request. The answer is the client's; whoever passes it on sees to
+/// its being kept.
+///
+/// # Errors
+/// The turn failed before anything of it went out.
+pub(in crate::api) async fn answer<S: Service>(
+    shared: &Shared<S>,
+    asked: Asked,
+    request: Request,
+) -> Result<(Response, Keeper<S>), TurnError> {
+    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request);
+    let response = turn::respond(shared, asked, turn, reply).await?;
+    Ok((response, keeper))
+}
+
+/// How a response ended.
+#[derive(Debug)]
+struct Ending {
+    body: String,
+    output: String,
+}
+
+impl Ending {
+    fn new(body: &[u8], output: &[Box<RawValue>]) -> Self {
+        Self { body: String::from_utf8_lossy(body).into_owned(), output: list(output) }
+    }
+}
+
+/// A list of items as JSON.
+fn list(items: &[Box<RawValue>]) -> String {
+    serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned())
+}
+
+/// Knows a response's request, and learns how it ended.
+pub(in crate::api) struct Keeper<S> {
+    shared: Shared<S>,
+    caller: Caller,
+    id: String,
+    previous: Option<String>,
+    input: Arc<[Box<RawValue>]>,
+    store: bool,
+    ending: Arc<OnceLock<Ending>>,
+}
+
+impl<S> Clone for Keeper<S> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            caller: self.caller.clone(),
+            id: self.id.clone(),
+            previous: self.previous.clone(),
+            input: Arc::clone(&self.input),
+            store: self.store,
+            ending: Arc::clone(&self.ending),
+        }
+    }
+}
+
+impl<S: Service> Keeper<S> {
+    pub(in crate::api) fn new(
+        shared: &Shared<S>,
+        caller: &Caller,
+        request: Request,
+    ) -> (Self, Answering<S>, TurnRequest) {
+        let service = &shared.service;
+        let id = responses::response_id(service.random());
+        let ending = Arc::default();
+        let reply = Answering {
+            id: id.clone(),
+            created: service.unix_now(),
+            echo: request.echo,
+            service: Arc::clone(service),
+            ending: Arc::clone(&ending),
+        };
+        let keeper = Self {
+            shared: shared.clone(),
+            caller: caller.clone(),
+            id,
+            previous: request.previous,
+            input: request.input.into(),
+            store: request.store && service.settings().keep_responses,
+            ending,
+        };
+        (keeper, reply, request.turn)
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What the request said itself, as JSON.
+    pub(super) fn input(&self) -> String {
+        list(&self.input)
+    }
+
+    /// The response as it is kept, once it has ended.
+    pub(in crate::api) fn ended(&self) -> Option<StoredResponse> {
+        #[derive(Deserialize)]
+        struct Head {
+            status: String,
+        }
+        let ending = self.ending.get()?;
+        let head: Head = serde_json::from_str(&ending.body).ok()?;
+        Some(StoredResponse {
+            id: self.id.clone(),
+            previous: self.previous.clone(),
+            status: head.status,
+            body: ending.body.clone(),
+            input: self.input(),
+            output: ending.output.clone(),
+        })
+    }
+
+    /// Keeps the response, if it has ended and is to be kept. A store that takes too long
+    /// goes on by itself.
+    pub(in crate::api) fn keep(&self) -> impl Future<Output = ()> + Send + use<S> {
+        let response = self.ended().filter(|_| self.store);
+        let (shared, caller) = (self.shared.clone(), self.caller.clone());
+        async move {
+            let Some(response) = response else { return };
+            let service = Arc::clone(&shared.service);
+            let saved = service.tasks().spawn("response", save(shared, caller, response));
+            if timeout(STORE_PATIENCE, saved).await.is_err() {
+                warn!("the store takes too long; a response can only be found later");
+            }
+        }
+    }
+
+    /// The same response, whose end waits until it is kept.
+    pub(in crate::api) async fn before_the_end_of(self, response: Response) -> Response {
+        if !self.store {
+            return response;
+        }
+        if self.ending.get().is_some() {
+            self.keep().await;
+            return response;
+        }
+        response.map(|body| Body::new(Held { body, keeper: self, stage: Stage::Before }))
+    }
+}
+
+async fn save<S: Service>(shared: Shared<S>, caller: Caller, response: StoredResponse) {
+    let service = &shared.service;
+    let saved = match service.scope(&caller).await {
+        Ok(scope) => {
+            let now = service.unix_now();
+            let saved = service.store().save_response(scope, response, now).await;
+            saved.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = saved {
+        warn!(%error, "a response was not kept");
+    }
+}
+
+// === what the encoders leave ===
+
+/// The reply's encoders, with an eye on how they end.
+pub(in crate::api) struct Answering<S> {
+    id: String,
+    created: u64,
+    echo: Echo,
+    service: Arc<S>,
+    ending: Arc<OnceLock<Ending>>,
+}
+
+impl<S: Service> Answering<S> {
+    pub(in crate::api) fn encoder(self) -> Recorder {
+        let Self { id, created, echo, service, ending } = self;
+        let encoder = Encoder::new(id, created, echo).with_clock(move || service.unix_now());
+        Recorder { encoder, ending }
+    }
+}
+
+impl<S: Service> Reply for Answering<S> {
+    fn stream(self) -> Box<dyn Encode> {
+        Box::new(self.encoder())
+    }
+
+    fn whole(self) -> Box<dyn Collect> {
+        let Self { id, created, echo, service, ending } = self;
+        let collector = Collector::new(id, created, echo).with_clock(move || service.unix_now());
+        Box::new(WholeRecorder { collector, ending })
+    }
+}
+
+pub(in crate::api) struct Recorder {
+    encoder: Encoder,
+    ending: Arc<OnceLock<Ending>>,
+}
+
+impl Recorder {
+    /// The response as it is now.
+    pub(super) fn current(&self) -> Vec<u8> {
+        self.encoder.current()
+    }
+
+    fn look(&self) {
+        if let Some(body) = self.encoder.finished() {
+            self.ending.get_or_init(|| Ending::new(body, &self.encoder.output()));
+        }
+    }
+}
+
+impl Encode for Recorder {
+    fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
+        self.encoder.on_event(event, out);
+        self.look();
+    }
+
+    fn on_cut(&mut self, out: &mut BytesMut) {
+        self.encoder.on_cut(out);
+        self.look();
+    }
+
+    fn on_silence(&mut self, out: &mut BytesMut) {
+        self.encoder.on_silence(out);
+    }
+
+    fn is_ended(&self) -> bool {
+        self.encoder.is_ended()
+    }
+}
+
+struct WholeRecorder {
+    collector: Collector,
+    ending: Arc<OnceLock<Ending>>,
+}
+
+impl Collect for WholeRecorder {
+    fn on_event(&mut self, event: TurnEvent) {
+        self.collector.on_event(event);
+    }
+
+    fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
+        let Self { collector, ending } = *self;
+        let output = collector.output();
+        let body = Box::new(collector).finish()?;
+        ending.get_or_init(|| Ending::new(&body, &output));
+        Ok(body)
+    }
+}
+
+// === the body ===
+
+/// A stream whose last piece waits until the response is kept.
+struct Held<S> {
+    body: Body,
+    keeper: Keeper<S>,
+    stage: Stage,
+}
+
+enum Stage {
+    Before,
+    Keeping(Frame<Bytes>, Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// The frame went out.
+    Kept,
+}
+
+impl<S: Service> http_body::Body for Held<S> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        if let Stage::Before = this.stage {
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+            match frame {
+                Some(Ok(frame)) if this.keeper.ending.get().is_some() => {
+                    this.stage = Stage::Keeping(frame, Box::pin(this.keeper.keep()));
+                }
+                frame => return Poll::Ready(frame),
+            }
+        }
+        if let Stage::Keeping(_, keeping) = &mut this.stage {
+            ready!(keeping.as_mut().poll(cx));
+            if let Stage::Keeping(frame, _) = std::mem::replace(&mut this.stage, Stage::Kept) {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+        }
+        Pin::new(&mut this.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        !matches!(self.stage, Stage::Keeping(..)) && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

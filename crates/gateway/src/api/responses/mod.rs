@@ -1,0 +1,81 @@
+//! OpenAI's Responses: `POST /v1/responses`, and what can be asked about the responses that
+//! were kept.
+
+mod background;
+mod before;
+mod compact;
+mod kept;
+mod recent;
+mod stored;
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::{Request, State},
+    response::Response,
+};
+use ibeam_core::error::{ErrorCode, TurnError};
+
+pub(super) use self::{
+    background::{Background, cancel},
+    before::{Prepared, prepare},
+    compact::compact,
+    kept::{Keeper, answer},
+    recent::Recent,
+    stored::{delete, get, input_items},
+};
+use super::{Ctx, Service, Shared, error, log::RequestLog, turn::Incoming};
+use crate::keys::Caller;
+
+pub(super) async fn create<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
+    match Incoming::read(&shared, log, caller, request).await {
+        Ok(incoming) => {
+            respond(&shared, incoming).await.unwrap_or_else(|failure| error::response(&failure))
+        }
+        Err(response) => response,
+    }
+}
+
+async fn respond<S: Service>(
+    shared: &Shared<S>,
+    incoming: Incoming,
+) -> Result<Response, TurnError> {
+    let Prepared { mut request, before: _ } =
+        prepare(shared, &incoming.asked.caller, &incoming.body, None).await?;
+    let asked = incoming.into_asked();
+    if !request.generate {
+        let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
+        return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate"));
+    }
+    if request.background {
+        return background::start(shared, asked, request).await;
+    }
+    if !request.store {
+        // Nobody asks for it again.
+        request.input.clear();
+    }
+    let (response, keeper) = answer(shared, asked, request).await?;
+    Ok(keeper.before_the_end_of(response).await)
+}
+
+/// A response that nobody knows, or no more.
+fn not_found(id: &str) -> TurnError {
+    let text = format!("there is no response `{}`, or it is not kept any more", short(id));
+    TurnError::new(ErrorCode::ResponseNotFound, text)
+}
+
+fn unreadable(error: &crate::store::StoreError) -> TurnError {
+    let text = "the responses that were kept cannot be read just now; try again shortly";
+    TurnError::new(ErrorCode::Unavailable, text).cause(error.to_string())
+}
+
+/// An id as far as it is worth repeating.
+fn short(id: &str) -> &str {
+    id.get(..id.floor_char_boundary(100)).unwrap_or(id)
+}

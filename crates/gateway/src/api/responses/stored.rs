@@ -1,0 +1,199 @@
+//! What was kept: `GET` and `DELETE /v1/responses/{id}`, and its input items.
+
+use axum::{
+    Extension, Json,
+    extract::{Path, Query, State, rejection::PathRejection},
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderValue, header};
+use ibeam_core::error::{ErrorCode, TurnError};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{not_found, unreadable};
+use crate::{
+    api::{Ctx, Service, Shared, error},
+    keys::Caller,
+    store::{Scope, StoredResponse},
+};
+
+/// Items in one page of a list.
+const PAGE: usize = 20;
+const LARGEST_PAGE: usize = 100;
+
+pub(super) type Id = Result<Path<String>, PathRejection>;
+type Words = Query<Vec<(String, String)>>;
+
+pub(in crate::api) async fn get<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+    Query(words): Words,
+) -> Response {
+    answer(async {
+        if words.iter().any(|(name, value)| name == "stream" && value == "true") {
+            let text = "a response that was kept cannot be streamed; ask again until its \
+                        `status` is neither `queued` nor `in_progress`";
+            return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream"));
+        }
+        let id = named(id)?;
+        let scope = shared.service.scope(&caller).await?;
+        if let Some(current) = shared.background.current(scope, &id) {
+            return Ok(json(current));
+        }
+        Ok(json(find(&shared, scope, &id).await?.body))
+    })
+    .await
+}
+
+pub(in crate::api) async fn delete<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+) -> Response {
+    #[derive(Serialize)]
+    struct Deleted {
+        id: String,
+        object: &'static str,
+        deleted: bool,
+    }
+    answer(async {
+        let id = named(id)?;
+        let scope = shared.service.scope(&caller).await?;
+        // It is kept when it has ended, and only then can be deleted.
+        shared.background.cancel(scope, &id).await;
+        let deleted = shared.service.store().forget_response(scope, &id).await;
+        if !deleted.map_err(|error| unreadable(&error))? {
+            return Err(not_found(&id));
+        }
+        Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
+    })
+    .await
+}
+
+pub(in crate::api) async fn input_items<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(caller): Extension<Caller>,
+    id: Id,
+    Query(words): Words,
+) -> Response {
+    answer(async {
+        let id = named(id)?;
+        let page = Page::of(&words)?;
+        let scope = shared.service.scope(&caller).await?;
+        let input = match shared.background.input(scope, &id) {
+            Some(input) => input,
+            None => find(&shared, scope, &id).await?.input,
+        };
+        let items: Vec<Box<RawValue>> = serde_json::from_str(&input).unwrap_or_default();
+        Ok(Json(page.cut(items)?).into_response())
+    })
+    .await
+}
+
+/// One page of a list.
+#[derive(Debug, PartialEq, Eq)]
+struct Page {
+    limit: usize,
+    ascending: bool,
+    after: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Items {
+    object: &'static str,
+    data: Vec<Box<RawValue>>,
+    first_id: Option<String>,
+    last_id: Option<String>,
+    has_more: bool,
+}
+
+impl Page {
+    fn of(words: &[(String, String)]) -> Result<Self, TurnError> {
+        let mut page = Self { limit: PAGE, ascending: false, after: None };
+        for (name, value) in words {
+            match name.as_str() {
+                "limit" => {
+                    let limit =
+                        value.parse().ok().filter(|limit| (1..=LARGEST_PAGE).contains(limit));
+                    page.limit = limit
+                        .ok_or_else(|| invalid("limit", "is no whole number from 1 to 100"))?;
+                }
+                "order" => {
+                    page.ascending = match value.as_str() {
+                        "asc" => true,
+                        "desc" => false,
+                        _ => return Err(invalid("order", "is neither `asc` nor `desc`")),
+                    };
+                }
+                "after" => page.after = Some(value.clone()),
+                _ => {}
+            }
+        }
+        Ok(page)
+    }
+
+    fn cut(self, mut items: Vec<Box<RawValue>>) -> Result<Items, TurnError> {
+        if !self.ascending {
+            items.reverse();
+        }
+        if let Some(after) = &self.after {
+            let at = items.iter().position(|item| id_of(item).as_ref() == Some(after));
+            let at = at.ok_or_else(|| invalid("after", "names no item of this response"))?;
+            items.drain(..=at);
+        }
+        let has_more = items.len() > self.limit;
+        items.truncate(self.limit);
+        Ok(Items {
+            object: "list",
+            first_id: items.first().and_then(|item| id_of(item)),
+            last_id: items.last().and_then(|item| id_of(item)),
+            has_more,
+            data: items,
+        })
+    }
+}
+
+fn invalid(param: &'static str, what: &str) -> TurnError {
+    TurnError::new(ErrorCode::InvalidValue, format!("`{param}` {what}")).param(param)
+}
+
+fn id_of(item: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: String,
+    }
+    serde_json::from_str::<Named>(item.get()).ok().map(|item| item.id)
+}
+
+// === what the routes share ===
+
+pub(super) async fn find<S: Service>(
+    shared: &Shared<S>,
+    scope: Scope,
+    id: &str,
+) -> Result<StoredResponse, TurnError> {
+    let service = &shared.service;
+    let found = service.store().response(scope, id, service.unix_now()).await;
+    found.map_err(|error| unreadable(&error))?.ok_or_else(|| not_found(id))
+}
+
+pub(super) fn named(id: Id) -> Result<String, TurnError> {
+    match id {
+        Ok(Path(id)) => Ok(id),
+        Err(_) => Err(TurnError::new(ErrorCode::InvalidValue, "the id in the path is not UTF-8")),
+    }
+}
+
+pub(super) fn json(body: impl Into<axum::body::Body>) -> Response {
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    ([kind], body.into()).into_response()
+}
+
+pub(super) async fn answer(work: impl Future<Output = Result<Response, TurnError>>) -> Response {
+    work.await.unwrap_or_else(|failure| error::response(&failure))
+}
+
+#[cfg(test)]
+#[path = "stored_tests.rs"]
+mod tests;

@@ -1,0 +1,224 @@
+//! WebSockets beside the event streams: one message is one request, and each event of its
+//! answer is one message back. The same encoders write them; here their bytes are taken
+//! apart at the borders of events.
+
+mod chat;
+mod handshake;
+mod metered;
+mod responses;
+mod wire;
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use axum::{body::Body, extract::Request, response::Response};
+use http::{HeaderMap, Method};
+use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
+use ibeam_core::{error::TurnError, model::ids};
+use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
+use tracing::{Instrument as _, debug};
+
+use self::wire::{Gone, Limits, Said, Wire};
+pub(super) use self::{chat::chat, responses::responses};
+use super::{Service, Shared, error::Failure, log::RequestLog, read, turn::Asked};
+use crate::keys::Caller;
+
+/// How long a connection may take to say goodbye after the turns were ended.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Headers of the handshake that are about one request, where many may follow.
+const ONCE: [&str; 2] = ["idempotency-key", "x-stainless-retry-count"];
+
+/// The connection below a WebSocket, as whoever serves it knows it. Holding it counts as
+/// being connected.
+pub(crate) trait Line: Send + Sync {
+    /// A request is being answered until this is dropped.
+    fn begin(&self) -> Box<dyn Send>;
+
+    /// Ends when the connection should, once nothing is being answered on it.
+    fn asked_to_leave(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// Rides on a request.
+#[derive(Clone)]
+pub(crate) struct OnLine(pub(crate) Arc<dyn Line>);
+
+/// A dialect, as it is spoken over one connection.
+trait Talk<S: Service>: Send + 'static {
+    /// The answer to a message: an event stream. None: it needs none.
+    fn answer(
+        &mut self,
+        shared: &Shared<S>,
+        asked: Asked,
+        message: Said,
+    ) -> impl Future<Output = Result<Option<Body>, TurnError>> + Send;
+
+    /// A request that failed before it had an answer.
+    fn failure(&self, error: &TurnError) -> String;
+
+    /// The answer went out to its last byte.
+    fn answered(&mut self) {}
+
+    /// What the data of an event is as a message.
+    fn message<'a>(&self, data: &'a str) -> &'a str {
+        data
+    }
+}
+
+/// What all requests of one connection have in common.
+struct Caption {
+    path: String,
+    headers: HeaderMap,
+    /// Who opened it.
+    caller: Caller,
+}
+
+impl Caption {
+    /// A request of its own, as far as the log and the turn are concerned.
+    fn asked<S: Service>(&self, shared: &Shared<S>, message: &[u8]) -> Asked {
+        let id = format!("req_{}", ids::hex(&shared.service.random()));
+        let log = RequestLog::new(id, Method::GET, &self.path);
+        if let Some(name) = &self.caller.name {
+            log.key(name);
+        }
+        Asked {
+            headers: self.headers.clone(),
+            log: Arc::new(log),
+            caller: self.caller.clone(),
+            digest: Sha256::digest(message).into(),
+        }
+    }
+}
+
+/// Switches protocols, and starts the task that speaks the new one.
+fn begin<S: Service>(
+    shared: Shared<S>,
+    caller: Caller,
+    log: Arc<RequestLog>,
+    mut request: Request,
+    talk: impl Talk<S>,
+) -> Response {
+    let settings = shared.service.settings();
+    let accept = match handshake::check(settings.websocket, &request) {
+        Ok(accept) => accept,
+        Err(response) => return *response,
+    };
+    let Some(line) = request.extensions_mut().remove::<OnLine>() else {
+        return handshake::impossible();
+    };
+    let mut headers = request.headers().clone();
+    for name in ONCE {
+        headers.remove(name);
+    }
+    let caption = Caption { path: request.uri().path().to_owned(), headers, caller };
+    let limits = Limits {
+        message: settings.body_limit,
+        idle: settings.websocket_idle,
+        stall: settings.client_stall,
+    };
+    let bodies = Arc::clone(&settings.bodies);
+    let upgrade = hyper::upgrade::on(&mut request);
+    let tasks = shared.service.tasks().clone();
+    let stopped = tasks.stopped();
+    let talked = async move {
+        let io = match upgrade.await {
+            Ok(io) => TokioIo::new(io),
+            Err(error) => return debug!(%error, "a connection was not upgraded"),
+        };
+        let wire = Wire::new(io, limits, bodies).await;
+        let connection = Connection { shared, caption, line, wire, talk };
+        tokio::select! {
+            () = connection.run() => {}
+            () = async {
+                stopped.await;
+                sleep(GOODBYE).await;
+            } => {}
+        }
+        log.streamed("closed");
+    };
+    tasks.spawn("websocket", talked);
+    handshake::accepted(&accept)
+}
+
+struct Connection<S, T> {
+    shared: Shared<S>,
+    caption: Caption,
+    line: OnLine,
+    wire: Wire,
+    talk: T,
+}
+
+impl<S: Service, T: Talk<S>> Connection<S, T> {
+    async fn run(mut self) {
+        let OnLine(line) = self.line.clone();
+        loop {
+            let message = match self.wire.next(line.asked_to_leave()).await {
+                Ok(message) => message,
+                Err(gone) => return self.goodbye(gone).await,
+            };
+            let busy = line.begin();
+            let answered = self.answer(message).await;
+            drop(busy);
+            if let Err(gone) = answered {
+                return self.goodbye(gone).await;
+            }
+        }
+    }
+
+    async fn answer(&mut self, message: Said) -> Result<(), Gone> {
+        let asked = self.caption.asked(&self.shared, message.text.as_bytes());
+        let log = Arc::clone(&asked.log);
+        let span = tracing::info_span!("request", request_id = %log.id);
+        let start = async {
+            // A key may be revoked while its connection is open.
+            self.shared.rules.caller(&self.caption.headers)?;
+            self.talk.answer(&self.shared, asked, message).await
+        };
+        match self.wire.until(start.instrument(span)).await? {
+            Ok(None) => log.status(204),
+            Ok(Some(mut body)) => {
+                log.status(200);
+                while let Some(frame) = self.wire.until(body.frame()).await? {
+                    let Ok(Ok(data)) = frame.map(http_body::Frame::into_data) else { continue };
+                    self.pass_on(&data).await?;
+                }
+                self.talk.answered();
+            }
+            Err(failure) => {
+                let text = self.talk.failure(&failure);
+                log.status(failure.code.row().status);
+                log.failed(Failure::from(&failure));
+                self.wire.say([text]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A piece of an event stream has whole events in it, as its body writes them.
+    async fn pass_on(&mut self, data: &[u8]) -> Result<(), Gone> {
+        let text = std::str::from_utf8(data).unwrap_or_default();
+        let mut silent = true;
+        let mut messages = Vec::new();
+        for event in text.split("\n\n") {
+            for data in event.lines().filter_map(|line| line.strip_prefix("data: ")) {
+                silent = false;
+                messages.push(self.talk.message(data).to_owned());
+            }
+        }
+        if silent { self.wire.ping().await } else { self.wire.say(messages).await }
+    }
+
+    async fn goodbye(mut self, gone: Gone) {
+        debug!(?gone, "a WebSocket ends");
+        let failure = match gone {
+            Gone::TooLarge => Some(read::too_large(self.shared.service.settings().body_limit)),
+            Gone::NoRoom => Some(read::no_room()),
+            Gone::Left | Gone::Stalled | Gone::Idle | Gone::Asked | Gone::NoText => None,
+        };
+        if let Some(failure) = failure {
+            let _ = self.wire.say([self.talk.failure(&failure)]).await;
+        }
+        self.wire.close(gone).await;
+    }
+}

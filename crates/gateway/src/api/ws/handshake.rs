@@ -1,0 +1,91 @@
+//! The opening handshake (RFC 6455, section 4.2).
+
+use axum::{
+    body::Body,
+    extract::Request,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use ibeam_core::error::{ErrorCode, TurnError};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::api::error;
+
+const ALLOW: &str = "POST, OPTIONS";
+const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
+const VERSION: HeaderValue = HeaderValue::from_static("13");
+
+/// What to answer the client's key with, or the answer to a request that cannot be
+/// upgraded.
+pub(super) fn check(enabled: bool, request: &Request) -> Result<String, Box<Response>> {
+    let headers = request.headers();
+    if !has_token(headers, &header::UPGRADE, "websocket") {
+        return Err(Box::new(plain(request)));
+    }
+    if !enabled {
+        let text = "WebSockets are switched off here; use POST, or set `websocket = true`";
+        return Err(Box::new(upgrade_required(text)));
+    }
+    if request.version() != Version::HTTP_11 || !has_token(headers, &header::CONNECTION, "upgrade")
+    {
+        return Err(Box::new(impossible()));
+    }
+    if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
+        return Err(Box::new(upgrade_required("this gateway speaks version 13 of WebSocket")));
+    }
+    match headers.get(header::SEC_WEBSOCKET_KEY) {
+        Some(key) => Ok(derive_accept_key(key.as_bytes())),
+        None => {
+            let failure = TurnError::new(ErrorCode::InvalidValue, "this handshake has no key");
+            Err(Box::new(error::response(&failure.param("sec-websocket-key"))))
+        }
+    }
+}
+
+pub(super) fn accepted(accept: &str) -> Response {
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    *response.body_mut() = Body::empty();
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, WEBSOCKET);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Ok(accept) = HeaderValue::try_from(accept) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    response
+}
+
+/// Clients that try a WebSocket first take a 426 for a reason not to try again.
+fn upgrade_required(text: &'static str) -> Response {
+    let failure = TurnError::new(ErrorCode::MethodNotAllowed, text);
+    let mut response = error::with_status(&failure, 426);
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, WEBSOCKET);
+    headers.insert(header::SEC_WEBSOCKET_VERSION, VERSION);
+    response
+}
+
+/// Over HTTP/2, say, or through something on the way that does not pass upgrades on.
+pub(super) fn impossible() -> Response {
+    upgrade_required("a WebSocket needs a connection of HTTP/1.1 that is to be upgraded")
+}
+
+/// No upgrade was asked for.
+fn plain(request: &Request) -> Response {
+    let text = format!(
+        "{} is not allowed on {}; use {ALLOW}, or open a WebSocket",
+        request.method(),
+        crate::api::short(request.uri().path())
+    );
+    let mut response = error::response(&TurnError::new(ErrorCode::MethodNotAllowed, text));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(ALLOW));
+    response
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|word| word.trim().eq_ignore_ascii_case(token))
+}

@@ -1,0 +1,161 @@
+//! Counts what comes in as the bodies of requests are counted, so that messages that never
+//! end cannot have more memory than those.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::api::bodies::{Bodies, Share};
+
+/// What answers to pings may have, which are no messages.
+const SIGN: usize = 512;
+
+pub(super) struct Metered<I> {
+    io: I,
+    bodies: Arc<Bodies>,
+    coming: Option<Coming>,
+}
+
+/// What came since the last message was whole.
+struct Coming {
+    share: Share,
+    bytes: usize,
+    evicted: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl<I> Metered<I> {
+    pub(super) fn new(io: I, bodies: Arc<Bodies>) -> Self {
+        Self { io, bodies, coming: None }
+    }
+
+    /// A message of that length is whole. Gives its share of the memory; none if it had to
+    /// give way.
+    pub(super) fn whole(&mut self, length: usize) -> Option<Share> {
+        // Two that come together are counted with the first.
+        if self.coming.is_none() {
+            self.count(length).ok()?;
+        }
+        let Coming { mut share, .. } = self.coming.take()?;
+        share.complete().is_ok().then_some(share)
+    }
+
+    /// Something came that is no part of a message.
+    pub(super) fn sign(&mut self) {
+        if self.coming.as_ref().is_some_and(|coming| coming.bytes <= SIGN) {
+            self.coming = None;
+        }
+    }
+
+    fn count(&mut self, bytes: usize) -> io::Result<()> {
+        let bodies = &self.bodies;
+        let coming = self.coming.get_or_insert_with(|| {
+            let share = bodies.begin();
+            let evicted = Box::pin(share.gives_way());
+            Coming { share, bytes: 0, evicted }
+        });
+        coming.bytes += bytes;
+        coming.share.grow(bytes).map_err(|_| no_room())
+    }
+}
+
+fn no_room() -> io::Error {
+    io::ErrorKind::OutOfMemory.into()
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Metered<I> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(coming) = &mut this.coming
+            && coming.evicted.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(no_room()));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.io).poll_read(cx, buffer))?;
+        match buffer.filled().len().saturating_sub(before) {
+            0 => Poll::Ready(Ok(())),
+            bytes => Poll::Ready(this.count(bytes)),
+        }
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Metered<I> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_counts_until_it_is_used() {
+        let bodies = Bodies::new(2000);
+        let (mut client, server) = duplex(4096);
+        let mut metered = Metered::new(server, Arc::clone(&bodies));
+        client.write_all(&[0; 1000]).await.unwrap();
+        metered.read_exact(&mut [0; 1000]).await.unwrap();
+        assert_eq!((bodies.health().reading, bodies.health().bytes), (1, 1000));
+        let share = metered.whole(990).unwrap();
+        assert_eq!((bodies.health().reading, bodies.health().bytes), (0, 1000));
+        // There is no room for as much again, while that is used.
+        client.write_all(&[0; 1001]).await.unwrap();
+        let error = metered.read_exact(&mut [0; 1001]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(metered.whole(1001).is_none());
+        let second = metered.whole(20).unwrap();
+        assert_eq!(bodies.health().bytes, 1020);
+        drop((share, second));
+        assert_eq!(bodies.health().bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn one_that_has_to_give_way_is_told_though_it_sends_nothing() {
+        let bodies = Bodies::new(1000);
+        let (mut client, server) = duplex(4096);
+        let mut metered = Metered::new(server, Arc::clone(&bodies));
+        client.write_all(&[0; 900]).await.unwrap();
+        metered.read_exact(&mut [0; 900]).await.unwrap();
+        let mut other = bodies.begin();
+        let mut byte = [0];
+        let (error, grown) = tokio::join!(metered.read(&mut byte), async { other.grow(200) });
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(grown, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_a_ping_is_no_message() {
+        let bodies = Bodies::new(1000);
+        let (mut client, server) = duplex(4096);
+        let mut metered = Metered::new(server, Arc::clone(&bodies));
+        client.write_all(&[0; 6]).await.unwrap();
+        metered.read_exact(&mut [0; 6]).await.unwrap();
+        metered.sign();
+        assert_eq!(bodies.health().reading, 0);
+    }
+}

@@ -1,0 +1,142 @@
+//! `GET /v1/responses` with an upgrade, as OpenAI's own clients use it: each
+//! `response.create` is a request, each event of its answer a message. The connection
+//! remembers its responses, also those that are not to be kept, so that the next request
+//! need only say what is new.
+
+use std::{borrow::Cow, sync::Arc};
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use bytes::BytesMut;
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::{FinishReason, TurnEvent},
+    wire::{Encode as _, chat::ErrorBody, responses},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Said, Talk, begin};
+use crate::{
+    api::{
+        Ctx, Service, Shared,
+        log::RequestLog,
+        responses::{Keeper, Prepared, Recent, answer, prepare},
+        turn::Asked,
+    },
+    keys::Caller,
+};
+
+pub(in crate::api) async fn responses<S: Service>(
+    State(shared): Ctx<S>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
+    begin(shared, caller, log, request, Responses { recent: Recent::default(), running: None })
+}
+
+struct Responses<S> {
+    recent: Recent,
+    running: Option<Keeper<S>>,
+}
+
+/// What a message is.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    r#type: Cow<'a, str>,
+    #[serde(default)]
+    stream_id: Option<serde::de::IgnoredAny>,
+}
+
+impl<S: Service> Talk<S> for Responses<S> {
+    async fn answer(
+        &mut self,
+        shared: &Shared<S>,
+        asked: Asked,
+        message: Said,
+    ) -> Result<Option<Body>, TurnError> {
+        let text = message.text.as_bytes();
+        let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| {
+            let text = format!("the message is no JSON object with a `type`: {error}");
+            TurnError::new(ErrorCode::InvalidJson, text)
+        })?;
+        match envelope.r#type.as_ref() {
+            "response.create" => {}
+            // Codex tells what it has seen. That is nothing to be answered.
+            "response.processed" => return Ok(None),
+            _ => {
+                let text = "messages are `response.create`; there is no other type";
+                return Err(TurnError::new(ErrorCode::InvalidValue, text).param("type"));
+            }
+        }
+        if envelope.stream_id.is_some() {
+            let text = "one connection answers one request after the other; open another one";
+            return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream_id"));
+        }
+        let Prepared { mut request, before: _ } =
+            prepare(shared, &asked.caller, text, Some(&self.recent)).await?;
+        drop(message);
+        if !request.generate {
+            return Ok(Some(self.warm_up(shared, &asked, request).await));
+        }
+        request.turn.hints.stream = true;
+        let (response, keeper) = answer(shared, asked, request).await?;
+        self.running = Some(keeper.clone());
+        Ok(Some(keeper.before_the_end_of(response).await.into_body()))
+    }
+
+    /// As Codex reads it: the status and the headers are those that a response would have.
+    fn failure(&self, error: &TurnError) -> String {
+        #[derive(Serialize)]
+        struct Failure<'a> {
+            r#type: &'static str,
+            status: u16,
+            error: ibeam_core::wire::chat::ErrorObject<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            headers: Option<Headers>,
+        }
+        #[derive(Serialize)]
+        struct Headers {
+            #[serde(rename = "retry-after")]
+            retry_after: String,
+        }
+        let wait = error.retry_after_header();
+        let failure = Failure {
+            r#type: "error",
+            status: error.code.row().status,
+            error: ErrorBody::from(error).error,
+            headers: wait.map(|wait| Headers { retry_after: wait.as_secs().max(1).to_string() }),
+        };
+        serde_json::to_string(&failure).unwrap_or_default()
+    }
+
+    fn answered(&mut self) {
+        if let Some(response) = self.running.take().and_then(|keeper| keeper.ended()) {
+            self.recent.remember(response);
+        }
+    }
+}
+
+impl<S: Service> Responses<S> {
+    /// A request that wants no answer yet. It is what the next one goes on from.
+    async fn warm_up(
+        &mut self,
+        shared: &Shared<S>,
+        asked: &Asked,
+        request: responses::Request,
+    ) -> Body {
+        let (keeper, reply, _) = Keeper::new(shared, &asked.caller, request);
+        let mut recorder = reply.encoder();
+        let mut events = BytesMut::new();
+        recorder.on_event(&TurnEvent::Started, &mut events);
+        recorder.on_event(&TurnEvent::Finished(FinishReason::Stop), &mut events);
+        keeper.keep().await;
+        self.running = Some(keeper);
+        Body::from(events.freeze())
+    }
+}

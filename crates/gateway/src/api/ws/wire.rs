@@ -1,0 +1,197 @@
+//! Messages in and out, and all the ways in which a connection ends.
+
+use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message, Utf8Bytes,
+        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
+    },
+};
+
+use super::metered::Metered;
+use crate::api::bodies::{Bodies, Share};
+
+/// Between two pings while nothing is asked. A client that answers none of two is gone.
+const PING: Duration = Duration::from_secs(30);
+
+/// How long the other side may take to close, too.
+const CLOSE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of one message.
+    pub(super) message: usize,
+    /// Without a request.
+    pub(super) idle: Duration,
+    /// A client that takes nothing.
+    pub(super) stall: Duration,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// The client closed it, or is not there any more.
+    Left,
+    /// It takes nothing.
+    Stalled,
+    Idle,
+    /// The program ends, or others need the place.
+    Asked,
+    TooLarge,
+    /// Too much is being sent by all together.
+    NoRoom,
+    /// It sent something that is no text.
+    NoText,
+}
+
+/// One message.
+pub(super) struct Said {
+    pub(super) text: Utf8Bytes,
+    /// What it counts for, until it is decoded.
+    _share: Share,
+}
+
+enum Heard {
+    Text(Said),
+    /// It is alive.
+    Sign,
+}
+
+pub(super) struct Wire {
+    socket: WebSocketStream<Metered<TokioIo<Upgraded>>>,
+    limits: Limits,
+    /// A request that came while another was answered. While there is one, nothing is read:
+    /// who sends more has to wait.
+    queued: Option<Said>,
+}
+
+impl Wire {
+    pub(super) async fn new(io: TokioIo<Upgraded>, limits: Limits, bodies: Arc<Bodies>) -> Self {
+        let io = Metered::new(io, bodies);
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(limits.message))
+            .max_frame_size(Some(limits.message));
+        let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        Self { socket, limits, queued: None }
+    }
+
+    /// The next request. `leave` ends when there should be none.
+    pub(super) async fn next(&mut self, leave: impl Future<Output = ()>) -> Result<Said, Gone> {
+        if let Some(queued) = self.queued.take() {
+            return Ok(queued);
+        }
+        let mut leave = pin!(leave);
+        let mut idle = pin!(sleep(self.limits.idle));
+        let mut ping = pin!(sleep(PING));
+        let mut silent = false;
+        loop {
+            tokio::select! {
+                heard = self.hear() => match heard? {
+                    Heard::Text(said) => return Ok(said),
+                    Heard::Sign => silent = false,
+                },
+                () = leave.as_mut() => return Err(Gone::Asked),
+                () = idle.as_mut() => return Err(Gone::Idle),
+                () = ping.as_mut() => {
+                    if silent {
+                        return Err(Gone::Left);
+                    }
+                    silent = true;
+                    self.ping().await?;
+                    ping.as_mut().reset(Instant::now() + PING);
+                }
+            }
+        }
+    }
+
+    /// Waits for something else, and for the client's leaving meanwhile.
+    pub(super) async fn until<F: Future>(&mut self, wait: F) -> Result<F::Output, Gone> {
+        let mut wait = pin!(wait);
+        loop {
+            tokio::select! {
+                biased;
+                done = wait.as_mut() => return Ok(done),
+                heard = self.hear(), if self.queued.is_none() => match heard? {
+                    Heard::Text(said) => self.queued = Some(said),
+                    Heard::Sign => {}
+                },
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> Result<Heard, Gone> {
+        match self.socket.next().await {
+            Some(Ok(Message::Text(text))) => match self.socket.get_mut().whole(text.len()) {
+                Some(share) => Ok(Heard::Text(Said { text, _share: share })),
+                None => Err(Gone::NoRoom),
+            },
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                self.socket.get_mut().sign();
+                Ok(Heard::Sign)
+            }
+            Some(Ok(Message::Binary(_))) => Err(Gone::NoText),
+            Some(Err(Error::Capacity(_))) => Err(Gone::TooLarge),
+            Some(Err(Error::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
+                Err(Gone::NoRoom)
+            }
+            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Gone::Left),
+        }
+    }
+
+    /// Sends messages.
+    pub(super) async fn say(
+        &mut self,
+        texts: impl IntoIterator<Item = String>,
+    ) -> Result<(), Gone> {
+        let socket = &mut self.socket;
+        let said = async {
+            for text in texts {
+                socket.feed(Message::text(text)).await?;
+            }
+            socket.flush().await
+        };
+        taken(timeout(self.limits.stall, said).await)
+    }
+
+    pub(super) async fn ping(&mut self) -> Result<(), Gone> {
+        let ping = self.socket.send(Message::Ping(bytes::Bytes::new()));
+        taken(timeout(self.limits.stall, ping).await)
+    }
+
+    /// Says why it ends, and waits a moment for the other side to have heard it.
+    pub(super) async fn close(mut self, gone: Gone) {
+        let (code, reason) = match gone {
+            Gone::Left | Gone::Stalled => return,
+            Gone::Idle => (CloseCode::Normal, "nothing was asked for a while"),
+            Gone::Asked => (CloseCode::Away, "the gateway needs the connection back"),
+            Gone::TooLarge => (CloseCode::Size, "the message is too large"),
+            Gone::NoRoom => (CloseCode::Again, "too much is being sent at once"),
+            Gone::NoText => (CloseCode::Unsupported, "send JSON as text messages"),
+        };
+        let frame = CloseFrame { code, reason: reason.into() };
+        let until = Instant::now() + CLOSE;
+        let closed = async {
+            if self.socket.close(Some(frame)).await.is_ok() {
+                while let Some(Ok(_)) = self.socket.next().await {}
+            }
+        };
+        tokio::select! {
+            () = closed => {}
+            () = sleep_until(until) => {}
+        }
+    }
+}
+
+fn taken<E>(sent: Result<Result<(), Error>, E>) -> Result<(), Gone> {
+    match sent {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Gone::Left),
+        Err(_elapsed) => Err(Gone::Stalled),
+    }
+}

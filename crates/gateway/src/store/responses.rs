@@ -1,0 +1,296 @@
+//! Responses that their clients asked to keep: to go on from, and to get again.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use tracing::warn;
+
+use super::{
+    ResponseLimits, Scope, Store, StoreError, tables,
+    vault::{PAGES_AT_ONCE, Vault, seconds},
+};
+
+/// Responses that one may go on from, one after the other. Far more than a client makes
+/// before what was said no longer fits a model.
+const LINKS: usize = 2048;
+
+/// Responses that one save may have to delete: its caller is waiting.
+const DELETED_AT_ONCE: usize = 64;
+
+/// One response as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredResponse {
+    pub id: String,
+    /// The one it goes on from.
+    pub previous: Option<String>,
+    pub status: String,
+    /// The object as its client got it.
+    pub body: String,
+    /// What its request said itself, a list of items as JSON.
+    pub input: String,
+    /// What came of it, likewise.
+    pub output: String,
+}
+
+impl StoredResponse {
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.body.len() + self.input.len() + self.output.len()
+    }
+
+    /// # Errors
+    /// It did not end well enough to be gone on from.
+    pub fn check(&self) -> Result<(), NoChain> {
+        match self.status.as_str() {
+            "completed" | "incomplete" => Ok(()),
+            status => Err(NoChain::Unfinished { id: self.id.clone(), status: status.to_owned() }),
+        }
+    }
+
+    #[must_use]
+    pub fn link(&self) -> Link {
+        Link { input: self.input.clone(), output: self.output.clone() }
+    }
+}
+
+/// One step of a conversation that is told by ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub input: String,
+    pub output: String,
+}
+
+/// Why there is no telling what came before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoChain {
+    /// There is no response of that id, or no more.
+    Missing(String),
+    /// It did not end well enough to be gone on from.
+    Unfinished { id: String, status: String },
+    /// There is too much of it.
+    TooLong,
+}
+
+impl Store {
+    /// Keeps a response. All of it or nothing; one that is larger than all may be together
+    /// is not kept.
+    ///
+    /// # Errors
+    /// What is kept is as it was before.
+    pub async fn save_response(
+        &self,
+        scope: Scope,
+        response: StoredResponse,
+        now_unix: u64,
+    ) -> Result<(), StoreError> {
+        self.run(move |vault| vault.save_response(scope, &response, now_unix)).await
+    }
+
+    /// The response of that id, unless its time is over.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn response(
+        &self,
+        scope: Scope,
+        id: &str,
+        now_unix: u64,
+    ) -> Result<Option<StoredResponse>, StoreError> {
+        let id = id.to_owned();
+        self.run(move |vault| {
+            let oldest = vault.oldest_response(now_unix);
+            Ok(find(vault.connection(), scope, &id, oldest)?)
+        })
+        .await
+    }
+
+    /// What was said up to the response of that id, the first first, at most so many bytes.
+    /// All of it is kept as if it had been made now.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn chain(
+        &self,
+        scope: Scope,
+        id: &str,
+        most_bytes: usize,
+        now_unix: u64,
+    ) -> Result<Result<Vec<Link>, NoChain>, StoreError> {
+        let id = id.to_owned();
+        self.run(move |vault| {
+            let oldest = vault.oldest_response(now_unix);
+            let walk = vault.transaction()?;
+            let chain = chain(&walk, (scope, id), (oldest, seconds(now_unix)), most_bytes)?;
+            walk.commit()?;
+            Ok(chain)
+        })
+        .await
+    }
+
+    /// Deletes a response. False: there is none of that id.
+    ///
+    /// # Errors
+    /// It is still there.
+    pub async fn forget_response(&self, scope: Scope, id: &str) -> Result<bool, StoreError> {
+        let id = id.to_owned();
+        self.run(move |vault| {
+            let sql = "DELETE FROM responses WHERE scope = ?1 AND id = ?2";
+            Ok(vault.connection().execute(sql, params![scope, id])? > 0)
+        })
+        .await
+    }
+}
+
+impl Vault {
+    fn save_response(
+        &mut self,
+        scope: Scope,
+        response: &StoredResponse,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let limits = self.response_limits();
+        let bytes = response.size();
+        if bytes as u64 > limits.bytes {
+            warn!(bytes, "a response was too large to be kept");
+            return Ok(());
+        }
+        let oldest = self.oldest_response(now);
+        let all = self.transaction()?;
+        put(&all, scope, response, seconds(now))?;
+        let deleted = forget_before(&all, oldest)? + shrink(&all, limits)?;
+        all.commit()?;
+        if deleted > 0 {
+            tables::give_back(self.connection(), PAGES_AT_ONCE)?;
+        }
+        self.weigh()
+    }
+
+    /// What was used before this is gone.
+    pub(super) fn oldest_response(&self, now: u64) -> i64 {
+        seconds(now.saturating_sub(self.response_limits().retention.as_secs()))
+    }
+}
+
+fn put(
+    connection: &Connection,
+    scope: Scope,
+    response: &StoredResponse,
+    now: i64,
+) -> rusqlite::Result<()> {
+    let StoredResponse { id, previous, status, body, input, output } = response;
+    let size = i64::try_from(response.size()).unwrap_or(i64::MAX);
+    connection
+        .execute(
+            "INSERT INTO responses (scope, id, previous, status, body, input, output, size, used)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (scope, id) DO UPDATE SET
+                 previous = excluded.previous, status = excluded.status, body = excluded.body,
+                 input = excluded.input, output = excluded.output, size = excluded.size,
+                 used = excluded.used",
+            params![
+                scope,
+                id,
+                previous,
+                status,
+                body.as_bytes(),
+                input.as_bytes(),
+                output.as_bytes(),
+                size,
+                now
+            ],
+        )
+        .map(drop)
+}
+
+fn find(
+    connection: &Connection,
+    scope: Scope,
+    id: &str,
+    oldest: i64,
+) -> rusqlite::Result<Option<StoredResponse>> {
+    let sql = "SELECT * FROM responses WHERE scope = ?1 AND id = ?2 AND used >= ?3";
+    connection
+        .query_row(sql, params![scope, id, oldest], |row| {
+            Ok(StoredResponse {
+                id: row.get("id")?,
+                previous: row.get("previous")?,
+                status: row.get("status")?,
+                body: text(row, "body")?,
+                input: text(row, "input")?,
+                output: text(row, "output")?,
+            })
+        })
+        .optional()
+}
+
+fn chain(
+    connection: &Connection,
+    (scope, id): (Scope, String),
+    (oldest, now): (i64, i64),
+    most_bytes: usize,
+) -> rusqlite::Result<Result<Vec<Link>, NoChain>> {
+    let mut links = Vec::new();
+    let mut left = most_bytes;
+    let mut next = Some(id);
+    while let Some(id) = next {
+        let Some(found) = find(connection, scope, &id, oldest)? else {
+            return Ok(Err(NoChain::Missing(id)));
+        };
+        if let Err(unfinished) = found.check() {
+            return Ok(Err(unfinished));
+        }
+        let size = found.input.len() + found.output.len();
+        match left.checked_sub(size) {
+            Some(rest) if links.len() < LINKS => left = rest,
+            _ => return Ok(Err(NoChain::TooLong)),
+        }
+        // A conversation that goes on keeps its beginning.
+        let sql = "UPDATE responses SET used = ?3 WHERE scope = ?1 AND id = ?2 AND used < ?3";
+        connection.execute(sql, params![scope, id, now])?;
+        links.push(Link { input: found.input, output: found.output });
+        next = found.previous;
+    }
+    links.reverse();
+    Ok(Ok(links))
+}
+
+/// Deletes what was last used before a time. Says how many.
+pub(super) fn forget_before(connection: &Connection, time: i64) -> rusqlite::Result<usize> {
+    connection.execute("DELETE FROM responses WHERE used < ?1", [time])
+}
+
+/// Deletes those that were used longest ago, until there is room. Says how many.
+fn shrink(connection: &Connection, limits: ResponseLimits) -> rusqlite::Result<usize> {
+    let (mut count, mut bytes) = weight(connection)?;
+    let mut deleted = 0;
+    while deleted < DELETED_AT_ONCE && (count > limits.count || bytes > limits.bytes) {
+        let size: i64 = connection.query_row(
+            "DELETE FROM responses
+             WHERE key = (SELECT key FROM responses ORDER BY used, key LIMIT 1) RETURNING size",
+            [],
+            |row| row.get(0),
+        )?;
+        count = count.saturating_sub(1);
+        bytes = bytes.saturating_sub(size.unsigned_abs());
+        deleted += 1;
+    }
+    Ok(deleted)
+}
+
+/// How many there are, and how many bytes.
+pub(super) fn weight(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let sql = "SELECT count(*), coalesce(sum(size), 0) FROM responses";
+    connection.query_row(sql, [], |row| {
+        Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, i64>(1)?.unsigned_abs()))
+    })
+}
+
+fn text(row: &Row<'_>, column: &str) -> rusqlite::Result<String> {
+    let bytes: Vec<u8> = row.get(column)?;
+    String::from_utf8(bytes).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
+    })
+}
+
+#[cfg(test)]
+#[path = "responses_tests.rs"]
+mod tests;
