@@ -125,6 +125,8 @@ pub struct Settings {
     /// How long the response headers of a stream wait for the first event of a turn
     /// that has started, so that an early failure can still have its own status.
     pub header_grace: Duration,
+    /// Refuse parameters that nobody honours, unless the client says otherwise.
+    pub strict: bool,
 }
 
 impl Default for Settings {
@@ -139,6 +141,7 @@ impl Default for Settings {
             body_pause: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
             header_grace: Duration::from_secs(10),
+            strict: false,
         }
     }
 }

@@ -170,6 +170,7 @@ fn http_settings(config: &Config) -> api::Settings {
         bodies: api::Bodies::new(config.limits.bodies.max(config.limits.body)),
         body_pause: config.clocks.body,
         keep_alive: config.clocks.keep_alive,
+        strict: config.strict,
         header_grace: config.clocks.header_grace,
     }
 }

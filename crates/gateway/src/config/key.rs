@@ -75,6 +75,9 @@ keys! {
     Hosts "hosts" [] = "", "further names under which clients may call, for the `Host` check";
     CorsOrigins "cors_origins" [] = "", "web origins that may call from a browser";
 
+    Strict "strict" [] = "false",
+        "refuse a request with a parameter that would be ignored; a client asks for it with `x-ibeam-strict: true`";
+
     AccessToken "access_token" [same("CURSOR_ACCESS_TOKEN"), same("CURSOR_AUTH_TOKEN")] = "",
         "access token of your Cursor account";
     Profile "profile" [] = "default",

@@ -48,6 +48,8 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Web origins that may call; `*` stands for all.
     pub cors_origins: Vec<String>,
+    /// Parameters that nobody honours are refused.
+    pub strict: bool,
     pub access_token: Option<SecretString>,
     /// Whose credentials are used.
     pub profile: Profile,

@@ -102,6 +102,7 @@ impl Resolver<'_> {
             keys_file: self.place(Key::KeysFile),
             hosts: self.list(Key::Hosts),
             cors_origins: self.origins(),
+            strict: self.switch(Key::Strict),
             access_token: self.secret(Key::AccessToken),
             profile: self.profile(),
             credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),
