@@ -45,6 +45,8 @@ pub enum ErrorCode {
     UpstreamClosed,
     /// The answer ended without the call that `tool_choice` demands.
     ToolChoiceUnmet,
+    /// The answer is not the JSON that the client asked for.
+    FormatUnmet,
     Unavailable,
     Timeout,
     /// The client is gone; nobody sees this one.
@@ -77,7 +79,7 @@ pub struct Row {
 const INVALID: &str = "invalid_request_error";
 
 impl ErrorCode {
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::InvalidJson,
         Self::MissingMessages,
         Self::InvalidValue,
@@ -104,6 +106,7 @@ impl ErrorCode {
         Self::UpstreamError,
         Self::UpstreamClosed,
         Self::ToolChoiceUnmet,
+        Self::FormatUnmet,
         Self::Unavailable,
         Self::Timeout,
         Self::Cancelled,
@@ -192,6 +195,10 @@ impl ErrorCode {
             Self::ToolChoiceUnmet => {
                 row(502, "server_error", "tool_choice_unmet", "api_error", false, Warn)
             }
+            Self::FormatUnmet => Row {
+                anthropic_status: 400,
+                ..row(422, INVALID, "format_unmet", INVALID, false, Warn)
+            },
             Self::Unavailable => {
                 row(503, "server_error", "unavailable", "overloaded_error", true, Warn)
             }

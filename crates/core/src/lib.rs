@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod auth;
 pub mod codec;
+pub mod controls;
 pub mod error;
 mod guard;
 pub mod history;

@@ -54,11 +54,16 @@ fn as_u64(len: usize) -> u64 {
 }
 
 #[cfg(feature = "tokens")]
-fn count_piece(piece: &str) -> u64 {
+fn vocabulary() -> Option<&'static tiktoken_rs::CoreBPE> {
     use std::sync::OnceLock;
 
     static VOCABULARY: OnceLock<Option<tiktoken_rs::CoreBPE>> = OnceLock::new();
-    match VOCABULARY.get_or_init(|| tiktoken_rs::o200k_base().ok()) {
+    VOCABULARY.get_or_init(|| tiktoken_rs::o200k_base().ok()).as_ref()
+}
+
+#[cfg(feature = "tokens")]
+fn count_piece(piece: &str) -> u64 {
+    match vocabulary() {
         Some(vocabulary) => as_u64(vocabulary.encode_ordinary(piece).len()),
         None => rough(piece),
     }
@@ -67,6 +72,35 @@ fn count_piece(piece: &str) -> u64 {
 #[cfg(not(feature = "tokens"))]
 fn count_piece(piece: &str) -> u64 {
     rough(piece)
+}
+
+/// How many tokens of the vocabulary make up so many of a family's.
+pub(crate) fn in_vocabulary(count: u64, family: Family) -> u64 {
+    let product = u128::from(count) * 1000 / u128::from(factor_per_mille(family).max(1));
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+/// A short text in tokens of the vocabulary: how many there are, and in how many bytes the
+/// first `most` of them end, at most. That is the end of a character.
+#[cfg(feature = "tokens")]
+pub(crate) fn measure(text: &str, most: u64) -> (u64, usize) {
+    let Some(vocabulary) = vocabulary() else { return measure_rough(text, most) };
+    let tokens = vocabulary.encode_ordinary(text);
+    let first = usize::try_from(most).unwrap_or(usize::MAX).min(tokens.len());
+    let first = tokens.get(..first).unwrap_or_default();
+    let bytes = vocabulary.decode_bytes(first).map_or(text.len(), |bytes| bytes.len());
+    (as_u64(tokens.len()), floor_boundary(text, bytes))
+}
+
+#[cfg(not(feature = "tokens"))]
+pub(crate) fn measure(text: &str, most: u64) -> (u64, usize) {
+    measure_rough(text, most)
+}
+
+fn measure_rough(text: &str, most: u64) -> (u64, usize) {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(4);
+    let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+    (rough(text), end)
 }
 
 /// The rule of thumb: four characters a token.

@@ -246,6 +246,17 @@ impl Answer {
         self.push(TurnEvent::Failed(error));
     }
 
+    /// The leg is over where it is: nobody takes what else there is. Gives the tokens that
+    /// the backend counted.
+    pub(super) fn cut(&mut self) -> Option<Usage> {
+        let told = self.events.drain(..).find_map(|event| match event {
+            TurnEvent::Usage(usage) => Some(usage),
+            _ => None,
+        });
+        self.taken = true;
+        told.or_else(|| self.counts.usage())
+    }
+
     /// What the model produced in the leg that ends, and the backend's own count of it,
     /// if it gave one.
     pub(super) fn produced(&mut self) -> (String, Option<u64>) {

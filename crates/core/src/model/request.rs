@@ -116,6 +116,14 @@ pub struct Sampling {
     pub params: Params,
 }
 
+impl Sampling {
+    /// Whether the client may see something else than what the backend said.
+    #[must_use]
+    pub fn is_controlled(&self) -> bool {
+        self.max_tokens.is_some() || !self.stop.is_empty() || self.format != Format::Text
+    }
+}
+
 /// The shape that the text of the answer must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Format {

@@ -28,4 +28,24 @@ impl Usage {
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
+
+    /// Both together, as reliable as the less reliable one.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let source = match (self.source, other.source) {
+            (UsageSource::Estimate, _) | (_, UsageSource::Estimate) => UsageSource::Estimate,
+            (UsageSource::BackendPartial, _) | (_, UsageSource::BackendPartial) => {
+                UsageSource::BackendPartial
+            }
+            (UsageSource::Backend, UsageSource::Backend) => UsageSource::Backend,
+        };
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+            reasoning: self.reasoning.saturating_add(other.reasoning),
+            source,
+        }
+    }
 }

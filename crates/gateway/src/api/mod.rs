@@ -158,6 +158,8 @@ pub struct Settings {
     pub client_stall: Duration,
     /// Off: no response is kept, whatever its client asks for.
     pub keep_responses: bool,
+    /// Refuse parameters that nobody honours, unless the client says otherwise.
+    pub strict: bool,
 }
 
 impl Default for Settings {
@@ -176,6 +178,7 @@ impl Default for Settings {
             websocket_idle: Duration::from_secs(15 * 60),
             client_stall: Duration::from_secs(60),
             keep_responses: true,
+            strict: false,
         }
     }
 }

@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ibeam_core::{
-    error::TurnError,
+    error::{ErrorCode, TurnError},
     model::{Params, TurnRequest},
     wire::{Collect, Encode},
 };
@@ -34,6 +34,9 @@ const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Headers in which clients name their conversation.
 const SESSION_ID: &str = "x-session-id";
 const SESSION_AFFINITY: &str = "x-session-affinity";
+
+/// Whether parameters that nobody honours are refused.
+const STRICT: &str = "x-ibeam-strict";
 
 /// The longest header value that is taken for a key or a name.
 const VALUE_CAP: usize = 256;
@@ -102,6 +105,11 @@ impl Asked {
         mut turn: TurnRequest,
     ) -> Answer<S::Turn> {
         self.log.model(&turn.model);
+        if self.is_strict(shared.service.settings().strict)
+            && let Some(name) = turn.sampling.params.ignored.first()
+        {
+            return Answer::new(Box::pin(std::future::ready(Err(ignored(name)))));
+        }
         // A name in the conversation itself is nearer to it than a header.
         let named = turn.hints.session.take().or_else(|| self.value(SESSION_ID));
         let affinity = named.is_none();
@@ -119,6 +127,15 @@ impl Asked {
         };
         let service = Arc::clone(&shared.service);
         Answer::new(Box::pin(async move { service.start_turn(turn, meta).await }))
+    }
+
+    /// The header counts more than the setting.
+    fn is_strict(&self, setting: bool) -> bool {
+        match self.value(STRICT).map(|word| word.to_ascii_lowercase()).as_deref() {
+            Some("true" | "1") => true,
+            Some("false" | "0") => false,
+            Some(_) | None => setting,
+        }
     }
 }
 
@@ -182,6 +199,14 @@ pub(super) async fn streamed<S: Service>(
         Err(_elapsed) => true,
     };
     Ok(SseBody::new(answer, encoder, settings.keep_alive, late, Arc::clone(&asked.log)))
+}
+
+fn ignored(name: &'static str) -> TurnError {
+    let text = format!(
+        "`{name}` has no effect: the backend does not know it. Leave it out, or switch `strict` \
+         off (the setting, or the header `{STRICT}`)."
+    );
+    TurnError::new(ErrorCode::UnsupportedParameter, text).param(name)
 }
 
 /// What becomes of the request's parameters, as a dictionary of RFC 9651.

@@ -177,6 +177,7 @@ fn http_settings(config: &Config) -> api::Settings {
         bodies: api::Bodies::new(config.limits.bodies.max(config.limits.body)),
         body_pause: config.clocks.body,
         keep_alive: config.clocks.keep_alive,
+        strict: config.strict,
         header_grace: config.clocks.header_grace,
         websocket: config.websocket,
         websocket_idle: config.clocks.websocket_idle,

@@ -3,6 +3,7 @@
 
 use ibeam_core::{
     agent::Kept,
+    controls::Controls,
     error::{ErrorCode, TurnError},
     model::{TurnRequest, ids::uuid_from_random},
 };
@@ -131,11 +132,12 @@ impl App {
         &self,
         request: TurnRequest,
         ticket: Ticket,
+        controls: Option<Box<Controls>>,
         case: &Case,
     ) -> Result<Settled, TurnError> {
         let place = self.place(case).await?;
         self.supersede(&request, case).await;
-        let mut ask = Ask { request, place, ticket };
+        let mut ask = Ask { request, place, ticket, controls };
         let mut forked = false;
         if let Some(results) = &case.outline.results
             && let Some(live) = self.hub.registry.find(results.session, case.scope)

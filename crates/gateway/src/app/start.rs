@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ibeam_core::{
     agent::{BlobLimits, ModelPick, Plan, Turn},
+    controls::{self, Controls},
     error::{ErrorCode, TurnError},
     limits::{Kind, Owner, Why},
-    model::{Item, Millis, Part, TurnRequest, ids::SessionId},
+    model::{Format, Item, Millis, Part, TurnRequest, ids::SessionId},
     models::{Family, ModelInfo, ModelList, Resolved},
 };
 use sha2::{Digest as _, Sha256};
@@ -35,7 +36,7 @@ impl App {
     /// in, or there are too many turns already.
     pub async fn start(
         &self,
-        request: TurnRequest,
+        mut request: TurnRequest,
         meta: &RequestMeta,
     ) -> Result<TurnStream, TurnError> {
         let asked = Instant::now();
@@ -52,6 +53,8 @@ impl App {
             parameters: resolved.parameters,
             max_mode: resolved.max_mode,
         };
+        // What the model is told about the format belongs to the prompt.
+        let controls = self.prepare(&mut request, family).await?;
         let outline = Outline::of(&request);
         let identity = Identity { scope, setup: outline.setup, model };
         let until = Instant::now() + self.config.clocks.queue;
@@ -62,11 +65,12 @@ impl App {
             Again::Stream(stream) => return Ok(stream),
             Again::Never(ticket) => ticket,
         };
-        let (ask, origin) = match self.settle(request, ticket, &case).await? {
+        let (ask, origin) = match self.settle(request, ticket, controls, &case).await? {
             Settled::Stream(stream) => return Ok(stream),
             Settled::Start(start) => *start,
         };
-        let (Ask { request, place, ticket }, Origin { id, claim, kept, before }) = (ask, origin);
+        let (Ask { request, place, ticket, controls }, Origin { id, claim, kept, before }) =
+            (ask, origin);
         debug!(conversation = %id, model = %case.identity.model.id, "starting a turn");
         let session = SessionId::from_random(random::bytes());
         let keeping = Keeping {
@@ -98,6 +102,7 @@ impl App {
             session,
             identity: case.identity,
             family,
+            controls,
             keeper,
             ticket,
             asked,
@@ -124,6 +129,28 @@ impl App {
 // === what every request needs ===
 
 impl App {
+    /// The controls of a request. A schema takes a moment to read, and that is not done on
+    /// an async thread.
+    async fn prepare(
+        &self,
+        request: &mut TurnRequest,
+        family: Family,
+    ) -> Result<Option<Box<Controls>>, TurnError> {
+        match request.sampling.format {
+            Format::Text | Format::Json => controls::prepare(request, family),
+            Format::Schema(_) => {
+                let mut own = request.clone();
+                let prepared = self.hub.tasks.spawn_blocking(move || {
+                    controls::prepare(&mut own, family).map(|controls| (own.system, controls))
+                });
+                let failed = |_| TurnError::new(ErrorCode::Internal, "The schema was not read.");
+                let (system, controls) = prepared.await.map_err(failed)??;
+                request.system = system;
+                Ok(controls)
+            }
+        }
+    }
+
     /// Unknown models are refused before anything else, as long as there is a list
     /// to know them by.
     async fn resolve(&self, request: &TurnRequest) -> Result<Resolved, TurnError> {

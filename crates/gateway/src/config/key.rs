@@ -77,6 +77,9 @@ keys! {
     WebSocket "websocket" [] = "true",
         "answer WebSockets on the paths of chat and Responses; off: they get 426";
 
+    Strict "strict" [] = "false",
+        "refuse a request with a parameter that would be ignored; a client asks for it with `x-ibeam-strict: true`";
+
     AccessToken "access_token" [same("CURSOR_ACCESS_TOKEN"), same("CURSOR_AUTH_TOKEN")] = "",
         "access token of your Cursor account";
     Profile "profile" [] = "default",

@@ -49,6 +49,8 @@ pub struct Config {
     /// Web origins that may call; `*` stands for all.
     pub cors_origins: Vec<String>,
     pub websocket: bool,
+    /// Parameters that nobody honours are refused.
+    pub strict: bool,
     pub access_token: Option<SecretString>,
     /// Whose credentials are used.
     pub profile: Profile,

@@ -103,6 +103,7 @@ impl Resolver<'_> {
             hosts: self.list(Key::Hosts),
             cors_origins: self.origins(),
             websocket: self.switch(Key::WebSocket),
+            strict: self.switch(Key::Strict),
             access_token: self.secret(Key::AccessToken),
             profile: self.profile(),
             credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),

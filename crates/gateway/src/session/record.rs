@@ -50,6 +50,15 @@ impl Record {
         (!self.over).then_some(&self.events)
     }
 
+    /// Its text, unless it grew too long.
+    pub(crate) fn text(&self) -> Option<String> {
+        let texts = self.events()?.iter().filter_map(|event| match event {
+            TurnEvent::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        Some(texts.collect())
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

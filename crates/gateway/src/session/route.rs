@@ -7,8 +7,8 @@ use ibeam_core::{
     agent::ModelPick,
     history::{self, Chain, Fingerprint},
     model::{
-        Image, ImageSource, Item, Message, Part, Role, ToolChoice, ToolContent, ToolResult,
-        TurnRequest,
+        Image, ImageSource, Item, Message, Part, Role, Sampling, ToolChoice, ToolContent,
+        ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
     },
 };
@@ -130,6 +130,7 @@ impl Outline {
         hash.add(&identity.setup);
         hash.model(&identity.model);
         hash.choice(&request.tool_choice);
+        hash.controls(&request.sampling);
         let new = request.items.get(self.split..).unwrap_or_default();
         // In any order; of two for one call the later counts.
         let mut brought = BTreeMap::new();
@@ -236,6 +237,15 @@ impl Hasher {
                 self.add(b"named");
                 self.add(name.as_bytes());
             }
+        }
+    }
+
+    /// A format is told to the model, and so in the setup.
+    fn controls(&mut self, sampling: &Sampling) {
+        self.add(&sampling.max_tokens.unwrap_or(u64::MAX).to_be_bytes());
+        self.count(sampling.stop.len());
+        for sequence in &sampling.stop {
+            self.add(sequence.as_bytes());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a request may want of a turn that is already there.
 
-use ibeam_core::model::TurnRequest;
+use ibeam_core::{controls::Controls, model::TurnRequest};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -36,6 +36,8 @@ pub(crate) struct Ask {
     pub(crate) request: TurnRequest,
     pub(crate) place: Place,
     pub(crate) ticket: Ticket,
+    /// For its answer.
+    pub(crate) controls: Option<Box<Controls>>,
 }
 
 /// What comes of wanting to attach.

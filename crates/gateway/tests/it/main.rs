@@ -13,6 +13,7 @@ mod auth;
 mod chat;
 mod cli;
 mod client;
+mod controls;
 mod crash;
 mod crowd;
 mod cuts;

@@ -1,14 +1,15 @@
 //! How a leg, or the whole turn, is over.
 
 use super::{
-    Command, Turn,
-    recovery::cut_short,
+    Command, Phase, Turn,
+    recovery::{Tried, cut_short},
+    since::{Shown, said},
     stream::{Link, Purpose},
 };
 use crate::{
     agent::classify::{Failure, Remedy},
     error::{ErrorCode, TurnError},
-    model::{FinishReason, Millis},
+    model::{FinishReason, Millis, TurnRequest, Usage},
 };
 
 impl Turn {
@@ -81,6 +82,52 @@ impl Turn {
         self.answer.forget_held();
         self.commands.push_back(Command::Close { cancel: true });
         self.open(Purpose::Start, false);
+    }
+
+    /// The client has all it wants of this answer: nothing more of it is given, and the
+    /// backend is told to stop. `shown` is the text that the client saw, if that is known.
+    /// Gives the tokens that the backend counted.
+    pub fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
+        self.shown = Some(Shown::cut(shown));
+        self.calls.clear();
+        self.awaiting = false;
+        if self.phase() != Phase::Done {
+            self.let_go(true);
+        }
+        self.answer.cut()
+    }
+
+    /// Whether the answer ended by [`Self::cut`].
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.shown.as_ref().is_some_and(Shown::is_cut)
+    }
+
+    /// The answer that just ended is not what its client asked for: tells the model so. The
+    /// next events are the answer in its place. Gives false when there is nothing to ask about.
+    pub fn ask_again(&mut self, text: &str) -> bool {
+        if self.phase() != Phase::Done {
+            return false;
+        }
+        let Some(request) = self.request.take() else { return false };
+        self.keep_first_anchor();
+        match self.checkpoint() {
+            Some(newest) => self.spec.insist(&request, Some(newest), text),
+            None => {
+                let mut told = TurnRequest::clone(&request);
+                told.items.extend(said(self.answer.words(), 0));
+                self.spec.insist(&told, None, text);
+            }
+        }
+        self.answer.end_leg();
+        self.answer.begin_leg();
+        self.since.clear();
+        self.checkpoint = None;
+        self.tried = Tried::default();
+        self.new_texts = vec![text.to_owned()];
+        self.request = Some(request);
+        self.open(Purpose::Start, false);
+        true
     }
 
     /// Lets go of a stream whose client has its ending. What the backend waits for is

@@ -34,7 +34,7 @@ use self::{
     half_read::HalfRead,
     recovery::{Tried, cut_short},
     results::{Offer, note_loops},
-    since::Since,
+    since::{Anchor, Shown, Since},
     stream::{Link, OpenLink, Purpose, upload_time},
 };
 pub use self::{
@@ -92,6 +92,9 @@ pub struct Turn {
     drift: Drift,
     checkpoint: Option<Checkpoint>,
     since: Since,
+    /// The state before the present leg, where the client may be shown less than is said.
+    anchor: Option<Box<Anchor>>,
+    shown: Option<Shown>,
     /// The request that is being answered: it can be told anew.
     request: Option<Box<TurnRequest>>,
 
@@ -142,6 +145,8 @@ impl Turn {
             drift: Drift::default(),
             checkpoint: None,
             since: Since::default(),
+            anchor: None,
+            shown: None,
             request: None,
             session,
             call_count: 0,

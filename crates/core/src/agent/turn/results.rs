@@ -57,6 +57,10 @@ impl Turn {
         let calls = self.calls().into_iter().map(Item::ToolCall);
         let told = request.items.get(new..).unwrap_or_default();
         self.since.add(calls.chain(told.iter().cloned()));
+        self.anchor = None;
+        if request.sampling.is_controlled() {
+            self.drop_anchor();
+        }
         self.send_results(told, beside);
         self.begin_leg(request, now);
         Ok(())
@@ -102,6 +106,7 @@ impl Turn {
 
     fn begin_leg(&mut self, request: TurnRequest, now: Millis) {
         self.awaiting = false;
+        self.shown = None;
         self.started = now;
         self.tried = Tried::default();
         self.answer.begin_leg();

@@ -69,8 +69,34 @@ impl Since {
     }
 }
 
+/// The state before the present leg said anything, for when the client is not shown all of
+/// what the backend believes to have said.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    state: Bytes,
+    items: Vec<Item>,
+}
+
+/// What the client saw of a leg, if that is known, where it is not what the backend said.
+#[derive(Debug)]
+pub(super) struct Shown {
+    text: Option<String>,
+    cut: bool,
+}
+
+impl Shown {
+    /// The backend was stopped.
+    pub(super) fn cut(text: Option<String>) -> Self {
+        Self { text, cut: true }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
+    }
+}
+
 /// What of `words` comes after the first `told` bytes, as a message.
-fn said(words: &str, told: usize) -> Option<Item> {
+pub(super) fn said(words: &str, told: usize) -> Option<Item> {
     let rest = words.get(told..).filter(|rest| !rest.trim().is_empty())?;
     let parts = vec![Part::Text(rest.to_owned())];
     Some(Item::Message(Message { role: Role::Assistant, parts }))
@@ -109,6 +135,10 @@ impl Turn {
     /// add blobs, so ask for those afterwards.
     #[must_use]
     pub fn checkpoint(&mut self) -> Option<Bytes> {
+        if let Some(shown) = &self.shown {
+            let text = shown.text.clone();
+            return self.state_as_shown(text);
+        }
         if self.since.bare {
             return Some(self.state_so_far());
         }
@@ -127,5 +157,42 @@ impl Turn {
         let mut items = self.since.items.clone();
         items.extend(said(self.answer.words(), self.since.words));
         self.spec.append(&state, &items)
+    }
+
+    /// The client saw only this text of the present leg, or the answer to it came in
+    /// another way than the backend remembers. No state of the backend's is gone on from.
+    pub fn show_only(&mut self, text: Option<String>) {
+        self.shown = Some(Shown { text, cut: false });
+    }
+
+    /// Remembers where a further leg begins, for clients who cannot tell it.
+    pub(super) fn drop_anchor(&mut self) {
+        self.anchor = self.since.bare.then(|| {
+            let newest = self.checkpoint.as_ref().map(|checkpoint| checkpoint.bytes.clone());
+            let state = newest.unwrap_or_else(|| self.spec.told());
+            Box::new(Anchor { state, items: self.since.items.clone() })
+        });
+    }
+
+    /// The same for the first leg, which begins with what the first message tells.
+    pub(super) fn keep_first_anchor(&mut self) {
+        if self.since.bare && self.anchor.is_none() {
+            self.anchor = Some(Box::new(Anchor { state: self.spec.told(), items: Vec::new() }));
+        }
+    }
+
+    /// The state before the leg, and what the client saw of it behind that. A client that
+    /// tells everything needs none.
+    fn state_as_shown(&mut self, text: Option<String>) -> Option<Bytes> {
+        if !self.since.bare {
+            return None;
+        }
+        let text = text?;
+        let (state, mut items) = match &self.anchor {
+            Some(anchor) => (anchor.state.clone(), anchor.items.clone()),
+            None => (self.spec.told(), Vec::new()),
+        };
+        items.extend(said(&text, 0));
+        Some(self.spec.append(&state, &items))
     }
 }

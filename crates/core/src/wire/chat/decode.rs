@@ -1,16 +1,14 @@
 //! The bytes of a chat request to a [`TurnRequest`], or to an error that names the
 //! field at fault. Unknown fields are accepted.
 
-use serde_json::Number;
-
-use super::{choice, messages::Conversation, types::Request};
+use super::{choice, controls, messages::Conversation, types::Request};
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
-    model::{Dialect, Effort, Format, Hints, Params, Sampling, Tool, TurnRequest},
+    model::{Dialect, Hints, Tool, TurnRequest},
     wire::{
         json::{invalid, is_not, is_set, parse, unsupported},
-        lenient::{Object, TextOr},
+        lenient::Object,
     },
 };
 
@@ -27,7 +25,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
         return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
     };
     let model = model.to_owned();
-    let mut sampling = sampling(&request)?;
+    let mut sampling = controls::decode(&request)?;
     let Some(messages) = request.messages.filter(|messages| !messages.is_empty()) else {
         return Err(TurnError::new(ErrorCode::MissingMessages, "`messages` is missing or empty")
             .param("messages"));
@@ -38,6 +36,9 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
     }
     let mut tools = tools(request.tools.unwrap_or_default(), &mut sampling.params.ignored)?;
     let tool_choice = choice::decode(request.tool_choice, &mut tools)?;
+    let parallel_tool_calls = request.parallel_tool_calls.unwrap_or(true);
+    let params = &mut sampling.params;
+    controls::note_tools(params, !tools.is_empty(), &tool_choice, parallel_tool_calls);
     // The marker is for us; the model never sees it.
     let session = take_marker(&mut conversation.system);
     Ok(TurnRequest {
@@ -46,7 +47,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
         items: conversation.items,
         tools,
         tool_choice,
-        parallel_tool_calls: request.parallel_tool_calls.unwrap_or(true),
+        parallel_tool_calls,
         sampling,
         dialect: Dialect::Chat,
         hints: Hints {
@@ -112,66 +113,6 @@ fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
         ));
     }
     Ok(())
-}
-
-fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
-    let effort = match request.reasoning_effort.as_deref().filter(|word| !word.is_empty()) {
-        None => None,
-        Some(word) => match Effort::parse(&word.to_ascii_lowercase()) {
-            Some(effort) => Some(effort),
-            None => {
-                let known = Effort::ALL.map(Effort::as_str).join(", ");
-                return Err(invalid(
-                    "reasoning_effort".to_owned(),
-                    format!("unknown `reasoning_effort`; use one of {known}"),
-                ));
-            }
-        },
-    };
-    let stop = match &request.stop {
-        None => Vec::new(),
-        Some(TextOr::Text(word)) => vec![word.clone()],
-        Some(TextOr::List(words)) => words.clone(),
-    };
-    let limit = request.max_completion_tokens.as_ref().or(request.max_tokens.as_ref());
-    Ok(Sampling {
-        effort,
-        max_tokens: limit.and_then(Number::as_u64),
-        params: Params { ignored: ignored(request, !stop.is_empty()), ..Params::default() },
-        stop,
-        format: Format::Text,
-    })
-}
-
-/// Parameters that the client set to something other than their default, and that
-/// no backend honours.
-fn ignored(request: &Request<'_>, stop: bool) -> Vec<&'static str> {
-    let format = request.response_format.as_ref().and_then(|Object(f)| f.r#type.as_deref());
-    let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
-    let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
-    [
-        ("temperature", one(&request.temperature)),
-        ("top_p", one(&request.top_p)),
-        ("top_k", is_set(request.top_k, &[])),
-        ("seed", is_set(request.seed, &[])),
-        ("presence_penalty", zero(&request.presence_penalty)),
-        ("frequency_penalty", zero(&request.frequency_penalty)),
-        ("logit_bias", is_set(request.logit_bias, &["{}"])),
-        ("max_tokens", request.max_tokens.is_some()),
-        ("max_completion_tokens", request.max_completion_tokens.is_some()),
-        ("stop", stop),
-        ("response_format", format.is_some_and(|kind| kind != "text")),
-        ("user", request.user.as_deref().is_some_and(|user| !user.is_empty())),
-        ("store", is_set(request.store, &["false"])),
-        ("metadata", is_set(request.metadata, &["{}"])),
-        ("service_tier", is_set(request.service_tier, &["\"auto\"", "\"default\""])),
-        ("verbosity", is_set(request.verbosity, &["\"medium\""])),
-        ("prediction", is_set(request.prediction, &[])),
-        ("web_search_options", is_set(request.web_search_options, &[])),
-    ]
-    .into_iter()
-    .filter_map(|(name, set)| set.then_some(name))
-    .collect()
 }
 
 fn tools(

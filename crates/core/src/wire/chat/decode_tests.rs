@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use super::decode;
 use crate::{
     error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{Effort, Image, ImageSource, Item, ToolChoice, ToolContent, TurnRequest},
+    model::{
+        Effort, Format, Image, ImageSource, Item, Params, Schema, ToolChoice, ToolContent,
+        TurnRequest,
+    },
 };
 
 /// A request with one user message and `extra` fields.
@@ -309,10 +312,6 @@ fn ignored_parameters_are_listed_when_set() {
             "presence_penalty",
             "frequency_penalty",
             "logit_bias",
-            "max_tokens",
-            "max_completion_tokens",
-            "stop",
-            "response_format",
             "user",
             "store",
             "metadata",
@@ -320,16 +319,50 @@ fn ignored_parameters_are_listed_when_set() {
             "verbosity",
         ]
     );
+    assert_eq!(
+        request.sampling.params.emulated,
+        ["max_tokens", "max_completion_tokens", "stop", "response_format"]
+    );
     assert_eq!(request.sampling.max_tokens, Some(200));
     assert_eq!(request.sampling.stop, ["a", "b"]);
+    assert_eq!(request.sampling.format, Format::Json);
     assert_eq!(request.hints.user.as_deref(), Some("ann"));
 
     let request = ok(&with(
         r#""temperature":1,"top_p":1.0,"seed":null,"presence_penalty":0,"frequency_penalty":0.0,
         "logit_bias":{ },"max_tokens":null,"stop":null,"response_format":{"type":"text"},"user":"",
-        "store":false,"metadata":{},"service_tier":"auto","prediction":null"#,
+        "store":false,"metadata":{},"service_tier":"auto","prediction":null,"tools":[],
+        "tool_choice":"auto","parallel_tool_calls":true,"reasoning_effort":null"#,
     ));
-    assert_eq!(request.sampling.params.ignored, [""; 0]);
+    assert_eq!(request.sampling.params, Params::default());
+    assert!(!request.sampling.is_controlled());
+}
+
+#[test]
+fn limits_formats_and_sequences() {
+    for (extra, param) in [
+        (r#""max_tokens":0"#, "max_tokens"),
+        (r#""max_tokens":-1"#, "max_tokens"),
+        (r#""max_tokens":1.5"#, "max_tokens"),
+        (r#""max_tokens":5,"max_completion_tokens":0"#, "max_completion_tokens"),
+        (r#""response_format":{"type":"json_schema"}"#, "response_format.json_schema.schema"),
+        (
+            r#""response_format":{"type":"json_schema","json_schema":{"name":"a"}}"#,
+            "response_format.json_schema.schema",
+        ),
+    ] {
+        refused(&with(extra), InvalidValue, Some(param));
+    }
+    let grammar = with(r#""response_format":{"type":"grammar"}"#);
+    refused(&grammar, UnsupportedParameter, Some("response_format.type"));
+    let sampling = ok(&with(
+        r#""max_tokens":7,"stop":["","x"],"response_format":{"type":"json_schema",
+        "json_schema":{"name":"n","strict":true,"schema":{"type":"object"}}}"#,
+    ))
+    .sampling;
+    assert_eq!((sampling.max_tokens, sampling.stop), (Some(7), vec!["x".to_owned()]));
+    let schema = Schema { name: "n".to_owned(), text: r#"{"type":"object"}"#.to_owned() };
+    assert_eq!(sampling.format, Format::Schema(schema));
 }
 
 #[test]
@@ -351,14 +384,17 @@ fn efforts_and_choices() {
 }
 
 #[test]
-fn choices_are_honoured_and_so_not_listed() {
+fn choices_are_the_backends_own() {
     let tools = r#""tools":[{"function":{"name":"a"}},{"function":{"name":"b"}}]"#;
     let request =
         ok(&with(&format!(r#"{tools},"tool_choice":"required","parallel_tool_calls":false"#)));
     assert_eq!(request.tool_choice, ToolChoice::Required);
     assert!(!request.parallel_tool_calls);
     assert_eq!(request.sampling.params.ignored, [""; 0]);
-    assert!(ok(&with(tools)).parallel_tool_calls);
+    assert_eq!(request.sampling.params.native, ["tools", "tool_choice", "parallel_tool_calls"]);
+    let plain = ok(&with(&format!(r#"{tools},"reasoning_effort":"low""#)));
+    assert!(plain.parallel_tool_calls);
+    assert_eq!(plain.sampling.params.native, ["reasoning_effort", "tools"]);
 }
 
 #[test]

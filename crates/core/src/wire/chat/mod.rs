@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod choice;
+mod controls;
 mod decode;
 mod encode;
 mod messages;

@@ -30,6 +30,7 @@ pub(super) struct Request<'a> {
     pub(super) max_tokens: Option<Number>,
     pub(super) max_completion_tokens: Option<Number>,
     pub(super) stop: Option<TextOr<String>>,
+    pub(super) response_format: Option<Object<ResponseFormat>>,
     pub(super) user: Option<String>,
     // Refused when they ask for something.
     pub(super) n: Option<Number>,
@@ -53,7 +54,6 @@ pub(super) struct Request<'a> {
     pub(super) seed: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) logit_bias: Option<&'a RawValue>,
-    pub(super) response_format: Option<Object<ResponseFormat>>,
     #[serde(borrow)]
     pub(super) store: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -78,6 +78,15 @@ pub(super) struct StreamOptions {
 #[serde(default)]
 pub(super) struct ResponseFormat {
     pub(super) r#type: Option<String>,
+    pub(super) json_schema: Option<Object<JsonSchema>>,
+}
+
+/// `strict` is not asked for: every answer is held against its schema.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct JsonSchema {
+    pub(super) name: Option<String>,
+    pub(super) schema: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -92,6 +92,38 @@ async fn what_was_ignored_is_in_a_header() {
 }
 
 #[tokio::test]
+async fn strictly_what_would_be_ignored_is_refused() {
+    let body = r#"{"model":"auto","max_tokens":9,"seed":1,"user":"ann","messages":[{"role":"user","content":"Hi"}]}"#;
+    // The setting, the header, and whether it is refused.
+    for (strict, header, refused) in [
+        (false, None, false),
+        (true, None, true),
+        (false, Some("true"), true),
+        (false, Some("1"), true),
+        (true, Some("False"), false),
+        (true, Some("what?"), true),
+    ] {
+        let settings = Settings { strict, ..Settings::default() };
+        let (router, fake) = app(Fake { settings, steps: hello(), ..Fake::default() });
+        let mut request = post(body.to_owned());
+        if let Some(header) = header {
+            request.headers_mut().insert("x-ibeam-strict", header.parse().unwrap());
+        }
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status() == 400, refused, "{strict} {header:?}");
+        assert_eq!(fake.seen.lock().is_empty(), refused);
+        if refused {
+            let error = whole(response).await;
+            assert_eq!(code_of(&error), "unsupported_parameter");
+            assert!(error.contains(r#""param":"seed""#), "the first one: {error}");
+        } else {
+            let controls = &response.headers()["x-ibeam-controls"];
+            assert_eq!(controls, "emulated=(max_tokens), ignored=(seed user)");
+        }
+    }
+}
+
+#[tokio::test]
 async fn headers_reach_the_turn() {
     let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
     let mut request = post(chat_body(false));

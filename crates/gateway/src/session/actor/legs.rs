@@ -2,7 +2,8 @@
 
 use ibeam_core::{
     agent::{Phase, Uncounted},
-    error::TurnError,
+    controls::Controls,
+    error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, UsageSource, ids::SessionId},
     models::Family,
     tokens,
@@ -33,7 +34,9 @@ pub(super) struct Leg {
     pub(super) record: Record,
     /// Under which it is found by those who ask again.
     pub(super) ticket: Ticket,
-    usage_told: bool,
+    pub(super) usage_told: bool,
+    /// What the client asked for beside an answer.
+    pub(super) controls: Option<Box<Controls>>,
     /// The conversation was written down before the first call went out.
     saved: bool,
     marks: Marks,
@@ -46,7 +49,12 @@ impl Leg {
 }
 
 impl Task {
-    pub(super) fn begin_leg(&mut self, ticket: Ticket, asked: Instant) -> TurnStream {
+    pub(super) fn begin_leg(
+        &mut self,
+        ticket: Ticket,
+        asked: Instant,
+        controls: Option<Box<Controls>>,
+    ) -> TurnStream {
         self.legs += 1;
         let number = self.legs;
         ticket.begin(self.sender.clone(), number);
@@ -55,6 +63,7 @@ impl Task {
             record: Record::default(),
             ticket,
             usage_told: false,
+            controls,
             saved: false,
             marks: Marks::new(asked),
         }));
@@ -75,14 +84,18 @@ impl Task {
         while !self.outlets.is_blocked()
             && let Some(event) = self.turn.poll_event()
         {
-            self.take(event).await;
+            if self.leg.as_ref().is_some_and(|leg| leg.controls.is_some()) {
+                self.control(event).await;
+            } else {
+                self.take(event).await;
+            }
         }
         // A reader whose place was found empty is gone from the list, and does not wake us.
         self.look_for_readers();
         self.turn.set_reading(self.reads(), millis_since(self.started));
     }
 
-    async fn take(&mut self, event: TurnEvent) {
+    pub(super) async fn take(&mut self, event: TurnEvent) {
         // Between legs the machine keeps what it hears.
         let Some(leg) = &mut self.leg else { return };
         match event {
@@ -107,7 +120,7 @@ impl Task {
         self.tell(event);
     }
 
-    fn tell(&mut self, event: TurnEvent) {
+    pub(super) fn tell(&mut self, event: TurnEvent) {
         self.keeper.hear(&event);
         if let Some(leg) = &mut self.leg {
             leg.record.push(&event);
@@ -115,19 +128,30 @@ impl Task {
         self.outlets.offer(event);
     }
 
-    async fn finish(&mut self, reason: FinishReason) {
+    pub(super) async fn finish(&mut self, reason: FinishReason) {
         if self.leg.as_ref().is_some_and(|leg| !leg.usage_told) {
-            let counted = estimate(self.turn.uncounted(), self.family, &self.hub.tasks).await;
+            let counted = self.estimate().await;
             self.turn.note_usage(counted.total());
+            let controls = self.leg.as_ref().and_then(|leg| leg.controls.as_ref());
+            let counted = controls.map_or(counted, |all| all.whole_usage(counted, reason));
             self.tell(TurnEvent::Usage(counted));
+        }
+        if let Some(leg) = self.leg.as_ref().filter(|_| !self.turn.is_cut())
+            && leg.controls.as_ref().is_some_and(|controls| controls.asked_again())
+        {
+            self.turn.show_only(leg.record.text());
         }
         self.keeper.save(&mut self.turn).await;
         let parks = self.turn.phase() == Phase::AwaitingTools;
         if !parks {
-            // The client may go on with its conversation the moment it has the ending: the
-            // backend is done with it, whoever closes the stream.
             self.retire();
-            self.keeper.release();
+            if self.turn.is_cut() {
+                self.keeper.leave();
+            } else {
+                // The client may go on with its conversation the moment it has the ending:
+                // the backend is done with it, whoever closes the stream.
+                self.keeper.release();
+            }
         }
         self.entry.finished();
         let event = TurnEvent::Finished(reason);
@@ -146,10 +170,12 @@ impl Task {
 
     pub(super) fn fail(&mut self, error: TurnError) {
         self.entry.failed(error.code);
+        // What is wrong with an answer is told in words of the answer.
+        let words = if error.code == ErrorCode::FormatUnmet { "" } else { &*error.message };
         debug!(
             code = error.code.row().code,
             cause = error.cause.as_deref(),
-            "turn failed: {error}"
+            "turn failed: {words}"
         );
         self.retire();
         self.keeper.leave();
@@ -159,6 +185,11 @@ impl Task {
         }
         self.outlets.offer(TurnEvent::Failed(error));
         self.outlets.end();
+    }
+
+    /// The tokens of the leg, where the backend told none.
+    pub(super) async fn estimate(&mut self) -> Usage {
+        estimate(self.turn.uncounted(), self.family, &self.hub.tasks).await
     }
 
     fn park(&mut self) {

@@ -1,6 +1,7 @@
 //! The task that owns one turn: it carries out what the turn machine asks for and
 //! passes events on, leg after leg. It decides nothing about the protocol.
 
+mod control;
 mod legs;
 mod visits;
 
@@ -14,6 +15,7 @@ use std::{
 use bytes::Bytes;
 use ibeam_core::{
     agent::{Command, LinkError, OpenSpec, Phase, Turn},
+    controls::Controls,
     error::{ErrorCode, TurnError},
     model::ids::SessionId,
     models::Family,
@@ -61,6 +63,7 @@ pub(crate) struct Actor {
     pub(crate) session: SessionId,
     pub(crate) identity: Identity,
     pub(crate) family: Family,
+    pub(crate) controls: Option<Box<Controls>>,
     pub(crate) keeper: Keeper,
     /// Under which the first leg is found by those who ask again.
     pub(crate) ticket: Ticket,
@@ -73,7 +76,7 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, family, keeper, ticket, asked, place } = self;
+        let Self { turn, session, identity, family, controls, keeper, ticket, asked, place } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
@@ -105,7 +108,7 @@ impl Actor {
             entry,
             hub: Arc::clone(hub),
         };
-        let stream = task.begin_leg(ticket, asked);
+        let stream = task.begin_leg(ticket, asked, controls);
         hub.tasks.spawn("turn", async move { task.run().await }.in_current_span());
         stream
     }

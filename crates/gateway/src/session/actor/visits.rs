@@ -46,7 +46,7 @@ impl Task {
     }
 
     fn resume(&mut self, resume: Resume) {
-        let Resume { ask: Ask { request, place, ticket }, asked, reply } = resume;
+        let Resume { ask: Ask { request, place, ticket, controls }, asked, reply } = resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
             return;
@@ -68,7 +68,7 @@ impl Task {
                 self.entry.unpark();
                 self.entry.count(|fates| fates.resumed += 1);
                 debug!("the results are there");
-                let stream = self.begin_leg(ticket, asked);
+                let stream = self.begin_leg(ticket, asked, controls);
                 let _ = reply.send(Ok(stream));
             }
             Err(request) => {
@@ -76,7 +76,8 @@ impl Task {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
-                let _ = reply.send(Err(Box::new(Ask { request: *request, place, ticket })));
+                let ask = Ask { request: *request, place, ticket, controls };
+                let _ = reply.send(Err(Box::new(ask)));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The turn machine, driven by hand: a harness, and the tests by theme.
 
 mod choice;
+mod cut;
 mod endings;
 mod kept;
 mod native;

@@ -1,0 +1,443 @@
+//! What a client may ask of an answer and no backend does: to stop at a sequence, to be no
+//! longer than so many tokens, to be JSON. One leg's events go in, and what its readers see
+//! comes out, whatever API they speak.
+//!
+//! Feed it with [`Controls::on_event`]; after each call, pass on [`Controls::pop`] until it
+//! gives `None`, and then do what the [`Verdict`] says.
+
+mod json;
+mod meter;
+mod request;
+mod stop;
+
+use std::collections::VecDeque;
+
+use self::{
+    json::Json,
+    meter::{Measured, Meter},
+    stop::{Stopped, Stops},
+};
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::{FinishReason, TurnEvent, TurnRequest, Usage, UsageSource},
+    models::Family,
+};
+
+/// What is to be done about the turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing.
+    Go,
+    /// The answer is over, whatever else the backend has to say.
+    End(FinishReason),
+    /// It cannot become what was asked for.
+    Fail(TurnError),
+    /// The answer, which is complete, is not what was asked for. The model may be told so
+    /// with this text, once; if that is not possible, it is this failure.
+    Again(String, TurnError),
+}
+
+/// The controls of one leg.
+#[derive(Debug)]
+pub struct Controls {
+    json: Option<Json>,
+    stops: Option<Stops>,
+    meter: Option<Meter>,
+    limit: Option<u64>,
+    /// The reply is not streamed: JSON goes out once it was checked.
+    whole: bool,
+    /// Words that are not JSON may come before a call.
+    tools: bool,
+
+    out: VecDeque<TurnEvent>,
+    /// JSON that was not checked to its end.
+    unchecked: String,
+    /// What went out so far is followed by something that is wrong.
+    broken: bool,
+    /// Text that is not JSON and may yet turn out to belong to a call.
+    words: String,
+    started: bool,
+    speaks: Option<Voice>,
+    /// A call has begun. What was begun is completed, so nothing ends the answer any more.
+    called: bool,
+    /// What would have ended it; no text goes out since.
+    muted: Option<FinishReason>,
+    /// Tokens of this run, and of the one before it.
+    usage: Option<Usage>,
+    before: Option<Usage>,
+    asked_again: bool,
+}
+
+/// Which text is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    Text,
+    Reasoning,
+}
+
+/// Gets a request ready: checks what it asks for, tells the model what it has to know, and
+/// gives the controls for its answer, if it has any.
+///
+/// # Errors
+/// `InvalidValue` with the parameter: stop sequences without end, or a schema that is none.
+pub fn prepare(
+    request: &mut TurnRequest,
+    family: Family,
+) -> Result<Option<Box<Controls>>, TurnError> {
+    request::check_stops(request)?;
+    let sampling = &request.sampling;
+    let json = Json::new(&sampling.format).map_err(|why| {
+        let param = request::schema_param(request);
+        let text = format!("`{param}` is no JSON Schema that can be used: {why}");
+        TurnError::new(ErrorCode::InvalidValue, text).param(param)
+    })?;
+    if !sampling.is_controlled() {
+        return Ok(None);
+    }
+    let controls = Controls {
+        json,
+        stops: Stops::new(&sampling.stop),
+        meter: sampling.max_tokens.map(|limit| Meter::new(limit, family)),
+        limit: sampling.max_tokens,
+        whole: !request.hints.stream,
+        tools: !request.tools.is_empty(),
+        out: VecDeque::new(),
+        unchecked: String::new(),
+        broken: false,
+        words: String::new(),
+        started: false,
+        speaks: None,
+        called: false,
+        muted: None,
+        usage: None,
+        before: None,
+        asked_again: false,
+    };
+    request::instruct(request);
+    Ok(Some(Box::new(controls)))
+}
+
+impl Controls {
+    /// Whether this event means work that is not to be done in passing: the tokenizer has
+    /// to be loaded, or much to be counted or checked.
+    #[must_use]
+    pub fn is_slow(&self, event: &TurnEvent) -> bool {
+        let slow = |more| self.meter.as_ref().is_some_and(|meter| meter.is_slow(more));
+        match event {
+            TurnEvent::Text(text) | TurnEvent::Reasoning(text) => slow(text.len()),
+            TurnEvent::ToolCallBegin { .. } => slow(1),
+            TurnEvent::Finished(_) => self.json.is_some() || slow(0),
+            TurnEvent::Started
+            | TurnEvent::ToolCallArgs { .. }
+            | TurnEvent::ToolCallEnd { .. }
+            | TurnEvent::Usage(_)
+            | TurnEvent::Failed(_) => false,
+        }
+    }
+
+    pub fn on_event(&mut self, event: TurnEvent) -> Verdict {
+        match event {
+            TurnEvent::Started => {
+                // Of an answer that is asked for again, this is not the beginning.
+                if !std::mem::replace(&mut self.started, true) {
+                    self.out.push_back(TurnEvent::Started);
+                }
+                Verdict::Go
+            }
+            TurnEvent::Text(text) => self.text(text),
+            TurnEvent::Reasoning(text) => self.say(Voice::Reasoning, text),
+            TurnEvent::ToolCallBegin { .. } => self.call(event),
+            TurnEvent::ToolCallArgs { .. } => {
+                if let (Some(meter), TurnEvent::ToolCallArgs { delta, .. }) =
+                    (&mut self.meter, &event)
+                {
+                    meter.note(delta);
+                }
+                self.pass(event)
+            }
+            TurnEvent::ToolCallEnd { .. } => self.pass(event),
+            TurnEvent::Usage(usage) if self.holds_back() => {
+                self.usage = Some(usage);
+                Verdict::Go
+            }
+            TurnEvent::Usage(_) => self.pass(event),
+            TurnEvent::Finished(reason) => self.finish(reason),
+            TurnEvent::Failed(_) => {
+                // What was kept back was said, too.
+                let _ = self.settle();
+                self.pass(event)
+            }
+        }
+    }
+
+    /// What goes to the readers.
+    pub fn pop(&mut self) -> Option<TurnEvent> {
+        self.out.pop_front()
+    }
+
+    /// Whether the model was asked a second time, so that the backend remembers an answer
+    /// that the client never saw.
+    #[must_use]
+    pub fn asked_again(&self) -> bool {
+        self.asked_again
+    }
+
+    /// Whether the tokens of the run that just ended are known.
+    #[must_use]
+    pub fn lacks_usage(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// What the run that just ended took, as far as anybody can tell.
+    pub fn add_usage(&mut self, usage: Usage) {
+        self.before = Some(usage);
+    }
+
+    /// An estimate for the present run becomes one for the whole answer: it has what an
+    /// earlier run took, and no more than the client allowed.
+    #[must_use]
+    pub fn whole_usage(&self, usage: Usage, reason: FinishReason) -> Usage {
+        let mut usage = usage;
+        if reason == FinishReason::Length
+            && usage.source == UsageSource::Estimate
+            && let Some(limit) = self.limit
+        {
+            usage.output = usage.output.min(limit);
+        }
+        self.before.map_or(usage, |before| before.plus(usage))
+    }
+
+    // === text ===
+
+    fn text(&mut self, text: String) -> Verdict {
+        let Some(json) = self.json.as_mut().filter(|_| !self.called) else {
+            return self.plain(text);
+        };
+        if self.broken {
+            if self.tools {
+                self.words.push_str(&text);
+            }
+            return Verdict::Go;
+        }
+        let part = json.push(&text);
+        let broken = json.is_broken();
+        let verdict = if part.len() == text.len() {
+            self.plain(text)
+        } else {
+            if broken && self.tools {
+                self.words = text.get(part.end..).unwrap_or_default().to_owned();
+            }
+            self.plain(text.get(part).unwrap_or_default().to_owned())
+        };
+        // What ends before the violation is not concerned by it.
+        if !broken || verdict != Verdict::Go {
+            return verdict;
+        }
+        let verdict = self.settle();
+        if verdict != Verdict::Go {
+            return verdict;
+        }
+        self.broken = true;
+        if self.whole || self.tools { Verdict::Go } else { self.unfit() }
+    }
+
+    fn plain(&mut self, text: String) -> Verdict {
+        if self.muted.is_some() {
+            return Verdict::Go;
+        }
+        let (give, hit) = match &mut self.stops {
+            None => (text, None),
+            Some(stops) => {
+                let Stopped { give, hit } = stops.push(text);
+                (give, hit)
+            }
+        };
+        let verdict = self.say(Voice::Text, give);
+        let (Verdict::Go, Some(place)) = (&verdict, hit) else { return verdict };
+        if self.close() {
+            self.end(FinishReason::Length)
+        } else {
+            self.end(FinishReason::StopSequence(place))
+        }
+    }
+
+    /// Lets a text through as far as there is room for it.
+    fn say(&mut self, voice: Voice, text: String) -> Verdict {
+        if self.muted.is_some() || text.is_empty() {
+            return Verdict::Go;
+        }
+        if self.speaks != Some(voice) && self.close() {
+            return self.end(FinishReason::Length);
+        }
+        self.speaks = Some(voice);
+        let Some(meter) = &mut self.meter else {
+            self.tell(voice, text);
+            return Verdict::Go;
+        };
+        let Measured { give, over } = meter.push(text);
+        self.tell(voice, give);
+        if over { self.end(FinishReason::Length) } else { Verdict::Go }
+    }
+
+    /// The text that was being written is over. Gives whether it was too long.
+    fn close(&mut self) -> bool {
+        let Some(meter) = &mut self.meter else { return false };
+        let Measured { give, over } = meter.close();
+        if let Some(voice) = self.speaks {
+            self.tell(voice, give);
+        }
+        over
+    }
+
+    fn tell(&mut self, voice: Voice, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        match voice {
+            Voice::Text if self.holds_back() => self.unchecked.push_str(&text),
+            Voice::Text => self.out.push_back(TurnEvent::Text(text)),
+            Voice::Reasoning => self.out.push_back(TurnEvent::Reasoning(text)),
+        }
+    }
+
+    /// Whether text waits for the check of the whole.
+    fn holds_back(&self) -> bool {
+        self.json.is_some() && self.whole && !self.called
+    }
+
+    fn pass(&mut self, event: TurnEvent) -> Verdict {
+        self.out.push_back(event);
+        Verdict::Go
+    }
+
+    // === calls and endings ===
+
+    fn call(&mut self, event: TurnEvent) -> Verdict {
+        if !self.called {
+            let verdict = self.settle();
+            if verdict != Verdict::Go {
+                return verdict;
+            }
+            if self.meter.as_mut().is_some_and(Meter::is_spent) {
+                return self.end(FinishReason::Length);
+            }
+            // Words before a call need not be JSON.
+            self.called = true;
+            let unchecked = std::mem::take(&mut self.unchecked);
+            self.tell(Voice::Text, unchecked);
+            let words = std::mem::take(&mut self.words);
+            let verdict = self.plain(words);
+            debug_assert_eq!(verdict, Verdict::Go, "a call has begun");
+            if let Some(usage) = self.usage.take() {
+                self.out.push_back(TurnEvent::Usage(usage));
+            }
+        }
+        let _ = self.settle();
+        self.speaks = None;
+        if let (Some(meter), TurnEvent::ToolCallBegin { name, .. }) = (&mut self.meter, &event) {
+            meter.note(name);
+        }
+        self.pass(event)
+    }
+
+    /// Lets go of what was kept back, as far as there is room for it.
+    fn settle(&mut self) -> Verdict {
+        let held = self.stops.as_mut().map(Stops::release).unwrap_or_default();
+        let verdict = self.say(Voice::Text, held);
+        if verdict == Verdict::Go && self.muted.is_none() && self.close() {
+            return self.end(FinishReason::Length);
+        }
+        verdict
+    }
+
+    /// The answer is as long as it may be.
+    fn end(&mut self, reason: FinishReason) -> Verdict {
+        if self.called {
+            self.muted.get_or_insert(reason);
+            return Verdict::Go;
+        }
+        if self.broken {
+            return self.unfit();
+        }
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if !unchecked.is_empty() {
+            self.out.push_back(TurnEvent::Text(unchecked));
+        }
+        if let Some(usage) = self.usage.take() {
+            self.push_usage(usage);
+        }
+        Verdict::End(reason)
+    }
+
+    fn finish(&mut self, reason: FinishReason) -> Verdict {
+        let verdict = self.settle();
+        if verdict != Verdict::Go {
+            return verdict;
+        }
+        let answers = !self.called && reason == FinishReason::Stop;
+        if let Some(json) = self.json.as_mut().filter(|_| answers)
+            && let Err(why) = json.finish()
+        {
+            return self.unmet(&why);
+        }
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if !unchecked.is_empty() {
+            self.out.push_back(TurnEvent::Text(unchecked));
+        }
+        if let Some(usage) = self.usage.take() {
+            self.push_usage(usage);
+        }
+        let reason = match reason {
+            FinishReason::Stop => self.muted.unwrap_or(reason),
+            FinishReason::StopSequence(_) | FinishReason::Length | FinishReason::ToolCalls => {
+                reason
+            }
+        };
+        self.pass(TurnEvent::Finished(reason))
+    }
+
+    fn push_usage(&mut self, usage: Usage) {
+        let usage = self.before.map_or(usage, |before| before.plus(usage));
+        self.out.push_back(TurnEvent::Usage(usage));
+    }
+
+    /// The answer is broken in the middle.
+    fn unfit(&mut self) -> Verdict {
+        let why = self.json.as_mut().and_then(|json| json.finish().err()).unwrap_or_default();
+        Verdict::Fail(unmet(&why))
+    }
+
+    /// The whole answer is not what it should be.
+    fn unmet(&mut self, why: &str) -> Verdict {
+        let error = unmet(why);
+        if !self.whole || self.asked_again {
+            return Verdict::Fail(error);
+        }
+        self.asked_again = true;
+        self.before = self.usage.take();
+        self.unchecked.clear();
+        self.broken = false;
+        self.words.clear();
+        self.speaks = None;
+        if let Some(json) = &mut self.json {
+            json.reset();
+        }
+        if let Some(meter) = &mut self.meter {
+            meter.reset();
+        }
+        let text = format!(
+            "Your last answer cannot be used: {why}. Answer again, with nothing but the corrected \
+             JSON."
+        );
+        Verdict::Again(text, error)
+    }
+}
+
+fn unmet(why: &str) -> TurnError {
+    let text = format!("The model did not give the JSON that was asked for: {why}.");
+    TurnError::new(ErrorCode::FormatUnmet, text)
+}
+
+#[cfg(test)]
+#[path = "controls_tests.rs"]
+mod tests;

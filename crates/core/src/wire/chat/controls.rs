@@ -1,0 +1,134 @@
+//! The controls of a chat request: how hard to think, how long to be, where to stop, what
+//! shape to have. And what becomes of each parameter that the client set.
+
+use serde_json::Number;
+
+use super::types::{JsonSchema, Request, ResponseFormat};
+use crate::{
+    error::TurnError,
+    model::{Effort, Format, Params, Sampling, Schema, ToolChoice},
+    wire::{
+        json::{invalid, is_not, is_set, unsupported},
+        lenient::{Object, TextOr},
+    },
+};
+
+pub(super) fn decode(request: &Request<'_>) -> Result<Sampling, TurnError> {
+    let stop: Vec<String> = match &request.stop {
+        None => Vec::new(),
+        Some(TextOr::Text(word)) => vec![word.clone()],
+        Some(TextOr::List(words)) => words.clone(),
+    };
+    let mut sampling = Sampling {
+        effort: effort(request.reasoning_effort.as_deref())?,
+        max_tokens: max_tokens(request)?,
+        stop: stop.into_iter().filter(|word| !word.is_empty()).collect(),
+        format: format(request.response_format.as_ref())?,
+        params: Params { ignored: ignored(request), ..Params::default() },
+    };
+    if sampling.effort.is_some() {
+        sampling.params.native.push("reasoning_effort");
+    }
+    sampling.params.emulated = [
+        ("max_tokens", request.max_tokens.is_some()),
+        ("max_completion_tokens", request.max_completion_tokens.is_some()),
+        ("stop", !sampling.stop.is_empty()),
+        ("response_format", sampling.format != Format::Text),
+    ]
+    .into_iter()
+    .filter_map(|(name, set)| set.then_some(name))
+    .collect();
+    Ok(sampling)
+}
+
+/// Lists what the client said about tools.
+pub(super) fn note_tools(params: &mut Params, tools: bool, choice: &ToolChoice, parallel: bool) {
+    let set = [
+        ("tools", tools),
+        ("tool_choice", *choice != ToolChoice::Auto),
+        ("parallel_tool_calls", !parallel),
+    ];
+    params.native.extend(set.into_iter().filter_map(|(name, set)| set.then_some(name)));
+}
+
+fn effort(word: Option<&str>) -> Result<Option<Effort>, TurnError> {
+    let Some(word) = word.filter(|word| !word.is_empty()) else { return Ok(None) };
+    match Effort::parse(&word.to_ascii_lowercase()) {
+        Some(effort) => Ok(Some(effort)),
+        None => {
+            let known = Effort::ALL.map(Effort::as_str).join(", ");
+            let text = format!("unknown `reasoning_effort`; use one of {known}");
+            Err(invalid("reasoning_effort".to_owned(), text))
+        }
+    }
+}
+
+/// Both are checked; the newer name counts.
+fn max_tokens(request: &Request<'_>) -> Result<Option<u64>, TurnError> {
+    let older = at_least_one("max_tokens", request.max_tokens.as_ref())?;
+    let newer = at_least_one("max_completion_tokens", request.max_completion_tokens.as_ref())?;
+    Ok(newer.or(older))
+}
+
+fn at_least_one(name: &str, number: Option<&Number>) -> Result<Option<u64>, TurnError> {
+    let Some(number) = number else { return Ok(None) };
+    match number.as_u64().filter(|limit| *limit >= 1) {
+        Some(limit) => Ok(Some(limit)),
+        None => {
+            let text = format!("`{name}` must be a whole number of at least 1");
+            Err(invalid(name.to_owned(), text))
+        }
+    }
+}
+
+fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
+    let Some(Object(given)) = given else { return Ok(Format::Text) };
+    match given.r#type.as_deref() {
+        None | Some("text") => Ok(Format::Text),
+        Some("json_object") => Ok(Format::Json),
+        Some("json_schema") => match &given.json_schema {
+            Some(Object(JsonSchema { name, schema: Some(schema) })) => {
+                let name = name.clone().filter(|name| !name.is_empty());
+                Ok(Format::Schema(Schema {
+                    name: name.unwrap_or_else(|| "answer".to_owned()),
+                    text: schema.get().to_owned(),
+                }))
+            }
+            Some(Object(JsonSchema { schema: None, .. })) | None => Err(invalid(
+                "response_format.json_schema.schema".to_owned(),
+                "a `response_format` of the type `json_schema` needs its `json_schema.schema`"
+                    .to_owned(),
+            )),
+        },
+        Some(_) => Err(unsupported(
+            "response_format.type".to_owned(),
+            "the type of a `response_format` is text, json_object or json_schema",
+        )),
+    }
+}
+
+/// Parameters that the client set to something other than their default, and that
+/// nobody honours.
+fn ignored(request: &Request<'_>) -> Vec<&'static str> {
+    let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
+    let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
+    [
+        ("temperature", one(&request.temperature)),
+        ("top_p", one(&request.top_p)),
+        ("top_k", is_set(request.top_k, &[])),
+        ("seed", is_set(request.seed, &[])),
+        ("presence_penalty", zero(&request.presence_penalty)),
+        ("frequency_penalty", zero(&request.frequency_penalty)),
+        ("logit_bias", is_set(request.logit_bias, &["{}"])),
+        ("user", request.user.as_deref().is_some_and(|user| !user.is_empty())),
+        ("store", is_set(request.store, &["false"])),
+        ("metadata", is_set(request.metadata, &["{}"])),
+        ("service_tier", is_set(request.service_tier, &["\"auto\"", "\"default\""])),
+        ("verbosity", is_set(request.verbosity, &["\"medium\""])),
+        ("prediction", is_set(request.prediction, &[])),
+        ("web_search_options", is_set(request.web_search_options, &[])),
+    ]
+    .into_iter()
+    .filter_map(|(name, set)| set.then_some(name))
+    .collect()
+}
