@@ -4,6 +4,7 @@
 mod event;
 pub mod ids;
 mod request;
+mod texts;
 mod time;
 mod tool;
 mod usage;

@@ -2,6 +2,7 @@
 
 mod around;
 mod build;
+mod count;
 mod settle;
 mod start;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use ibeam_core::{
     error::TurnError,
     model::{TurnEvent, TurnRequest},
+    tokens::Count,
 };
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
@@ -125,6 +127,10 @@ impl Service for App {
 
     async fn models(&self) -> Result<Models, TurnError> {
         self.model_list().await
+    }
+
+    async fn count_tokens(&self, request: TurnRequest, body: [u8; 32]) -> Result<Count, TurnError> {
+        self.count(request, body).await
     }
 
     fn health(&self) -> Health {

@@ -36,4 +36,5 @@ mod sessions;
 mod strace;
 mod trace;
 mod transports;
+mod usage;
 mod watch;

@@ -1,6 +1,7 @@
 //! The whole router over a scripted service, without a socket.
 
 mod chat;
+mod completions;
 mod routes;
 mod stream;
 
@@ -21,6 +22,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, TurnRequest, Usage, UsageSource, ids::CallId},
     models::{ModelInfo, ModelList},
+    tokens::Count,
 };
 use parking_lot::Mutex;
 use tokio::time::Sleep;
@@ -119,6 +121,14 @@ impl Service for Fake {
         let secret = ModelInfo { hidden: true, ..ModelInfo::from_id("composer-1") };
         let list = Arc::new(ModelList::new(vec![auto, claude, secret]));
         Ok(Models { list, created: 1_710_877_200 })
+    }
+
+    async fn count_tokens(&self, request: TurnRequest, _: [u8; 32]) -> Result<Count, TurnError> {
+        if let Some(error) = &self.no_models {
+            return Err(error.clone());
+        }
+        let tokens = request.texts().map(|text| text.len() as u64).sum();
+        Ok(Count { tokens, exact: request.model == "gpt-5.5" })
     }
 
     fn health(&self) -> Health {

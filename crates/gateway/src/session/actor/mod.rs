@@ -60,6 +60,8 @@ pub(crate) struct Actor {
     pub(crate) session: SessionId,
     pub(crate) identity: Identity,
     pub(crate) family: Family,
+    /// Its id at the backend.
+    pub(crate) model: String,
     pub(crate) keeper: Keeper,
     /// Under which the first leg is found by those who ask again.
     pub(crate) ticket: Ticket,
@@ -72,13 +74,14 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, family, keeper, ticket, asked, place } = self;
+        let Self { turn, session, identity, family, model, keeper, ticket, asked, place } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
             turn: Box::new(turn),
             token: None,
             family,
+            model,
             started: Instant::now(),
             keeper: Box::new(keeper),
             place,
@@ -116,6 +119,7 @@ struct Task {
     /// What the newest stream was opened with.
     token: Option<SecretString>,
     family: Family,
+    model: String,
     started: Instant,
     keeper: Box<Keeper>,
     place: Place,

@@ -1,0 +1,29 @@
+//! How many tokens a request would be.
+
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::TurnRequest,
+    models::{Family, ModelInfo},
+    tokens::Count,
+};
+
+use super::App;
+
+impl App {
+    /// Counts here, without the backend. `body` is the hash of the request as it came.
+    ///
+    /// # Errors
+    /// There is no such model.
+    pub async fn count(&self, request: TurnRequest, body: [u8; 32]) -> Result<Count, TurnError> {
+        let (family, model) = match self.catalog.resolve(&request.model, None).await {
+            Ok(resolved) => {
+                let family = resolved.info.as_ref().map(ModelInfo::family);
+                (family.unwrap_or_else(|| Family::of(&resolved.wire_id)), resolved.wire_id)
+            }
+            Err(error) if error.code == ErrorCode::ModelNotFound => return Err(error),
+            // Nobody is signed in, say; that is no reason not to count.
+            Err(_) => (Family::of(&request.model), request.model.clone()),
+        };
+        self.hub.counter.request((family, &model), request, body).await
+    }
+}
