@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod counter;
 pub mod driver;
 pub mod harden;
 pub mod keys;

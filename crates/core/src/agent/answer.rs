@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 
 use ibeam_proto::agent::{ConversationTokenDetails, TurnEndedUpdate};
 
+use super::counts::Counts;
 use crate::{
     error::TurnError,
     guard::{Piece, ThinkTags},
-    model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
+    model::{FinishReason, TerminalGuard, TurnEvent, Usage, ids::CallId},
 };
 
 #[derive(Debug, Default)]
@@ -22,6 +23,7 @@ pub(super) struct Answer {
     started: bool,
     text: bool,
     calls: bool,
+    thoughts: bool,
     /// The newest assistant message seen in a blob.
     blob_text: Option<String>,
     /// The text of this leg.
@@ -49,14 +51,6 @@ pub(super) struct Answer {
 /// How much of what earlier legs said is remembered.
 const TOLD: usize = 64 << 10;
 
-/// The backend's counters, as far as they came.
-#[derive(Debug, Default)]
-struct Counts {
-    output: u64,
-    context: Option<ConversationTokenDetails>,
-    ended: Option<TurnEndedUpdate>,
-}
-
 impl Answer {
     /// The next event of this leg; none after its ending.
     pub(super) fn pop(&mut self) -> Option<TurnEvent> {
@@ -82,7 +76,7 @@ impl Answer {
             visible: self.visible,
             visible_before: self.visible,
             taken: self.taken,
-            counts: Counts { context: self.counts.context, ..Counts::default() },
+            counts: self.counts.next_leg(),
             ..Self::default()
         };
     }
@@ -203,15 +197,31 @@ impl Answer {
     }
 
     pub(super) fn output_tokens(&mut self, tokens: i32) {
-        self.counts.output += u64::try_from(tokens).unwrap_or(0);
+        self.counts.output_tokens(tokens);
     }
 
     pub(super) fn context_tokens(&mut self, details: ConversationTokenDetails) {
-        self.counts.context = Some(details);
+        self.counts.context_tokens(details);
     }
 
     pub(super) fn turn_ended(&mut self, usage: TurnEndedUpdate) {
-        self.counts.ended = Some(usage);
+        self.counts.turn_ended(usage);
+    }
+
+    /// The backend starts from the beginning, and so do its counters.
+    pub(super) fn new_run(&mut self) {
+        self.counts = Counts::default();
+    }
+
+    /// The leg that just ended was told to be so many tokens of output.
+    pub(super) fn note_output(&mut self, tokens: u64) {
+        self.counts.note_told(tokens);
+    }
+
+    /// The text of this leg if it is all that the model produced, its thoughts aside, and
+    /// whether there were any.
+    pub(super) fn plain_words(&self) -> Option<(&str, bool)> {
+        (!self.calls && self.text).then_some((self.words.as_str(), self.thoughts))
     }
 
     /// Whether a clean end now would be an empty answer.
@@ -273,7 +283,7 @@ impl Answer {
     }
 
     fn counted_output(&self) -> Option<u64> {
-        (self.counts.output > 0).then_some(self.counts.output)
+        self.counts.output()
     }
 
     fn flush_tags(&mut self) {
@@ -302,6 +312,7 @@ impl Answer {
                 self.push(TurnEvent::Text(text));
             }
             Piece::Reasoning(text) => {
+                self.thoughts = true;
                 self.said.push_str(&text);
                 self.push(TurnEvent::Reasoning(text));
             }
@@ -328,32 +339,4 @@ fn event_bytes(event: &TurnEvent) -> usize {
         _ => 0,
     };
     text + size_of::<TurnEvent>()
-}
-
-impl Counts {
-    /// The numbers of the ended turn count; before that, the running counters.
-    fn usage(&self) -> Option<Usage> {
-        if let Some(ended) = &self.ended
-            && (ended.input_tokens.is_some() || ended.output_tokens.is_some())
-        {
-            return Some(Usage {
-                input: ended.input_tokens.unwrap_or(0),
-                output: ended.output_tokens.unwrap_or(self.output),
-                cache_read: ended.cache_read_tokens.unwrap_or(0),
-                cache_write: ended.cache_write_tokens.unwrap_or(0),
-                reasoning: ended.reasoning_tokens.unwrap_or(0),
-                source: UsageSource::Backend,
-            });
-        }
-        let context = self.context?;
-        if self.output == 0 {
-            return None;
-        }
-        Some(Usage {
-            input: u64::from(context.used_tokens).saturating_sub(self.output),
-            output: self.output,
-            source: UsageSource::BackendPartial,
-            ..Usage::default()
-        })
-    }
 }

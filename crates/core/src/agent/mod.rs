@@ -4,6 +4,7 @@
 mod answer;
 mod blobs;
 mod classify;
+mod counts;
 mod drift;
 mod exec;
 mod link;

@@ -75,15 +75,27 @@ const TABLE: &[(&str, &[Kind])] = &[
     ("composer", &[COMPOSER]),
 ];
 
+const CLAUDE: &str = "claude-";
+
 /// Any other `claude-…` name.
 const ANY_CLAUDE: &[Kind] = &[SONNET, OPUS, FABLE, HAIKU];
 
-/// The names `ibeam models --aliases` shows.
-const SHOWN: [&str; 16] = [
+/// The names `ibeam models --aliases` shows: what people write, what Anthropic's tools have
+/// built in (small models for their background work included), what OpenAI's have.
+const SHOWN: [&str; 25] = [
     "sonnet",
     "opus",
     "haiku",
     "fable",
+    "claude-sonnet-4-5",
+    "claude-sonnet-4-5-20250929",
+    "claude-3-5-sonnet-20241022",
+    "claude-opus-4-1-20250805",
+    "claude-opus-4-5",
+    "claude-haiku-4-5",
+    "claude-haiku-4-5-20251001",
+    "claude-3-5-haiku-20241022",
+    "claude-*",
     "gpt-3.5-turbo",
     "gpt-4",
     "gpt-4o",
@@ -110,7 +122,10 @@ impl ModelList {
     pub(super) fn alias(&self, name: &str) -> Option<Target<'_>> {
         let name = name.to_ascii_lowercase();
         let kinds = kinds(&name)?;
-        Some(kinds.iter().find_map(|kind| self.newest(kind)).map_or(Target::Auto, Target::Model))
+        let model = self
+            .same_version(kinds, &name)
+            .or_else(|| kinds.iter().find_map(|kind| self.newest(kind)));
+        Some(model.map_or(Target::Auto, Target::Model))
     }
 
     /// Every alias that is worth showing, with the public id of its target.
@@ -124,19 +139,28 @@ impl ModelList {
             .filter(|(alias, id)| alias != id)
             .collect();
         for name in SHOWN {
+            // Of Anthropic's names people ask what they mean, though it be themselves.
             let listed = self.models().iter().any(|model| model.id == name);
-            if listed || rows.iter().any(|(alias, _)| alias == name) {
+            let known = listed && !name.starts_with(CLAUDE);
+            if known || rows.iter().any(|(alias, _)| alias == name) {
                 continue;
             }
-            match self.alias(name) {
-                Some(Target::Model(model)) => {
-                    rows.push((name.to_owned(), model.public_id().to_owned()));
-                }
-                Some(Target::Auto) => rows.push((name.to_owned(), super::AUTO_NAME.to_owned())),
-                None => {}
+            if let Ok(resolved) = self.resolve(name, None) {
+                let target = resolved.info.as_ref().map_or(super::AUTO_NAME, ModelInfo::public_id);
+                rows.push((name.to_owned(), target.to_owned()));
             }
         }
         rows
+    }
+
+    /// A `claude-…` name may have a date behind the version: then that version is meant, if
+    /// the user has it.
+    fn same_version(&self, kinds: &[Kind], name: &str) -> Option<&ModelInfo> {
+        let (kind, version_of) = (kinds.first()?, version(name));
+        let same = |model: &&ModelInfo| {
+            kind.fits(&model.id) && version(slug::split(&model.id).0) == version_of
+        };
+        self.visible().find(|model| name.starts_with(CLAUDE) && same(model))
     }
 
     /// The newest of a kind. Among equals the plainest name wins, then the order of
@@ -161,7 +185,7 @@ impl Kind {
 }
 
 fn kinds(name: &str) -> Option<&'static [Kind]> {
-    let claude = name.strip_prefix("claude-").or((name == "claude").then_some(""));
+    let claude = name.strip_prefix(CLAUDE).or((name == "claude").then_some(""));
     if let Some(rest) = claude {
         let tier = rest.split('-').find_map(|word| row(word).filter(|_| is_tier(word)));
         return Some(tier.unwrap_or(ANY_CLAUDE));

@@ -460,6 +460,43 @@ fn a_list_survives_its_file() {
 }
 
 #[test]
+fn a_date_behind_a_version_the_user_has_changes_nothing() {
+    let ids = ["claude-opus-5", "claude-opus-4-5", "claude-4.6-sonnet", "claude-sonnet-5"];
+    let list = ModelList::new(ids.map(ModelInfo::from_id).to_vec());
+    for (name, id) in [
+        ("claude-opus-4-5", "claude-opus-4-5"),
+        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("claude-opus-4-5-latest", "claude-opus-4-5"),
+        ("anthropic/claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("claude-opus-4-1-20250805", "claude-opus-5"),
+        ("claude-sonnet-4-6-20260101", "claude-4.6-sonnet"),
+        ("claude-3-5-haiku-20241022", "claude-sonnet-5"),
+        ("claude-2.1", "claude-sonnet-5"),
+        ("opus", "claude-opus-5"),
+    ] {
+        assert_eq!(list.resolve(name, None).unwrap().wire_id, id, "{name}");
+    }
+}
+
+#[test]
+fn anthropics_names_are_shown_with_what_they_mean() {
+    let ids = ["claude-opus-5", "claude-haiku-4-5", "claude-sonnet-5"];
+    let rows = ModelList::new(ids.map(ModelInfo::from_id).to_vec()).aliases();
+    for (name, id) in [
+        ("claude-haiku-4-5", "claude-haiku-4-5"),
+        ("claude-haiku-4-5-20251001", "claude-haiku-4-5"),
+        ("claude-3-5-haiku-20241022", "claude-haiku-4-5"),
+        ("claude-sonnet-4-5-20250929", "claude-sonnet-5"),
+        ("claude-*", "claude-sonnet-5"),
+    ] {
+        assert!(rows.contains(&(name.to_owned(), id.to_owned())), "{name}: {rows:?}");
+    }
+    // Without any, they leave the choice to the backend.
+    let rows = ModelList::new(vec![ModelInfo::from_id("default")]).aliases();
+    assert!(rows.contains(&("claude-3-5-haiku-20241022".to_owned(), "auto".to_owned())));
+}
+
+#[test]
 fn shown_aliases_lead_to_listed_models() {
     let list = slugs();
     let rows = list.aliases();

@@ -1,6 +1,7 @@
 //! The APIs that clients speak: decoding their requests, encoding their replies.
 
 pub mod chat;
+pub mod completions;
 mod image;
 mod json;
 mod lenient;

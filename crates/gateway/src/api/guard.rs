@@ -46,7 +46,8 @@ const ALLOWS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 /// What probes and people may read without the key.
-pub(crate) const OPEN_PATHS: [&str; 4] = ["/", "/health", "/healthz", "/api/hello"];
+pub(crate) const OPEN_PATHS: [&str; 6] =
+    ["/", "/health", "/healthz", "/openapi.json", "/docs", "/api/hello"];
 
 /// The settings, made ready for checking.
 pub(super) struct Rules {
@@ -203,7 +204,9 @@ pub(super) async fn guard<S: Service>(
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("x-request-id, x-ibeam-controls, retry-after, x-should-retry"),
+            HeaderValue::from_static(
+                "x-request-id, x-ibeam-controls, x-ibeam-tokens, retry-after, x-should-retry",
+            ),
         );
     }
     response

@@ -259,7 +259,7 @@ async fn the_key() {
             }
         }
     }
-    for path in ["/", "/health", "/healthz"] {
+    for path in ["/", "/health", "/healthz", "/docs", "/openapi.json"] {
         is(&call(with(cors()), get(path)).await, 200);
     }
     // Without a configured key, whatever clients send is fine.

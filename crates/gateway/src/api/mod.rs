@@ -8,13 +8,16 @@ mod anthropic_models;
 mod bodies;
 mod body;
 mod chat;
+mod completions;
 mod count;
 mod error;
 mod guard;
 mod health;
 mod log;
 mod messages;
+mod missing;
 mod models;
+mod openapi;
 mod read;
 mod responses;
 mod turn;
@@ -32,7 +35,7 @@ use axum::{
     Json, Router,
     extract::State,
     middleware,
-    response::{IntoResponse as _, Response},
+    response::IntoResponse as _,
     routing::{MethodRouter, get, post},
 };
 use http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -40,6 +43,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{TurnEvent, TurnRequest},
     models::ModelList,
+    tokens::Count,
 };
 use serde::Serialize;
 
@@ -72,11 +76,12 @@ pub trait Service: Send + Sync + 'static {
 
     fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
 
-    /// How many tokens the model would read.
+    /// How many tokens the model would read. `body` is the hash of the request as it came.
     fn count_tokens(
         &self,
         request: TurnRequest,
-    ) -> impl Future<Output = Result<u64, TurnError>> + Send;
+        body: [u8; 32],
+    ) -> impl Future<Output = Result<Count, TurnError>> + Send;
 
     fn health(&self) -> Health;
 
@@ -192,71 +197,60 @@ pub(crate) fn no_room() -> Vec<u8> {
     ))
 }
 
-/// What there is, as `/` and every 404 say it. Each is also served without `/v1`.
-const ENDPOINTS: [&str; 13] = [
-    "POST /v1/chat/completions",
-    "POST /v1/messages",
-    "POST /v1/messages/count_tokens",
-    "POST /v1/responses",
-    "POST /v1/responses/compact",
-    "GET /v1/responses/{id}",
-    "DELETE /v1/responses/{id}",
-    "POST /v1/responses/{id}/cancel",
-    "GET /v1/responses/{id}/input_items",
-    "GET /v1/models",
-    "GET /v1/models/{id}",
-    "GET /health",
-    "GET /",
-];
-
 const GET: &str = "GET, HEAD, OPTIONS";
 const POST: &str = "POST, OPTIONS";
+const GET_POST: &str = "GET, POST, OPTIONS";
 const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
+
+/// A path, the methods that it allows, and who answers them. `openapi` describes each.
+type Route<S> = (&'static str, &'static str, MethodRouter<Shared<S>>);
+
+/// What is served under `/v1`, and without it.
+fn versioned<S: Service>() -> Vec<Route<S>> {
+    vec![
+        ("/chat/completions", GET_POST, post(chat::completions::<S>).get(ws::chat::<S>)),
+        ("/completions", POST, post(completions::completions::<S>)),
+        ("/responses", GET_POST, post(responses::create::<S>).get(ws::responses::<S>)),
+        ("/responses/compact", POST, post(responses::compact::<S>)),
+        ("/responses/input_tokens", POST, post(count::input_tokens::<S>)),
+        ("/responses/{id}", GET_DELETE, get(responses::get::<S>).delete(responses::delete::<S>)),
+        ("/responses/{id}/cancel", POST, post(responses::cancel::<S>)),
+        ("/responses/{id}/input_items", GET, get(responses::input_items::<S>)),
+        ("/messages", POST, post(messages::create::<S>)),
+        ("/messages/count_tokens", POST, post(count::tokens::<S>)),
+        ("/models", GET, get(models::list::<S>)),
+        // Ids may have slashes in them, as `anthropic/claude-…`.
+        ("/models/{*id}", GET, get(models::one::<S>)),
+    ]
+}
+
+/// What is about the gateway itself.
+fn unversioned<S: Service>() -> Vec<Route<S>> {
+    vec![
+        ("/health", GET, get(health::health::<S>)),
+        ("/healthz", GET, get(health::health::<S>)),
+        ("/", GET, get(index)),
+        // Claude Code looks here whether anybody is at home.
+        ("/api/hello", GET, get(async || StatusCode::OK)),
+        ("/openapi.json", GET, get(openapi::document)),
+        ("/docs", GET, get(openapi::docs)),
+    ]
+}
 
 /// The whole API over `service`.
 pub fn router<S: Service>(service: Arc<S>) -> Router {
     let rules = Arc::new(guard::Rules::new(service.settings()));
     let shared = Shared { service, rules, background: Arc::default() };
     let mut router = Router::new();
-    for prefix in ["", "/v1"] {
-        router = router
-            .route(
-                &format!("{prefix}/chat/completions"),
-                only(POST, post(chat::completions::<S>).get(ws::chat::<S>)),
-            )
-            .route(
-                &format!("{prefix}/responses"),
-                only(POST, post(responses::create::<S>).get(ws::responses::<S>)),
-            )
-            .route(
-                &format!("{prefix}/responses/compact"),
-                only(POST, post(responses::compact::<S>)),
-            )
-            .route(
-                &format!("{prefix}/responses/{{id}}"),
-                only(GET_DELETE, get(responses::get::<S>).delete(responses::delete::<S>)),
-            )
-            .route(
-                &format!("{prefix}/responses/{{id}}/cancel"),
-                only(POST, post(responses::cancel::<S>)),
-            )
-            .route(
-                &format!("{prefix}/responses/{{id}}/input_items"),
-                only(GET, get(responses::input_items::<S>)),
-            )
-            .route(&format!("{prefix}/messages"), only(POST, post(messages::create::<S>)))
-            .route(&format!("{prefix}/messages/count_tokens"), only(POST, post(count::tokens::<S>)))
-            .route(&format!("{prefix}/models"), only(GET, get(models::list::<S>)))
-            // Ids may have slashes in them, as `anthropic/claude-…`.
-            .route(&format!("{prefix}/models/{{*id}}"), only(GET, get(models::one::<S>)));
+    for (path, allow, methods) in versioned::<S>() {
+        let methods = only(allow, methods);
+        router = router.route(path, methods.clone()).route(&format!("/v1{path}"), methods);
+    }
+    for (path, allow, methods) in unversioned::<S>() {
+        router = router.route(path, only(allow, methods));
     }
     router
-        .route("/health", only(GET, get(health::health::<S>)))
-        .route("/healthz", only(GET, get(health::health::<S>)))
-        .route("/", only(GET, get(index)))
-        // Claude Code looks here whether anybody is at home.
-        .route("/api/hello", only(GET, get(async || StatusCode::OK)))
-        .fallback(not_found)
+        .fallback(missing::not_found)
         .layer(middleware::from_fn_with_state(shared.clone(), guard::guard::<S>))
         .with_state(shared)
 }
@@ -300,44 +294,12 @@ fn only<S: Service>(
     })
 }
 
-async fn not_found(method: Method, uri: Uri) -> Response {
-    // Asks about the server as a whole.
-    if method == Method::OPTIONS && uri.path() == "*" {
-        let allow = [(header::ALLOW, "GET, HEAD, POST, DELETE, OPTIONS")];
-        return (StatusCode::NO_CONTENT, allow).into_response();
-    }
-    let path = short(uri.path());
-    let text = match meant(path) {
-        Some(meant) => format!("there is no {method} {path}; did you mean {meant}?"),
-        None => {
-            format!("there is no {method} {path}; this gateway serves {}", ENDPOINTS.join(", "))
-        }
-    };
-    error::response(&TurnError::new(ErrorCode::RouteNotFound, text))
-}
-
-/// The route behind a path with a slash too many, or with the `/v1` that a client adds
-/// to a base URL that has it already.
-fn meant(path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let versions = parts.iter().take_while(|part| **part == "v1").count();
-    parts.drain(..versions);
-    match parts.as_slice() {
-        ["chat", "completions"]
-        | ["messages"]
-        | ["messages", "count_tokens"]
-        | ["models" | "responses", ..] => Some(format!("/v1/{}", parts.join("/"))),
-        ["health" | "healthz"] => Some("/health".to_owned()),
-        _ => None,
-    }
-}
-
 #[derive(Serialize)]
 struct Index {
     name: &'static str,
     version: &'static str,
     description: &'static str,
-    endpoints: [&'static str; ENDPOINTS.len()],
+    endpoints: &'static [String],
 }
 
 async fn index() -> Json<Index> {
@@ -345,7 +307,7 @@ async fn index() -> Json<Index> {
         name: "ibeam",
         version: env!("CARGO_PKG_VERSION"),
         description: env!("CARGO_PKG_DESCRIPTION"),
-        endpoints: ENDPOINTS,
+        endpoints: openapi::endpoints(),
     })
 }
 

@@ -20,6 +20,7 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     config::{self, Config},
+    counter::Counter,
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
     keys::Keys,
     limits::Turns,
@@ -95,6 +96,7 @@ impl App {
             }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
+            counter: Counter::new(tasks.clone()),
             tasks: tasks.clone(),
         };
         Self {

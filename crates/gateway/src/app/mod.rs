@@ -14,6 +14,7 @@ use std::sync::Arc;
 use ibeam_core::{
     error::TurnError,
     model::{TurnEvent, TurnRequest},
+    tokens::Count,
 };
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
@@ -130,8 +131,8 @@ impl Service for App {
         self.model_list().await
     }
 
-    async fn count_tokens(&self, request: TurnRequest) -> Result<u64, TurnError> {
-        self.count(request).await
+    async fn count_tokens(&self, request: TurnRequest, body: [u8; 32]) -> Result<Count, TurnError> {
+        self.count(request, body).await
     }
 
     fn health(&self) -> Health {

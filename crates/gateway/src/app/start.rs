@@ -40,6 +40,11 @@ impl App {
         meta: &RequestMeta,
     ) -> Result<TurnStream, TurnError> {
         let asked = Instant::now();
+        let mute = |item: &Item| matches!(item, Item::Reasoning(_));
+        if request.system.is_empty() && request.items.iter().all(mute) {
+            let text = "nobody says anything in this request; there is nothing to answer";
+            return Err(TurnError::new(ErrorCode::MissingMessages, text));
+        }
         let resolved = self.resolve(&request).await?;
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
@@ -100,6 +105,7 @@ impl App {
         let actor = Actor {
             turn: Turn::new(request, plan, settings, random::bytes(), Millis(0)),
             session,
+            model: case.identity.model.id.clone(),
             identity: case.identity,
             family,
             controls,

@@ -15,12 +15,13 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A name may carry an effort: `gpt-5.4:high`, or `gpt-5.4[fast=true]` for other controls.
-Clients that ask for a name you do not have, such as `gpt-4o` or `claude-3-5-sonnet`, get the
-newest of that kind; `--aliases` shows which.
+Clients that ask for a name you do not have, such as `gpt-4o` or `claude-3-5-haiku-20241022`, get
+the newest of that kind; `--aliases` shows which. A date behind a name you do have changes nothing.
 
 Examples:
   ibeam models
   ibeam models --aliases
+  ibeam models --aliases --json
   ibeam models --json | jq -r '.[].id'
   ibeam models --sim")]
 pub(super) struct ModelsCommand {
@@ -179,6 +180,9 @@ mod tests {
         let json = ModelsCommand { json: true, ..command };
         let value: serde_json::Value = serde_json::from_str(&json.list(&list).unwrap()).unwrap();
         assert_eq!(value[1]["context_window"], 272_000);
-        assert!(json.aliases(&list).unwrap().contains("\"gpt-4o\": \"gpt-5.5\""));
+        let aliases: serde_json::Value =
+            serde_json::from_str(&json.aliases(&list).unwrap()).unwrap();
+        assert_eq!(aliases["gpt-4o"], "gpt-5.5");
+        assert_eq!(aliases["claude-3-5-haiku-20241022"], "auto", "the plan has none of them");
     }
 }

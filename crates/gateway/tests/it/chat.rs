@@ -211,3 +211,19 @@ async fn health_tells_what_runs() {
     assert_eq!(health["sessions"]["active"], 0);
     assert_eq!(health["mcp"], json!({ "enabled": false, "servers": 0, "tools": 0 }));
 }
+
+#[tokio::test(start_paused = true)]
+async fn messages_in_which_nobody_says_anything_are_refused_here() {
+    let lab = Lab::new();
+    for message in [
+        r#"{"role":"assistant","content":null,"tool_calls":[]}"#,
+        r#"{"role":"assistant","content":"","reasoning_content":"Hm."}"#,
+        r#"{"role":"system","content":""}"#,
+    ] {
+        let body = format!(r#"{{"model":"auto","messages":[{message},{message}]}}"#);
+        let reply = lab.post(body).await;
+        assert_eq!(reply.status, 400, "{message}");
+        assert_eq!(reply.json()["error"]["code"], "missing_messages", "{message}");
+    }
+    assert_eq!(lab.sim.stats().runs_started, 0);
+}

@@ -39,5 +39,6 @@ mod sessions;
 mod strace;
 mod trace;
 mod transports;
+mod usage;
 mod watch;
 mod websocket;

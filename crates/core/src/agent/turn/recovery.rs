@@ -113,6 +113,9 @@ impl Turn {
     }
 
     pub(super) fn open(&mut self, purpose: Purpose, prefer_h1: bool) {
+        if purpose == Purpose::Start {
+            self.answer.new_run();
+        }
         self.open_with(purpose, prefer_h1, false);
     }
 

@@ -1,6 +1,10 @@
 //! What is left to count when the backend does not say how many tokens a leg took.
 
 use super::Turn;
+use crate::{
+    model::{Usage, UsageSource},
+    tokens::Sample,
+};
 
 /// The texts of a leg whose usage nobody reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,10 +19,11 @@ pub struct Uncounted {
 }
 
 impl Turn {
-    /// Tells the turn how many tokens its answer so far was counted at, prompt included,
-    /// so that the next estimate only counts what is new.
-    pub fn note_usage(&mut self, total: u64) {
-        self.counted = Some(total);
+    /// Tells the turn what its client was told about the leg that ends, so that the next one
+    /// only counts what is new.
+    pub fn note_usage(&mut self, usage: &Usage) {
+        self.counted = Some(usage.total());
+        self.answer.note_output(usage.output);
         // A parked turn need not keep what nobody will ask for.
         self.new_texts = Vec::new();
         self.answer.forget_produced();
@@ -33,5 +38,17 @@ impl Turn {
             Some(_) => (std::mem::take(&mut self.new_texts), 0),
         };
         Uncounted { before: self.counted.unwrap_or(0), prompt, images, answer, output }
+    }
+    /// What the leg that ends teaches about the tokens of its model, if anything: a text that
+    /// is all of what the backend counted. Ask before [`Self::note_usage`].
+    #[must_use]
+    pub fn sample(&self, usage: &Usage) -> Option<Sample> {
+        let (text, thoughts) = self.answer.plain_words()?;
+        // Thoughts are shown in part or in other words, so only their number can be left out.
+        let told = usage.source != UsageSource::Estimate && (!thoughts || usage.reasoning > 0);
+        told.then(|| Sample {
+            text: text.to_owned(),
+            reported: usage.output.saturating_sub(usage.reasoning),
+        })
     }
 }

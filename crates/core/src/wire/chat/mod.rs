@@ -14,6 +14,7 @@ mod types;
 pub use aggregate::{Aggregator, Collector};
 pub use decode::{decode, fuzz};
 pub use encode::Encoder;
+pub(in crate::wire) use types::UsageBody;
 pub use types::{ChatCompletion, ErrorBody, ErrorObject};
 
 /// The `id` of a reply, from random bytes.

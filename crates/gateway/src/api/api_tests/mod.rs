@@ -1,6 +1,8 @@
 //! The whole router over a scripted service, without a socket.
 
 mod chat;
+mod completions;
+mod count;
 mod messages;
 mod responses;
 mod routes;
@@ -23,6 +25,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, TurnRequest, Usage, UsageSource, ids::CallId},
     models::{ModelInfo, ModelList},
+    tokens::Count,
 };
 use parking_lot::Mutex;
 use tokio::time::Sleep;
@@ -154,11 +157,12 @@ impl Service for Fake {
         Ok(Models { list, created: 1_710_877_200 })
     }
 
-    async fn count_tokens(&self, request: TurnRequest) -> Result<u64, TurnError> {
+    async fn count_tokens(&self, request: TurnRequest, _: [u8; 32]) -> Result<Count, TurnError> {
         if let Some(error) = &self.no_models {
             return Err(error.clone());
         }
-        Ok(request.texts().map(|text| text.len() as u64).sum())
+        let tokens = request.texts().map(|text| text.len() as u64).sum();
+        Ok(Count { tokens, exact: request.model == "gpt-5.5" })
     }
 
     fn health(&self) -> Health {

@@ -84,6 +84,10 @@ async fn a_path_that_is_nearly_right_is_put_right() {
         ("/chat/completions/", "/v1/chat/completions"),
         ("//v1/chat/completions", "/v1/chat/completions"),
         ("/v1/v1/models", "/v1/models"),
+        ("/v1/completions/", "/v1/completions"),
+        ("/v1/docs", "/docs"),
+        ("/v1/openapi.json", "/openapi.json"),
+        ("//v1/models//auto", "/v1/models/auto"),
         ("/v1/models/", "/v1/models"),
         ("/v1/health", "/health"),
     ] {
@@ -95,6 +99,60 @@ async fn a_path_that_is_nearly_right_is_put_right() {
 }
 
 #[tokio::test]
+async fn what_others_serve_is_missed_with_a_reason() {
+    for (path, why) in [
+        ("/v1/embeddings", "no embeddings"),
+        ("/embeddings", "no embeddings"),
+        ("/v1/images/generations", "no images"),
+        ("/v1/audio/speech", "neither hear nor speak"),
+        ("/v1/moderations", "no moderation model"),
+        ("/v1/files", "keeps no files"),
+        ("/v1/files/file-1/content", "keeps no files"),
+        ("/v1/batches", "runs no batches"),
+        ("/v1/assistants", "assistants are not served"),
+        ("/v1/threads/t/runs", "assistants are not served"),
+        ("/v1/fine_tuning/jobs", "cannot be trained"),
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let response = call(Fake::default(), request(method, path)).await;
+            is(&response, 404);
+            let body = whole(response).await;
+            assert_eq!(code_of(&body), "not_found");
+            assert!(body.contains(why), "{method} {path}: {body}");
+            assert!(body.contains("POST /v1/chat/completions"), "{body}");
+        }
+    }
+    // No prefix of a word is the word.
+    let body = whole(call(Fake::default(), get("/v1/filesystem")).await).await;
+    assert!(!body.contains("keeps no files"), "{body}");
+}
+
+#[tokio::test]
+async fn it_is_missed_in_the_callers_dialect() {
+    let response = call(Fake::default(), request("POST", "/v1/messages/batches")).await;
+    is(&response, 404);
+    let body: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
+    assert_eq!(body["error"]["type"], "not_found_error");
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("runs no batches"), "{message}");
+}
+
+#[tokio::test]
+async fn the_document_and_its_page() {
+    let response = call(Fake::default(), get("/openapi.json")).await;
+    is(&response, 200);
+    assert_eq!(response.headers()["content-type"], "application/json");
+    let document: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    let response = call(Fake::default(), get("/docs")).await;
+    is(&response, 200);
+    assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+    let policy = response.headers()["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    assert!(whole(response).await.starts_with("<!doctype html>"));
+}
+
+#[tokio::test]
 async fn options_of_the_whole_server() {
     let response = call(Fake::default(), request("OPTIONS", "*")).await;
     is(&response, 204);
@@ -103,7 +161,9 @@ async fn options_of_the_whole_server() {
 
 #[tokio::test]
 async fn head_is_get_without_its_body() {
-    for path in ["/", "/health", "/healthz", "/v1/models", "/v1/models/auto"] {
+    for path in
+        ["/", "/health", "/healthz", "/docs", "/openapi.json", "/v1/models", "/v1/models/auto"]
+    {
         let got = call(Fake::default(), get(path)).await;
         let head = call(Fake::default(), request("HEAD", path)).await;
         is(&head, 200);

@@ -75,7 +75,7 @@ impl Task {
     async fn ask_again(&mut self, text: &str, error: TurnError) {
         if self.controls().is_some_and(|controls| controls.lacks_usage()) {
             let counted = self.estimate().await;
-            self.turn.note_usage(counted.total());
+            self.turn.note_usage(&counted);
             if let Some(controls) = self.controls() {
                 controls.add_usage(counted);
             }

@@ -1,25 +1,16 @@
 //! The legs of a turn: from a client's request to the event that ends its answer.
 
 use ibeam_core::{
-    agent::{Phase, Uncounted},
+    agent::Phase,
     controls::Controls,
     error::{ErrorCode, TurnError},
-    model::{FinishReason, TurnEvent, Usage, UsageSource, ids::SessionId},
-    models::Family,
-    tokens,
+    model::{FinishReason, TurnEvent, Usage, ids::SessionId},
 };
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::{Task, TurnStream};
-use crate::{
-    session::{hub::millis_since, legs::Ticket, marks::Marks, record::Record},
-    tasks::Tasks,
-};
-
-/// What an image costs when nobody counted it; providers charge about this for one
-/// of ordinary size.
-pub(crate) const IMAGE_TOKENS: u64 = 1000;
+use crate::session::{hub::millis_since, legs::Ticket, marks::Marks, record::Record};
 
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
 /// what the connection keeps for it.
@@ -112,7 +103,10 @@ impl Task {
             }
             TurnEvent::Usage(usage) => {
                 leg.usage_told = true;
-                self.turn.note_usage(usage.total());
+                if let Some(sample) = self.turn.sample(&usage) {
+                    self.hub.counter.learn((self.family, &self.model), sample);
+                }
+                self.turn.note_usage(&usage);
             }
             TurnEvent::Started | TurnEvent::ToolCallArgs { .. } | TurnEvent::ToolCallEnd { .. } => {
             }
@@ -131,7 +125,7 @@ impl Task {
     pub(super) async fn finish(&mut self, reason: FinishReason) {
         if self.leg.as_ref().is_some_and(|leg| !leg.usage_told) {
             let counted = self.estimate().await;
-            self.turn.note_usage(counted.total());
+            self.turn.note_usage(&counted);
             let controls = self.leg.as_ref().and_then(|leg| leg.controls.as_ref());
             let counted = controls.map_or(counted, |all| all.whole_usage(counted, reason));
             self.tell(TurnEvent::Usage(counted));
@@ -189,7 +183,8 @@ impl Task {
 
     /// The tokens of the leg, where the backend told none.
     pub(super) async fn estimate(&mut self) -> Usage {
-        estimate(self.turn.uncounted(), self.family, &self.hub.tasks).await
+        let uncounted = self.turn.uncounted();
+        self.hub.counter.estimate((self.family, &self.model), uncounted).await
     }
 
     fn park(&mut self) {
@@ -224,18 +219,4 @@ impl Task {
             self.entry.reweigh(weight);
         }
     }
-}
-
-/// Counts what the backend did not. Off the async threads: loading the tokenizer
-/// takes a moment the first time.
-async fn estimate(uncounted: Uncounted, family: Family, tasks: &Tasks) -> Usage {
-    let counted = tasks.spawn_blocking(move || {
-        let texts: u64 = uncounted.prompt.iter().map(|text| tokens::count(text, family)).sum();
-        let input = uncounted.before + texts + uncounted.images as u64 * IMAGE_TOKENS;
-        let output = uncounted.output.unwrap_or_else(|| tokens::count(&uncounted.answer, family));
-        (input, output)
-    });
-    let (input, output) = counted.await.unwrap_or_default();
-    info!(input, output, estimated = true, "the backend reported no usage");
-    Usage { input, output, source: UsageSource::Estimate, ..Usage::default() }
 }

@@ -27,7 +27,6 @@ use tokio::{
 };
 use tracing::{Instrument as _, debug, info, warn};
 
-pub(crate) use self::legs::IMAGE_TOKENS;
 use self::legs::Leg;
 use super::{
     TurnStream,
@@ -64,6 +63,8 @@ pub(crate) struct Actor {
     pub(crate) identity: Identity,
     pub(crate) family: Family,
     pub(crate) controls: Option<Box<Controls>>,
+    /// Its id at the backend.
+    pub(crate) model: String,
     pub(crate) keeper: Keeper,
     /// Under which the first leg is found by those who ask again.
     pub(crate) ticket: Ticket,
@@ -76,13 +77,15 @@ pub(crate) struct Actor {
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, family, controls, keeper, ticket, asked, place } = self;
+        let Self { turn, session, identity, family, model, controls, keeper, ticket, asked, place } =
+            self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
             turn: Box::new(turn),
             token: None,
             family,
+            model,
             started: Instant::now(),
             keeper: Box::new(keeper),
             place,
@@ -120,6 +123,7 @@ struct Task {
     /// What the newest stream was opened with.
     token: Option<SecretString>,
     family: Family,
+    model: String,
     started: Instant,
     keeper: Box<Keeper>,
     place: Place,

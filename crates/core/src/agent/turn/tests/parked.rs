@@ -28,6 +28,79 @@ fn a_chain_of_tools_is_one_run() {
     assert_eq!(bench.results(), results, "each result once, and none of the old ones again");
 }
 
+fn counted(bench: &mut Bench, tokens: i32, used_tokens: u32) {
+    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens }));
+    bench.say(FromServer::ConversationCheckpointUpdate(ConversationStateStructure {
+        token_details: Some(ConversationTokenDetails { used_tokens, max_tokens: 1000 }),
+        ..ConversationStateStructure::default()
+    }));
+}
+
+/// The usage of the leg that just ended, noted as its client was told.
+fn usage(bench: &mut Bench) -> Usage {
+    let told = bench.events.iter().find_map(|event| match event {
+        TurnEvent::Usage(usage) => Some(*usage),
+        _ => None,
+    });
+    let usage = told.expect("no usage");
+    bench.turn.note_usage(&usage);
+    usage
+}
+
+#[test]
+fn each_leg_of_a_run_has_its_own_tokens() {
+    let mut bench = Bench::open(&["read"]);
+    counted(&mut bench, 9, 59);
+    bench.say(call(1, "read", "{}"));
+    bench.wait(WINDOW);
+    let first = usage(&mut bench);
+    assert_eq!((first.input, first.output), (50, 9));
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 11 }));
+    finish(&mut bench, "done");
+    // The run was 20 tokens, says its end, and 100 tokens were read last.
+    let last = usage(&mut bench);
+    assert_eq!((last.input, last.output, last.cache_read), (100, 11, 60));
+    assert_eq!(last.source, UsageSource::Backend);
+}
+
+#[test]
+fn a_run_that_is_told_anew_is_counted_anew() {
+    let mut bench = Bench::open(&["read"]);
+    counted(&mut bench, 9, 59);
+    bench.say(call(1, "read", "{}"));
+    bench.wait(WINDOW);
+    usage(&mut bench);
+    assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
+    bench.broke(&reset());
+    assert_eq!(bench.opens(), 2);
+    bench.opened();
+    finish(&mut bench, "done");
+    assert_eq!(usage(&mut bench).output, 20, "all of it is this leg's");
+}
+
+#[test]
+fn an_answer_that_is_nothing_but_text_teaches_what_a_token_is() {
+    let backend = |reasoning| Usage {
+        output: 20,
+        reasoning,
+        source: UsageSource::Backend,
+        ..Usage::default()
+    };
+    let mut bench = Bench::open(&["read"]);
+    bench.text("so many words");
+    let sample = bench.turn.sample(&backend(0)).unwrap();
+    assert_eq!((sample.text.as_str(), sample.reported), ("so many words", 20));
+    let guessed = Usage { source: UsageSource::Estimate, ..backend(0) };
+    assert_eq!(bench.turn.sample(&guessed), None);
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "hm".into() }));
+    assert_eq!(bench.turn.sample(&backend(0)), None, "who knows how much it thought");
+    assert_eq!(bench.turn.sample(&backend(5)).unwrap().reported, 15);
+    bench.say(call(1, "read", "{}"));
+    bench.wait(WINDOW);
+    assert_eq!(bench.turn.sample(&backend(5)), None, "calls are more than their text");
+}
+
 #[test]
 fn a_parked_stream_is_kept_alive_and_answers() {
     let mut bench = parked(&["read"]);

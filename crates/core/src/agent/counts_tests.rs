@@ -1,0 +1,112 @@
+use super::*;
+
+fn context(used_tokens: u32) -> ConversationTokenDetails {
+    ConversationTokenDetails { used_tokens, max_tokens: 200_000 }
+}
+
+fn ended(input: u64, output: u64) -> TurnEndedUpdate {
+    TurnEndedUpdate {
+        input_tokens: Some(input),
+        output_tokens: Some(output),
+        ..TurnEndedUpdate::default()
+    }
+}
+
+/// Ends the leg as a client would be told.
+fn tell(counts: &mut Counts) -> Usage {
+    let usage = counts.usage().expect("nothing was counted");
+    counts.note_told(usage.output);
+    *counts = counts.next_leg();
+    usage
+}
+
+#[test]
+fn the_outputs_of_legs_add_up_to_the_runs() {
+    let mut counts = Counts::default();
+    counts.output_tokens(30);
+    counts.context_tokens(context(130));
+    let first = tell(&mut counts);
+    assert_eq!((first.input, first.output), (100, 30));
+    assert_eq!(first.source, UsageSource::BackendPartial);
+
+    counts.output_tokens(12);
+    counts.context_tokens(context(200));
+    let second = tell(&mut counts);
+    assert_eq!((second.input, second.output), (188, 12));
+
+    counts.output_tokens(8);
+    counts.turn_ended(TurnEndedUpdate { reasoning_tokens: Some(5), ..ended(210, 50) });
+    let last = tell(&mut counts);
+    assert_eq!((last.input, last.output, last.reasoning), (210, 8, 5));
+    assert_eq!(last.source, UsageSource::Backend);
+    assert_eq!(first.output + second.output + last.output, 50);
+}
+
+#[test]
+fn what_an_estimate_told_is_not_told_again() {
+    let mut counts = Counts::default();
+    assert_eq!(counts.usage(), None, "nobody counted");
+    counts.note_told(20);
+    counts = counts.next_leg();
+    counts.turn_ended(ended(500, 90));
+    assert_eq!(tell(&mut counts).output, 70);
+}
+
+#[test]
+fn a_backend_that_counts_since_the_last_results_is_believed() {
+    let mut counts = Counts::default();
+    counts.note_told(300);
+    counts = counts.next_leg();
+    counts.output_tokens(40);
+    counts.turn_ended(ended(500, 41));
+    assert_eq!(tell(&mut counts).output, 41);
+}
+
+#[test]
+fn a_prompt_has_its_cached_part_in_it() {
+    let mut counts = Counts::default();
+    let cached = |input| TurnEndedUpdate {
+        cache_read_tokens: Some(60),
+        cache_write_tokens: Some(5),
+        ..ended(input, 1)
+    };
+    counts.turn_ended(cached(100));
+    assert_eq!(counts.usage().unwrap().input, 100);
+    counts.turn_ended(cached(10));
+    let usage = counts.usage().unwrap();
+    assert_eq!(usage.input, 75, "it was left out");
+    assert!(usage.cache_read + usage.cache_write <= usage.input);
+}
+
+#[test]
+fn what_is_not_said_comes_from_the_running_counters() {
+    let mut counts = Counts::default();
+    counts.output_tokens(7);
+    counts.context_tokens(context(50));
+    counts.output_tokens(3);
+    counts.turn_ended(TurnEndedUpdate::default());
+    let usage = counts.usage().unwrap();
+    assert_eq!((usage.input, usage.output), (43, 10), "the context was told before the last three");
+    assert_eq!(usage.source, UsageSource::BackendPartial);
+    counts.turn_ended(TurnEndedUpdate { output_tokens: Some(11), ..TurnEndedUpdate::default() });
+    let usage = counts.usage().unwrap();
+    assert_eq!((usage.input, usage.output), (43, 11));
+}
+
+#[test]
+fn reasoning_is_part_of_the_output() {
+    let mut counts = Counts::default();
+    counts.turn_ended(TurnEndedUpdate { reasoning_tokens: Some(90), ..ended(10, 50) });
+    assert_eq!(counts.usage().unwrap().reasoning, 50);
+}
+
+#[test]
+fn a_context_of_an_earlier_leg_says_nothing() {
+    let mut counts = Counts::default();
+    counts.output_tokens(10);
+    counts.context_tokens(context(100));
+    tell(&mut counts);
+    counts.output_tokens(5);
+    assert_eq!(counts.usage(), None);
+    assert_eq!(counts.output(), Some(5));
+}

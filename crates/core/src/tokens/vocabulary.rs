@@ -1,0 +1,137 @@
+//! OpenAI's vocabularies, each loaded when it is first needed.
+
+use super::{Count, INPUT_CAP, Pieces, as_u64, floor_boundary, scale};
+
+/// One of OpenAI's tokenizers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Vocabulary {
+    /// Of everything since GPT-4o. What other families' models are measured with, too.
+    #[default]
+    O200k,
+    /// Of GPT-4 and GPT-3.5.
+    Cl100k,
+}
+
+impl Vocabulary {
+    /// The one of a model of OpenAI's.
+    #[must_use]
+    pub(super) fn of(model: &str) -> Self {
+        let older = ["gpt-4", "gpt-3.5", "gpt-35"].iter().any(|name| {
+            model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        });
+        if older { Self::Cl100k } else { Self::O200k }
+    }
+
+    /// How many tokens the text is. Special tokens count as the text they are written with.
+    #[must_use]
+    pub fn count(self, text: &str) -> Count {
+        let (head, _) =
+            text.split_at_checked(floor_boundary(text, INPUT_CAP)).unwrap_or((text, ""));
+        let mut pieces = Pieces::new(head);
+        let mut tokens = 0;
+        let mut exact = true;
+        for piece in &mut pieces {
+            let counted = self.piece(piece);
+            tokens += counted.tokens;
+            exact &= counted.exact;
+        }
+        if head.len() < text.len() {
+            tokens = scale(tokens, as_u64(text.len()), as_u64(head.len()));
+            exact = false;
+        }
+        Count { tokens, exact: exact && pieces.is_clean() }
+    }
+
+    /// Loads it, so that the next count is quick.
+    pub fn preload(self) {
+        let _ = self.piece("a");
+    }
+}
+
+#[cfg(feature = "tokens")]
+mod real {
+    use std::sync::OnceLock;
+
+    use tiktoken_rs::CoreBPE;
+
+    use super::{Count, Vocabulary, as_u64, floor_boundary};
+
+    /// Empty until it is loaded; `None` when it could not be.
+    type Slot = OnceLock<Option<CoreBPE>>;
+
+    static O200K: Slot = OnceLock::new();
+    static CL100K: Slot = OnceLock::new();
+
+    impl Vocabulary {
+        /// Whether a count is quick.
+        #[must_use]
+        pub fn is_loaded(self) -> bool {
+            self.slot().get().is_some()
+        }
+
+        pub(super) fn piece(self, piece: &str) -> Count {
+            match self.get() {
+                Some(bpe) => {
+                    Count { tokens: as_u64(bpe.encode_ordinary(piece).len()), exact: true }
+                }
+                None => Count::guess(super::rough(piece)),
+            }
+        }
+
+        pub(in crate::tokens) fn measure(self, text: &str, most: u64) -> (u64, usize) {
+            let Some(bpe) = self.get() else { return super::measure_rough(text, most) };
+            let tokens = bpe.encode_ordinary(text);
+            let first = usize::try_from(most).unwrap_or(usize::MAX).min(tokens.len());
+            let first = tokens.get(..first).unwrap_or_default();
+            let bytes = bpe.decode_bytes(first).map_or(text.len(), |bytes| bytes.len());
+            (as_u64(tokens.len()), floor_boundary(text, bytes))
+        }
+
+        fn get(self) -> Option<&'static CoreBPE> {
+            let load = match self {
+                Self::O200k => tiktoken_rs::o200k_base,
+                Self::Cl100k => tiktoken_rs::cl100k_base,
+            };
+            self.slot().get_or_init(|| load().ok()).as_ref()
+        }
+
+        fn slot(self) -> &'static Slot {
+            match self {
+                Self::O200k => &O200K,
+                Self::Cl100k => &CL100K,
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "tokens"))]
+impl Vocabulary {
+    /// Whether a count is quick.
+    #[must_use]
+    pub fn is_loaded(self) -> bool {
+        true
+    }
+
+    fn piece(self, piece: &str) -> Count {
+        Count::guess(rough(piece))
+    }
+
+    pub(super) fn measure(self, text: &str, most: u64) -> (u64, usize) {
+        measure_rough(text, most)
+    }
+}
+
+/// The rule of thumb: four characters a token.
+fn rough(piece: &str) -> u64 {
+    as_u64(piece.chars().count()).div_ceil(4)
+}
+
+fn measure_rough(text: &str, most: u64) -> (u64, usize) {
+    let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(4);
+    let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
+    (rough(text), end)
+}
+
+#[cfg(test)]
+#[path = "vocabulary_tests.rs"]
+mod tests;

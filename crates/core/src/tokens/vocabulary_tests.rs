@@ -1,0 +1,81 @@
+use super::*;
+
+#[test]
+fn models_have_the_vocabulary_of_their_time() {
+    for model in ["gpt-5.5", "gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.5-preview", "o3", "codex"] {
+        assert_eq!(Vocabulary::of(model), Vocabulary::O200k, "{model}");
+    }
+    for model in ["gpt-4", "gpt-4-turbo", "gpt-4-0613", "gpt-3.5-turbo", "gpt-35-turbo"] {
+        assert_eq!(Vocabulary::of(model), Vocabulary::Cl100k, "{model}");
+    }
+}
+
+#[cfg(feature = "tokens")]
+#[test]
+fn both_are_the_public_ones() {
+    // The two differ in how they see this.
+    let text = "안녕하세요 세계, antidisestablishmentarianism 123456";
+    let counts = [Vocabulary::O200k, Vocabulary::Cl100k].map(|all| all.count(text));
+    assert_eq!(
+        counts[0].tokens,
+        tiktoken_rs::o200k_base().unwrap().encode_ordinary(text).len() as u64
+    );
+    assert_eq!(
+        counts[1].tokens,
+        tiktoken_rs::cl100k_base().unwrap().encode_ordinary(text).len() as u64
+    );
+    assert!(counts.iter().all(|count| count.exact));
+    assert_ne!(counts[0], counts[1]);
+    assert!(Vocabulary::O200k.is_loaded() && Vocabulary::Cl100k.is_loaded());
+}
+
+#[cfg(feature = "tokens")]
+#[test]
+fn what_looks_like_a_special_token_is_text() {
+    assert!(Vocabulary::O200k.count("<|endoftext|>").tokens > 1);
+}
+
+#[test]
+fn text_beyond_the_cap_is_extrapolated() {
+    let unit = "lorem ipsum dolor sit amet ";
+    let text = unit.repeat(2 * INPUT_CAP / unit.len());
+    let whole = Vocabulary::O200k.count(&text);
+    let half = Vocabulary::O200k.count(&text[..INPUT_CAP]).tokens;
+    assert!(!whole.exact);
+    assert!(whole.tokens.abs_diff(half * 2) < half / 100, "{whole:?} against twice {half}");
+}
+
+#[test]
+fn the_rule_of_thumb_rounds_up() {
+    assert_eq!(rough("abcde"), 2);
+    assert_eq!(rough(""), 0);
+    assert_eq!(measure_rough("abcdefghij", 2), (3, 8));
+    assert_eq!(measure_rough("ää", 9), (1, 4));
+}
+
+/// `cargo test --release -p ibeam-core tokens:: -- --ignored --nocapture`
+#[cfg(feature = "tokens")]
+#[test]
+#[ignore = "a measurement, which means something in a release build on an idle machine only"]
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn how_long_ten_kilobytes_take() {
+    use std::time::Instant;
+    let begun = Instant::now();
+    Vocabulary::O200k.preload();
+    println!("loading: {:?}", begun.elapsed());
+    let code = include_str!("../error.rs").repeat(2);
+    let prose = include_str!("../../../../README.md").repeat(2);
+    let han = "这是一个很长的中文句子，没有空格。".repeat(300);
+    for (name, text) in [("code", code), ("prose", prose), ("Han", han)] {
+        let text = &text[..floor_boundary(&text, 10_000)];
+        let times = (0..100).map(|_| {
+            let begun = Instant::now();
+            assert!(Vocabulary::O200k.count(text).exact);
+            begun.elapsed()
+        });
+        let mut times: Vec<_> = times.collect();
+        times.sort_unstable();
+        println!("10 kB of {name}: {:?} (the slowest of 100: {:?})", times[50], times[99]);
+        assert!(times[50].as_millis() < 3, "{name}: {:?}", times[50]);
+    }
+}

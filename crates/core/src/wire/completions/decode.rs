@@ -1,0 +1,162 @@
+//! The bytes of a request to a [`TurnRequest`], or to an error that names the field at
+//! fault. Unknown fields are accepted.
+
+use serde_json::Number;
+
+use super::types::Request;
+use crate::{
+    error::TurnError,
+    model::{
+        Dialect, Format, Hints, Item, Message, Params, Part, Role, Sampling, ToolChoice,
+        TurnRequest,
+    },
+    wire::{
+        json::{invalid, is_not, is_set, parse, unsupported},
+        lenient::{MaybeText, Object, TextOr},
+    },
+};
+
+/// Decodes the body of `POST /v1/completions`.
+///
+/// # Errors
+/// `InvalidJson`, `InvalidValue` or `UnsupportedParameter`; all but the first name the field.
+pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
+    let Object(request) = parse::<Object<Request<'_>>>(body)?;
+    refuse_unsupported(&request)?;
+    let model = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    let Some(model) = model.map(str::to_owned) else {
+        return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));
+    };
+    let sampling = sampling(&request)?;
+    let parts = vec![Part::Text(prompt(request.prompt)?)];
+    Ok(TurnRequest {
+        model,
+        system: Vec::new(),
+        items: vec![Item::Message(Message { role: Role::User, parts })],
+        tools: Vec::new(),
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        sampling,
+        dialect: Dialect::Completions,
+        hints: Hints {
+            stream: request.stream.unwrap_or(false),
+            include_usage: request
+                .stream_options
+                .and_then(|Object(options)| options.include_usage)
+                .unwrap_or(false),
+            session: None,
+            user: request.user,
+        },
+    })
+}
+
+/// Entry point for fuzzing: any bytes are a request or an error, never a panic.
+pub fn fuzz(data: &[u8]) {
+    let _ = decode(data);
+}
+
+fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
+    for (name, number) in [("n", &request.n), ("best_of", &request.best_of)] {
+        match number.as_ref().and_then(Number::as_f64) {
+            Some(number) if number > 1.0 => {
+                return Err(unsupported(
+                    name.to_owned(),
+                    format!(
+                        "`{name}` above 1 is not supported: \
+                         the backend gives one answer per request"
+                    ),
+                ));
+            }
+            Some(number) if number < 1.0 => {
+                return Err(invalid(name.to_owned(), format!("`{name}` must be 1")));
+            }
+            _ => {}
+        }
+    }
+    if request.echo == Some(true) {
+        return Err(unsupported("echo".to_owned(), "`echo` is not supported: the prompt is yours"));
+    }
+    if request.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty()) {
+        return Err(unsupported(
+            "suffix".to_owned(),
+            "`suffix` is not supported: a chat model cannot fill a gap; describe it in the prompt",
+        ));
+    }
+    if is_set(request.logprobs, &["false"]) {
+        return Err(unsupported(
+            "logprobs".to_owned(),
+            "log probabilities are not supported: the backend does not report them",
+        ));
+    }
+    Ok(())
+}
+
+/// The one text that is asked about.
+fn prompt(given: Option<TextOr<MaybeText>>) -> Result<String, TurnError> {
+    let text = match given {
+        None => None,
+        Some(TextOr::Text(text)) => Some(text),
+        Some(TextOr::List(mut list)) => {
+            if list.iter().any(|MaybeText(text)| text.is_none()) {
+                return Err(unsupported(
+                    "prompt".to_owned(),
+                    "a `prompt` of token numbers is not supported; send the text",
+                ));
+            }
+            if list.len() > 1 {
+                return Err(unsupported(
+                    "prompt".to_owned(),
+                    "several prompts in one request are not supported; send one request for each",
+                ));
+            }
+            list.pop().and_then(|MaybeText(text)| text)
+        }
+    };
+    text.filter(|text| !text.is_empty())
+        .ok_or_else(|| invalid("prompt".to_owned(), "`prompt` is missing or empty".to_owned()))
+}
+
+fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {
+    let max_tokens = match &request.max_tokens {
+        None => None,
+        Some(number) => match number.as_u64().filter(|limit| *limit > 0) {
+            Some(limit) => Some(limit),
+            None => {
+                return Err(invalid(
+                    "max_tokens".to_owned(),
+                    "`max_tokens` must be a whole number of at least 1".to_owned(),
+                ));
+            }
+        },
+    };
+    let stop: Vec<String> = match &request.stop {
+        None => Vec::new(),
+        Some(TextOr::Text(word)) => vec![word.clone()],
+        Some(TextOr::List(words)) => words.clone(),
+    };
+    let emulated = [("max_tokens", max_tokens.is_some()), ("stop", !stop.is_empty())];
+    let params = Params { emulated: set(emulated), ignored: ignored(request), ..Params::default() };
+    Ok(Sampling { effort: None, max_tokens, stop, format: Format::Text, params })
+}
+
+fn ignored(request: &Request<'_>) -> Vec<&'static str> {
+    let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
+    let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);
+    set([
+        ("temperature", one(&request.temperature)),
+        ("top_p", one(&request.top_p)),
+        ("seed", is_set(request.seed, &[])),
+        ("presence_penalty", zero(&request.presence_penalty)),
+        ("frequency_penalty", zero(&request.frequency_penalty)),
+        ("logit_bias", is_set(request.logit_bias, &["{}"])),
+        ("user", request.user.as_deref().is_some_and(|user| !user.is_empty())),
+    ])
+}
+
+fn set<const N: usize>(names: [(&'static str, bool); N]) -> Vec<&'static str> {
+    names.into_iter().filter_map(|(name, set)| set.then_some(name)).collect()
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,77 @@
+//! The answer to what is not served: what there is instead.
+
+use axum::response::{IntoResponse as _, Response};
+use http::{Method, StatusCode, Uri, header};
+use ibeam_core::error::{ErrorCode, TurnError};
+
+use super::{error, openapi, short};
+
+/// Endpoints of the APIs whose dialects we speak, and why they are not here.
+const ABSENT: [(&str, &str); 16] = [
+    ("embeddings", "Cursor's models make no embeddings"),
+    ("images", "Cursor's models make no images"),
+    ("videos", "Cursor's models make no videos"),
+    ("audio", "Cursor's models neither hear nor speak"),
+    ("realtime", "Cursor's models neither hear nor speak"),
+    ("moderations", "Cursor has no moderation model"),
+    ("fine_tuning", "Cursor's models cannot be trained"),
+    ("files", "this gateway keeps no files; put what the model shall read into the request"),
+    ("uploads", "this gateway keeps no files; put what the model shall read into the request"),
+    (
+        "vector_stores",
+        "this gateway keeps no files; put what the model shall read into the request",
+    ),
+    ("batches", "this gateway runs no batches; send the requests one by one"),
+    ("messages/batches", "this gateway runs no batches; send the requests one by one"),
+    ("assistants", "assistants are not served; use chat completions or responses"),
+    ("threads", "assistants are not served; use chat completions or responses"),
+    (
+        "conversations",
+        "conversations are not kept under ids of their own; \
+                       send what was said, or a session id",
+    ),
+    ("complete", "this is an API of the past; use messages"),
+];
+
+pub(super) async fn not_found(method: Method, uri: Uri) -> Response {
+    // Asks about the server as a whole.
+    if method == Method::OPTIONS && uri.path() == "*" {
+        let allow = [(header::ALLOW, "GET, HEAD, POST, OPTIONS")];
+        return (StatusCode::NO_CONTENT, allow).into_response();
+    }
+    let path = short(uri.path());
+    let parts = parts(path);
+    let served = openapi::endpoints().join(", ");
+    let text = match (meant(&parts), absent(&parts)) {
+        (Some(meant), _) => format!("there is no {method} {path}; did you mean {meant}?"),
+        (None, Some(why)) => {
+            format!("there is no {method} {path}: {why}. This gateway serves {served}")
+        }
+        (None, None) => format!("there is no {method} {path}; this gateway serves {served}"),
+    };
+    error::response(&TurnError::new(ErrorCode::RouteNotFound, text))
+}
+
+/// The words of a path, without the `/v1` that a client may add to a base URL that has it
+/// already, and without slashes too many.
+fn parts(path: &str) -> String {
+    let words = path.split('/').filter(|word| !word.is_empty());
+    words.skip_while(|word| *word == "v1").collect::<Vec<_>>().join("/")
+}
+
+/// The route behind a path that is nearly right.
+fn meant(parts: &str) -> Option<String> {
+    if parts == "healthz" {
+        return Some("/health".to_owned());
+    }
+    // The root has no parts, and is never meant.
+    let paths = [format!("/v1/{parts}"), format!("/{parts}")];
+    paths.into_iter().find(|path| !parts.is_empty() && openapi::has_path(path))
+}
+
+fn absent(parts: &str) -> Option<&'static str> {
+    let under = |name: &str| {
+        parts.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    ABSENT.iter().find(|(name, _)| under(name)).map(|(_, why)| *why)
+}

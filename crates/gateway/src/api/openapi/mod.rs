@@ -1,0 +1,137 @@
+//! `GET /openapi.json` and `GET /docs`: what there is, for programs and for people.
+//!
+//! The document is kept by hand, in one part for each API beside this file. What else says
+//! which endpoints there are (`/`, every 404, the page) is read from it.
+
+mod page;
+
+use std::sync::LazyLock;
+
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use serde_json::Value;
+
+/// The first part has what all share. Each of the others has `paths` and `schemas`.
+const PARTS: [&str; 6] = [
+    include_str!("base.json"),
+    include_str!("chat.json"),
+    include_str!("responses.json"),
+    include_str!("messages.json"),
+    include_str!("websocket.json"),
+    include_str!("gateway.json"),
+];
+
+/// What a path may be asked for, in the order in which people read it.
+const METHODS: [&str; 3] = ["post", "get", "delete"];
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let mut document = Value::Null;
+    for part in PARTS {
+        // A test reads every part, so none of them is left out here.
+        join(&mut document, serde_json::from_str(part).unwrap_or_default());
+    }
+    if let Some(version) = document.pointer_mut("/info/version") {
+        *version = env!("CARGO_PKG_VERSION").into();
+    }
+    document
+});
+
+static JSON: LazyLock<Bytes> = LazyLock::new(|| DOCUMENT.to_string().into());
+static PAGE: LazyLock<Bytes> = LazyLock::new(|| page::render(&DOCUMENT).into());
+static ENDPOINTS: LazyLock<Vec<String>> =
+    LazyLock::new(|| operations(&DOCUMENT).map(|operation| operation.to_string()).collect());
+
+/// One method of one path.
+#[derive(Clone, Copy)]
+struct Operation<'a> {
+    method: &'static str,
+    path: &'a str,
+    details: &'a Value,
+}
+
+impl std::fmt::Display for Operation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.method.to_ascii_uppercase(), self.path)
+    }
+}
+
+/// Every endpoint as `POST /v1/chat/completions`, tag by tag.
+pub(super) fn endpoints() -> &'static [String] {
+    &ENDPOINTS
+}
+
+/// Whether there is something under this path.
+pub(super) fn has_path(path: &str) -> bool {
+    operations(&DOCUMENT).any(|operation| fits(operation.path, path))
+}
+
+pub(super) async fn document() -> Response {
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], JSON.clone()).into_response()
+}
+
+pub(super) async fn docs() -> Response {
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    // The page loads nothing and runs nothing.
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    let headers = [(header::CONTENT_TYPE, html), (header::CONTENT_SECURITY_POLICY, policy)];
+    (headers, PAGE.clone()).into_response()
+}
+
+/// The operations of a document in the order of its tags.
+fn operations(document: &Value) -> impl Iterator<Item = Operation<'_>> {
+    tags(document).flat_map(move |tag| tagged(document, tag.name))
+}
+
+fn tagged<'a>(document: &'a Value, tag: &'a str) -> impl Iterator<Item = Operation<'a>> {
+    let paths = document.get("paths").and_then(Value::as_object).into_iter().flatten();
+    paths
+        .flat_map(|(path, item)| {
+            METHODS.into_iter().filter_map(move |method| {
+                Some(Operation { method, path, details: item.get(method)? })
+            })
+        })
+        .filter(move |operation| operation.details.pointer("/tags/0").is_some_and(|is| is == tag))
+}
+
+/// A group of operations.
+struct Tag<'a> {
+    name: &'a str,
+    description: &'a str,
+}
+
+fn tags(document: &Value) -> impl Iterator<Item = Tag<'_>> {
+    let tags = document.get("tags").and_then(Value::as_array).into_iter().flatten();
+    tags.map(|tag| Tag { name: text(tag, "name"), description: text(tag, "description") })
+}
+
+/// Whether a path is one of a template, such as `/v1/models/{id}`. A value in it may have
+/// slashes when it is the last.
+fn fits(template: &str, path: &str) -> bool {
+    let Some((before, rest)) = template.split_once('{') else { return template == path };
+    let after = rest.split_once('}').map_or("", |(_, after)| after);
+    path.strip_prefix(before)
+        .and_then(|value| value.strip_suffix(after))
+        .is_some_and(|value| !value.is_empty() && (after.is_empty() || !value.contains('/')))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Adds a part to a document: what both have as an object is joined, the rest replaced.
+fn join(whole: &mut Value, part: Value) {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            for (key, value) in part {
+                join(whole.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (whole, part) => *whole = part,
+    }
+}
+
+#[cfg(test)]
+#[path = "openapi_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::api::{tests::Fake, unversioned, versioned};
+
+fn parts() -> Vec<Value> {
+    PARTS.iter().map(|part| serde_json::from_str(part).unwrap()).collect()
+}
+
+/// Every value that is no object, with the place it has.
+fn leaves(value: &Value, place: String, all: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, field) in fields {
+                leaves(field, format!("{place}/{}", name.replace('/', "~1")), all);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                leaves(item, format!("{place}/{index}"), all);
+            }
+        }
+        leaf => all.push((place, leaf.clone())),
+    }
+}
+
+#[test]
+fn the_document_is_all_of_its_parts() {
+    for part in parts() {
+        let mut all = Vec::new();
+        leaves(&part, String::new(), &mut all);
+        assert!(all.len() > 10);
+        for (place, value) in all {
+            if place != "/info/version" && value != Value::Object(serde_json::Map::new()) {
+                assert_eq!(DOCUMENT.pointer(&place), Some(&value), "{place}");
+            }
+        }
+    }
+    assert_eq!(text(&DOCUMENT["info"], "version"), env!("CARGO_PKG_VERSION"));
+}
+
+/// A route that nobody described, or a description of nothing, fails here.
+#[test]
+fn the_document_has_what_the_router_has() {
+    let mut routes = BTreeSet::new();
+    let versioned =
+        versioned::<Fake>().into_iter().map(|(path, allow, _)| (format!("/v1{path}"), allow));
+    let unversioned =
+        unversioned::<Fake>().into_iter().map(|(path, allow, _)| (path.to_owned(), allow));
+    for (path, allow) in versioned.chain(unversioned) {
+        // The same under another name, for probes.
+        if path == "/healthz" {
+            continue;
+        }
+        for method in allow.split(", ").filter(|method| !["HEAD", "OPTIONS"].contains(method)) {
+            routes.insert(format!("{method} {}", path.replace("{*", "{")));
+        }
+    }
+    let described: BTreeSet<String> = endpoints().iter().cloned().collect();
+    assert_eq!(described, routes);
+    assert_eq!(described.len(), endpoints().len(), "each once");
+    let paths = DOCUMENT["paths"].as_object().unwrap();
+    let methods = paths.values().map(|item| item.as_object().unwrap().len()).sum::<usize>();
+    assert_eq!(methods, endpoints().len(), "each under a tag that there is");
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_schema_is_used() {
+    let mut all = Vec::new();
+    leaves(&DOCUMENT, String::new(), &mut all);
+    let mut used = BTreeSet::new();
+    for (place, value) in all {
+        if place.ends_with("/$ref") {
+            let target = value.as_str().unwrap();
+            assert!(DOCUMENT.pointer(target.strip_prefix('#').unwrap()).is_some(), "{target}");
+            used.insert(target.to_owned());
+        }
+    }
+    for kind in ["schemas", "responses", "headers", "parameters"] {
+        for name in DOCUMENT["components"][kind].as_object().unwrap().keys() {
+            let target = format!("#/components/{kind}/{name}");
+            assert!(used.contains(&target), "{target} is used nowhere");
+        }
+    }
+}
+
+#[test]
+fn every_operation_tells_its_name_its_answers_and_how_to_ask() {
+    let mut names = BTreeSet::new();
+    for operation in operations(&DOCUMENT) {
+        let details = operation.details;
+        assert!(names.insert(text(details, "operationId")), "{operation}");
+        assert!(!text(details, "summary").is_empty(), "{operation}");
+        let responses = details["responses"].as_object().unwrap();
+        assert!(responses.contains_key("200") || responses.contains_key("101"), "{operation}");
+        assert!(responses.contains_key("403") && responses.contains_key("500"), "{operation}");
+        if let Some(body) = details.pointer("/requestBody/content/application~1json") {
+            assert!(body["example"].is_object(), "{operation}");
+        }
+        let open = crate::api::OPEN_PATHS.contains(&operation.path);
+        assert_eq!(details.get("security").is_some(), open, "{operation}");
+    }
+}
+
+#[test]
+fn a_path_fits_its_template() {
+    for (template, path, fit) in [
+        ("/v1/models", "/v1/models", true),
+        ("/v1/models", "/v1/models/x", false),
+        ("/v1/models/{id}", "/v1/models/anthropic/sonnet", true),
+        ("/v1/models/{id}", "/v1/models/", false),
+        ("/v1/responses/{id}/cancel", "/v1/responses/resp_1/cancel", true),
+        ("/v1/responses/{id}/cancel", "/v1/responses/a/b/cancel", false),
+        ("/v1/responses/{id}/cancel", "/v1/responses//cancel", false),
+    ] {
+        assert_eq!(fits(template, path), fit, "{template} {path}");
+    }
+}
+
+#[test]
+fn the_page_has_everything_and_needs_nothing_from_elsewhere() {
+    let page = std::str::from_utf8(&PAGE).unwrap();
+    for operation in operations(&DOCUMENT) {
+        let id = text(operation.details, "operationId");
+        assert_eq!(page.matches(&format!("<section id=\"{id}\">")).count(), 1, "{operation}");
+        assert!(page.contains(&format!("href=\"#{id}\"")), "{operation}");
+    }
+    for name in DOCUMENT["components"]["schemas"].as_object().unwrap().keys() {
+        assert_eq!(page.matches(&format!("<section id=\"schema-{name}\">")).count(), 1, "{name}");
+    }
+    for link in page.split("href=\"").skip(1) {
+        assert!(link.starts_with('#') || link.starts_with("/openapi.json\""), "{link:.40}");
+        if let Some(id) = link.strip_prefix('#').and_then(|rest| rest.split('"').next()) {
+            assert!(page.contains(&format!("id=\"{id}\"")), "#{id} leads nowhere");
+        }
+    }
+    for word in ["<script", "src=", "@import", "url("] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(page.contains("-d '{&quot;messages&quot;"), "an example with a body");
+}
+
+#[test]
+fn what_is_written_is_text() {
+    let document = serde_json::json!({
+        "info": {"title": "<b>&\"", "version": "1", "description": "a `<i>` b"},
+        "tags": [{"name": "x", "description": ""}],
+        "paths": {"/a": {"get": {"tags": ["x"], "operationId": "a", "summary": "<u>"}}},
+    });
+    let page = page::render(&document);
+    assert!(page.contains("<h1>&lt;b&gt;&amp;&quot; "), "{page}");
+    assert!(page.contains("a <code>&lt;i&gt;</code> b"), "{page}");
+    assert!(page.contains("<p>&lt;u&gt;.</p>"), "{page}");
+}

@@ -1,0 +1,356 @@
+//! The document as a page: plain HTML that needs no network and no script.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::{Operation, tagged, tags, text};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Where the examples send their requests.
+const SERVER: &str = "http://127.0.0.1:18741";
+
+/// How deep the types of fields are spelled out; named schemas have their own table.
+const DEPTH: usize = 3;
+
+pub(super) fn render(document: &Value) -> String {
+    let mut page = Page { document, html: String::with_capacity(128 << 10) };
+    page.head();
+    page.contents();
+    for tag in tags(document) {
+        page.put(format_args!("<h2 id=\"{0}\">{0}</h2>\n", Escaped(tag.name)));
+        page.put(format_args!("<p>{}</p>\n", Words(tag.description)));
+        for operation in tagged(document, tag.name) {
+            page.operation(operation);
+        }
+    }
+    page.schemas();
+    page.put(format_args!("</main>\n</body>\n</html>\n"));
+    page.html
+}
+
+struct Page<'a> {
+    document: &'a Value,
+    html: String,
+}
+
+impl<'a> Page<'a> {
+    /// A string takes whatever is written to it.
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        let _ = self.html.write_fmt(text);
+    }
+
+    fn paragraph(&mut self, words: &str) {
+        if !words.is_empty() {
+            self.put(format_args!("<p>{}</p>\n", Words(words)));
+        }
+    }
+
+    fn head(&mut self) {
+        let info = self.document.get("info").unwrap_or(&Value::Null);
+        let (title, version) = (Escaped(text(info, "title")), Escaped(text(info, "version")));
+        self.put(format_args!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title} {version}: endpoints</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+             <header>\n<h1>{title} <span class=\"dim\">{version}</span></h1>\n<p>{}</p>\n\
+             <p class=\"dim\">The same for programs: <a href=\"/openapi.json\">/openapi.json</a></p>\n\
+             </header>\n",
+            Words(text(info, "description"))
+        ));
+        self.put(format_args!(
+            "<p>The examples use two variables. The key may be any text unless this gateway has \
+             keys.</p>\n<pre>export IBEAM={SERVER}\nexport IBEAM_KEY=ibeam</pre>\n"
+        ));
+    }
+
+    fn contents(&mut self) {
+        self.put(format_args!("<nav aria-label=\"Endpoints\">\n<ul>\n"));
+        for tag in tags(self.document) {
+            for operation in tagged(self.document, tag.name) {
+                let (id, summary) =
+                    (text(operation.details, "operationId"), text(operation.details, "summary"));
+                self.put(format_args!(
+                    "<li>{} <a href=\"#{}\"><code>{}</code></a> <span class=\"dim\">{}</span></li>\n",
+                    Method(operation),
+                    Escaped(id),
+                    Escaped(operation.path),
+                    Words(summary)
+                ));
+            }
+        }
+        self.put(format_args!("</ul>\n</nav>\n<main>\n"));
+    }
+
+    fn operation(&mut self, operation: Operation<'a>) {
+        let details = operation.details;
+        self.put(format_args!(
+            "<section id=\"{}\">\n<h3>{} <code>{}</code></h3>\n<p>{}.</p>\n",
+            Escaped(text(details, "operationId")),
+            Method(operation),
+            Escaped(operation.path),
+            Words(text(details, "summary"))
+        ));
+        self.paragraph(text(details, "description"));
+        self.parameters(details);
+        let body = details.pointer("/requestBody/content/application~1json");
+        if let Some(body) = body {
+            let schema = body.get("schema").unwrap_or(&Value::Null);
+            self.put(format_args!("<h4>Body</h4>\n<p>{}</p>\n", Kind(schema, DEPTH)));
+            self.fields(self.resolve(schema));
+        }
+        if !has_upgrade(details) {
+            let example = body.and_then(|body| body.get("example"));
+            self.put(format_args!("<h4>Example</h4>\n<pre>{}</pre>\n", Curl(operation, example)));
+        }
+        self.responses(details);
+        self.put(format_args!("</section>\n"));
+    }
+
+    fn parameters(&mut self, details: &'a Value) {
+        let given = details.get("parameters").and_then(Value::as_array);
+        let Some(given) = given.filter(|given| !given.is_empty()) else { return };
+        self.table(["Parameter", "In", "Type", ""]);
+        for parameter in given {
+            let parameter = self.resolve(parameter);
+            let schema = parameter.get("schema").unwrap_or(&Value::Null);
+            self.put(format_args!(
+                "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                Escaped(text(parameter, "name")),
+                Escaped(text(parameter, "in")),
+                Kind(schema, DEPTH),
+                Words(text(parameter, "description"))
+            ));
+        }
+        self.put(format_args!("</table></div>\n"));
+    }
+
+    fn responses(&mut self, details: &'a Value) {
+        let Some(responses) = details.get("responses").and_then(Value::as_object) else { return };
+        self.table(["Status", "Body", ""]);
+        for (status, response) in responses {
+            let response = self.resolve(response);
+            let content = response.get("content").and_then(Value::as_object);
+            let mut bodies = String::new();
+            for (kind, media) in content.into_iter().flatten() {
+                if kind == "application/json" {
+                    let schema = media.get("schema").unwrap_or(&Value::Null);
+                    let _ = write!(bodies, "{}<br>", Kind(schema, DEPTH));
+                } else {
+                    let _ = write!(bodies, "{}<br>", Escaped(kind));
+                }
+            }
+            self.put(format_args!(
+                "<tr><td>{}</td><td>{bodies}</td><td>{}</td></tr>\n",
+                Escaped(status),
+                Words(text(response, "description"))
+            ));
+        }
+        self.put(format_args!("</table></div>\n"));
+    }
+
+    fn schemas(&mut self) {
+        let schemas = self.document.pointer("/components/schemas").and_then(Value::as_object);
+        self.put(format_args!("<h2 id=\"schemas\">schemas</h2>\n"));
+        for (name, schema) in schemas.into_iter().flatten() {
+            self.put(format_args!("<section id=\"schema-{0}\">\n<h3>{0}</h3>\n", Escaped(name)));
+            self.paragraph(text(schema, "description"));
+            match choices(schema) {
+                Some(choices) => {
+                    for choice in choices {
+                        self.put(format_args!("<p>{}</p>\n", Kind(choice, 1)));
+                        self.fields(choice);
+                    }
+                }
+                None if schema.get("properties").is_none() => {
+                    self.put(format_args!("<p>{}</p>\n", Kind(schema, DEPTH)));
+                }
+                None => self.fields(schema),
+            }
+            self.put(format_args!("</section>\n"));
+        }
+    }
+
+    fn fields(&mut self, schema: &'a Value) {
+        let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return };
+        let required = schema.get("required").and_then(Value::as_array);
+        let must = |name: &String| required.is_some_and(|all| all.iter().any(|is| is == name));
+        let mut fields: Vec<_> =
+            fields.iter().map(|(name, field)| (!must(name), name, field)).collect();
+        fields.sort_by_key(|(optional, ..)| *optional);
+        self.table(["Field", "Type", ""]);
+        for (optional, name, field) in fields {
+            self.put(format_args!(
+                "<tr><td><code>{}</code>{}</td><td>{}</td><td>{}</td></tr>\n",
+                Escaped(name),
+                if optional { "" } else { " <span class=\"dim\">required</span>" },
+                Kind(field, DEPTH),
+                Words(text(field, "description"))
+            ));
+        }
+        self.put(format_args!("</table></div>\n"));
+    }
+
+    fn table<const N: usize>(&mut self, columns: [&str; N]) {
+        self.put(format_args!("<div class=\"wide\"><table>\n<tr>"));
+        for column in columns {
+            self.put(format_args!("<th>{column}</th>"));
+        }
+        self.put(format_args!("</tr>\n"));
+    }
+
+    /// What a reference points at.
+    fn resolve(&self, value: &'a Value) -> &'a Value {
+        let place = text(value, "$ref").strip_prefix('#');
+        place.and_then(|place| self.document.pointer(place)).unwrap_or(value)
+    }
+}
+
+/// A path whose answer is a WebSocket: no example of a plain request.
+fn has_upgrade(details: &Value) -> bool {
+    details.pointer("/responses/101").is_some()
+}
+
+fn choices(schema: &Value) -> Option<&Vec<Value>> {
+    ["oneOf", "anyOf"].iter().find_map(|key| schema.get(key)?.as_array())
+}
+
+// === what is written ===
+
+/// Text between tags or in an attribute.
+struct Escaped<'a>(&'a str);
+
+impl std::fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A description: what is in backticks is code.
+struct Words<'a>(&'a str);
+
+impl std::fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, piece) in self.0.split('`').enumerate() {
+            if index % 2 == 1 {
+                write!(f, "<code>{}</code>", Escaped(piece))?;
+            } else {
+                write!(f, "{}", Escaped(piece))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Method<'a>(Operation<'a>);
+
+impl std::fmt::Display for Method<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let method = self.0.method;
+        write!(f, "<span class=\"method {method}\">{}</span>", method.to_ascii_uppercase())
+    }
+}
+
+/// What a schema allows, in a few words.
+struct Kind<'a>(&'a Value, usize);
+
+impl std::fmt::Display for Kind<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(schema, depth) = *self;
+        if let Some(name) = text(schema, "$ref").strip_prefix("#/components/schemas/") {
+            return write!(f, "<a href=\"#schema-{0}\">{0}</a>", Escaped(name));
+        }
+        if let Some(value) = schema.get("const") {
+            return write!(f, "<code>{}</code>", Escaped(&value.to_string()));
+        }
+        let one_of = schema.get("enum").and_then(Value::as_array);
+        if let Some(values) = one_of {
+            return listed(f, values, |f, value| {
+                write!(f, "<code>{}</code>", Escaped(&value.to_string()))
+            });
+        }
+        if let Some(choices) = choices(schema).filter(|_| depth > 0) {
+            return listed(f, choices, |f, choice| write!(f, "{}", Kind(choice, depth - 1)));
+        }
+        if let Some(items) = schema.get("items").filter(|_| depth > 0) {
+            return write!(f, "list of {}", Kind(items, depth - 1));
+        }
+        match schema.get("type") {
+            Some(Value::Array(types)) => {
+                listed(f, types, |f, kind| f.write_str(kind.as_str().unwrap_or_default()))
+            }
+            Some(Value::String(kind)) if kind == "object" => self.object(f),
+            Some(Value::String(kind)) => f.write_str(kind),
+            _ => f.write_str("anything"),
+        }
+    }
+}
+
+impl Kind<'_> {
+    /// The names of an object's fields, or the word alone.
+    fn object(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(schema, depth) = *self;
+        let fields = schema.get("properties").and_then(Value::as_object);
+        let Some(fields) = fields.filter(|_| depth > 0) else { return f.write_str("object") };
+        f.write_str("object with ")?;
+        listed_names(f, fields)
+    }
+}
+
+fn listed_names(f: &mut std::fmt::Formatter<'_>, fields: &Map<String, Value>) -> std::fmt::Result {
+    for (index, name) in fields.keys().enumerate() {
+        let comma = if index > 0 { ", " } else { "" };
+        write!(f, "{comma}<code>{}</code>", Escaped(name))?;
+    }
+    Ok(())
+}
+
+fn listed(
+    f: &mut std::fmt::Formatter<'_>,
+    values: &[Value],
+    each: impl Fn(&mut std::fmt::Formatter<'_>, &Value) -> std::fmt::Result,
+) -> std::fmt::Result {
+    for (index, value) in values.iter().enumerate() {
+        if index > 0 {
+            f.write_str(" or ")?;
+        }
+        each(f, value)?;
+    }
+    Ok(())
+}
+
+/// A call of an endpoint with curl.
+struct Curl<'a>(Operation<'a>, Option<&'a Value>);
+
+impl std::fmt::Display for Curl<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self(operation, body) = *self;
+        let path = operation.path.replace("{id}", "ID");
+        let method = match operation.method {
+            "delete" => "-X DELETE ",
+            "post" if body.is_none() => "-X POST ",
+            _ => "",
+        };
+        write!(f, "curl {method}$IBEAM{}", Escaped(&path))?;
+        let open = operation.details.get("security").is_some();
+        if !open {
+            f.write_str(" -H &quot;authorization: Bearer $IBEAM_KEY&quot;")?;
+        }
+        if let Some(body) = body {
+            let body = body.to_string().replace('\'', "'\\''");
+            f.write_str(" \\\n  -H 'content-type: application/json' \\\n  ")?;
+            write!(f, "-d '{}'", Escaped(&body))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Counting tokens: off the event loop, with what was counted before at hand, and better with
+//! every answer whose tokens the backend tells.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use ibeam_core::{
+    agent::Uncounted,
+    error::{ErrorCode, TurnError},
+    model::{TurnRequest, Usage, UsageSource},
+    models::Family,
+    tokens::{Cache, Calibration, Count, Measure, Sample, Vocabulary},
+};
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tracing::{debug, info};
+
+use crate::tasks::Tasks;
+
+/// What an image costs when nobody counted it; providers charge about this for one
+/// of ordinary size.
+const IMAGE_TOKENS: u64 = 1000;
+
+/// Texts whose counts are remembered: some hundred bytes each, and a long conversation has
+/// a few hundred.
+const TEXTS: usize = 8192;
+
+/// Whole requests, which clients like to ask about twice.
+const REQUESTS: usize = 512;
+
+/// Counting a shorter text takes no longer than looking for it.
+const SHORT: usize = 512;
+
+type TextKey = (Vocabulary, [u8; 32]);
+type RequestKey = (Measure, [u8; 32]);
+
+/// The counter of the program. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    known: Arc<Known>,
+    tasks: Tasks,
+}
+
+#[derive(Debug)]
+struct Known {
+    calibration: Mutex<Calibration>,
+    texts: Mutex<Cache<TextKey, Count>>,
+    requests: Mutex<Cache<RequestKey, Count>>,
+    /// One sample is looked at; others that come meanwhile are let go.
+    learning: AtomicBool,
+}
+
+impl Counter {
+    pub(crate) fn new(tasks: Tasks) -> Self {
+        let known = Known {
+            calibration: Mutex::default(),
+            texts: Mutex::new(Cache::new(TEXTS)),
+            requests: Mutex::new(Cache::new(REQUESTS)),
+            learning: AtomicBool::new(false),
+        };
+        Self { known: Arc::new(known), tasks }
+    }
+
+    /// How many tokens a model would read. `model` is its id at the backend, `body` the hash
+    /// of the request as it came.
+    ///
+    /// # Errors
+    /// The counting itself failed.
+    pub(crate) async fn request(
+        &self,
+        (family, model): (Family, &str),
+        request: TurnRequest,
+        body: [u8; 32],
+    ) -> Result<Count, TurnError> {
+        let measure = self.known.calibration.lock().measure(family, model);
+        let key = (measure, body);
+        if let Some(count) = self.known.requests.lock().get(&key) {
+            return Ok(count);
+        }
+        let known = Arc::clone(&self.known);
+        let counted = self.tasks.spawn_blocking(move || {
+            let texts = known.all(request.texts(), measure);
+            texts.plus(images(request.images()))
+        });
+        let count = counted.await.map_err(|_| {
+            TurnError::new(ErrorCode::Internal, "the tokens could not be counted; try again")
+        })?;
+        self.known.requests.lock().put(key, count);
+        Ok(count)
+    }
+
+    /// The tokens of a leg, where the backend told none.
+    pub(crate) async fn estimate(
+        &self,
+        (family, model): (Family, &str),
+        uncounted: Uncounted,
+    ) -> Usage {
+        let measure = self.known.calibration.lock().measure(family, model);
+        let known = Arc::clone(&self.known);
+        let counted = self.tasks.spawn_blocking(move || {
+            let prompt = known.all(uncounted.prompt.iter().map(String::as_str), measure);
+            let prompt = prompt.plus(images(uncounted.images)).tokens;
+            let output = uncounted.output;
+            let output = output.unwrap_or_else(|| measure.count(&uncounted.answer).tokens);
+            (uncounted.before.saturating_add(prompt), output)
+        });
+        let (input, output) = counted.await.unwrap_or_default();
+        info!(input, output, estimated = true, "the backend reported no usage");
+        Usage { input, output, source: UsageSource::Estimate, ..Usage::default() }
+    }
+
+    /// Learns from an answer whose tokens the backend told, when that costs nobody anything:
+    /// the vocabulary is loaded, and nothing else is being learned.
+    pub(crate) fn learn(&self, (family, model): (Family, &str), sample: Sample) {
+        if !Calibration::wants(family, model, &sample) {
+            return;
+        }
+        let Some(lesson) = Lesson::begin(&self.known) else { return };
+        let model = model.to_owned();
+        // Nobody waits for it.
+        drop(self.tasks.spawn_blocking(move || {
+            let counted = Calibration::count(&sample);
+            let learned = lesson.0.calibration.lock().learn(&model, counted, sample.reported);
+            debug!(model, counted, reported = sample.reported, learned, "tokens of an answer");
+        }));
+    }
+}
+
+/// The right to learn; there is one.
+struct Lesson(Arc<Known>);
+
+impl Lesson {
+    fn begin(known: &Arc<Known>) -> Option<Self> {
+        let busy = known.learning.swap(true, Ordering::AcqRel);
+        (!busy).then(|| Self(Arc::clone(known)))
+    }
+}
+
+impl Drop for Lesson {
+    fn drop(&mut self) {
+        self.0.learning.store(false, Ordering::Release);
+    }
+}
+
+impl Known {
+    fn all<'a>(&self, texts: impl Iterator<Item = &'a str>, measure: Measure) -> Count {
+        let vocabulary = measure.vocabulary();
+        let sum = texts.map(|text| self.one(text, vocabulary)).fold(Count::NONE, Count::plus);
+        measure.convert(sum)
+    }
+
+    fn one(&self, text: &str, vocabulary: Vocabulary) -> Count {
+        if text.len() < SHORT {
+            return vocabulary.count(text);
+        }
+        let key = (vocabulary, Sha256::digest(text).into());
+        let found = self.texts.lock().get(&key);
+        found.unwrap_or_else(|| {
+            let count = vocabulary.count(text);
+            self.texts.lock().put(key, count);
+            count
+        })
+    }
+}
+
+fn images(number: usize) -> Count {
+    Count::guess((number as u64).saturating_mul(IMAGE_TOKENS))
+}
+
+#[cfg(test)]
+#[path = "counter_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+use ibeam_core::wire::chat;
+
+use super::*;
+
+const CLAUDE: (Family, &str) = (Family::Claude, "claude-4.6-sonnet");
+const GPT: (Family, &str) = (Family::Gpt, "gpt-5.5");
+
+fn asked(text: &str) -> (TurnRequest, [u8; 32]) {
+    let body = serde_json::json!({
+        "model": "auto",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}],
+        "tools": [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}],
+    });
+    let body = body.to_string();
+    (chat::decode(body.as_bytes()).unwrap(), Sha256::digest(&body).into())
+}
+
+async fn count(counter: &Counter, model: (Family, &str), text: &str) -> Count {
+    let (request, body) = asked(text);
+    counter.request(model, request, body).await.unwrap()
+}
+
+/// What the counter did so far is done.
+async fn settled(counter: &Counter) {
+    while counter.known.learning.load(Ordering::Acquire) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn all_texts_of_a_request_count_and_say_how_well() {
+    let counter = Counter::new(Tasks::new());
+    let words = "many words ".repeat(200);
+    let texts = ["Be brief.", "ls", r#"{"type":"object"}"#, &words];
+    let own: u64 = texts.iter().map(|text| Vocabulary::O200k.count(text).tokens).sum();
+    assert_eq!(count(&counter, GPT, &words).await, Count { tokens: own, exact: true });
+    let claude = count(&counter, CLAUDE, &words).await;
+    assert!(!claude.exact && claude.tokens > own);
+}
+
+#[tokio::test]
+async fn images_are_a_guess() {
+    let counter = Counter::new(Tasks::new());
+    let body = r#"{"model":"auto","messages":[{"role":"user","content":[{"type":"image_url",
+        "image_url":{"url":"data:image/png;base64,aGk="}}]}]}"#;
+    let request = chat::decode(body.as_bytes()).unwrap();
+    let counted = counter.request(GPT, request, [0; 32]).await.unwrap();
+    assert_eq!(counted, Count { tokens: IMAGE_TOKENS, exact: false });
+}
+
+#[tokio::test]
+async fn what_was_counted_is_remembered_by_its_hash() {
+    let counter = Counter::new(Tasks::new());
+    let words = "many words ".repeat(200);
+    let first = count(&counter, GPT, &words).await;
+    let key = (Vocabulary::O200k, Sha256::digest(&words).into());
+    assert!(counter.known.texts.lock().get(&key).is_some());
+    // If it were counted again, it would not be this.
+    let lie = Count { tokens: 7, exact: true };
+    counter.known.texts.lock().put(key, lie);
+    assert_eq!(count(&counter, GPT, &words).await, first, "the whole request is known");
+    let (request, _) = asked(&words);
+    let other = counter.request(GPT, request, [9; 32]).await.unwrap();
+    assert!(other.tokens < 30, "its longest text is known: {other:?}");
+}
+
+#[tokio::test]
+async fn answers_teach_how_far_off_an_estimate_is() {
+    let counter = Counter::new(Tasks::new());
+    let words = "an answer of many words ".repeat(50);
+    let raw = Vocabulary::O200k.count(&words).tokens;
+    let sample = || Sample { text: words.clone(), reported: raw * 3 / 2 };
+    let before = count(&counter, CLAUDE, &words).await.tokens;
+    for _ in 0..8 {
+        counter.learn(CLAUDE, sample());
+        settled(&counter).await;
+    }
+    // The same request, and yet not from memory: its measure is another.
+    let after = count(&counter, CLAUDE, &words).await.tokens;
+    assert!(after > before + before / 5, "{before}, then {after}");
+    // Others know nothing of it, and what is exact stays so.
+    counter.learn(GPT, sample());
+    settled(&counter).await;
+    let exact = count(&counter, GPT, &words).await;
+    assert!(exact.exact && exact.tokens < before);
+}
+
+#[tokio::test]
+async fn one_sample_at_a_time_and_never_stuck() {
+    let counter = Counter::new(Tasks::new());
+    Vocabulary::O200k.preload();
+    let lesson = Lesson::begin(&counter.known).unwrap();
+    assert!(Lesson::begin(&counter.known).is_none());
+    let sample = Sample { text: "word ".repeat(200), reported: 300 };
+    counter.learn(CLAUDE, sample);
+    assert!(counter.tasks.is_empty(), "it was let go");
+    drop(lesson);
+    assert!(Lesson::begin(&counter.known).is_some());
+}
+
+#[tokio::test]
+async fn an_estimate_goes_on_from_what_was_counted() {
+    let counter = Counter::new(Tasks::new());
+    let uncounted = Uncounted {
+        before: 100,
+        prompt: vec!["hello world".to_owned()],
+        images: 1,
+        answer: "hello world".to_owned(),
+        output: None,
+    };
+    let usage = counter.estimate(GPT, uncounted.clone()).await;
+    assert_eq!((usage.input, usage.output), (100 + 2 + IMAGE_TOKENS, 2));
+    assert_eq!(usage.source, UsageSource::Estimate);
+    let told = Uncounted { output: Some(5), ..uncounted };
+    assert_eq!(counter.estimate(GPT, told).await.output, 5);
+}

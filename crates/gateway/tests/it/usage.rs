@@ -1,0 +1,119 @@
+//! The tokens that clients are told: docs/tokens.md has the rules.
+
+use ibeam_core::{tokens::Vocabulary, wire::chat as wire};
+use serde_json::Value;
+
+use crate::lab::{Lab, Reply, Talk, chat};
+
+/// A run of two legs. Its end says how many tokens the whole of it was.
+const RUN: &str = r#"
+    steps = [
+      { text = "Let me look at the files first." },
+      { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },
+      { text = "There are two." },
+      { usage = { input = 500, output = 60, cache_read = 300, reasoning = 0 } },
+    ]
+"#;
+
+fn usage(reply: &Reply) -> Value {
+    let chunks = reply.chunks();
+    let last = chunks.iter().find(|chunk| chunk["usage"].is_object());
+    last.unwrap_or_else(|| panic!("no usage: {}", reply.body))["usage"].clone()
+}
+
+fn number(usage: &Value, name: &str) -> u64 {
+    usage[name].as_u64().unwrap_or_else(|| panic!("no {name}: {usage}"))
+}
+
+/// Both legs of the run, as their clients saw them.
+async fn legs(lab: &Lab) -> [Value; 2] {
+    let mut talk = Talk::new("what is here?");
+    talk.body["stream_options"] = serde_json::json!({ "include_usage": true });
+    let first = talk.ask(lab).await;
+    talk.result(&first.call(), "a.txt\nb.txt");
+    let last = talk.ask(lab).await;
+    assert_eq!(last.text(), "There are two.");
+    assert_eq!(lab.sim.stats().runs_started, 1, "one run, two legs");
+    [usage(&first), usage(&last)]
+}
+
+fn assert_consistent(legs: &[Value]) {
+    for usage in legs {
+        let total = number(usage, "prompt_tokens") + number(usage, "completion_tokens");
+        assert_eq!(number(usage, "total_tokens"), total);
+        let cached = number(&usage["prompt_tokens_details"], "cached_tokens");
+        assert!(cached <= number(usage, "prompt_tokens"), "{usage}");
+        let reasoning = number(&usage["completion_tokens_details"], "reasoning_tokens");
+        assert!(reasoning <= number(usage, "completion_tokens"), "{usage}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_legs_of_a_run_add_up_to_what_the_backend_says_at_its_end() {
+    // With running counters, and without: then the first leg is an estimate.
+    for quirks in ["", "quirks = [\"terse\"]"] {
+        let lab = Lab::scenario(&format!("[[rule]]\n{quirks}\n{RUN}"));
+        let legs = legs(&lab).await;
+        assert_consistent(&legs);
+        let output: u64 = legs.iter().map(|usage| number(usage, "completion_tokens")).sum();
+        assert_eq!(output, 60, "{quirks}: {legs:?}");
+        assert!(legs.iter().all(|usage| number(usage, "completion_tokens") > 0), "{legs:?}");
+        assert!(number(&legs[0], "prompt_tokens") > 0);
+        assert_eq!(number(&legs[1], "prompt_tokens"), 500, "the prompt that was read last");
+        assert_eq!(number(&legs[1]["prompt_tokens_details"], "cached_tokens"), 300);
+        lab.assert_clean().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_includes_its_cached_part_whatever_the_backend_leaves_out() {
+    let lab = Lab::scenario(
+        "[[rule]]\nsteps = [{ text = \"Hello.\" }, { usage = { input = 20, cache_read = 300 } }]",
+    );
+    let reply = lab.post(chat("hi", false).to_string()).await.json();
+    assert_consistent(&[reply["usage"].clone()]);
+    assert_eq!(number(&reply["usage"], "prompt_tokens"), 320);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_run_is_counted_for_itself() {
+    let lab = Lab::scenario(
+        "[[rule]]\nsteps = [{ text = \"Hello.\" }, { usage = { input = 90, output = 7 } }]",
+    );
+    let mut talk = Talk::new("hi");
+    talk.body["stream_options"] = serde_json::json!({ "include_usage": true });
+    for _ in 0..3 {
+        assert_eq!(number(&usage(&talk.ask(&lab).await), "completion_tokens"), 7);
+        talk.say("and again");
+    }
+}
+
+/// The simulator counts four letters to a token, which is nobody's tokenizer: a good teacher.
+#[tokio::test]
+async fn counts_come_closer_to_the_backends_with_every_answer() {
+    let words = "plain words of an answer that goes on for a while, ".repeat(20);
+    let scenario = format!("[[rule]]\nsteps = [{{ text = \"{words}\" }}]");
+    let lab = Lab::scenario(&scenario);
+    let body = chat(&words, false).to_string();
+    let count = async || {
+        let request = wire::decode(body.as_bytes()).unwrap();
+        lab.app.count(request, [7; 32]).await.unwrap()
+    };
+    let before = count().await;
+    assert!(!before.exact);
+    assert!(Vocabulary::default().is_loaded(), "only then is anything learned");
+    let backends = (words.len() as u64).div_ceil(4);
+    let off = |counted: u64| counted.abs_diff(backends);
+    assert!(off(before.tokens) > backends / 50, "{before:?} against {backends}");
+    // Samples that come while one is looked at are let go, so a few more are sent.
+    let mut after = before;
+    for _ in 0..100 {
+        lab.ask("hi").await;
+        after = count().await;
+        if off(after.tokens) <= backends / 50 {
+            break;
+        }
+    }
+    assert!(off(after.tokens) <= backends / 50, "{after:?} against {backends}");
+    assert!(!after.exact, "it is an estimate all the same");
+}
