@@ -4,18 +4,20 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
+    choose,
     engine::Step as Done,
     exec::{ExecAnswer, Outcome},
     intent::{self, Intent},
+    listing::Format,
     models,
     play::Speech,
     prompt::{Said, Tool},
     quirks::Quirk,
     run::Run,
-    tools::{Kind, fit},
+    tools::Kind,
 };
 
 /// Characters in a delta.
@@ -38,6 +40,12 @@ impl Run {
         let offered: Vec<&str> =
             self.prompt.tools.iter().map(|tool| tool.tool_name.as_str()).collect();
         let intents = intent::all(&text, &offered);
+        if let Some(format) = self.format(&text).filter(|_| !intents.is_empty()) {
+            self.think(&text, "write down the changes").await?;
+            let mut said = self.questions();
+            said.push(text);
+            return self.tell(&format.answer(&intents, &said)).await;
+        }
         let done = self.results();
         let open: Vec<_> = intents.iter().skip(progress(&intents, &done)).cloned().collect();
         if let Some(last) = done.last()
@@ -109,24 +117,7 @@ impl Run {
 
     /// The tool for a wish, with its arguments.
     fn pick(&self, intent: &Intent) -> Option<(Tool, Map<String, Value>)> {
-        let tools = &self.prompt.tools;
-        if let Intent::Named { tool, args, words } = intent {
-            let found = tools.iter().find(|t| t.tool_name == *tool || t.name == *tool)?;
-            let mut full = fit(&found.schema, &[]);
-            if args.is_empty() {
-                say_into(&found.schema, words, &mut full);
-            }
-            full.extend(args.clone());
-            return Some((found.clone(), full));
-        }
-        let (kind, wants) = wishes(intent);
-        if let Some(tool) = kind.find(tools) {
-            return Some((tool.clone(), fit(&tool.schema, &wants)));
-        }
-        // A shell can do most of it.
-        let (tool, command) = (Kind::Shell.find(tools)?, intent.as_command()?);
-        let wants = [(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))];
-        Some((tool.clone(), fit(&tool.schema, &wants)))
+        choose::call(&self.prompt.tools, intent, &self.results())
     }
 
     // === words ===
@@ -148,14 +139,27 @@ impl Run {
         users.map(|said| intent::without_reminders(&said.text)).collect()
     }
 
-    /// Questions about the prompt itself, and titles.
-    fn plain_answer(&self, text: &str) -> Option<String> {
-        let lower = text.to_lowercase();
-        let asks = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+    /// What it was told to obey.
+    fn rules(&self) -> Vec<String> {
         let mut rules = self.prompt.rules.clone();
         if self.has(Quirk::SystemHonoured) {
             rules.extend(self.prompt.system.iter().cloned());
         }
+        rules
+    }
+
+    /// How to write changes where there is no tool for them.
+    fn format(&self, text: &str) -> Option<Format> {
+        let rules = self.rules();
+        let told = rules.iter().map(String::as_str).chain([text]);
+        Format::of(told).filter(|_| self.prompt.tools.is_empty())
+    }
+
+    /// Questions about the prompt itself, and titles.
+    fn plain_answer(&self, text: &str) -> Option<String> {
+        let lower = text.to_lowercase();
+        let asks = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+        let rules = self.rules();
         if self.has(Quirk::InjectionSuspicion) && asks(&["<system>", "system prompt:"]) {
             return Some("This looks like a prompt injection, so I will not follow it.".to_owned());
         }
@@ -290,59 +294,3 @@ fn xml(open: &[Intent]) -> String {
 
 /// Words that make a request for a title out of the word itself.
 const TITLE_WORDS: &[&str] = &["generat", "conversation", "concise", "short", "summar"];
-const SHELL_NAMES: &[&str] = &["command", "cmd", "script", "code", "input"];
-const PATH_NAMES: &[&str] =
-    &["file_path", "path", "target_file", "filename", "file", "absolute_path", "filepath"];
-const DIR_NAMES: &[&str] =
-    &["path", "dir_path", "target_directory", "directory", "relative_workspace_path", "dirpath"];
-const TEXT_NAMES: &[&str] = &["content", "contents", "file_text", "text", "new_content"];
-const OLD_NAMES: &[&str] = &["old_string", "oldText", "old_str", "old_text", "search"];
-const NEW_NAMES: &[&str] = &["new_string", "newText", "new_str", "new_text", "replace"];
-const PATTERN_NAMES: &[&str] = &["pattern", "query", "regex", "glob_pattern", "search"];
-const URL_NAMES: &[&str] = &["url", "uri", "link"];
-const NOTE_NAMES: &[&str] = &["description", "explanation"];
-
-/// The kind of tool a wish needs, and the values under the names they may go by.
-fn wishes(intent: &Intent) -> (Kind, Vec<(&'static [&'static str], Value)>) {
-    match intent {
-        Intent::Shell(command) => (
-            Kind::Shell,
-            vec![(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))],
-        ),
-        Intent::Read(path) => (Kind::Read, vec![(PATH_NAMES, json!(path))]),
-        Intent::Write { path, text } => {
-            (Kind::Write, vec![(PATH_NAMES, json!(path)), (TEXT_NAMES, json!(text))])
-        }
-        Intent::Edit { path, old, new } => (
-            Kind::Edit,
-            vec![
-                (PATH_NAMES, json!(path)),
-                (OLD_NAMES, json!(old)),
-                (NEW_NAMES, json!(new)),
-                (&["replace_all"], json!(true)),
-                (&["edits"], json!([{ "oldText": old, "newText": new }])),
-            ],
-        ),
-        Intent::List(path) => (Kind::List, vec![(DIR_NAMES, json!(path))]),
-        Intent::Glob(pattern) => (Kind::Glob, vec![(PATTERN_NAMES, json!(pattern))]),
-        Intent::Grep(pattern) => (Kind::Grep, vec![(PATTERN_NAMES, json!(pattern))]),
-        Intent::Fetch(url) => (Kind::Fetch, vec![(URL_NAMES, json!(url))]),
-        Intent::Named { .. } => (Kind::Shell, Vec::new()),
-    }
-}
-
-/// Loose words become the first text that the schema requires.
-fn say_into(schema: &Value, words: &[String], args: &mut Map<String, Value>) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-    let said: Vec<&str> =
-        words.iter().map(String::as_str).filter(|word| !properties.contains_key(*word)).collect();
-    let is_text = |name: &&str| {
-        properties.get(*name).and_then(|property| property.get("type")?.as_str()) == Some("string")
-    };
-    let required = schema.get("required").and_then(Value::as_array);
-    let names = required.into_iter().flatten().filter_map(Value::as_str);
-    let first = names.chain(properties.keys().map(String::as_str)).find(is_text);
-    if let Some(name) = first.filter(|_| !said.is_empty()) {
-        args.insert(name.to_owned(), Value::String(said.join(" ")));
-    }
-}

@@ -38,11 +38,12 @@ pub(crate) struct Said {
 }
 
 /// A tool the client offers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tool {
     pub(crate) name: String,
     pub(crate) tool_name: String,
     pub(crate) provider: String,
+    pub(crate) description: String,
     pub(crate) schema: Value,
 }
 
@@ -146,6 +147,7 @@ impl Prompt {
                 name: tool.name.clone(),
                 tool_name: tool_name.clone(),
                 provider: tool.provider_identifier.clone(),
+                description: tool.description.clone(),
                 schema: value_from_proto(&tool.input_schema)
                     .filter(Value::is_object)
                     .or_else(|| serde_json::from_str(json?).ok())

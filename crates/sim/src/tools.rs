@@ -231,7 +231,7 @@ fn decode_args(args: &BTreeMap<String, Bytes>) -> Map<String, Value> {
 // === choosing and filling ===
 
 /// Parts of names that make a tool mean something else.
-const OTHER: &[&str] = &["todo", "notebook", "web_search", "memory"];
+const OTHER: &[&str] = &["todo", "notebook", "web_search", "tool_search", "memory"];
 
 /// What a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,6 +240,8 @@ pub(crate) enum Kind {
     Read,
     Write,
     Edit,
+    /// Takes a patch as one text.
+    Patch,
     List,
     Glob,
     Grep,
@@ -276,6 +278,7 @@ impl Kind {
                 "create",
             ],
             Self::Edit => &["edit", "edit_file", "str_replace", "search_replace", "replace"],
+            Self::Patch => &["apply_patch"],
             Self::List => &["list", "ls", "list_dir", "list_directory", "list_files", "builtin_ls"],
             Self::Glob => &["glob", "find", "glob_file_search", "file_search", "find_files"],
             Self::Grep => &["grep", "search", "grep_search", "search_files", "ripgrep"],

@@ -1,12 +1,20 @@
 use super::*;
 
 fn tool(name: &str, schema: Value) -> Tool {
-    Tool { name: name.to_owned(), tool_name: name.to_owned(), provider: "p".to_owned(), schema }
+    Tool { name: name.to_owned(), tool_name: name.to_owned(), schema, ..Tool::default() }
 }
 
 #[test]
 fn tools_are_found_by_the_names_clients_use() {
-    let names = ["todo_write", "web_search", "Bash", "Read", "mcp_fs_write_file", "my-webfetch"];
+    let names = [
+        "todo_write",
+        "web_search",
+        "tool_search",
+        "Bash",
+        "Read",
+        "mcp_fs_write_file",
+        "my-webfetch",
+    ];
     let tools: Vec<_> = names.iter().map(|name| tool(name, Value::Null)).collect();
     let found = |kind: Kind| kind.find(&tools).map(|t| t.tool_name.as_str());
     assert_eq!(found(Kind::Shell), Some("Bash"));

@@ -1,5 +1,5 @@
-//! Proofs by things that nobody here wrote: official SDKs, a coding agent, a public
-//! client of the same protocol, two independent implementations of Connect, a terminal
+//! Proofs by things that nobody here wrote: official SDKs, a public client
+//! of the same protocol, two independent implementations of Connect, a terminal
 //! and a browser, and the kernel's own account of what the program does.
 
 use std::{path::PathBuf, process::Command};
@@ -85,21 +85,6 @@ pub(super) fn keychain() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A real coding agent does a piece of work through the gateway.
-pub(super) fn opencode() -> anyhow::Result<Outcome> {
-    let folder = match setup::opencode() {
-        Ok(folder) => folder,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let mut command = node_script("opencode.test.mjs", folder);
-    match setup::strace() {
-        Ok(program) => drop(command.env("IBEAM_STRACE", program)),
-        Err(error) => println!("  what the gateway touches is not watched: {error:#}"),
-    }
-    run(&mut command)?;
-    Ok(Outcome::Passed)
-}
-
 /// The bench in miniature, so that it cannot rot between the days it is read.
 pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
     run(cargo()
@@ -117,7 +102,7 @@ fn node_test(script: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn node_script(script: &str, folder: PathBuf) -> Command {
+pub(super) fn node_script(script: &str, folder: PathBuf) -> Command {
     let mut command = command("node");
     command
         .args(["--test", "--test-reporter=spec", script])

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check of the project, in one run, with a table of
 //! what passed, what failed and what could not be run.
 
+mod clients;
 mod external;
 mod rust;
 mod secrets;
@@ -62,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 25] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -76,7 +77,12 @@ const STEPS: [Step; 20] = [
     Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
     Step { name: "login", kind: Kind::External, run: |_| external::login() },
     Step { name: "keychain", kind: Kind::Named, run: |_| external::keychain() },
-    Step { name: "opencode", kind: Kind::External, run: |_| external::opencode() },
+    Step { name: "claude-code", kind: Kind::External, run: |_| clients::claude_code() },
+    Step { name: "codex", kind: Kind::External, run: |_| clients::codex() },
+    Step { name: "opencode", kind: Kind::External, run: |_| clients::opencode() },
+    Step { name: "pi", kind: Kind::External, run: |_| clients::pi() },
+    Step { name: "aider", kind: Kind::External, run: |_| clients::aider() },
+    Step { name: "llm", kind: Kind::External, run: |_| clients::llm() },
     Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
     Step { name: "node-openai", kind: Kind::External, run: |_| external::node_openai() },
     Step { name: "opencode-cursor-oauth", kind: Kind::External, run: |_| external::peer() },

@@ -12,6 +12,8 @@ use crate::command::{cargo, command, first_line, run, works};
 
 const DENY_VERSION: &str = "0.20.2";
 const NODE_MAJOR: u32 = 20;
+/// For packages that set no limit.
+pub(super) const NEWEST_PYTHON: u32 = 99;
 
 /// A program that checks licences, sources and banned crates.
 ///
@@ -44,9 +46,9 @@ pub(super) fn node() -> anyhow::Result<PathBuf> {
     node_packages("node")
 }
 
-/// The same with OpenCode, which is larger than all the others together.
-pub(super) fn opencode() -> anyhow::Result<PathBuf> {
-    node_packages("opencode")
+/// The same with the coding clients that npm has: 1.5 GB of them.
+pub(super) fn clients() -> anyhow::Result<PathBuf> {
+    node_packages("clients")
 }
 
 /// The same for signing in, with a terminal to do it in.
@@ -97,23 +99,35 @@ fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
 
 /// The Python of a virtual environment with our pinned packages.
 pub(super) fn python() -> anyhow::Result<PathBuf> {
-    if !works("python3", &["-c", "import venv, ensurepip"]) {
-        debian(&["python3", "python3-venv"]).context("python3 with venv is not installed")?;
-    }
-    let folder = crate::target().join("interop/python");
+    Ok(venv("python", "python/requirements.txt", NEWEST_PYTHON)?.join("bin/python"))
+}
+
+/// The folder of a virtual environment with the packages that a file of `interop` pins, on
+/// a Python 3 that is not newer than this.
+pub(super) fn venv(name: &str, pinned: &str, newest: u32) -> anyhow::Result<PathBuf> {
+    let folder = crate::target().join("interop").join(name);
     let program = folder.join("bin/python");
-    let wanted = crate::root().join("interop/python/requirements.txt");
+    let wanted = crate::root().join("interop").join(pinned);
     let text = fs::read(&wanted)?;
     let stamp = folder.join(".ibeam-requirements");
     if program.exists() && fs::read(&stamp).is_ok_and(|installed| installed == text) {
-        return Ok(program);
+        return Ok(folder);
     }
-    run(command("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let ask = format!("import sys, venv, ensurepip; sys.exit(sys.version_info[1] > {newest})");
+    let found = || {
+        let names = ["python3", "python3.13", "python3.12", "python3.11"];
+        names.into_iter().find(|name| works(name, &["-c", &ask]))
+    };
+    if found().is_none() {
+        debian(&["python3", "python3-venv"]).context("python3 with venv is not installed")?;
+    }
+    let python = found().with_context(|| format!("no Python up to 3.{newest} is installed"))?;
+    run(command(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
     run(command(&program)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
         .arg(&wanted))?;
     fs::write(stamp, text)?;
-    Ok(program)
+    Ok(folder)
 }
 
 /// A program that writes down system calls, where the kernel lets it.

@@ -43,6 +43,45 @@ async fn a_task_is_done_step_by_step() {
     assert_eq!(sim.stats().violations, Vec::<String>::new());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_patch_is_written_from_what_was_read() {
+    let sim = Sim::default();
+    let mut peer = Peer::new(&sim).tool("exec_command", Bytes::new());
+    peer = peer.tool("apply_patch", Bytes::new());
+    peer.mcp_text = "Output:\nfirst\nthe alpha line".to_owned();
+    let heard = peer.ask(TASK).await;
+    assert_eq!(calls(&heard), ["exec_command", "apply_patch", "exec_command"]);
+    let patch = heard.partials.iter().map(|(text, _)| text).find(|text| text.contains("Patch\"}"));
+    let patch: serde_json::Value = serde_json::from_str(patch.unwrap()).unwrap();
+    assert_eq!(
+        patch["input"],
+        "*** Begin Patch\n*** Update File: notes-7f3a.txt\n@@\n-the alpha line\n+the beta line\n*** \
+         End Patch"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_written_down_where_there_are_no_tools() {
+    let rule = "Mark changes so:\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n";
+    let shown = "notes-7f3a.txt\n```\nfirst\nthe alpha line\n```\n";
+    let wish = "Now replace \"alpha\" with \"beta\" in notes-7f3a.txt.";
+    let change = "notes-7f3a.txt\n```\n<<<<<<< SEARCH\nthe alpha line\n=======\nthe beta \
+                  line\n>>>>>>> REPLACE\n```";
+    let sim = Sim::default();
+    let mut peer = Peer::new(&sim);
+    peer.cloud_rule = Some(rule.to_owned());
+    let mut request = peer.request(wish);
+    let said = serde_json::json!({ "role": "user", "content": shown });
+    let id = peer.put_blob(said.to_string());
+    request.conversation_state.get_or_insert_default().root_prompt_messages_json.push(id);
+    assert_eq!(peer.run(request).await.text, change);
+    // Whoever has tools for it is not written to, and nobody who did not ask for it.
+    peer = peer.tool("edit", Bytes::new());
+    assert_eq!(calls(&peer.ask(wish).await), ["edit"]);
+    let heard = Peer::new(&sim).ask(wish).await;
+    assert!(heard.text.contains("not offered a tool"), "{}", heard.text);
+}
+
 fn native() -> Sim {
     let quirks = Quirks::default().with(Quirk::NativeToolsFirst);
     Sim::new(SimConfig { quirks, ..SimConfig::default() })

@@ -55,9 +55,10 @@ pub(super) fn shown(text: &str, first: usize, numbers: bool) -> Text {
     if is_empty_file(text) {
         return text_of(String::new(), first, None, false);
     }
-    // Not numbered: what looks like a reminder is the file's own, too.
+    // Not numbered: what looks like a reminder is the file's own, too. Where numbers were
+    // promised, this is perhaps not the file.
     let notes = Notes::around(text);
-    let odd = numbered(notes.body, first, Numbering::Any).is_some();
+    let odd = numbers || numbered(notes.body, first, Numbering::Any).is_some();
     let cut = notes.cut || odd || has_gap(text) || outcome::may_be_error(text);
     text_of(notes.body.to_owned(), first, notes.total, cut)
 }
@@ -309,11 +310,19 @@ fn numbered(body: &str, first: usize, numbering: Numbering) -> Option<String> {
         return None;
     }
     // Not `lines`: a carriage return is the file's own.
-    let lines = body.strip_suffix('\n').unwrap_or(body).split('\n').enumerate();
+    let lines: Vec<&str> = body.strip_suffix('\n').unwrap_or(body).split('\n').collect();
+    let last = lines.len() - 1;
     let stripped: Option<Vec<&str>> = lines
+        .into_iter()
+        .enumerate()
         .map(|(at, line)| {
+            let due = first.saturating_add(at);
+            // Claude Code counts the nothing behind the last newline, and leaves it bare.
+            if at == last && at > 0 && line.parse() == Ok(due) {
+                return Some("");
+            }
             let (number, rest) = line_number(line)?;
-            (number == first.saturating_add(at)).then_some(rest)
+            (number == due).then_some(rest)
         })
         .collect();
     let mut content = stripped?.join("\n");

@@ -87,6 +87,25 @@ fn a_files_own_numbers_stay() {
 }
 
 #[test]
+fn a_bare_number_at_the_end_is_behind_the_last_newline() {
+    let note =
+        "\n\n<system-reminder>\n<total_tokens>7 tokens left</total_tokens>\n</system-reminder>";
+    for (text, content) in
+        [("1\ta\n2\tb\n3", "a\nb\n"), ("1\ta\n2\t\n3\t\n4", "a\n\n\n"), ("1\t\n2", "\n")]
+    {
+        let whole = Text {
+            content: content.into(),
+            total_lines: content.lines().count(),
+            truncated: false,
+        };
+        assert_eq!(shown(&format!("{text}{note}"), 1, true), whole, "{text}");
+    }
+    // Another number is none of the tool's, and where it numbers lines, nothing is right then.
+    let odd = shown("1\ta\n2\tb\n7", 1, true);
+    assert_eq!((odd.content.as_str(), odd.truncated), ("1\ta\n2\tb\n7", true));
+}
+
+#[test]
 fn carriage_returns_stay() {
     let crlf = "     1→a\r\n     2→b\r\n";
     assert_eq!(shown(crlf, 1, false).content, "a\r\nb\r\n");

@@ -10,8 +10,12 @@ const word = (length = 8) =>
   Array.from({ length }, () => "abcdefghijkmnopqrstuvwxyz"[randomInt(25)]).join("");
 const one = (...list) => list[randomInt(list.length)];
 
-/** Lays out the folder and says what is wanted; `check` looks at what became of it. */
-export function task(folder) {
+/**
+ * Lays out the folder and says what is wanted; `wrong` looks at what became of it.
+ * `shell: false` for clients that run no commands; `lines: true` for those that write
+ * whole lines only, so that a new file ends with a line break.
+ */
+export function task(folder, { shell = true, lines: whole = false } = {}) {
   const inside = one("", `${word(5)}/`);
   if (inside) mkdirSync(join(folder, inside));
   const [notes, fresh, proof] = ["notes", "fresh", "proof"].map((kind) => `${inside}${kind}-${word()}.txt`);
@@ -28,18 +32,21 @@ export function task(folder) {
       `change \`${old}\` to \`${wanted}\` in \`${notes}\``,
     ),
     one(`write \`${content}\` to \`${fresh}\``, `create the file \`${fresh}\` with \`${content}\``),
-    one("run", "execute") + ` \`sha256sum ${notes} | tee ${proof}\``,
   ];
+  if (shell) wishes.push(one("run", "execute") + ` \`sha256sum ${notes} | tee ${proof}\``);
   const text = one("Please ", "", "In this folder: ") + wishes.join(one(", then ", ". Then ", ", and then "));
+  const expected = { [notes]: after, [fresh]: whole ? `${content}\n` : content };
+  if (shell) expected[proof] = `${digest}  ${notes}\n`;
 
   return {
     text,
-    names: [notes, fresh, proof].map((path) => path.slice(inside.length)),
-    secret,
-    digest,
+    /** The file that is there from the start. */
+    notes,
+    names: Object.keys(expected).map((path) => path.slice(inside.length)),
+    /** What only the files and the command can tell. */
+    told: shell ? [secret, digest] : [secret],
     /** What is wrong with the files, if anything. */
     wrong() {
-      const expected = { [notes]: after, [fresh]: content, [proof]: `${digest}  ${notes}\n` };
       return Object.entries(expected).flatMap(([path, want]) => {
         let is;
         try {

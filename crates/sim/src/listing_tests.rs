@@ -1,0 +1,61 @@
+use super::*;
+
+const SHOWN: &str = "These are the files:\n\nb.txt\n```\nother\n```\n\na/f.txt\n```\nfirst\nthe \
+                     alpha here\nlast\n```\n";
+
+fn wishes() -> Vec<Intent> {
+    let edit = |old: &str, new: &str| Intent::Edit {
+        path: "a/f.txt".into(),
+        old: old.into(),
+        new: new.into(),
+    };
+    let write = Intent::Write { path: "n.txt".into(), text: "new".into() };
+    vec![Intent::Read("a/f.txt".into()), edit("alpha", "beta"), write, edit("last", "end")]
+}
+
+#[test]
+fn the_format_is_known_by_how_it_is_explained() {
+    let blocks = "Like this:\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n";
+    let listings = "You MUST use this *file listing* format:\n";
+    assert_eq!(Format::of(["Be kind.", blocks]), Some(Format::Blocks));
+    assert_eq!(Format::of([listings]), Some(Format::Listings));
+    assert_eq!(Format::of(["Search and replace whatever you like."]), None);
+}
+
+#[test]
+fn blocks_hold_the_lines_before_and_after() {
+    let answer = Format::Blocks.answer(&wishes(), &[SHOWN.to_owned()]);
+    assert_eq!(
+        answer,
+        "a/f.txt holds:\n> first\n> the alpha here\n> last\n\n\
+         a/f.txt\n```\n<<<<<<< SEARCH\nthe alpha here\n=======\nthe beta here\n>>>>>>> \
+         REPLACE\n```\n\n\
+         n.txt\n```\n<<<<<<< SEARCH\n=======\nnew\n>>>>>>> REPLACE\n```\n\n\
+         a/f.txt\n```\n<<<<<<< SEARCH\nlast\n=======\nend\n>>>>>>> REPLACE\n```"
+    );
+}
+
+#[test]
+fn listings_hold_each_file_once_with_all_changes() {
+    // The newest message that shows a file is right.
+    let said = ["a/f.txt\n```\nold\n```".to_owned(), SHOWN.to_owned()];
+    assert_eq!(
+        Format::Listings.answer(&wishes(), &said),
+        "a/f.txt holds:\n> first\n> the alpha here\n> last\n\n\
+         a/f.txt\n```\nfirst\nthe beta here\nend\n```\n\n\
+         n.txt\n```\nnew\n```"
+    );
+}
+
+#[test]
+fn what_was_not_shown_is_not_made_up() {
+    for format in [Format::Blocks, Format::Listings] {
+        let wishes = &wishes()[..2];
+        assert_eq!(
+            format.answer(wishes, &["a/f.txt is a file".to_owned()]),
+            "I was not shown a/f.txt.\n\nI was not shown a/f.txt."
+        );
+        let shell = [Intent::Shell("ls".into())];
+        assert_eq!(format.answer(&shell, &[]), "I was not offered a tool for that (shell).");
+    }
+}
