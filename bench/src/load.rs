@@ -23,8 +23,53 @@ const STREAM_LIMIT: Duration = Duration::from_secs(180);
 pub(crate) enum Target {
     /// To the simulator itself, over HTTP/2.
     Direct(Arc<Upstream>),
-    /// To a gateway, over HTTP/1.1, one connection a stream.
+    /// To a gateway, over HTTP/1.1, one connection a stream: a chat request, and marks
+    /// count wherever they are, since a relay sends no event stream.
     Http(SocketAddr),
+    /// The same in one of the dialects, and only the marks of deltas count: some dialects
+    /// say everything again at the end.
+    Spoken(SocketAddr, Dialect),
+}
+
+/// An API that a stream is asked for through.
+#[derive(Clone, Copy)]
+pub(crate) enum Dialect {
+    Chat,
+    Responses,
+    Messages,
+}
+
+impl Dialect {
+    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Responses, Self::Messages];
+
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
+        }
+    }
+
+    fn body(self, prompt: &str) -> String {
+        let asked = match self {
+            Self::Chat => format!(r#""messages":[{{"role":"user","content":"{prompt}"}}]"#),
+            // Whether it is kept is another matter than what its stream costs.
+            Self::Responses => format!(r#""input":"{prompt}","store":false"#),
+            Self::Messages => {
+                format!(r#""max_tokens":64000,"messages":[{{"role":"user","content":"{prompt}"}}]"#)
+            }
+        };
+        format!(r#"{{"model":"auto","stream":true,{asked}}}"#)
+    }
+
+    /// How the data of a piece of text begins.
+    fn delta(self) -> &'static [u8] {
+        match self {
+            Self::Chat => b"data: {\"id\":",
+            Self::Responses => b"data: {\"type\":\"response.output_text.delta\"",
+            Self::Messages => b"data: {\"type\":\"content_block_delta\"",
+        }
+    }
 }
 
 /// What one stream brought.
@@ -101,21 +146,23 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
         }
         Target::Http(address) => {
             let mut http = Http::open(*address).await?;
-            let response = chat(&mut http, rule).await?;
+            let response = ask(&mut http, Dialect::Chat, rule).await?;
             read(response.into_body(), started, origin).await
+        }
+        Target::Spoken(address, dialect) => {
+            let mut http = Http::open(*address).await?;
+            let response = ask(&mut http, *dialect, rule).await?;
+            read_lines(response.into_body(), *dialect, started, origin).await
         }
     }
 }
 
 /// The request that every gateway gets; the query tells the relay what ibeam
 /// reads from the body.
-async fn chat(http: &mut Http, rule: Rule) -> anyhow::Result<Response<Incoming>> {
+async fn ask(http: &mut Http, dialect: Dialect, rule: Rule) -> anyhow::Result<Response<Incoming>> {
     let prompt = rule.prompt();
-    let body = format!(
-        r#"{{"model":"auto","stream":true,"messages":[{{"role":"user","content":"{prompt}"}}]}}"#
-    );
-    let path = format!("/v1/chat/completions?bench={}", prompt.replace(' ', "+"));
-    http.post(&path, &[], body).await
+    let path = format!("{}?bench={}", dialect.path(), prompt.replace(' ', "+"));
+    http.post(&path, &[], dialect.body(prompt)).await
 }
 
 async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::Result<Seen> {
@@ -133,7 +180,47 @@ async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::
     Ok(seen)
 }
 
+/// As [`read`], line by line.
+async fn read_lines(
+    mut body: Incoming,
+    dialect: Dialect,
+    started: Instant,
+    origin: Instant,
+) -> anyhow::Result<Seen> {
+    let mut seen = Seen::default();
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        let now = Instant::now();
+        let before = seen.events;
+        let mut pieces = data.split_inclusive(|&byte| byte == b'\n');
+        for piece in &mut pieces {
+            let whole = piece.ends_with(b"\n");
+            if whole && rest.is_empty() {
+                seen.take_line(piece, dialect, now.duration_since(origin));
+                continue;
+            }
+            rest.extend_from_slice(piece);
+            if whole {
+                seen.take_line(&rest, dialect, now.duration_since(origin));
+                rest.clear();
+            }
+        }
+        if before == 0 && seen.events > 0 {
+            seen.first = now.duration_since(started);
+        }
+    }
+    Ok(seen)
+}
+
 impl Seen {
+    /// Counts the marks of a line that holds a delta.
+    fn take_line(&mut self, line: &[u8], dialect: Dialect, now: Duration) {
+        if line.starts_with(dialect.delta()) {
+            self.take(line, now);
+        }
+    }
+
     /// Counts marks; the digits right before one are the simulator's clock.
     fn take(&mut self, data: &[u8], now: Duration) {
         for &byte in data {

@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench talks to a person")]
 
 mod child;
+mod dialects;
 mod http;
 mod load;
 mod measure;

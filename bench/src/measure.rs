@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// Throughput and cost at full speed.
+#[derive(Default)]
 pub(crate) struct Speed {
     pub(crate) events_per_second: f64,
     pub(crate) cpu_per_million: f64,
@@ -32,7 +33,7 @@ pub(crate) async fn speed(
     size: Size,
     rounds: usize,
 ) -> Speed {
-    let mut best = Speed { events_per_second: 0.0, cpu_per_million: 0.0, errors: Vec::new() };
+    let mut best = Speed::default();
     for _ in 0..rounds {
         let before = racer.cpu();
         let seen = crowd(target, Rule::Fast, streams, size, Instant::now()).await;

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tokio::time::Instant;
 
 use crate::{
-    Race,
+    Race, dialects,
     load::{Target, crowd, stream},
     measure,
     page::{self, cell, complain, number, ratio, say, verdict},
@@ -28,6 +28,7 @@ struct Plan {
     peer_streams: usize,
     crowd: usize,
     rounds: usize,
+    dialect_rounds: usize,
     firsts: usize,
     starts: usize,
 }
@@ -69,6 +70,9 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
     say("ibeam, a crowd");
     let crowded = crowded(&start, &plan).await?;
 
+    say("ibeam, in every dialect");
+    let spoken = dialects::race(&start, plan.streams, plan.size, plan.dialect_rounds).await?;
+
     let mut peers = None;
     if let Some(folder) = &peer {
         say("public peer");
@@ -83,11 +87,15 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
     simulator.stop().await;
 
     let text = table(&plan, own, &relay, &gateway, &crowded, peers.as_ref());
+    let text = format!("{text}\n{}", dialects::table(plan.streams, &spoken));
     println!("\n{text}");
     if race.smoke {
         complain("relay", &relay.errors)?;
         complain("ibeam", &gateway.errors)?;
         complain("the crowd", &crowded)?;
+        for spoken in &spoken {
+            complain("a dialect", &spoken.errors)?;
+        }
     }
     if let Some(file) = &race.write {
         page::write(file, MARKS, &text)?;
@@ -118,6 +126,7 @@ impl Plan {
             peer_streams: PEER_STREAMS,
             crowd: 1_000,
             rounds: 3,
+            dialect_rounds: 5,
             firsts: 200,
             starts: 9,
         }
@@ -130,6 +139,7 @@ impl Plan {
             peer_streams: 2,
             crowd: 20,
             rounds: 1,
+            dialect_rounds: 1,
             firsts: 3,
             starts: 1,
         }

@@ -63,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 25] = [
+const STEPS: [Step; 26] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -73,6 +73,7 @@ const STEPS: [Step; 25] = [
     Step { name: "secrets", kind: Kind::Rust, run: |_| secrets::check() },
     Step { name: "doc-tests", kind: Kind::Rust, run: |_| rust::doc_tests() },
     Step { name: "deny", kind: Kind::Rust, run: |_| rust::deny() },
+    Step { name: "random-requests", kind: Kind::External, run: |_| rust::random_requests() },
     Step { name: "build", kind: Kind::External, run: |_| external::build() },
     Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
     Step { name: "login", kind: Kind::External, run: |_| external::login() },

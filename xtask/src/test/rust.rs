@@ -56,6 +56,15 @@ pub(super) fn test_command(nextest: bool) -> Command {
     command
 }
 
+/// A million random requests from their bytes to the backend's first message. Left out of
+/// `--fast`, because it builds the profile that people run.
+pub(super) fn random_requests() -> anyhow::Result<Outcome> {
+    let test = ["test", "--release", "--locked", "--package", "ibeam-core", "--test", "it"];
+    let chosen = ["--", "--ignored", "--exact", "--nocapture", "random::a_million_random_requests"];
+    run(cargo().args(test).args(chosen))?;
+    Ok(Outcome::Passed)
+}
+
 pub(super) fn doc_tests() -> anyhow::Result<Outcome> {
     run(cargo().args(["test", "--doc", "--workspace", "--locked"]).args(APART))?;
     Ok(Outcome::Passed)

@@ -4,6 +4,7 @@ use bytes::{BufMut as _, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, error::Category, value::RawValue};
 
+use super::scan;
 use crate::error::{ErrorCode, TurnError};
 
 /// The longest piece of a parser's message that is passed on: it may quote a value.
@@ -16,6 +17,7 @@ const DETAIL_CAP: usize = 200;
 /// # Errors
 /// `InvalidJson`, or `InvalidValue` with the path of the field at fault.
 pub(in crate::wire) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, TurnError> {
+    scan::check(body)?;
     let error = match serde_json::from_slice(body) {
         Ok(request) => return Ok(request),
         Err(error) => error,

@@ -7,6 +7,7 @@ mod json;
 mod lenient;
 pub mod messages;
 pub mod responses;
+mod scan;
 
 use bytes::BytesMut;
 

@@ -85,9 +85,20 @@ fn malformed_json_says_where() {
     refused("null", InvalidJson, None);
     refused("{} {}", InvalidJson, None);
     assert_eq!(decode(b"{\"model\":\"\xff\"}").unwrap_err().code, InvalidJson);
-    // Fields that nobody reads may be as deep as they like.
-    let deep = format!("\"x\":{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    ok(&with(&deep));
+}
+
+/// Also where nobody reads: in unknown fields, and in schemas, which are kept as they are.
+#[test]
+fn fields_given_twice_and_endless_nesting_are_refused() {
+    refused(&with(r#""model":"b""#), InvalidJson, Some("model"));
+    refused(&with(r#""x":{"y":[{"z":1,"z":1}]}"#), InvalidJson, Some("x.y[0].z"));
+    let tool =
+        r#""tools":[{"type":"function","function":{"name":"f","parameters":{"a":1,"a":2}}}]"#;
+    refused(&with(tool), InvalidJson, Some("tools[0].function.parameters.a"));
+    let error = decode(with(&format!("\"x\":{}", "[".repeat(100_000))).as_bytes()).unwrap_err();
+    assert_eq!(error.code, InvalidJson);
+    assert!(error.message.starts_with("the request body cannot be used: `x[0][0]"), "{error}");
+    assert!(error.message.ends_with("nests deeper than 120 levels"), "{error}");
 }
 
 #[test]

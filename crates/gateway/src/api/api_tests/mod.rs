@@ -7,6 +7,7 @@ mod messages;
 mod responses;
 mod routes;
 mod stream;
+mod unfit;
 
 use std::{
     pin::Pin,

@@ -1,0 +1,256 @@
+//! One look over a request body before it is read: how deep it nests, how many fields
+//! an object has, and that none of them is there twice. Serde sees that only of the
+//! fields it knows, and schemas and arguments are kept as they are written.
+//!
+//! The look goes on where the JSON is wrong and says nothing about it: the parser finds
+//! that too, and has the better words.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+use crate::error::{ErrorCode, TurnError};
+
+/// Levels of objects and arrays. The parser's own limit is 128, also for a schema that
+/// is read once more by itself; here the error can name the place.
+const DEEPEST: usize = 120;
+
+/// Fields of one object. The names of all open objects are held at once, so this and
+/// [`DEEPEST`] are what bounds their number.
+const WIDEST: usize = 10_000;
+
+/// Up to so many names are compared each with each; more are sorted.
+const FEW: usize = 16;
+
+/// The longest path that is put into a message.
+const PATH_CAP: usize = 100;
+
+/// # Errors
+/// `InvalidJson`, with the path of what is too deep, too wide or there twice.
+pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
+    let Some(fault) = find(body) else { return Ok(()) };
+    let path = path(body, fault.at);
+    let what = match fault.kind {
+        Kind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
+        Kind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
+        Kind::Twice => format!("`{path}` is given twice"),
+    };
+    let text = format!("the request body cannot be used: {what}");
+    Err(TurnError::new(ErrorCode::InvalidJson, text).param(path))
+}
+
+#[derive(Clone, Copy)]
+struct Fault {
+    kind: Kind,
+    /// Where it is in the body.
+    at: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Deep,
+    Wide,
+    Twice,
+}
+
+/// The name of a field, without its escapes.
+struct Name<'a> {
+    text: Cow<'a, [u8]>,
+    at: usize,
+}
+
+fn find(body: &[u8]) -> Option<Fault> {
+    let mut names: Vec<Name<'_>> = Vec::new();
+    // For each open object, how many names there were before it; for an array, nothing.
+    let mut open: Vec<Option<usize>> = Vec::new();
+    let mut name_next = false;
+    for (at, token) in Tokens::new(body) {
+        match token {
+            Token::Text(text) if name_next => {
+                name_next = false;
+                let first = open.last().copied().flatten().unwrap_or_default();
+                if names.len() - first == WIDEST {
+                    return Some(Fault { kind: Kind::Wide, at });
+                }
+                names.push(Name { text: text.plain(), at });
+            }
+            Token::Text(_) => {}
+            Token::Object | Token::Array => {
+                if open.len() == DEEPEST {
+                    return Some(Fault { kind: Kind::Deep, at });
+                }
+                name_next = token == Token::Object;
+                open.push(name_next.then_some(names.len()));
+            }
+            Token::Comma => name_next = open.last().is_some_and(Option::is_some),
+            Token::Close => {
+                name_next = false;
+                if let Some(first) = open.pop().flatten() {
+                    if let Some(at) = twice(names.get_mut(first..).unwrap_or_default()) {
+                        return Some(Fault { kind: Kind::Twice, at });
+                    }
+                    names.truncate(first);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Where a name stands that was there before.
+fn twice(names: &mut [Name<'_>]) -> Option<usize> {
+    if names.len() <= FEW {
+        let mut rest: &[Name<'_>] = names;
+        while let Some((last, before)) = rest.split_last() {
+            if before.iter().any(|name| name.text == last.text) {
+                return Some(last.at);
+            }
+            rest = before;
+        }
+        return None;
+    }
+    names.sort_unstable_by(|a, b| a.text.cmp(&b.text).then(a.at.cmp(&b.at)));
+    names.array_windows().find_map(|[a, b]| (a.text == b.text).then_some(b.at))
+}
+
+/// The path of what stands at `place`, as other errors write it: `tools[0].name`.
+fn path(body: &[u8], place: usize) -> String {
+    enum Step<'a> {
+        Field(Option<Text<'a>>),
+        Element(usize),
+    }
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    let mut name_next = false;
+    for (at, token) in Tokens::new(body) {
+        match (token, steps.last_mut()) {
+            (Token::Text(text), Some(Step::Field(name))) if name_next => {
+                *name = Some(text);
+                name_next = false;
+            }
+            (Token::Comma, Some(Step::Field(_))) => name_next = true,
+            (Token::Comma, Some(Step::Element(index))) => *index += 1,
+            (Token::Object | Token::Array, _) if at == place => {}
+            (Token::Object, _) => {
+                steps.push(Step::Field(None));
+                name_next = true;
+            }
+            (Token::Array, _) => {
+                steps.push(Step::Element(0));
+                name_next = false;
+            }
+            (Token::Close, _) => {
+                steps.pop();
+                name_next = false;
+            }
+            (Token::Text(_) | Token::Comma, _) => {}
+        }
+        if at >= place {
+            break;
+        }
+    }
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Field(None) => {}
+            Step::Field(Some(name)) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(&String::from_utf8_lossy(&name.plain()));
+            }
+            Step::Element(index) => path.push_str(&format!("[{index}]")),
+        }
+        if path.len() > PATH_CAP {
+            path.truncate(path.floor_char_boundary(PATH_CAP));
+            path.push('…');
+            break;
+        }
+    }
+    path
+}
+
+// === tokens ===
+
+/// What structure is made of. Numbers, words and colons say nothing about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    Object,
+    Array,
+    Close,
+    Comma,
+    Text(Text<'a>),
+}
+
+/// A string as it is written, without its quotes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Text<'a> {
+    raw: &'a [u8],
+    escaped: bool,
+}
+
+impl<'a> Text<'a> {
+    fn plain(self) -> Cow<'a, [u8]> {
+        if !self.escaped {
+            return Cow::Borrowed(self.raw);
+        }
+        // Escapes that mean nothing are the parser's to refuse.
+        let quoted = [b"\"", self.raw, b"\""].concat();
+        serde_json::from_slice::<String>(&quoted)
+            .map_or(Cow::Borrowed(self.raw), |text| Cow::Owned(text.into_bytes()))
+    }
+}
+
+/// The tokens of a body, each with its place. They end where a string does not.
+struct Tokens<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(body: &'a [u8]) -> Self {
+        Self { body, at: 0 }
+    }
+
+    /// The string that begins at `self.at`, behind its quote.
+    fn text(&mut self) -> Option<Text<'a>> {
+        let all = self.body.get(self.at..)?;
+        let mut end = 0;
+        let mut escaped = false;
+        loop {
+            let rest = all.get(end..)?;
+            let next = memchr2(b'"', b'\\', rest)?;
+            end += next;
+            if rest.get(next) == Some(&b'"') {
+                self.at += end + 1;
+                return Some(Text { raw: all.get(..end)?, escaped });
+            }
+            escaped = true;
+            end += 2;
+        }
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = (usize, Token<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let at = self.at;
+            let byte = *self.body.get(at)?;
+            self.at += 1;
+            let token = match byte {
+                b'"' => Token::Text(self.text()?),
+                b'{' => Token::Object,
+                b'[' => Token::Array,
+                b'}' | b']' => Token::Close,
+                b',' => Token::Comma,
+                _ => continue,
+            };
+            return Some((at, token));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;
