@@ -358,6 +358,6 @@ async fn upgrades_that_cannot_be_are_426() {
         }
     }
     let response = call(Fake::default(), get("/v1/responses")).await;
-    is(&response, 405);
-    assert_eq!(response.headers()["allow"], "POST, OPTIONS");
+    is(&response, 426);
+    assert_eq!(response.headers()["upgrade"], "websocket", "a plain GET is told what is there");
 }

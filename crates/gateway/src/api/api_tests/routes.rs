@@ -171,7 +171,7 @@ async fn head_is_get_without_its_body() {
         assert_eq!(whole(head).await, "");
         assert_ne!(whole(got).await, "");
     }
-    is(&call(Fake::default(), request("HEAD", "/v1/chat/completions")).await, 405);
+    is(&call(Fake::default(), request("HEAD", "/v1/chat/completions")).await, 426);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The opening handshake (RFC 6455, section 4.2).
 
+use std::borrow::Cow;
+
 use axum::{
     body::Body,
     extract::Request,
@@ -11,7 +13,6 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::api::error;
 
-const ALLOW: &str = "POST, OPTIONS";
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
@@ -55,7 +56,7 @@ pub(super) fn accepted(accept: &str) -> Response {
 }
 
 /// Clients that try a WebSocket first take a 426 for a reason not to try again.
-fn upgrade_required(text: &'static str) -> Response {
+fn upgrade_required(text: impl Into<Cow<'static, str>>) -> Response {
     let failure = TurnError::new(ErrorCode::MethodNotAllowed, text);
     let mut response = error::with_status(&failure, 426);
     let headers = response.headers_mut();
@@ -71,14 +72,10 @@ pub(super) fn impossible() -> Response {
 
 /// No upgrade was asked for.
 fn plain(request: &Request) -> Response {
-    let text = format!(
-        "{} is not allowed on {}; use {ALLOW}, or open a WebSocket",
-        request.method(),
+    upgrade_required(format!(
+        "GET {} opens a WebSocket; use POST for anything else",
         crate::api::short(request.uri().path())
-    );
-    let mut response = error::response(&TurnError::new(ErrorCode::MethodNotAllowed, text));
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(ALLOW));
-    response
+    ))
 }
 
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
