@@ -112,6 +112,19 @@ pub(in crate::wire) fn is_set(value: Option<&RawValue>, defaults: &[&str]) -> bo
     })
 }
 
+/// How many tools one request may bring, in all its lists.
+const MOST_TOOLS: usize = 1024;
+
+/// # Errors
+/// There are more tools than anybody uses; `count` is with the next one.
+pub(in crate::wire) fn check_tools(count: usize) -> Result<(), TurnError> {
+    if count > MOST_TOOLS {
+        let text = format!("a request can bring {MOST_TOOLS} tools at most");
+        return Err(invalid("tools".to_owned(), text));
+    }
+    Ok(())
+}
+
 pub(in crate::wire) fn invalid(param: String, message: String) -> TurnError {
     TurnError::new(ErrorCode::InvalidValue, message).param(param)
 }

@@ -240,7 +240,12 @@ fn unversioned<S: Service>() -> Vec<Route<S>> {
 /// The whole API over `service`.
 pub fn router<S: Service>(service: Arc<S>) -> Router {
     let rules = Arc::new(guard::Rules::new(service.settings()));
-    let shared = Shared { service, rules, background: Arc::default() };
+    let shared = Shared {
+        service,
+        rules,
+        background: Arc::default(),
+        remembered: responses::Room::default(),
+    };
     let mut router = Router::new();
     for (path, allow, methods) in versioned::<S>() {
         let methods = only(allow, methods);
@@ -260,6 +265,7 @@ struct Shared<S> {
     service: Arc<S>,
     rules: Arc<guard::Rules>,
     background: Arc<responses::Background>,
+    remembered: responses::Room,
 }
 
 impl<S> Clone for Shared<S> {
@@ -268,6 +274,7 @@ impl<S> Clone for Shared<S> {
             service: Arc::clone(&self.service),
             rules: Arc::clone(&self.rules),
             background: Arc::clone(&self.background),
+            remembered: Arc::clone(&self.remembered),
         }
     }
 }

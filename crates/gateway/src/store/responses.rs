@@ -98,7 +98,7 @@ impl Store {
         let id = id.to_owned();
         self.run(move |vault| {
             let oldest = vault.oldest_response(now_unix);
-            Ok(find(vault.connection(), scope, &id, oldest)?)
+            Ok(find(vault.connection(), WHOLE, (scope, &id), oldest)?)
         })
         .await
     }
@@ -201,13 +201,18 @@ fn put(
         .map(drop)
 }
 
+const WHOLE: &str = "SELECT * FROM responses WHERE scope = ?1 AND id = ?2 AND used >= ?3";
+
+/// What was said in it. Its body repeats that, and all tools as well.
+const SAID: &str = "SELECT id, previous, status, x'' AS body, input, output FROM responses
+                    WHERE scope = ?1 AND id = ?2 AND used >= ?3";
+
 fn find(
     connection: &Connection,
-    scope: Scope,
-    id: &str,
+    sql: &str,
+    (scope, id): (Scope, &str),
     oldest: i64,
 ) -> rusqlite::Result<Option<StoredResponse>> {
-    let sql = "SELECT * FROM responses WHERE scope = ?1 AND id = ?2 AND used >= ?3";
     connection
         .query_row(sql, params![scope, id, oldest], |row| {
             Ok(StoredResponse {
@@ -232,7 +237,7 @@ fn chain(
     let mut left = most_bytes;
     let mut next = Some(id);
     while let Some(id) = next {
-        let Some(found) = find(connection, scope, &id, oldest)? else {
+        let Some(found) = find(connection, SAID, (scope, &id), oldest)? else {
             return Ok(Err(NoChain::Missing(id)));
         };
         if let Err(unfinished) = found.check() {

@@ -199,6 +199,12 @@ async fn a_response_in_the_background_ends_by_itself_or_is_cancelled() {
     assert_eq!((&done["status"], polls > 2), (&json!("completed"), true), "{done}");
     assert_eq!(text(&done).trim(), "tick ".repeat(50).trim());
 
+    // What is wrong with the request itself is told at once.
+    let wrong = json!({ "model": "no-such-model", "input": "go", "background": true });
+    let request = Request::post("/v1/responses").header("host", "localhost");
+    let refused = lab.send(request.body(Body::from(wrong.to_string())).unwrap()).await;
+    assert_eq!(refused.status(), 400);
+
     let begun = ask(&lab, &body).await;
     let path = format!("/v1/responses/{}/cancel", begun["id"].as_str().unwrap());
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;

@@ -7,7 +7,7 @@ use crate::{
     history::take_marker,
     model::{Dialect, Hints, Tool, TurnRequest},
     wire::{
-        json::{invalid, is_not, is_set, parse, unsupported},
+        json::{check_tools, invalid, is_not, is_set, parse, unsupported},
         lenient::Object,
     },
 };
@@ -119,6 +119,7 @@ fn tools(
     given: Vec<Object<super::types::Tool>>,
     ignored: &mut Vec<&'static str>,
 ) -> Result<Vec<Tool>, TurnError> {
+    check_tools(given.len())?;
     let mut tools = Vec::with_capacity(given.len());
     for (index, Object(tool)) in given.into_iter().enumerate() {
         // Clients offer vendor tools (`custom`, `web_search`) by habit: leaving one

@@ -488,3 +488,15 @@ proptest! {
         let _ = decode(&body);
     }
 }
+
+#[test]
+fn there_may_be_many_tools_and_not_any_number() {
+    let body = |count: usize| {
+        let tool = r#"{"type":"function","function":{"name":"t"}}"#;
+        let tools = vec![tool; count].join(",");
+        format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"tools":[{tools}]}}"#)
+    };
+    assert!(decode(body(1024).as_bytes()).is_ok());
+    let error = decode(body(1025).as_bytes()).unwrap_err();
+    assert_eq!(error.param.as_deref(), Some("tools"));
+}

@@ -7,7 +7,7 @@ use crate::{
     error::TurnError,
     model::{Params, Tool, ToolChoice},
     wire::{
-        json::{invalid, unsupported},
+        json::{check_tools, invalid, unsupported},
         lenient::Object,
     },
 };
@@ -60,6 +60,7 @@ pub(super) fn decode(
     later: Vec<(String, types::Tool)>,
     params: &mut Params,
 ) -> Result<Vec<Tool>, TurnError> {
+    check_tools(given.len() + later.len())?;
     let mut tools: Vec<Tool> = Vec::with_capacity(given.len() + later.len());
     let given = given.into_iter().enumerate();
     let given = given.map(|(index, Object(tool))| (format!("tools[{index}]"), tool));

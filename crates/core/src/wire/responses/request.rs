@@ -9,7 +9,12 @@ use super::{
     input::{Conversation, Reference, WireItem},
     tools::Offer,
 };
-use crate::{error::TurnError, history::take_marker, model::TurnRequest, wire::json::invalid};
+use crate::{
+    error::{ErrorCode, TurnError},
+    history::take_marker,
+    model::TurnRequest,
+    wire::json::invalid,
+};
 
 /// A request for a response.
 ///
@@ -54,9 +59,16 @@ impl Request {
     /// `found` stay.
     ///
     /// # Errors
-    /// An item cannot be read.
-    pub fn resolve(&mut self, found: &[Box<RawValue>]) -> Result<(), TurnError> {
+    /// An item cannot be read, or all of them together are more than `most` bytes: one that
+    /// is named again and again is there as often.
+    pub fn resolve(&mut self, found: &[Box<RawValue>], most: usize) -> Result<(), TurnError> {
         let found = by_id(found)?;
+        let named = self.references.iter().filter_map(|one| found.get(one.id.as_str()));
+        let bytes: usize = named.map(|raw| raw.get().len()).sum();
+        if bytes > most {
+            let text = "the items that the input refers to are larger than a request may be";
+            return Err(TurnError::new(ErrorCode::ContextTooLong, text).param("input"));
+        }
         let mut old = std::mem::take(&mut self.turn.items).into_iter();
         let mut items = Vec::with_capacity(old.len());
         let mut taken = 0;

@@ -116,7 +116,7 @@ fn references_are_replaced_where_they_stand() {
     );
     let names: Vec<&str> = request.references().collect();
     assert_eq!(names, ["msg_1", "rs_1", "msg_2"]);
-    request.resolve(&raw(&EARLIER[2..])).unwrap();
+    request.resolve(&raw(&EARLIER[2..]), usize::MAX).unwrap();
     assert_eq!(
         told(&request.turn),
         ["User: a", "User: first", "User: b", "Assistant: second", "User: c"]
@@ -130,7 +130,7 @@ fn references_are_replaced_where_they_stand() {
     );
     let thought =
         r#"{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]}"#;
-    request.resolve(&raw(&[thought])).unwrap();
+    request.resolve(&raw(&[thought]), usize::MAX).unwrap();
     request.after(&[]).unwrap();
     assert_eq!(told(&request.turn)[2], "thought hm");
 }
@@ -175,4 +175,16 @@ fn a_compacted_conversation_goes_on_from_its_summary() {
             "User: Summary of the conversation so far:\n\nIt was \"done\".\n"
         ]
     );
+}
+
+#[test]
+fn references_do_not_make_a_small_request_a_large_one() {
+    let item = r#"{"type":"message","id":"msg_1","role":"assistant","content":"abcdefghijklmnop"}"#;
+    let references = vec![r#"{"type":"item_reference","id":"msg_1"}"#; 10].join(",");
+    let body = format!(r#"{{"model":"m","input":[{references}]}}"#);
+    let mut request = decode(body.as_bytes()).unwrap();
+    let error = request.resolve(&raw(&[item]), 9 * item.len()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::ContextTooLong);
+    request.resolve(&raw(&[item]), 10 * item.len()).unwrap();
+    assert_eq!(request.turn.items.len(), 10);
 }

@@ -13,16 +13,13 @@ use crate::{
     error::TurnError,
     model,
     wire::{
-        json::{invalid, parse_at},
+        json::{check_tools, invalid, parse_at},
         lenient::{MaybeText, Object},
     },
 };
 
 /// How many levels of namespaces there may be; clients have one.
 const DEPTH: usize = 4;
-
-/// How many tools one request may bring, in all its lists.
-const MOST: usize = 1024;
 
 /// The namespace that tools outside of all others are in. It is never written.
 const DEFAULT_NAMESPACE: &str = "functions";
@@ -335,10 +332,7 @@ impl Offer {
         if self.catalogue.has(namespace, name) {
             return Ok(());
         }
-        if self.tools.len() >= MOST {
-            let text = format!("a request can bring {MOST} tools at most");
-            return Err(invalid("tools".to_owned(), text));
-        }
+        check_tools(self.tools.len() + 1)?;
         let offered = self.catalogue.free_name(namespace, name);
         self.tools.push(model::Tool { name: offered.clone(), description, schema });
         self.catalogue.push(Entry {

@@ -58,7 +58,7 @@ fn read_response(body: &[u8]) -> Result<TurnRequest, TurnError> {
         serde_json::from_str::<serde::de::IgnoredAny>(&frame.data).expect("JSON");
     }
     if !request.is_whole() {
-        request.resolve(&[])?;
+        request.resolve(&[], 0)?;
         request.after(&[])?;
     }
     Ok(request.turn)

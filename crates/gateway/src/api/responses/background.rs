@@ -1,7 +1,7 @@
 //! Responses that nobody waits for: `background` turns, which run in a task of their own
 //! and are asked about later, and `POST /v1/responses/{id}/cancel`.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{Extension, extract::State, response::Response};
 use bytes::BytesMut;
@@ -12,6 +12,7 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -26,6 +27,9 @@ use crate::{
 
 /// Responses in the background at once. Those beyond the number of turns only wait.
 const MOST: usize = 256;
+
+/// How long the answer waits for the turn to start. One that has to queue goes on without.
+const START: Duration = Duration::from_secs(2);
 
 /// Those that run.
 #[derive(Default)]
@@ -83,7 +87,7 @@ pub(super) async fn start<S: Service>(
         return Err(TurnError::new(ErrorCode::InvalidValue, text).param("store"));
     }
     let scope = shared.service.scope(&asked.caller).await?;
-    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request);
+    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request).await?;
     let job = Arc::new(Job {
         scope,
         input: keeper.input(),
@@ -94,7 +98,11 @@ pub(super) async fn start<S: Service>(
     let running = Running { shared: shared.clone(), id: keeper.id().to_owned(), job };
     running.enter()?;
     let current = running.job.recorder.lock().current();
-    let events = asked.start(shared, turn);
+    let mut events = asked.start(shared, turn);
+    // What is wrong with the request itself is told at once.
+    if let Ok(started) = timeout(START, events.started()).await {
+        started?;
+    }
     let run = async move {
         // Their log line is written when the turn is over.
         let _asked = asked;

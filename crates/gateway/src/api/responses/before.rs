@@ -61,13 +61,18 @@ pub(in crate::api) async fn prepare<S: Service>(
     }
     let named: BTreeSet<String> =
         request.references().filter_map(responses::response_of).take(REFERENCES).collect();
-    let mut found = Vec::new();
+    let most = shared.service.settings().body_limit;
+    let (mut found, mut bytes) = (Vec::new(), 0);
     for id in named {
         if let Some(response) = past.response(&id).await? {
+            bytes += response.output.len();
+            if bytes > most {
+                return Err(refusal(&NoChain::TooLong));
+            }
             found.extend(list(&response.output)?);
         }
     }
-    request.resolve(&found)?;
+    request.resolve(&found, most)?;
     request.after(&before)?;
     Ok(Prepared { request, before })
 }

@@ -31,7 +31,7 @@ use crate::{
     },
     keys::Caller,
     session::STORE_PATIENCE,
-    store::StoredResponse,
+    store::{Scope, StoredResponse},
 };
 
 /// Starts the turn of a request. The answer is the client's; whoever passes it on sees to
@@ -44,7 +44,7 @@ pub(in crate::api) async fn answer<S: Service>(
     asked: Asked,
     request: Request,
 ) -> Result<(Response, Keeper<S>), TurnError> {
-    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request);
+    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request).await?;
     let response = turn::respond(shared, asked, turn, reply).await?;
     Ok((response, keeper))
 }
@@ -70,11 +70,12 @@ fn list(items: &[Box<RawValue>]) -> String {
 /// Knows a response's request, and learns how it ended.
 pub(in crate::api) struct Keeper<S> {
     shared: Shared<S>,
-    caller: Caller,
     id: String,
     previous: Option<String>,
     input: Arc<[Box<RawValue>]>,
-    store: bool,
+    /// Whose it is when it is to be kept. Asked for in the beginning: by the end another
+    /// account may be signed in.
+    scope: Option<Scope>,
     ending: Arc<OnceLock<Ending>>,
 }
 
@@ -82,23 +83,29 @@ impl<S> Clone for Keeper<S> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
-            caller: self.caller.clone(),
             id: self.id.clone(),
             previous: self.previous.clone(),
             input: Arc::clone(&self.input),
-            store: self.store,
+            scope: self.scope,
             ending: Arc::clone(&self.ending),
         }
     }
 }
 
 impl<S: Service> Keeper<S> {
-    pub(in crate::api) fn new(
+    /// # Errors
+    /// It is not known whose the response would be.
+    pub(in crate::api) async fn new(
         shared: &Shared<S>,
         caller: &Caller,
         request: Request,
-    ) -> (Self, Answering<S>, TurnRequest) {
+    ) -> Result<(Self, Answering<S>, TurnRequest), TurnError> {
         let service = &shared.service;
+        let scope = if request.store && service.settings().keep_responses {
+            Some(service.scope(caller).await?)
+        } else {
+            None
+        };
         let id = responses::response_id(service.random());
         let ending = Arc::default();
         let reply = Answering {
@@ -110,14 +117,13 @@ impl<S: Service> Keeper<S> {
         };
         let keeper = Self {
             shared: shared.clone(),
-            caller: caller.clone(),
             id,
             previous: request.previous,
             input: request.input.into(),
-            store: request.store && service.settings().keep_responses,
+            scope,
             ending,
         };
-        (keeper, reply, request.turn)
+        Ok((keeper, reply, request.turn))
     }
 
     pub(super) fn id(&self) -> &str {
@@ -150,12 +156,12 @@ impl<S: Service> Keeper<S> {
     /// Keeps the response, if it has ended and is to be kept. A store that takes too long
     /// goes on by itself.
     pub(in crate::api) fn keep(&self) -> impl Future<Output = ()> + Send + use<S> {
-        let response = self.ended().filter(|_| self.store);
-        let (shared, caller) = (self.shared.clone(), self.caller.clone());
+        let kept = self.scope.zip(self.ended());
+        let service = Arc::clone(&self.shared.service);
         async move {
-            let Some(response) = response else { return };
-            let service = Arc::clone(&shared.service);
-            let saved = service.tasks().spawn("response", save(shared, caller, response));
+            let Some((scope, response)) = kept else { return };
+            let save = save(Arc::clone(&service), scope, response);
+            let saved = service.tasks().spawn("response", save);
             if timeout(STORE_PATIENCE, saved).await.is_err() {
                 warn!("the store takes too long; a response can only be found later");
             }
@@ -164,7 +170,7 @@ impl<S: Service> Keeper<S> {
 
     /// The same response, whose end waits until it is kept.
     pub(in crate::api) async fn before_the_end_of(self, response: Response) -> Response {
-        if !self.store {
+        if self.scope.is_none() {
             return response;
         }
         if self.ending.get().is_some() {
@@ -175,17 +181,9 @@ impl<S: Service> Keeper<S> {
     }
 }
 
-async fn save<S: Service>(shared: Shared<S>, caller: Caller, response: StoredResponse) {
-    let service = &shared.service;
-    let saved = match service.scope(&caller).await {
-        Ok(scope) => {
-            let now = service.unix_now();
-            let saved = service.store().save_response(scope, response, now).await;
-            saved.map_err(|error| error.to_string())
-        }
-        Err(error) => Err(error.to_string()),
-    };
-    if let Err(error) = saved {
+async fn save<S: Service>(service: Arc<S>, scope: Scope, response: StoredResponse) {
+    let now = service.unix_now();
+    if let Err(error) = service.store().save_response(scope, response, now).await {
         warn!(%error, "a response was not kept");
     }
 }

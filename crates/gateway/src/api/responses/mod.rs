@@ -22,7 +22,7 @@ pub(super) use self::{
     before::{Prepared, prepare},
     compact::compact,
     kept::{Keeper, answer},
-    recent::Recent,
+    recent::{Recent, Room},
     stored::{delete, get, input_items},
 };
 use super::{Ctx, Service, Shared, error, log::RequestLog, turn::Incoming};

@@ -1,7 +1,13 @@
 //! What one WebSocket remembers of its own responses, whether or not they are kept
 //! elsewhere. It is gone with the connection.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use crate::store::StoredResponse;
 
@@ -11,26 +17,47 @@ const COUNT: usize = 4096;
 /// What was said, with pictures, before it no longer fits a model.
 const BYTES: usize = 32 << 20;
 
+/// What all connections remember together. Who adds to it when it is full forgets the
+/// oldest of its own; its client then tells the whole conversation.
+const ALL_BYTES: usize = 256 << 20;
+
+/// How much all connections remember, in bytes.
+pub(in crate::api) type Room = Arc<AtomicUsize>;
+
 #[derive(Debug, Default)]
 pub(in crate::api) struct Recent {
     /// The newest last.
     responses: VecDeque<StoredResponse>,
     bytes: usize,
+    room: Room,
 }
 
 impl Recent {
+    pub(in crate::api) fn new(room: Room) -> Self {
+        Self { responses: VecDeque::new(), bytes: 0, room }
+    }
+
     pub(in crate::api) fn remember(&mut self, response: StoredResponse) {
         // Of the others only what was said is needed.
         if let Some(last) = self.responses.back_mut() {
-            self.bytes -= std::mem::take(&mut last.body).len();
+            let body = std::mem::take(&mut last.body);
+            self.shrink(body.len());
         }
         self.bytes += response.size();
+        self.room.fetch_add(response.size(), Ordering::Relaxed);
         self.responses.push_back(response);
-        while (self.responses.len() > COUNT || self.bytes > BYTES)
+        while (self.responses.len() > COUNT
+            || self.bytes > BYTES
+            || self.room.load(Ordering::Relaxed) > ALL_BYTES)
             && let Some(oldest) = self.responses.pop_front()
         {
-            self.bytes -= oldest.size();
+            self.shrink(oldest.size());
         }
+    }
+
+    fn shrink(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.room.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// The last response, if it is the one of that id.
@@ -49,6 +76,12 @@ impl Recent {
             }
         }
         (chain, next)
+    }
+}
+
+impl Drop for Recent {
+    fn drop(&mut self) {
+        self.room.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -96,5 +129,17 @@ mod tests {
         assert_eq!((recent.responses.len(), recent.bytes), (1, BYTES));
         recent.remember(response(5001, BYTES));
         assert_eq!((recent.responses.len(), recent.bytes), (0, 0));
+    }
+    #[test]
+    fn all_connections_share_one_room() {
+        let room = Room::default();
+        let mut others: Vec<Recent> = (0..9).map(|_| Recent::new(room.clone())).collect();
+        for (id, recent) in others.iter_mut().enumerate() {
+            recent.remember(response(id, BYTES - 2));
+        }
+        assert!(others.last().unwrap().responses.is_empty(), "eight of them fill it");
+        assert_eq!(room.load(Ordering::Relaxed), ALL_BYTES);
+        others.clear();
+        assert_eq!(room.load(Ordering::Relaxed), 0);
     }
 }

@@ -36,7 +36,8 @@ pub(in crate::api) async fn responses<S: Service>(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
-    begin(shared, caller, log, request, Responses { recent: Recent::default(), running: None })
+    let recent = Recent::new(Arc::clone(&shared.remembered));
+    begin(shared, caller, log, request, Responses { recent, running: None })
 }
 
 struct Responses<S> {
@@ -82,7 +83,7 @@ impl<S: Service> Talk<S> for Responses<S> {
             prepare(shared, &asked.caller, text, Some(&self.recent)).await?;
         drop(message);
         if !request.generate {
-            return Ok(Some(self.warm_up(shared, &asked, request).await));
+            return Ok(Some(self.warm_up(shared, &asked, request).await?));
         }
         request.turn.hints.stream = true;
         let (response, keeper) = answer(shared, asked, request).await?;
@@ -129,14 +130,14 @@ impl<S: Service> Responses<S> {
         shared: &Shared<S>,
         asked: &Asked,
         request: responses::Request,
-    ) -> Body {
-        let (keeper, reply, _) = Keeper::new(shared, &asked.caller, request);
+    ) -> Result<Body, TurnError> {
+        let (keeper, reply, _) = Keeper::new(shared, &asked.caller, request).await?;
         let mut recorder = reply.encoder();
         let mut events = BytesMut::new();
         recorder.on_event(&TurnEvent::Started, &mut events);
         recorder.on_event(&TurnEvent::Finished(FinishReason::Stop), &mut events);
         keeper.keep().await;
         self.running = Some(keeper);
-        Body::from(events.freeze())
+        Ok(Body::from(events.freeze()))
     }
 }
