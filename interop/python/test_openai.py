@@ -5,25 +5,27 @@ import time
 import unittest
 
 import openai
+from case import PNG, SdkCase
 from gateway import Gateway
 
 MODEL = "auto"
-# One red pixel.
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-)
 
 
 def ask(content):
     return [{"role": "user", "content": content}]
 
 
-class OpenAiSdk(unittest.TestCase):
+def client_of(gateway, strict=True, **options):
+    """A client that checks every answer and every event against the SDK's own types."""
+    options = {"api_key": "unused", "max_retries": 0, "timeout": 30, **options}
+    return openai.OpenAI(base_url=f"{gateway.url}/v1", _strict_response_validation=strict, **options)
+
+
+class Chat(SdkCase):
     @classmethod
     def setUpClass(cls):
-        cls.gateway = Gateway()
-        cls.addClassCleanup(cls.gateway.stop)
-        cls.client = openai.OpenAI(base_url=f"{cls.gateway.url}/v1", api_key="unused", max_retries=0, timeout=30)
+        super().setUpClass()
+        cls.client = client_of(cls.gateway)
         cls.chat = cls.client.chat.completions
 
     def test_models(self):
@@ -104,7 +106,11 @@ class OpenAiSdk(unittest.TestCase):
 
     def test_unknown_model(self):
         for stream in (False, True):
-            with self.subTest(stream=stream), self.assertRaises(openai.BadRequestError) as caught:
+            with (
+                self.subTest(stream=stream),
+                self.nothing_upstream(),
+                self.assertRaises(openai.BadRequestError) as caught,
+            ):
                 self.chat.create(model="no-such-model-7", messages=ask("hi"), stream=stream)
             self.assertEqual(caught.exception.code, "model_not_found")
             self.assertEqual(caught.exception.type, "invalid_request_error")
@@ -117,10 +123,52 @@ class OpenAiSdk(unittest.TestCase):
             ({"messages": ask("hi"), "max_tokens": "many"}, "max_tokens"),
         ]
         for body, param in cases:
-            with self.subTest(body=body), self.assertRaises(openai.BadRequestError) as caught:
+            with self.subTest(body=body), self.nothing_upstream(), self.assertRaises(openai.BadRequestError) as caught:
                 self.chat.create(model=MODEL, **body)
             self.assertEqual(caught.exception.param, param)
             self.assertEqual(caught.exception.type, "invalid_request_error")
+
+    def test_rate_limit_names_its_wait(self):
+        for stream in (False, True):
+            with self.subTest(stream=stream), self.assertRaises(openai.RateLimitError) as caught:
+                self.chat.create(model=MODEL, messages=ask("too many of us"), stream=stream)
+            self.assertEqual(caught.exception.code, "quota_exceeded")
+            self.assertEqual(caught.exception.response.headers["retry-after"], "77")
+
+    def test_a_retry_waits_as_long_as_it_is_told_and_succeeds(self):
+        patient = client_of(self.gateway, max_retries=1)
+        started = time.monotonic()
+        answer = patient.chat.completions.create(model=MODEL, messages=ask("busy for a moment"))
+        self.assertGreaterEqual(time.monotonic() - started, 1)
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+
+    def test_a_plan_that_is_used_up_is_not_tried_again(self):
+        eager = client_of(self.gateway, max_retries=2)
+        before = self.gateway.opened()
+        with self.assertRaises(openai.RateLimitError) as caught:
+            eager.chat.completions.create(model=MODEL, messages=ask("plan used up"))
+        self.assertEqual(caught.exception.code, "insufficient_quota")
+        self.assertEqual(caught.exception.response.headers["x-should-retry"], "false")
+        self.assertEqual(self.gateway.opened() - before, 1)
+
+    def test_a_conversation_that_is_too_long(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.chat.create(model=MODEL, messages=ask("conversation too long"))
+        self.assertEqual(caught.exception.code, "context_length_exceeded")
+
+    def test_a_failure_amid_a_stream_is_an_exception(self):
+        seen = []
+        with self.assertRaises(openai.APIError) as caught:
+            for chunk in self.chat.create(model=MODEL, messages=ask("break off"), stream=True):
+                seen.append(chunk)
+        self.assertEqual(caught.exception.type, "server_error")
+        self.assertTrue("".join(chunk.choices[0].delta.content or "" for chunk in seen))
+        self.assertEqual([chunk for chunk in seen if chunk.choices[0].finish_reason], [])
+
+    def test_a_failure_of_a_whole_answer_is_a_status(self):
+        with self.assertRaises(openai.InternalServerError) as caught:
+            self.chat.create(model=MODEL, messages=ask("break off"))
+        self.assertEqual(caught.exception.status_code, 502)
 
     def test_not_found(self):
         with self.assertRaises(openai.NotFoundError):
@@ -161,12 +209,11 @@ class OpenAiSdk(unittest.TestCase):
     def test_local_key(self):
         guarded = Gateway(IBEAM_API_KEY="sesame")
         self.addCleanup(guarded.stop)
-        base = f"{guarded.url}/v1"
-        wrong = openai.OpenAI(base_url=base, api_key="wrong", max_retries=0)
+        wrong = client_of(guarded, api_key="wrong")
         with self.assertRaises(openai.AuthenticationError) as caught:
             wrong.chat.completions.create(model=MODEL, messages=ask("hi"))
         self.assertEqual(caught.exception.code, "invalid_api_key")
-        right = openai.OpenAI(base_url=base, api_key="sesame", max_retries=0)
+        right = client_of(guarded, api_key="sesame")
         answer = right.chat.completions.create(model=MODEL, messages=ask("Say hello"))
         self.assertEqual(answer.choices[0].finish_reason, "stop")
 

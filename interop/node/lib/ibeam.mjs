@@ -5,8 +5,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 
 const START_LIMIT_MS = 20_000;
+const LOG_LIMIT_MS = 10_000;
 
 /** A port that was free a moment ago. */
 export async function freePort() {
@@ -32,9 +34,11 @@ export async function start(program, args, env, ready) {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
+  const watchers = new Set();
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (chunk) => {
-      output = (output + chunk).slice(-20_000);
+    createInterface({ input: stream }).on("line", (line) => {
+      output = `${output}${line}\n`.slice(-20_000);
+      for (const watcher of watchers) watcher(line);
     });
   }
   const ended = new Promise((resolve) => child.once("close", resolve));
@@ -57,6 +61,8 @@ export async function start(program, args, env, ready) {
   }
   return {
     output: () => output,
+    /** Calls back with each line that it writes from now on. */
+    watch: (watcher) => watchers.add(watcher),
     async stop() {
       child.kill("SIGTERM");
       const timer = setTimeout(() => child.kill("SIGKILL"), 5_000);
@@ -79,11 +85,37 @@ async function healthy(url) {
 }
 
 /** `ibeam up --sim`: the gateway with the simulator in the same process. */
-export async function up(env = {}) {
+export async function up(env = {}, flags = []) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const child = await start(binary(), ["up", "--sim"], { PORT: String(port), ...env }, () => healthy(url));
-  return { ...child, url, baseURL: `${url}/v1` };
+  const scenario = ["--scenario", process.env.IBEAM_SCENARIO, "--log-level", "debug"];
+  const args = ["up", "--sim", ...scenario, ...flags];
+  const child = await start(binary(), args, { PORT: String(port), ...env }, () => healthy(url));
+  return { ...child, url, baseURL: `${url}/v1`, opened: counter(child, url) };
+}
+
+/**
+ * How many upstream streams the gateway opened so far. Its log is written in order, so when
+ * the line of a request that is made now is there, all before it are.
+ */
+function counter(child, url) {
+  let opened = 0;
+  let marks = 0;
+  const awaited = new Map();
+  child.watch((line) => {
+    if (line.includes("opening an upstream stream")) opened += 1;
+    const id = line.match(/request_id=(mark-\d+) /)?.[1];
+    awaited.get(id)?.(opened);
+  });
+  return async () => {
+    const mark = `mark-${(marks += 1)}`;
+    const seen = new Promise((resolve) => awaited.set(mark, resolve));
+    await fetch(`${url}/health`, { headers: { "x-request-id": mark } });
+    const late = new Promise((_, reject) => {
+      setTimeout(() => reject(new Error(`${mark} is not in the log:\n${child.output()}`)), LOG_LIMIT_MS).unref();
+    });
+    return Promise.race([seen, late]);
+  };
 }
 
 /** `ibeam serve` against some other backend. */

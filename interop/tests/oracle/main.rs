@@ -1,6 +1,6 @@
-//! Both directions against `connectrpc`: our driver talks to its server, and its
-//! client talks to our simulator. Sockets are real, messages are ours, and
-//! everything between them is read once by code that nobody here wrote.
+//! Both wires against code that nobody here wrote. Towards the backend that is
+//! `connectrpc`: our driver talks to its server, and its client talks to our simulator.
+//! Towards clients it is `async-openai`: all that we answer is read in its types.
 
 #[cfg(test)]
 mod chat;
@@ -8,3 +8,5 @@ mod chat;
 mod connectrpc_to_sim;
 #[cfg(test)]
 mod driver_to_connectrpc;
+#[cfg(test)]
+mod openai;

@@ -2,7 +2,9 @@
 //! of the same protocol, two independent implementations of Connect, a terminal
 //! and a browser, and the kernel's own account of what the program does.
 
-use std::{path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
+
+use anyhow::Context as _;
 
 use super::{Outcome, setup};
 use crate::command::{cargo, command, run};
@@ -15,35 +17,60 @@ pub(super) fn build() -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn python_openai() -> anyhow::Result<Outcome> {
-    let python = match setup::python() {
-        Ok(python) => python,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let folder = crate::root().join("interop/python");
-    run(command(python)
-        .args(["-B", "-m", "unittest", "discover", "--verbose", "--start-directory"])
-        .arg(folder)
-        .env("IBEAM_BIN", binary()))?;
-    Ok(Outcome::Passed)
+    python_test("test_openai*.py")
+}
+
+pub(super) fn python_anthropic() -> anyhow::Result<Outcome> {
+    python_test("test_anthropic*.py")
+}
+
+pub(super) fn python_langchain() -> anyhow::Result<Outcome> {
+    python_test("test_langchain*.py")
+}
+
+/// Requests made up from our own description of the API, and its answers held against it.
+pub(super) fn schemathesis() -> anyhow::Result<Outcome> {
+    python_test("test_schema*.py")
 }
 
 pub(super) fn node_openai() -> anyhow::Result<Outcome> {
-    node_test("openai-sdk/openai.test.mjs")
+    node_test("openai-sdk")
+}
+
+pub(super) fn node_anthropic() -> anyhow::Result<Outcome> {
+    node_test("anthropic-sdk")
+}
+
+pub(super) fn node_ai() -> anyhow::Result<Outcome> {
+    node_test("ai-sdk")
 }
 
 pub(super) fn peer() -> anyhow::Result<Outcome> {
-    node_test("opencode-cursor-oauth/peer.test.mjs")
+    node_test("opencode-cursor-oauth")
 }
 
 pub(super) fn connect_node() -> anyhow::Result<Outcome> {
-    node_test("connect-server/connect.test.mjs")
+    node_test("connect-server")
 }
 
-pub(super) fn oracle() -> anyhow::Result<Outcome> {
+pub(super) fn connectrpc() -> anyhow::Result<Outcome> {
+    oracle(&["--skip", OPENAI])
+}
+
+/// All that the gateway answers, in the types of others.
+pub(super) fn async_openai() -> anyhow::Result<Outcome> {
+    oracle(&[OPENAI])
+}
+
+/// The oracle's module with those types.
+const OPENAI: &str = "openai::";
+
+fn oracle(tests: &[&str]) -> anyhow::Result<Outcome> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.
     let home = crate::target().join("interop/home");
     run(cargo()
-        .args(["test", "--locked", "--package", "ibeam-interop"])
+        .args(["test", "--locked", "--package", "ibeam-interop", "--"])
+        .args(tests)
         .env("XDG_CACHE_HOME", home.join("cache"))
         .env("XDG_CONFIG_HOME", home.join("config")))?;
     Ok(Outcome::Passed)
@@ -93,12 +120,36 @@ pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn node_test(script: &str) -> anyhow::Result<Outcome> {
+fn python_test(pattern: &str) -> anyhow::Result<Outcome> {
+    let python = match setup::python() {
+        Ok(python) => python,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    run(command(python)
+        .args(["-B", "-m", "unittest", "discover", "--verbose", "--pattern", pattern])
+        .arg("--start-directory")
+        .arg(crate::root().join("interop/python"))
+        .env("IBEAM_BIN", binary())
+        .env("IBEAM_SCENARIO", scenario()))?;
+    Ok(Outcome::Passed)
+}
+
+/// All tests in a folder of `interop/node`.
+fn node_test(name: &str) -> anyhow::Result<Outcome> {
     let folder = match setup::node() {
         Ok(folder) => folder,
         Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
-    run(&mut node_script(script, folder))?;
+    let mut scripts = Vec::new();
+    for entry in fs::read_dir(crate::root().join("interop/node").join(name))? {
+        let script = entry?.file_name().to_string_lossy().into_owned();
+        if script.ends_with(".test.mjs") {
+            scripts.push(format!("{name}/{script}"));
+        }
+    }
+    scripts.sort();
+    let (first, more) = scripts.split_first().context("no test in that folder")?;
+    run(node_script(first, folder).args(more))?;
     Ok(Outcome::Passed)
 }
 
@@ -107,8 +158,14 @@ pub(super) fn node_script(script: &str, folder: PathBuf) -> Command {
     command
         .args(["--test", "--test-reporter=spec", script])
         .current_dir(folder)
-        .env("IBEAM_BIN", binary());
+        .env("IBEAM_BIN", binary())
+        .env("IBEAM_SCENARIO", scenario());
     command
+}
+
+/// What the simulator says to the SDKs.
+fn scenario() -> PathBuf {
+    crate::root().join("interop/sdks.toml")
 }
 
 pub(super) fn binary() -> PathBuf {

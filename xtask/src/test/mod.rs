@@ -63,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 32] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -85,10 +85,16 @@ const STEPS: [Step; 26] = [
     Step { name: "aider", kind: Kind::External, run: |_| clients::aider() },
     Step { name: "llm", kind: Kind::External, run: |_| clients::llm() },
     Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
+    Step { name: "python-anthropic", kind: Kind::External, run: |_| external::python_anthropic() },
+    Step { name: "python-langchain", kind: Kind::External, run: |_| external::python_langchain() },
+    Step { name: "schemathesis", kind: Kind::External, run: |_| external::schemathesis() },
     Step { name: "node-openai", kind: Kind::External, run: |_| external::node_openai() },
+    Step { name: "node-anthropic", kind: Kind::External, run: |_| external::node_anthropic() },
+    Step { name: "node-ai", kind: Kind::External, run: |_| external::node_ai() },
     Step { name: "opencode-cursor-oauth", kind: Kind::External, run: |_| external::peer() },
     Step { name: "connect-node", kind: Kind::External, run: |_| external::connect_node() },
-    Step { name: "connectrpc", kind: Kind::External, run: |_| external::oracle() },
+    Step { name: "connectrpc", kind: Kind::External, run: |_| external::connectrpc() },
+    Step { name: "async-openai", kind: Kind::External, run: |_| external::async_openai() },
     Step { name: "bench-smoke", kind: Kind::External, run: |_| external::bench_smoke() },
 ];
 

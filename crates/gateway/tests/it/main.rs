@@ -13,6 +13,7 @@ mod auth;
 mod chat;
 mod cli;
 mod client;
+mod client_rules;
 mod controls;
 mod crash;
 mod crowd;
