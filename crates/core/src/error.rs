@@ -251,13 +251,15 @@ impl TurnError {
         self
     }
 
-    /// The value of `Retry-After`: always there for rate limits and 503.
+    /// The value of `Retry-After`: always there for rate limits and 503, never for a plan
+    /// that is used up.
     #[must_use]
     pub fn retry_after_header(&self) -> Option<Duration> {
         match self.code {
             ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::Unavailable => {
                 Some(self.retry_after.unwrap_or(DEFAULT_RETRY_AFTER))
             }
+            ErrorCode::InsufficientQuota => None,
             _ => self.retry_after,
         }
     }

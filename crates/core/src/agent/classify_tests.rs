@@ -109,6 +109,7 @@ fn the_enum_beats_the_words_where_it_is_precise() {
         (Kind::ErrorUsagePricingRequired, "you hit your usage limit", E::PlanRequired),
         (Kind::ErrorBadModelName, "context window", E::ModelNotFound),
         (Kind::ErrorRateLimited, "you hit your usage limit", E::InsufficientQuota),
+        (Kind::ErrorProviderError, "Unable to reach the model provider", E::Unavailable),
     ] {
         let error = detailed(Code::ResourceExhausted, kind, words, "");
         assert_eq!(connect_error(&error).error.code, want, "{kind:?}");
@@ -130,6 +131,18 @@ fn the_backends_word_on_retrying_counts() {
         let mut error = detailed(Code::Internal, kind, "", "");
         error.detail.as_mut().unwrap().retryable = retryable;
         assert_eq!(connect_error(&error).remedy, want, "{kind:?} {retryable:?}");
+    }
+}
+
+#[test]
+fn nobody_is_told_to_wait_for_a_plan_that_is_used_up() {
+    for (words, wait) in [("Usage limit", None), ("Slow down", Some(Duration::from_secs(17)))] {
+        let error = ConnectError::new(Code::ResourceExhausted, words);
+        let retry_after = Some(Duration::from_secs(17));
+        let refused = LinkError::Status { status: 429, error: Some(error), retry_after };
+        let failure = link_error(&refused).error;
+        assert_eq!(failure.retry_after_header(), wait, "{words}");
+        assert_eq!(failure.forbids_retry(), wait.is_none(), "{words}");
     }
 }
 

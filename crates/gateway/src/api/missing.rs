@@ -1,10 +1,13 @@
 //! The answer to what is not served: what there is instead.
 
-use axum::response::{IntoResponse as _, Response};
+use axum::{
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
 use http::{Method, StatusCode, Uri, header};
 use ibeam_core::error::{ErrorCode, TurnError};
 
-use super::{error, openapi, short};
+use super::{Ctx, Service, error, openapi, short};
 
 /// Endpoints of the APIs whose dialects we speak, and why they are not here.
 const ABSENT: [(&str, &str); 16] = [
@@ -33,7 +36,11 @@ const ABSENT: [(&str, &str); 16] = [
     ("complete", "this is an API of the past; use messages"),
 ];
 
-pub(super) async fn not_found(method: Method, uri: Uri) -> Response {
+pub(super) async fn not_found<S: Service>(
+    State(shared): Ctx<S>,
+    method: Method,
+    uri: Uri,
+) -> Response {
     // Asks about the server as a whole.
     if method == Method::OPTIONS && uri.path() == "*" {
         let allow = [(header::ALLOW, "GET, HEAD, POST, OPTIONS")];
@@ -41,7 +48,7 @@ pub(super) async fn not_found(method: Method, uri: Uri) -> Response {
     }
     let path = short(uri.path());
     let parts = parts(path);
-    let served = openapi::endpoints().join(", ");
+    let served = openapi::endpoints(shared.service.settings().websocket).join(", ");
     let text = match (meant(&parts), absent(&parts)) {
         (Some(meant), _) => format!("there is no {method} {path}; did you mean {meant}?"),
         (None, Some(why)) => {

@@ -35,7 +35,7 @@ use axum::{
     Json, Router,
     extract::State,
     middleware,
-    response::IntoResponse as _,
+    response::{IntoResponse as _, Response},
     routing::{MethodRouter, get, post},
 };
 use http::{HeaderValue, Method, StatusCode, Uri, header};
@@ -206,11 +206,13 @@ const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
 type Route<S> = (&'static str, &'static str, MethodRouter<Shared<S>>);
 
 /// What is served under `/v1`, and without it.
-fn versioned<S: Service>() -> Vec<Route<S>> {
+fn versioned<S: Service>(websocket: bool) -> Vec<Route<S>> {
+    // An upgrade is answered in any case, and offered only if it works.
+    let upgradable = if websocket { GET_POST } else { POST };
     vec![
-        ("/chat/completions", GET_POST, post(chat::completions::<S>).get(ws::chat::<S>)),
+        ("/chat/completions", upgradable, post(chat::completions::<S>).get(ws::chat::<S>)),
         ("/completions", POST, post(completions::completions::<S>)),
-        ("/responses", GET_POST, post(responses::create::<S>).get(ws::responses::<S>)),
+        ("/responses", upgradable, post(responses::create::<S>).get(ws::responses::<S>)),
         ("/responses/compact", POST, post(responses::compact::<S>)),
         ("/responses/input_tokens", POST, post(count::input_tokens::<S>)),
         ("/responses/{id}", GET_DELETE, get(responses::get::<S>).delete(responses::delete::<S>)),
@@ -229,7 +231,7 @@ fn unversioned<S: Service>() -> Vec<Route<S>> {
     vec![
         ("/health", GET, get(health::health::<S>)),
         ("/healthz", GET, get(health::health::<S>)),
-        ("/", GET, get(index)),
+        ("/", GET, get(index::<S>)),
         // Claude Code looks here whether anybody is at home.
         ("/api/hello", GET, get(async || StatusCode::OK)),
         ("/openapi.json", GET, get(openapi::document)),
@@ -240,6 +242,7 @@ fn unversioned<S: Service>() -> Vec<Route<S>> {
 /// The whole API over `service`.
 pub fn router<S: Service>(service: Arc<S>) -> Router {
     let rules = Arc::new(guard::Rules::new(service.settings()));
+    let websocket = service.settings().websocket;
     let shared = Shared {
         service,
         rules,
@@ -247,7 +250,7 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
         remembered: responses::Room::default(),
     };
     let mut router = Router::new();
-    for (path, allow, methods) in versioned::<S>() {
+    for (path, allow, methods) in versioned::<S>(websocket) {
         let methods = only(allow, methods);
         router = router.route(path, methods.clone()).route(&format!("/v1{path}"), methods);
     }
@@ -255,7 +258,7 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
         router = router.route(path, only(allow, methods));
     }
     router
-        .fallback(missing::not_found)
+        .fallback(missing::not_found::<S>)
         .layer(middleware::from_fn_with_state(shared.clone(), guard::guard::<S>))
         .with_state(shared)
 }
@@ -288,17 +291,21 @@ fn only<S: Service>(
     route: MethodRouter<Shared<S>>,
 ) -> MethodRouter<Shared<S>> {
     route.fallback(move |method: Method, uri: Uri| async move {
-        let mut response = if method == Method::OPTIONS {
-            StatusCode::NO_CONTENT.into_response()
+        if method == Method::OPTIONS {
+            (StatusCode::NO_CONTENT, [(header::ALLOW, allow)]).into_response()
         } else {
-            error::response(&TurnError::new(
-                ErrorCode::MethodNotAllowed,
-                format!("{method} is not allowed on {}; use {allow}", short(uri.path())),
-            ))
-        };
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
-        response
+            not_allowed(&method, &uri, allow)
+        }
     })
+}
+
+fn not_allowed(method: &Method, uri: &Uri, allow: &'static str) -> Response {
+    let mut response = error::response(&TurnError::new(
+        ErrorCode::MethodNotAllowed,
+        format!("{method} is not allowed on {}; use {allow}", short(uri.path())),
+    ));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
 }
 
 #[derive(Serialize)]
@@ -309,12 +316,12 @@ struct Index {
     endpoints: &'static [String],
 }
 
-async fn index() -> Json<Index> {
+async fn index<S: Service>(State(shared): Ctx<S>) -> Json<Index> {
     Json(Index {
         name: "ibeam",
         version: env!("CARGO_PKG_VERSION"),
         description: env!("CARGO_PKG_DESCRIPTION"),
-        endpoints: openapi::endpoints(),
+        endpoints: openapi::endpoints(shared.service.settings().websocket),
     })
 }
 

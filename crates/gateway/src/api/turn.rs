@@ -105,10 +105,13 @@ impl Asked {
         mut turn: TurnRequest,
     ) -> Answer<S::Turn> {
         self.log.model(&turn.model);
-        if self.is_strict(shared.service.settings().strict)
-            && let Some(name) = turn.sampling.params.ignored.first()
-        {
-            return Answer::new(Box::pin(std::future::ready(Err(ignored(name)))));
+        let refusal = match self.is_strict(shared.service.settings().strict) {
+            Ok(true) => turn.sampling.params.ignored.first().map(|name| ignored(name)),
+            Ok(false) => None,
+            Err(unclear) => Some(unclear),
+        };
+        if let Some(refusal) = refusal {
+            return Answer::new(Box::pin(std::future::ready(Err(refusal))));
         }
         // A name in the conversation itself is nearer to it than a header.
         let named = turn.hints.session.take().or_else(|| self.value(SESSION_ID));
@@ -129,12 +132,17 @@ impl Asked {
         Answer::new(Box::pin(async move { service.start_turn(turn, meta).await }))
     }
 
-    /// The header counts more than the setting.
-    fn is_strict(&self, setting: bool) -> bool {
-        match self.value(STRICT).map(|word| word.to_ascii_lowercase()).as_deref() {
-            Some("true" | "1") => true,
-            Some("false" | "0") => false,
-            Some(_) | None => setting,
+    /// The header counts more than the setting. Who misspells it is not left in the belief
+    /// that it holds.
+    fn is_strict(&self, setting: bool) -> Result<bool, TurnError> {
+        let Some(word) = self.headers.get(STRICT) else { return Ok(setting) };
+        match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => {
+                let text = format!("the header `{STRICT}` is true or false");
+                Err(TurnError::new(ErrorCode::InvalidValue, text).param(STRICT))
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
 use ibeam_core::{error::TurnError, model::ids};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 use tracing::{Instrument as _, debug};
@@ -63,6 +64,21 @@ trait Talk<S: Service>: Send + 'static {
     /// What the data of an event is as a message.
     fn message<'a>(&self, data: &'a str) -> &'a str {
         data
+    }
+}
+
+/// What a failure would have as headers of a response.
+#[derive(Serialize)]
+struct Headers {
+    #[serde(rename = "retry-after")]
+    retry_after: String,
+}
+
+impl Headers {
+    /// None: there is no time after which to try again.
+    fn of(error: &TurnError) -> Option<Self> {
+        let wait = error.retry_after_header()?;
+        Some(Self { retry_after: wait.as_secs().max(1).to_string() })
     }
 }
 

@@ -7,7 +7,7 @@ use ibeam_core::{
     controls::{self, Controls},
     error::{ErrorCode, TurnError},
     limits::{Kind, Owner, Why},
-    model::{Format, Item, Millis, Part, TurnRequest, ids::SessionId},
+    model::{Dialect, Format, Item, Millis, Part, TurnRequest, ids::SessionId},
     models::{Family, ModelInfo, ModelList, Resolved},
 };
 use sha2::{Digest as _, Sha256};
@@ -43,7 +43,12 @@ impl App {
         let mute = |item: &Item| matches!(item, Item::Reasoning(_));
         if request.system.is_empty() && request.items.iter().all(mute) {
             let text = "nobody says anything in this request; there is nothing to answer";
-            return Err(TurnError::new(ErrorCode::MissingMessages, text));
+            let param = match request.dialect {
+                Dialect::Chat | Dialect::Messages => "messages",
+                Dialect::Responses => "input",
+                Dialect::Completions => "prompt",
+            };
+            return Err(TurnError::new(ErrorCode::MissingMessages, text).param(param));
         }
         let resolved = self.resolve(&request).await?;
         // Before anything is looked up: the account decides what belongs to whom.

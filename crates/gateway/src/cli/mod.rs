@@ -45,10 +45,10 @@ const ABOUT: &str = "Your Cursor plan's models in every tool";
 const LONG_ABOUT: &str = "\
 Your Cursor plan's models in every tool.
 
-ibeam is a gateway on your own machine. Clients that speak the OpenAI API talk to it,
-and it answers with the models of your Cursor account, over the interface that Cursor's
-own command line uses. That interface is unofficial: use your own account, and mind
-its terms.";
+ibeam is a gateway on your own machine. Clients that speak the API of OpenAI or of
+Anthropic talk to it, and it answers with the models of your Cursor account, over the
+interface that Cursor's own command line uses. That interface is unofficial: use your own
+account, and mind its terms. While it runs, its page /docs shows every endpoint.";
 
 const EXAMPLES: &str = "\
 Examples:

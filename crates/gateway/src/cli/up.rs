@@ -143,6 +143,13 @@ For OpenAI clients:
 
   export OPENAI_BASE_URL={url}/v1
   export OPENAI_API_KEY={value}
+
+For Anthropic clients:
+
+  export ANTHROPIC_BASE_URL={url}
+  export ANTHROPIC_API_KEY={value}
+
+All endpoints, with examples: {url}/docs
 "
             );
             (url, String::new())
@@ -269,6 +276,9 @@ mod tests {
         let text = welcome("http://127.0.0.1:1", &HERE, &facts(true, ClientKey::Any));
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
+        // Its clients add the version themselves.
+        assert!(text.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:1\n"), "{text}");
+        assert!(text.contains("http://127.0.0.1:1/docs"), "{text}");
         let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body["messages"][0]["content"], "Hello");
@@ -317,7 +327,7 @@ mod tests {
         assert!(text.contains("Socket     /run/me/ibeam.sock"), "{text}");
         let curl = "curl -N --unix-socket '/run/me/ibeam.sock' \\\n    http://localhost/v1/chat";
         assert!(text.contains(curl) && text.contains("uds='/run/me/ibeam.sock'"), "{text}");
-        for wrong in ["unix:", "export", "OPENAI_BASE_URL", "Base URL"] {
+        for wrong in ["unix:", "export", "_BASE_URL", "Base URL", "/docs"] {
             assert!(!text.contains(wrong), "{wrong} in {text}");
         }
         let text = welcome(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));

@@ -223,7 +223,9 @@ async fn messages_in_which_nobody_says_anything_are_refused_here() {
         let body = format!(r#"{{"model":"auto","messages":[{message},{message}]}}"#);
         let reply = lab.post(body).await;
         assert_eq!(reply.status, 400, "{message}");
-        assert_eq!(reply.json()["error"]["code"], "missing_messages", "{message}");
+        let error = &reply.json()["error"];
+        assert_eq!(error["code"], "missing_messages", "{message}");
+        assert_eq!(error["param"], "messages", "{message}");
     }
     assert_eq!(lab.sim.stats().runs_started, 0);
 }

@@ -248,6 +248,10 @@ async fn messages_that_are_no_requests_get_errors() {
             json!({ "type": "response.create", "model": "no-such-model", "input": "x" }),
             "model_not_found",
         ),
+        (
+            json!({ "type": "response.create", "model": "auto", "input": "x", "background": true }),
+            "unsupported_parameter",
+        ),
     ] {
         socket.send(&message).await;
         let error = socket.json().await;
@@ -255,6 +259,21 @@ async fn messages_that_are_no_requests_get_errors() {
         assert_eq!(error["status"], 400);
     }
     socket.respond(&json!({ "model": "auto", "input": "hi" })).await;
+}
+
+/// There are no headers to tell it in.
+#[tokio::test]
+async fn failures_tell_when_to_try_again() {
+    let busy = "[[rule]]\nrefuse = { status = 429, retry_after = 17 }";
+    let gateway = Gateway::start(busy, |_| {}).await;
+    let mut socket = gateway.chat().await;
+    socket.send(&chat("hi", true)).await;
+    let error = socket.json().await;
+    assert_eq!(error["error"]["status"], 429, "{error}");
+    assert_eq!(error["headers"], json!({ "retry-after": "17" }), "{error}");
+    let mut socket = gateway.responses().await;
+    socket.send(&json!({ "type": "response.create", "model": "auto", "input": "hi" })).await;
+    assert!(socket.json().await["headers"]["retry-after"].is_string());
 }
 
 #[tokio::test]

@@ -127,6 +127,16 @@ fn ignored(request: &Request<'_>) -> Vec<&'static str> {
         ("verbosity", is_set(request.verbosity, &["\"medium\""])),
         ("prediction", is_set(request.prediction, &[])),
         ("web_search_options", is_set(request.web_search_options, &[])),
+        ("prompt_cache_key", is_set(request.prompt_cache_key, &["\"\""])),
+        ("safety_identifier", is_set(request.safety_identifier, &["\"\""])),
+        // Whatever else it says is refused.
+        ("function_call", request.function_call.is_some()),
+        ("input", request.input.is_some()),
+        ("instructions", request.instructions.is_some()),
+        ("max_output_tokens", request.max_output_tokens.is_some()),
+        ("stop_sequences", request.stop_sequences.is_some()),
+        ("system", request.system.is_some()),
+        ("text", request.text.is_some()),
     ]
     .into_iter()
     .filter_map(|(name, set)| set.then_some(name))

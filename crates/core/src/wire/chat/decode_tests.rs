@@ -395,6 +395,25 @@ fn efforts_and_choices() {
 }
 
 #[test]
+fn known_parameters_without_effect_are_listed() {
+    let request =
+        ok(&with(r#""prompt_cache_key":"k","safety_identifier":"s","function_call":"none""#));
+    let listed = ["prompt_cache_key", "safety_identifier", "function_call"];
+    assert_eq!(request.sampling.params.ignored, listed);
+    let empty = ok(&with(r#""prompt_cache_key":"","safety_identifier":null,"function_call":null"#));
+    assert!(empty.sampling.params.ignored.is_empty());
+}
+
+/// They are likely mistakes, and nothing else would tell.
+#[test]
+fn names_of_the_sibling_apis_are_listed() {
+    let names = ["input", "instructions", "max_output_tokens", "stop_sequences", "system", "text"];
+    let set = |value: &str| names.map(|name| format!(r#""{name}":{value}"#)).join(",");
+    assert_eq!(ok(&with(&set("[{}]"))).sampling.params.ignored, names);
+    assert!(ok(&with(&set("null"))).sampling.params.ignored.is_empty());
+}
+
+#[test]
 fn choices_are_the_backends_own() {
     let tools = r#""tools":[{"function":{"name":"a"}},{"function":{"name":"b"}}]"#;
     let request =

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use crate::{
@@ -66,6 +66,17 @@ pub(super) struct Request<'a> {
     pub(super) prediction: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) web_search_options: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) prompt_cache_key: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) safety_identifier: Option<&'a RawValue>,
+    // Names of the sibling APIs, which mean nothing here. Listed to the client as well.
+    pub(super) input: Option<IgnoredAny>,
+    pub(super) instructions: Option<IgnoredAny>,
+    pub(super) max_output_tokens: Option<IgnoredAny>,
+    pub(super) stop_sequences: Option<IgnoredAny>,
+    pub(super) system: Option<IgnoredAny>,
+    pub(super) text: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]

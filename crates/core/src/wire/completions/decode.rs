@@ -150,6 +150,14 @@ fn ignored(request: &Request<'_>) -> Vec<&'static str> {
         ("frequency_penalty", zero(&request.frequency_penalty)),
         ("logit_bias", is_set(request.logit_bias, &["{}"])),
         ("user", request.user.as_deref().is_some_and(|user| !user.is_empty())),
+        ("input", request.input.is_some()),
+        ("instructions", request.instructions.is_some()),
+        ("max_completion_tokens", request.max_completion_tokens.is_some()),
+        ("max_output_tokens", request.max_output_tokens.is_some()),
+        ("messages", request.messages.is_some()),
+        ("response_format", request.response_format.is_some()),
+        ("stop_sequences", request.stop_sequences.is_some()),
+        ("system", request.system.is_some()),
     ])
 }
 

@@ -33,6 +33,25 @@ fn nothing_is_limited_unless_the_client_says_so() {
     assert_eq!(decoded(r#"{"model":"auto","prompt":"x"}"#).sampling.max_tokens, None);
 }
 
+/// They are likely mistakes, and nothing else would tell.
+#[test]
+fn names_of_the_sibling_apis_are_listed() {
+    let names = [
+        "input",
+        "instructions",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "messages",
+        "response_format",
+        "stop_sequences",
+        "system",
+    ];
+    let set = |value: &str| names.map(|name| format!(r#""{name}":{value}"#)).join(",");
+    let asked = |value| decoded(&format!(r#"{{"model":"auto","prompt":"x",{}}}"#, set(value)));
+    assert_eq!(asked("[{}]").sampling.params.ignored, names);
+    assert!(asked("null").sampling.params.ignored.is_empty());
+}
+
 #[test]
 fn controls_and_hints() {
     let turn = decoded(

@@ -1,6 +1,6 @@
 //! What goes over the wire.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use crate::wire::{
@@ -35,6 +35,15 @@ pub(super) struct Request<'a> {
     pub(super) seed: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) logit_bias: Option<&'a RawValue>,
+    // Names of the sibling APIs, which mean nothing here. Listed to the client as well.
+    pub(super) input: Option<IgnoredAny>,
+    pub(super) instructions: Option<IgnoredAny>,
+    pub(super) max_completion_tokens: Option<IgnoredAny>,
+    pub(super) max_output_tokens: Option<IgnoredAny>,
+    pub(super) messages: Option<IgnoredAny>,
+    pub(super) response_format: Option<IgnoredAny>,
+    pub(super) stop_sequences: Option<IgnoredAny>,
+    pub(super) system: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -202,6 +202,13 @@ fn ignored(request: &types::Request<'_>) -> Vec<&'static str> {
         ("service_tier", is_set(request.service_tier, &["\"auto\""])),
         ("inference_geo", is_set(request.inference_geo, &[])),
         ("speed", is_set(request.speed, &["\"standard\""])),
+        ("input", request.input.is_some()),
+        ("instructions", request.instructions.is_some()),
+        ("max_completion_tokens", request.max_completion_tokens.is_some()),
+        ("max_output_tokens", request.max_output_tokens.is_some()),
+        ("reasoning_effort", request.reasoning_effort.is_some()),
+        ("response_format", request.response_format.is_some()),
+        ("stop", request.stop.is_some()),
     ]
     .into_iter()
     .filter_map(|(name, set)| set.then_some(name))

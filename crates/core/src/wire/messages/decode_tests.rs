@@ -342,6 +342,23 @@ fn client_rule_5_unknown_things_are_accepted() {
     assert_eq!(request.sampling.params.ignored, ["messages.content.type"]);
 }
 
+/// They are likely mistakes, and nothing else would tell.
+#[test]
+fn names_of_the_sibling_apis_are_listed() {
+    let names = [
+        "input",
+        "instructions",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "reasoning_effort",
+        "response_format",
+        "stop",
+    ];
+    let set = |value: &str| names.map(|name| format!(r#""{name}":{value}"#)).join(",");
+    assert_eq!(ok(&with(&set("[{}]"))).sampling.params.ignored, names);
+    assert!(ok(&with(&set("null"))).sampling.params.ignored.is_empty());
+}
+
 #[test]
 fn parameters_nobody_honours_are_listed() {
     let request = ok(&with(

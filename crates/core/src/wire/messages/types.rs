@@ -1,7 +1,7 @@
 //! What goes over the wire: lenient on the way in (every field may be missing or null,
 //! unknown ones are skipped), strict on the way out.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use crate::{
@@ -53,6 +53,14 @@ pub(super) struct Request<'a> {
     pub(super) inference_geo: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) speed: Option<&'a RawValue>,
+    // Names of the sibling APIs, which mean nothing here. Listed to the client as well.
+    pub(super) input: Option<IgnoredAny>,
+    pub(super) instructions: Option<IgnoredAny>,
+    pub(super) max_completion_tokens: Option<IgnoredAny>,
+    pub(super) max_output_tokens: Option<IgnoredAny>,
+    pub(super) reasoning_effort: Option<IgnoredAny>,
+    pub(super) response_format: Option<IgnoredAny>,
+    pub(super) stop: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]

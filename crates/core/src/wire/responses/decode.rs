@@ -1,7 +1,7 @@
 //! The bytes of a request to a [`Request`], or to an error that names the field at fault.
 //! Unknown fields are accepted.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use super::{
@@ -64,6 +64,15 @@ pub(super) struct Body<'a> {
     pub(super) service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) context_management: Option<&'a RawValue>,
+    // Names of the sibling APIs, which mean nothing here. Listed to the client as well.
+    pub(super) max_completion_tokens: Option<IgnoredAny>,
+    pub(super) max_tokens: Option<IgnoredAny>,
+    pub(super) messages: Option<IgnoredAny>,
+    pub(super) reasoning_effort: Option<IgnoredAny>,
+    pub(super) response_format: Option<IgnoredAny>,
+    pub(super) stop: Option<IgnoredAny>,
+    pub(super) stop_sequences: Option<IgnoredAny>,
+    pub(super) system: Option<IgnoredAny>,
     // Refused when they ask for something.
     #[serde(borrow)]
     conversation: Option<&'a RawValue>,

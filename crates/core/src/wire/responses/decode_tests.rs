@@ -440,13 +440,32 @@ fn controls_are_understood_and_listed() {
             "service_tier",
             "include",
             "user",
-            "safety_identifier"
+            "safety_identifier",
+            "max_tool_calls"
         ]
     );
     assert!(!request.parallel_tool_calls);
     let plain = turn(&with(r#""text":{"format":{"type":"json_object"}},"temperature":1.0"#));
     assert_eq!(plain.sampling.format, Format::Json);
     assert_eq!(plain.sampling.params.ignored, Vec::<&str>::new());
+}
+
+/// They are likely mistakes, and nothing else would tell.
+#[test]
+fn names_of_the_sibling_apis_are_listed() {
+    let names = [
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "reasoning_effort",
+        "response_format",
+        "stop",
+        "stop_sequences",
+        "system",
+    ];
+    let set = |value: &str| names.map(|name| format!(r#""{name}":{value}"#)).join(",");
+    assert_eq!(turn(&with(&set("[{}]"))).sampling.params.ignored, names);
+    assert!(turn(&with(&set("null"))).sampling.params.ignored.is_empty());
 }
 
 #[test]

@@ -145,6 +145,15 @@ fn ignored(body: &Body<'_>, text: &TextField<'_>) -> Vec<&'static str> {
         ("include", included.any(|name| name != ENCRYPTED_REASONING)),
         ("user", is_named(&body.user)),
         ("safety_identifier", is_named(&body.safety_identifier)),
+        ("max_tool_calls", body.max_tool_calls.is_some()),
+        ("max_completion_tokens", body.max_completion_tokens.is_some()),
+        ("max_tokens", body.max_tokens.is_some()),
+        ("messages", body.messages.is_some()),
+        ("reasoning_effort", body.reasoning_effort.is_some()),
+        ("response_format", body.response_format.is_some()),
+        ("stop", body.stop.is_some()),
+        ("stop_sequences", body.stop_sequences.is_some()),
+        ("system", body.system.is_some()),
     ]
     .into_iter()
     .filter_map(|(name, set)| set.then_some(name))

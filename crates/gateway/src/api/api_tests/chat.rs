@@ -101,7 +101,6 @@ async fn strictly_what_would_be_ignored_is_refused() {
         (false, Some("true"), true),
         (false, Some("1"), true),
         (true, Some("False"), false),
-        (true, Some("what?"), true),
     ] {
         let settings = Settings { strict, ..Settings::default() };
         let (router, fake) = app(Fake { settings, steps: hello(), ..Fake::default() });
@@ -120,6 +119,22 @@ async fn strictly_what_would_be_ignored_is_refused() {
             let controls = &response.headers()["x-ibeam-controls"];
             assert_eq!(controls, "emulated=(max_tokens), ignored=(seed user)");
         }
+    }
+}
+
+#[tokio::test]
+async fn strictness_is_true_or_false() {
+    for word in ["maybe", "", "truee", "\u{e9}"] {
+        let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
+        let mut request = post(chat_body(false));
+        let value = http::HeaderValue::from_bytes(word.as_bytes()).unwrap();
+        request.headers_mut().insert("x-ibeam-strict", value);
+        let response = router.oneshot(request).await.unwrap();
+        is(&response, 400);
+        let error = whole(response).await;
+        assert_eq!(code_of(&error), "invalid_value", "{word}");
+        assert!(error.contains(r#""param":"x-ibeam-strict""#), "{error}");
+        assert!(fake.seen.lock().is_empty());
     }
 }
 

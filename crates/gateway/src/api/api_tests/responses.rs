@@ -274,6 +274,12 @@ async fn in_the_background() {
     assert_eq!(desk.get(get(&path)).await.1["status"], "in_progress");
     let (_, items) = desk.get(get(&format!("{path}/input_items"))).await;
     assert_eq!(items["data"][0]["content"][0]["text"], "Hi");
+    let mut next = hi();
+    next["previous_response_id"] = begun["id"].clone();
+    let (status, error) = desk.get(ask(&next)).await;
+    assert_eq!((status, &error["error"]["code"]), (400, &json!("invalid_value")), "{error}");
+    assert_eq!(error["error"]["param"], "previous_response_id");
+    assert!(error["error"]["message"].as_str().unwrap().contains("in_progress"), "{error}");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let (_, done) = desk.get(get(&path)).await;
     assert_eq!(
@@ -334,11 +340,34 @@ async fn what_cannot_be_done_is_refused() {
     assert_eq!(desk.get(get("/v1/responses/%ff")).await.0, 400);
 }
 
+fn no_websockets() -> Settings {
+    Settings { websocket: false, ..Settings::default() }
+}
+
+/// What is switched off is not offered.
+#[tokio::test]
+async fn lists_have_websockets_only_where_there_are_some() {
+    for (settings, offered) in [(no_websockets(), false), (Settings::default(), true)] {
+        let (router, _) = app(Fake { settings, ..Fake::default() });
+        for path in ["/", "/v1/nothing"] {
+            let text = whole(router.clone().oneshot(get(path)).await.unwrap()).await;
+            assert!(text.contains("POST /v1/responses"), "{text}");
+            for socket in ["GET /v1/chat/completions", "GET /v1/responses,", "GET /v1/responses\""]
+            {
+                assert!(offered || !text.contains(socket), "{text}");
+            }
+            assert_eq!(text.contains("GET /v1/chat/completions"), offered, "{text}");
+        }
+        let response = router.oneshot(request("PUT", "/v1/responses")).await.unwrap();
+        let allow = response.headers()["allow"].to_str().unwrap();
+        assert_eq!(allow.contains("GET"), offered, "{allow}");
+    }
+}
+
 /// Client rule 14: a client that tries a WebSocket first falls back at once.
 #[tokio::test]
 async fn upgrades_that_cannot_be_are_426() {
-    let off = Settings { websocket: false, ..Settings::default() };
-    for (settings, version) in [(off, "13"), (Settings::default(), "8")] {
+    for (settings, version) in [(no_websockets(), "13"), (Settings::default(), "8")] {
         for path in ["/v1/responses", "/v1/chat/completions"] {
             let mut request = get(path);
             for (name, value) in [
@@ -357,6 +386,11 @@ async fn upgrades_that_cannot_be_are_426() {
             assert_eq!(code_of(&whole(response).await), "method_not_allowed");
         }
     }
+    let off = Fake { settings: no_websockets(), ..Fake::default() };
+    let response = call(off, get("/v1/responses")).await;
+    is(&response, 405);
+    assert_eq!(response.headers()["allow"], "POST, OPTIONS");
+    assert!(!whole(response).await.contains("WebSocket"), "there is none to be had");
     let response = call(Fake::default(), get("/v1/responses")).await;
     is(&response, 426);
     assert_eq!(response.headers()["upgrade"], "websocket", "a plain GET is told what is there");

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
 use serde_json::Value;
 
 /// The first part has what all share. Each of the others has `paths` and `schemas`.
@@ -38,9 +38,13 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
 });
 
 static JSON: LazyLock<Bytes> = LazyLock::new(|| DOCUMENT.to_string().into());
-static PAGE: LazyLock<Bytes> = LazyLock::new(|| page::render(&DOCUMENT).into());
+static PAGE: LazyLock<String> = LazyLock::new(|| page::render(&DOCUMENT));
 static ENDPOINTS: LazyLock<Vec<String>> =
     LazyLock::new(|| operations(&DOCUMENT).map(|operation| operation.to_string()).collect());
+static WITHOUT_WEBSOCKETS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let plain = operations(&DOCUMENT).filter(|operation| !page::has_upgrade(operation.details));
+    plain.map(|operation| operation.to_string()).collect()
+});
 
 /// One method of one path.
 #[derive(Clone, Copy)]
@@ -57,8 +61,8 @@ impl std::fmt::Display for Operation<'_> {
 }
 
 /// Every endpoint as `POST /v1/chat/completions`, tag by tag.
-pub(super) fn endpoints() -> &'static [String] {
-    &ENDPOINTS
+pub(super) fn endpoints(websocket: bool) -> &'static [String] {
+    if websocket { &ENDPOINTS } else { &WITHOUT_WEBSOCKETS }
 }
 
 /// Whether there is something under this path.
@@ -71,12 +75,19 @@ pub(super) async fn document() -> Response {
     ([(header::CONTENT_TYPE, json)], JSON.clone()).into_response()
 }
 
-pub(super) async fn docs() -> Response {
+pub(super) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
+    let page = page::seen_from(&PAGE, host(&uri, &headers));
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     // The page loads nothing and runs nothing.
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
     let headers = [(header::CONTENT_TYPE, html), (header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, PAGE.clone()).into_response()
+    (headers, page).into_response()
+}
+
+/// The name by which the client calls us. HTTP/2 has it in the target.
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let header = || headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    uri.authority().map(Authority::as_str).or_else(header)
 }
 
 /// The operations of a document in the order of its tags.

@@ -44,7 +44,7 @@ fn the_document_is_all_of_its_parts() {
 fn the_document_has_what_the_router_has() {
     let mut routes = BTreeSet::new();
     let versioned =
-        versioned::<Fake>().into_iter().map(|(path, allow, _)| (format!("/v1{path}"), allow));
+        versioned::<Fake>(true).into_iter().map(|(path, allow, _)| (format!("/v1{path}"), allow));
     let unversioned =
         unversioned::<Fake>().into_iter().map(|(path, allow, _)| (path.to_owned(), allow));
     for (path, allow) in versioned.chain(unversioned) {
@@ -56,12 +56,12 @@ fn the_document_has_what_the_router_has() {
             routes.insert(format!("{method} {}", path.replace("{*", "{")));
         }
     }
-    let described: BTreeSet<String> = endpoints().iter().cloned().collect();
+    let described: BTreeSet<String> = endpoints(true).iter().cloned().collect();
     assert_eq!(described, routes);
-    assert_eq!(described.len(), endpoints().len(), "each once");
+    assert_eq!(described.len(), endpoints(true).len(), "each once");
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let methods = paths.values().map(|item| item.as_object().unwrap().len()).sum::<usize>();
-    assert_eq!(methods, endpoints().len(), "each under a tag that there is");
+    assert_eq!(methods, endpoints(true).len(), "each under a tag that there is");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_path_fits_its_template() {
 
 #[test]
 fn the_page_has_everything_and_needs_nothing_from_elsewhere() {
-    let page = std::str::from_utf8(&PAGE).unwrap();
+    let page = PAGE.as_str();
     for operation in operations(&DOCUMENT) {
         let id = text(operation.details, "operationId");
         assert_eq!(page.matches(&format!("<section id=\"{id}\">")).count(), 1, "{operation}");
@@ -138,6 +138,28 @@ fn the_page_has_everything_and_needs_nothing_from_elsewhere() {
         assert!(!page.contains(word), "{word}");
     }
     assert!(page.contains("-d '{&quot;messages&quot;"), "an example with a body");
+}
+
+#[test]
+fn examples_can_be_run_as_they_are() {
+    assert!(PAGE.contains("curl $IBEAM/v1/models/auto ") && !PAGE.contains("/ID"));
+    let page = page::seen_from(&PAGE, Some("box.lan:8080"));
+    assert!(page.contains("<pre>export IBEAM=http://box.lan:8080\n"));
+    for host in [None, Some(""), Some("a;b.localhost"), Some("$(id).localhost"), Some("<b>")] {
+        let page = page::seen_from(&PAGE, host);
+        assert!(page.contains("<pre>export IBEAM=http://127.0.0.1:18741\n"), "{host:?}");
+    }
+}
+
+#[test]
+fn the_page_tells_what_is_our_own() {
+    for word in ["x-ibeam-strict", "x-ibeam-controls", "retry-after", "max_tool_calls"] {
+        assert!(PAGE.contains(&format!("<code>{word}</code>")), "{word}");
+    }
+    assert!(PAGE.contains("<code>output_format</code>"));
+    for operation in operations(&DOCUMENT).filter(|operation| operation.path.contains("messages")) {
+        assert!(operation.details.pointer("/responses/422").is_none(), "{operation}: it is 400");
+    }
 }
 
 #[test]

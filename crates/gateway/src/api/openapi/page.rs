@@ -8,7 +8,7 @@ use super::{Operation, tagged, tags, text};
 
 const STYLE: &str = include_str!("page.css");
 
-/// Where the examples send their requests.
+/// Where the examples send their requests, unless the reader's browser knows better.
 const SERVER: &str = "http://127.0.0.1:18741";
 
 /// How deep the types of fields are spelled out; named schemas have their own table.
@@ -28,6 +28,16 @@ pub(super) fn render(document: &Value) -> String {
     page.schemas();
     page.put(format_args!("</main>\n</body>\n</html>\n"));
     page.html
+}
+
+/// The page with examples that ask the host that the page itself was asked of. That goes
+/// into a shell, so it is taken only if it is nothing but a name and a port.
+pub(super) fn seen_from(page: &str, host: Option<&str>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    match host.filter(|host| !host.is_empty() && host.chars().all(plain)) {
+        Some(host) => page.replacen(SERVER, &format!("http://{host}"), 1),
+        None => page.to_owned(),
+    }
 }
 
 struct Page<'a> {
@@ -60,8 +70,10 @@ impl<'a> Page<'a> {
             Words(text(info, "description"))
         ));
         self.put(format_args!(
-            "<p>The examples use two variables. The key may be any text unless this gateway has \
-             keys.</p>\n<pre>export IBEAM={SERVER}\nexport IBEAM_KEY=ibeam</pre>\n"
+            "<p>The examples use these variables. The key may be any text unless this gateway \
+             has keys. The response is one that was kept: the <code>id</code> of a reply of \
+             <a href=\"#createResponse\">POST /v1/responses</a>.</p>\n\
+             <pre>export IBEAM={SERVER}\nexport IBEAM_KEY=ibeam\nexport RESPONSE=resp_…</pre>\n"
         ));
     }
 
@@ -142,10 +154,19 @@ impl<'a> Page<'a> {
                 }
             }
             self.put(format_args!(
-                "<tr><td>{}</td><td>{bodies}</td><td>{}</td></tr>\n",
+                "<tr><td>{}</td><td>{bodies}</td><td>{}",
                 Escaped(status),
                 Words(text(response, "description"))
             ));
+            let headers = response.get("headers").and_then(Value::as_object);
+            for (name, header) in headers.into_iter().flatten() {
+                self.put(format_args!(
+                    "<br><span class=\"dim\"><code>{}</code>: {}</span>",
+                    Escaped(name),
+                    Words(text(self.resolve(header), "description"))
+                ));
+            }
+            self.put(format_args!("</td></tr>\n"));
         }
         self.put(format_args!("</table></div>\n"));
     }
@@ -208,7 +229,7 @@ impl<'a> Page<'a> {
 }
 
 /// A path whose answer is a WebSocket: no example of a plain request.
-fn has_upgrade(details: &Value) -> bool {
+pub(super) fn has_upgrade(details: &Value) -> bool {
     details.pointer("/responses/101").is_some()
 }
 
@@ -335,7 +356,8 @@ struct Curl<'a>(Operation<'a>, Option<&'a Value>);
 impl std::fmt::Display for Curl<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(operation, body) = *self;
-        let path = operation.path.replace("{id}", "ID");
+        let path = operation.path.replace("/models/{id}", "/models/auto");
+        let path = path.replace("{id}", "$RESPONSE");
         let method = match operation.method {
             "delete" => "-X DELETE ",
             "post" if body.is_none() => "-X POST ",

@@ -52,6 +52,11 @@ impl Background {
         self.jobs.lock().get(id).filter(|job| job.scope == scope).cloned()
     }
 
+    /// Whether it runs.
+    pub(super) fn has(&self, scope: Scope, id: &str) -> bool {
+        self.find(scope, id).is_some()
+    }
+
     /// The response as it is now, while it runs.
     pub(super) fn current(&self, scope: Scope, id: &str) -> Option<Vec<u8>> {
         let job = self.find(scope, id)?;

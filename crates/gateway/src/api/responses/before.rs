@@ -124,7 +124,10 @@ impl<S: Service> Past<'_, S> {
         let service = &self.shared.service;
         let scope = service.scope(self.caller).await?;
         let chain = service.store().chain(scope, id, most, service.unix_now()).await;
-        chain.map_err(|error| unreadable(&error))?.map_err(|why| refusal(&why))
+        chain.map_err(|error| unreadable(&error))?.map_err(|why| match why {
+            NoChain::Missing(id) if self.shared.background.has(scope, &id) => still_runs(&id),
+            why => refusal(&why),
+        })
     }
 }
 
@@ -133,6 +136,15 @@ fn list(items: &str) -> Result<Vec<Box<RawValue>>, TurnError> {
         let text = "an earlier response of this conversation is kept in a broken form";
         TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
     })
+}
+
+/// It is kept when it has ended.
+fn still_runs(id: &str) -> TurnError {
+    let text = format!(
+        "the previous response `{}` is in_progress; it can be gone on from once it is completed",
+        short(id)
+    );
+    TurnError::new(ErrorCode::InvalidValue, text).param("previous_response_id")
 }
 
 fn refusal(why: &NoChain) -> TurnError {

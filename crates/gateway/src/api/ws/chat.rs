@@ -10,8 +10,9 @@ use axum::{
     response::Response,
 };
 use ibeam_core::{error::TurnError, wire::chat};
+use serde::Serialize;
 
-use super::{Said, Talk, begin};
+use super::{Headers, Said, Talk, begin};
 use crate::{
     api::{Ctx, Service, Shared, log::RequestLog, turn::Asked},
     keys::Caller,
@@ -46,7 +47,15 @@ impl<S: Service> Talk<S> for Chat {
     }
 
     fn failure(&self, error: &TurnError) -> String {
-        serde_json::to_string(&chat::ErrorBody::from(error)).unwrap_or_default()
+        #[derive(Serialize)]
+        struct Failure<'a> {
+            error: chat::ErrorObject<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            headers: Option<Headers>,
+        }
+        let error_object = chat::ErrorBody::from(error).error;
+        let failure = Failure { error: error_object, headers: Headers::of(error) };
+        serde_json::to_string(&failure).unwrap_or_default()
     }
 
     fn message<'a>(&self, data: &'a str) -> &'a str {

@@ -21,7 +21,7 @@ const VERSION: HeaderValue = HeaderValue::from_static("13");
 pub(super) fn check(enabled: bool, request: &Request) -> Result<String, Box<Response>> {
     let headers = request.headers();
     if !has_token(headers, &header::UPGRADE, "websocket") {
-        return Err(Box::new(plain(request)));
+        return Err(Box::new(if enabled { plain(request) } else { only_post(request) }));
     }
     if !enabled {
         let text = "WebSockets are switched off here; use POST, or set `websocket = true`";
@@ -76,6 +76,11 @@ fn plain(request: &Request) -> Response {
         "GET {} opens a WebSocket; use POST for anything else",
         crate::api::short(request.uri().path())
     ))
+}
+
+/// Nor would one be granted.
+fn only_post(request: &Request) -> Response {
+    crate::api::not_allowed(request.method(), request.uri(), crate::api::POST)
 }
 
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {

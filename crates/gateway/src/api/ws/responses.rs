@@ -19,7 +19,7 @@ use ibeam_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Said, Talk, begin};
+use super::{Headers, Said, Talk, begin};
 use crate::{
     api::{
         Ctx, Service, Shared,
@@ -82,6 +82,11 @@ impl<S: Service> Talk<S> for Responses<S> {
         let Prepared { mut request, before: _ } =
             prepare(shared, &asked.caller, text, Some(&self.recent)).await?;
         drop(message);
+        if request.background {
+            let text = "a response in the background is asked for later, and over a WebSocket all \
+                        are streamed; use POST /v1/responses";
+            return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("background"));
+        }
         if !request.generate {
             return Ok(Some(self.warm_up(shared, &asked, request).await?));
         }
@@ -101,17 +106,11 @@ impl<S: Service> Talk<S> for Responses<S> {
             #[serde(skip_serializing_if = "Option::is_none")]
             headers: Option<Headers>,
         }
-        #[derive(Serialize)]
-        struct Headers {
-            #[serde(rename = "retry-after")]
-            retry_after: String,
-        }
-        let wait = error.retry_after_header();
         let failure = Failure {
             r#type: "error",
             status: error.code.row().status,
             error: ErrorBody::from(error).error,
-            headers: wait.map(|wait| Headers { retry_after: wait.as_secs().max(1).to_string() }),
+            headers: Headers::of(error),
         };
         serde_json::to_string(&failure).unwrap_or_default()
     }
