@@ -102,13 +102,15 @@ impl Counter {
         let counted = self.tasks.spawn_blocking(move || {
             let prompt = known.all(uncounted.prompt.iter().map(String::as_str), measure);
             let prompt = prompt.plus(images(uncounted.images)).tokens;
+            let thoughts = measure.count(&uncounted.thoughts).tokens;
             let output = uncounted.output;
-            let output = output.unwrap_or_else(|| measure.count(&uncounted.answer).tokens);
-            (uncounted.before.saturating_add(prompt), output)
+            let output =
+                output.unwrap_or_else(|| measure.count(&uncounted.answer).tokens + thoughts);
+            (uncounted.before.saturating_add(prompt), output, thoughts.min(output))
         });
-        let (input, output) = counted.await.unwrap_or_default();
+        let (input, output, reasoning) = counted.await.unwrap_or_default();
         info!(input, output, estimated = true, "the backend reported no usage");
-        Usage { input, output, source: UsageSource::Estimate, ..Usage::default() }
+        Usage { input, output, reasoning, source: UsageSource::Estimate, ..Usage::default() }
     }
 
     /// Learns from an answer whose tokens the backend told, when that costs nobody anything:

@@ -106,11 +106,15 @@ async fn an_estimate_goes_on_from_what_was_counted() {
         prompt: vec!["hello world".to_owned()],
         images: 1,
         answer: "hello world".to_owned(),
+        thoughts: String::new(),
         output: None,
     };
     let usage = counter.estimate(GPT, uncounted.clone()).await;
     assert_eq!((usage.input, usage.output), (100 + 2 + IMAGE_TOKENS, 2));
     assert_eq!(usage.source, UsageSource::Estimate);
-    let told = Uncounted { output: Some(5), ..uncounted };
+    let told = Uncounted { output: Some(5), ..uncounted.clone() };
     assert_eq!(counter.estimate(GPT, told).await.output, 5);
+    let thought = Uncounted { thoughts: "one two three".to_owned(), ..uncounted };
+    let usage = counter.estimate(GPT, thought).await;
+    assert_eq!((usage.output, usage.reasoning), (5, 3));
 }

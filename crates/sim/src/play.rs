@@ -17,7 +17,7 @@ use crate::{
     exec::{self, ExecAnswer},
     quirks::Quirk,
     resume::{self, Start},
-    run::{Run, tokens},
+    run::Run,
     schema::unhex,
     stats::add,
     step::{Arm, Blob, BlobRef, Exec, Say, Step, message_bytes},
@@ -164,6 +164,7 @@ impl Run {
     ) -> Done {
         let thinking = speech == Speech::Thinking;
         let leaked = thinking && self.has(Quirk::LeakedThink);
+        let before = self.output_tokens();
         if thinking {
             self.thought.push_str(&text);
         } else {
@@ -178,7 +179,8 @@ impl Run {
         if !thinking && self.has(Quirk::TextAndBlob) {
             Box::pin(self.store_answer()).await?;
         }
-        let count = tokens(&text);
+        // Small pieces together are no more than the whole.
+        let count = self.output_tokens().saturating_sub(before);
         let speech = if leaked { Speech::Text } else { speech };
         self.saying = (speech == Speech::Text && !leaked).then(|| (text.clone(), 0));
         let mut at = 0;

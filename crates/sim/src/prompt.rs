@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::{
     blobs::{BlobId, id_of},
     models,
+    run::tokens,
     schema::value_from_proto,
     script::Facts,
     validate,
@@ -45,6 +46,15 @@ pub(crate) struct Tool {
     pub(crate) provider: String,
     pub(crate) description: String,
     pub(crate) schema: Value,
+}
+
+impl Tool {
+    /// What it takes in a prompt; the format around it takes some as well.
+    pub(crate) fn tokens(&self) -> u64 {
+        let schema = self.schema.to_string();
+        [&self.name, &self.description, &schema].into_iter().map(|text| tokens(text)).sum::<u64>()
+            + 20
+    }
 }
 
 /// Everything the model knows when it begins.

@@ -20,7 +20,7 @@ use crate::{
     faults::ResetCode,
     models::Model,
     play::Running,
-    prompt::{Prompt, image_ids},
+    prompt::{Prompt, Tool, image_ids},
     quirks::Quirk,
     resume::Known,
     script::Rule,
@@ -406,11 +406,20 @@ impl Run {
         said.chain(&self.prompt.system).map(|text| tokens(text)).sum()
     }
 
-    /// The whole prompt, the cached part included.
+    /// The whole prompt that was read last, the cached part included: what the run began
+    /// with, and since then the calls, what was said before them, and their results.
     pub(crate) fn input_tokens(&self) -> u64 {
         let rules: u64 = self.prompt.rules.iter().map(|rule| tokens(rule)).sum();
-        let tools = self.prompt.tools.len() as u64 * 20;
-        self.history_tokens() + rules + tools + tokens(&self.prompt.text) + 4
+        let tools: u64 = self.prompt.tools.iter().map(Tool::tokens).sum();
+        let since = self.messages.iter().filter_map(|message| message.get("content"));
+        let since: u64 = since.map(|content| tokens(&content.to_string())).sum();
+        self.history_tokens() + rules + tools + tokens(&self.prompt.text) + since + 4
+    }
+
+    /// The prompt, and what was said that is not yet part of it.
+    pub(crate) fn context_tokens(&self) -> u64 {
+        let said = self.said.get(self.told..).unwrap_or_default();
+        self.input_tokens() + tokens(said) + tokens(&self.thought)
     }
 
     pub(crate) fn output_tokens(&self) -> u64 {

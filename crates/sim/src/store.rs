@@ -226,7 +226,7 @@ impl Run {
             turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
         };
         turns.extend(self.store_all(vec![turn.encode_to_vec().into()]).await?);
-        let used = self.input_tokens() + self.output_tokens();
+        let used = self.context_tokens();
         let state = ConversationStateStructure {
             root_prompt_messages_json: root,
             turns,

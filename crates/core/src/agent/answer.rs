@@ -10,7 +10,7 @@ use super::counts::Counts;
 use crate::{
     error::TurnError,
     guard::{Piece, ThinkTags},
-    model::{FinishReason, TerminalGuard, TurnEvent, Usage, ids::CallId},
+    model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
 };
 
 #[derive(Debug, Default)]
@@ -23,13 +23,14 @@ pub(super) struct Answer {
     started: bool,
     text: bool,
     calls: bool,
-    thoughts: bool,
     /// The newest assistant message seen in a blob.
     blob_text: Option<String>,
     /// The text of this leg.
     words: String,
-    /// What else the model produced, for counting when the backend does not.
+    /// What else the model produced, for counting when the backend does not: the calls, and
+    /// the thoughts.
     said: String,
+    thoughts: String,
     /// How many pieces the client could see, over all legs.
     visible: u64,
     /// The same when this leg began.
@@ -44,8 +45,17 @@ pub(super) struct Answer {
     /// that only exists there.
     told: String,
     /// The leg that just ended, for counting.
-    last: Option<(String, Option<u64>)>,
+    last: Option<Produced>,
     counts: Counts,
+}
+
+/// What the model produced in one leg.
+#[derive(Debug)]
+pub(super) struct Produced {
+    pub(super) answer: String,
+    pub(super) thoughts: String,
+    /// The backend's own count of all of it, if it gave one.
+    pub(super) output: Option<u64>,
 }
 
 /// How much of what earlier legs said is remembered.
@@ -68,7 +78,7 @@ impl Answer {
             self.told.clear();
         }
         self.told.push_str(&self.words);
-        let last = (self.said(), self.counted_output());
+        let last = self.all_produced();
         *self = Self {
             last: Some(last),
             events: std::mem::take(&mut self.events),
@@ -103,7 +113,8 @@ impl Answer {
 
     /// About how many bytes the answer takes.
     pub(super) fn memory(&self) -> usize {
-        self.words.len() + self.said.len() + self.told.len() + self.waiting
+        let said = self.said.len() + self.thoughts.len();
+        self.words.len() + said + self.told.len() + self.waiting
     }
 
     /// What waits for the next leg's client, in bytes.
@@ -214,14 +225,14 @@ impl Answer {
     }
 
     /// The leg that just ended was told to be so many tokens of output.
-    pub(super) fn note_output(&mut self, tokens: u64) {
-        self.counts.note_told(tokens);
+    pub(super) fn note_output(&mut self, tokens: u64, reasoning: u64) {
+        self.counts.note_told(tokens, reasoning);
     }
 
     /// The text of this leg if it is all that the model produced, its thoughts aside, and
     /// whether there were any.
     pub(super) fn plain_words(&self) -> Option<(&str, bool)> {
-        (!self.calls && self.text).then_some((self.words.as_str(), self.thoughts))
+        (!self.calls && self.text).then_some((self.words.as_str(), !self.thoughts.is_empty()))
     }
 
     /// Whether a clean end now would be an empty answer.
@@ -243,7 +254,7 @@ impl Answer {
             self.text(text);
             self.flush_tags();
         }
-        if let Some(usage) = self.counts.usage() {
+        if let Some(usage) = self.usage() {
             self.push(TurnEvent::Usage(usage));
         }
         self.push(TurnEvent::Finished(reason));
@@ -257,20 +268,33 @@ impl Answer {
     }
 
     /// The leg is over where it is: nobody takes what else there is. Gives the tokens that
-    /// the backend counted.
-    pub(super) fn cut(&mut self) -> Option<Usage> {
-        let told = self.events.drain(..).find_map(|event| match event {
-            TurnEvent::Usage(usage) => Some(usage),
-            _ => None,
-        });
+    /// the backend counted. Its running counters may be behind, so what the client saw is
+    /// there to be counted as well.
+    pub(super) fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
+        let (mut told, mut unseen) = (None, 0);
+        for event in self.events.drain(..) {
+            match event {
+                TurnEvent::Usage(usage) => told = Some(usage),
+                TurnEvent::Reasoning(text) => unseen += text.len(),
+                _ => {}
+            }
+        }
         self.taken = true;
-        told.or_else(|| self.counts.usage())
+        let seen = self.thoughts.len().saturating_sub(unseen);
+        self.last = Some(Produced {
+            answer: shown.unwrap_or_else(|| self.words.clone()),
+            thoughts: self.thoughts.get(..seen).unwrap_or_default().to_owned(),
+            output: None,
+        });
+        told.or_else(|| self.usage()).or_else(|| {
+            let output = self.counts.output()?;
+            Some(Usage { output, source: UsageSource::BackendPartial, ..Usage::default() })
+        })
     }
 
-    /// What the model produced in the leg that ends, and the backend's own count of it,
-    /// if it gave one.
-    pub(super) fn produced(&mut self) -> (String, Option<u64>) {
-        self.last.take().unwrap_or_else(|| (self.said(), self.counted_output()))
+    /// What the model produced in the leg that ends.
+    pub(super) fn produced(&mut self) -> Produced {
+        self.last.take().unwrap_or_else(|| self.all_produced())
     }
 
     /// Nobody needs to count the leg that just ended.
@@ -278,12 +302,17 @@ impl Answer {
         self.last = None;
     }
 
-    fn said(&self) -> String {
-        format!("{}{}", self.said, self.words)
+    fn all_produced(&self) -> Produced {
+        Produced {
+            answer: format!("{}{}", self.said, self.words),
+            thoughts: self.thoughts.clone(),
+            output: self.counts.output(),
+        }
     }
 
-    fn counted_output(&self) -> Option<u64> {
-        self.counts.output()
+    fn usage(&self) -> Option<Usage> {
+        let thoughts = self.thoughts.len();
+        self.counts.usage(thoughts, thoughts + self.said.len() + self.words.len())
     }
 
     fn flush_tags(&mut self) {
@@ -312,8 +341,7 @@ impl Answer {
                 self.push(TurnEvent::Text(text));
             }
             Piece::Reasoning(text) => {
-                self.thoughts = true;
-                self.said.push_str(&text);
+                self.thoughts.push_str(&text);
                 self.push(TurnEvent::Reasoning(text));
             }
         }

@@ -11,8 +11,11 @@ use crate::model::{Usage, UsageSource};
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Output that earlier legs of this run were told.
+    /// Output that earlier legs of this run were told, and how much of it was reasoning.
     earlier: u64,
+    earlier_reasoning: u64,
+    /// This is not the first leg of the run.
+    later: bool,
     /// Output of this leg, as the backend told it bit by bit.
     output: u64,
     context: Option<Context>,
@@ -41,14 +44,16 @@ impl Counts {
     }
 
     /// A leg of this run was told to be so many tokens of output.
-    pub(super) fn note_told(&mut self, output: u64) {
+    pub(super) fn note_told(&mut self, output: u64, reasoning: u64) {
         self.earlier = self.earlier.saturating_add(output);
+        self.earlier_reasoning = self.earlier_reasoning.saturating_add(reasoning);
     }
 
     /// The counters with which the next leg begins. An old context is no use to it: that
     /// knows nothing of the results.
     pub(super) fn next_leg(&self) -> Self {
-        Self { earlier: self.earlier, ..Self::default() }
+        let Self { earlier, earlier_reasoning, .. } = *self;
+        Self { earlier, earlier_reasoning, later: true, ..Self::default() }
     }
 
     /// The output of this leg so far, if the backend counts it.
@@ -57,18 +62,26 @@ impl Counts {
     }
 
     /// The tokens of this leg: by the numbers of the run when it has ended, else by the
-    /// running counters.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    /// running counters. Of the `bytes` that the leg said, so many were `thoughts`.
+    pub(super) fn usage(&self, thoughts: usize, bytes: usize) -> Option<Usage> {
         match &self.ended {
             Some(ended) if ended.input_tokens.is_some() || ended.output_tokens.is_some() => {
-                Some(self.of_run(ended))
+                Some(self.of_run(ended, thoughts))
             }
-            _ => self.so_far(),
+            _ => self.so_far(thoughts, bytes),
         }
     }
 
-    fn of_run(&self, ended: &TurnEndedUpdate) -> Usage {
-        let output = ended.output_tokens.map_or(self.output, |total| self.own_part(total));
+    fn of_run(&self, ended: &TurnEndedUpdate, thoughts: usize) -> Usage {
+        let whole = ended.output_tokens.is_some_and(|total| self.is_of_all_legs(total));
+        let before = |told: u64| if whole { told } else { 0 };
+        let output = ended.output_tokens.map_or(self.output, |all| all - before(self.earlier));
+        let reasoning = ended.reasoning_tokens.unwrap_or(0);
+        let reasoning = match (self.later, thoughts) {
+            // Those are of earlier legs.
+            (true, 0) => 0,
+            _ => reasoning.saturating_sub(before(self.earlier_reasoning)).min(output),
+        };
         let cache_read = ended.cache_read_tokens.unwrap_or(0);
         let cache_write = ended.cache_write_tokens.unwrap_or(0);
         let cached = cache_read.saturating_add(cache_write);
@@ -79,22 +92,24 @@ impl Counts {
             output,
             cache_read,
             cache_write,
-            // Those of earlier legs as well, which were told none.
-            reasoning: ended.reasoning_tokens.unwrap_or(0).min(output),
+            reasoning,
             source: UsageSource::Backend,
         }
     }
 
-    /// This leg's part of the run's output. Less than the legs had together is what a backend
-    /// tells that only counts since the last results.
-    fn own_part(&self, total: u64) -> u64 {
-        if total >= self.earlier.saturating_add(self.output) { total - self.earlier } else { total }
+    /// Whether the run's output is that of all its legs. Less than they had together is what
+    /// a backend tells that only counts since the last results.
+    fn is_of_all_legs(&self, total: u64) -> bool {
+        total >= self.earlier.saturating_add(self.output)
     }
 
-    fn so_far(&self) -> Option<Usage> {
+    fn so_far(&self, thoughts: usize, bytes: usize) -> Option<Usage> {
         let (input, output) = (self.prompt()?, self.output()?);
         let source = UsageSource::BackendPartial;
-        Some(Usage { input, output, source, ..Usage::default() })
+        // The backend counts both as one, so thoughts have their share by length.
+        let share = u128::from(output) * thoughts as u128 / bytes.max(1) as u128;
+        let reasoning = u64::try_from(share).unwrap_or(output).min(output);
+        Some(Usage { input, output, reasoning, source, ..Usage::default() })
     }
 
     /// The context without what this leg said.

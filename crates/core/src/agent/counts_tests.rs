@@ -14,8 +14,12 @@ fn ended(input: u64, output: u64) -> TurnEndedUpdate {
 
 /// Ends the leg as a client would be told.
 fn tell(counts: &mut Counts) -> Usage {
-    let usage = counts.usage().expect("nothing was counted");
-    counts.note_told(usage.output);
+    tell_thoughts(counts, 0, 0)
+}
+
+fn tell_thoughts(counts: &mut Counts, thoughts: usize, bytes: usize) -> Usage {
+    let usage = counts.usage(thoughts, bytes).expect("nothing was counted");
+    counts.note_told(usage.output, usage.reasoning);
     *counts = counts.next_leg();
     usage
 }
@@ -35,9 +39,9 @@ fn the_outputs_of_legs_add_up_to_the_runs() {
     assert_eq!((second.input, second.output), (188, 12));
 
     counts.output_tokens(8);
-    counts.turn_ended(TurnEndedUpdate { reasoning_tokens: Some(5), ..ended(210, 50) });
+    counts.turn_ended(ended(210, 50));
     let last = tell(&mut counts);
-    assert_eq!((last.input, last.output, last.reasoning), (210, 8, 5));
+    assert_eq!((last.input, last.output), (210, 8));
     assert_eq!(last.source, UsageSource::Backend);
     assert_eq!(first.output + second.output + last.output, 50);
 }
@@ -45,8 +49,8 @@ fn the_outputs_of_legs_add_up_to_the_runs() {
 #[test]
 fn what_an_estimate_told_is_not_told_again() {
     let mut counts = Counts::default();
-    assert_eq!(counts.usage(), None, "nobody counted");
-    counts.note_told(20);
+    assert_eq!(counts.usage(0, 0), None, "nobody counted");
+    counts.note_told(20, 0);
     counts = counts.next_leg();
     counts.turn_ended(ended(500, 90));
     assert_eq!(tell(&mut counts).output, 70);
@@ -55,7 +59,7 @@ fn what_an_estimate_told_is_not_told_again() {
 #[test]
 fn a_backend_that_counts_since_the_last_results_is_believed() {
     let mut counts = Counts::default();
-    counts.note_told(300);
+    counts.note_told(300, 0);
     counts = counts.next_leg();
     counts.output_tokens(40);
     counts.turn_ended(ended(500, 41));
@@ -71,9 +75,9 @@ fn a_prompt_has_its_cached_part_in_it() {
         ..ended(input, 1)
     };
     counts.turn_ended(cached(100));
-    assert_eq!(counts.usage().unwrap().input, 100);
+    assert_eq!(counts.usage(0, 0).unwrap().input, 100);
     counts.turn_ended(cached(10));
-    let usage = counts.usage().unwrap();
+    let usage = counts.usage(0, 0).unwrap();
     assert_eq!(usage.input, 75, "it was left out");
     assert!(usage.cache_read + usage.cache_write <= usage.input);
 }
@@ -85,11 +89,11 @@ fn what_is_not_said_comes_from_the_running_counters() {
     counts.context_tokens(context(50));
     counts.output_tokens(3);
     counts.turn_ended(TurnEndedUpdate::default());
-    let usage = counts.usage().unwrap();
+    let usage = counts.usage(0, 0).unwrap();
     assert_eq!((usage.input, usage.output), (43, 10), "the context was told before the last three");
     assert_eq!(usage.source, UsageSource::BackendPartial);
     counts.turn_ended(TurnEndedUpdate { output_tokens: Some(11), ..TurnEndedUpdate::default() });
-    let usage = counts.usage().unwrap();
+    let usage = counts.usage(0, 0).unwrap();
     assert_eq!((usage.input, usage.output), (43, 11));
 }
 
@@ -97,7 +101,7 @@ fn what_is_not_said_comes_from_the_running_counters() {
 fn reasoning_is_part_of_the_output() {
     let mut counts = Counts::default();
     counts.turn_ended(TurnEndedUpdate { reasoning_tokens: Some(90), ..ended(10, 50) });
-    assert_eq!(counts.usage().unwrap().reasoning, 50);
+    assert_eq!(counts.usage(0, 0).unwrap().reasoning, 50);
 }
 
 #[test]
@@ -107,6 +111,27 @@ fn a_context_of_an_earlier_leg_says_nothing() {
     counts.context_tokens(context(100));
     tell(&mut counts);
     counts.output_tokens(5);
-    assert_eq!(counts.usage(), None);
+    assert_eq!(counts.usage(0, 0), None);
     assert_eq!(counts.output(), Some(5));
+}
+
+#[test]
+fn reasoning_is_told_where_it_was_delivered() {
+    let run = TurnEndedUpdate { reasoning_tokens: Some(20), ..ended(300, 50) };
+    let first = |counts: &mut Counts| {
+        counts.output_tokens(30);
+        counts.context_tokens(context(130));
+        tell_thoughts(counts, 100, 200)
+    };
+    let mut counts = Counts::default();
+    assert_eq!(first(&mut counts).reasoning, 15, "half of what was said");
+    counts.turn_ended(run.clone());
+    let last = counts.usage(0, 80).unwrap();
+    assert_eq!((last.output, last.reasoning), (20, 0), "it has none");
+    let last = counts.usage(10, 80).unwrap();
+    assert_eq!((last.output, last.reasoning), (20, 5), "the rest of the run's");
+    // What a backend counts and does not show belongs to the only leg there is.
+    let mut counts = Counts::default();
+    counts.turn_ended(run);
+    assert_eq!(counts.usage(0, 80).unwrap().reasoning, 20);
 }

@@ -131,6 +131,21 @@ fn reasoning_and_text_share_the_limit() {
 }
 
 #[test]
+fn reasoning_that_nobody_sees_is_free() {
+    let mut asked = request(&json!({ "max_tokens": 2 }));
+    asked.hints.hides_reasoning = true;
+    let mut leg = *prepare(&mut asked, Family::Gpt).unwrap().unwrap();
+    let thoughts = reasoning("far more than two tokens of it");
+    let events = [thoughts.clone(), text("one"), thoughts, text(" two three"), STOP];
+    let (out, verdict) = run(&mut leg, events);
+    assert_eq!(verdict, Verdict::End(FinishReason::Length));
+    assert_eq!(joined(&out), "one two");
+    // It is part of the output all the same.
+    let estimate = Usage { input: 10, output: 19, reasoning: 14, ..Usage::default() };
+    assert_eq!(leg.whole_usage(estimate, FinishReason::Length).output, 16);
+}
+
+#[test]
 fn an_answer_that_fits_is_not_touched() {
     let mut leg = controls(&json!({ "max_tokens": 3 }));
     let (out, verdict) = run(&mut leg, [text("one two"), text(" three"), STOP]);

@@ -44,6 +44,8 @@ pub struct Controls {
     stops: Option<Stops>,
     meter: Option<Meter>,
     limit: Option<u64>,
+    /// The client does not see reasoning, so that does not count towards its limit.
+    hides_reasoning: bool,
     /// The reply is not streamed: JSON goes out once it was checked.
     whole: bool,
     /// Words that are not JSON may come before a call.
@@ -99,6 +101,7 @@ pub fn prepare(
         stops: Stops::new(&sampling.stop),
         meter: sampling.max_tokens.map(|limit| Meter::new(limit, family)),
         limit: sampling.max_tokens,
+        hides_reasoning: request.hints.hides_reasoning,
         whole: !request.hints.stream,
         tools: !request.tools.is_empty(),
         out: VecDeque::new(),
@@ -124,6 +127,7 @@ impl Controls {
     pub fn is_slow(&self, event: &TurnEvent) -> bool {
         let slow = |more| self.meter.as_ref().is_some_and(|meter| meter.is_slow(more));
         match event {
+            TurnEvent::Reasoning(_) if self.hides_reasoning => slow(0),
             TurnEvent::Text(text) | TurnEvent::Reasoning(text) => slow(text.len()),
             TurnEvent::ToolCallBegin { .. } => slow(1),
             TurnEvent::Finished(_) => self.json.is_some() || slow(0),
@@ -202,7 +206,9 @@ impl Controls {
             && usage.source == UsageSource::Estimate
             && let Some(limit) = self.limit
         {
-            usage.output = usage.output.min(limit);
+            let hidden = if self.hides_reasoning { usage.reasoning } else { 0 };
+            usage.output = usage.output.min(limit.saturating_add(hidden));
+            usage.reasoning = usage.reasoning.min(usage.output);
         }
         self.before.map_or(usage, |before| before.plus(usage))
     }
@@ -270,7 +276,8 @@ impl Controls {
             return self.end(FinishReason::Length);
         }
         self.speaks = Some(voice);
-        let Some(meter) = &mut self.meter else {
+        let free = voice == Voice::Reasoning && self.hides_reasoning;
+        let Some(meter) = self.meter.as_mut().filter(|_| !free) else {
             self.tell(voice, text);
             return Verdict::Go;
         };

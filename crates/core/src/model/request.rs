@@ -168,6 +168,8 @@ pub struct Hints {
     pub stream: bool,
     /// Chat: send the usage chunk.
     pub include_usage: bool,
+    /// The client is not shown what the model thinks.
+    pub hides_reasoning: bool,
     /// A name for the conversation that the client keeps, from a system message or a
     /// header.
     pub session: Option<String>,

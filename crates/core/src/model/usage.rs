@@ -29,6 +29,19 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 
+    /// What was counted of something that is a part of it: no number is smaller than that.
+    #[must_use]
+    pub fn at_least(self, part: Self) -> Self {
+        let output = self.output.max(part.output);
+        Self {
+            input: self.input.max(part.input),
+            output,
+            reasoning: self.reasoning.max(part.reasoning).min(output),
+            source: if part.output > self.output { part.source } else { self.source },
+            ..self
+        }
+    }
+
     /// Both together, as reliable as the less reliable one.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

@@ -86,15 +86,15 @@ impl Turn {
 
     /// The client has all it wants of this answer: nothing more of it is given, and the
     /// backend is told to stop. `shown` is the text that the client saw, if that is known.
-    /// Gives the tokens that the backend counted.
+    /// Gives the tokens that the backend counted; [`Self::uncounted`] is what the client saw.
     pub fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
-        self.shown = Some(Shown::cut(shown));
+        self.shown = Some(Shown::cut(shown.clone()));
         self.calls.clear();
         self.awaiting = false;
         if self.phase() != Phase::Done {
             self.let_go(true);
         }
-        self.answer.cut()
+        self.answer.cut(shown)
     }
 
     /// Whether the answer ended by [`Self::cut`].

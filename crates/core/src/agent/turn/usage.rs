@@ -2,6 +2,7 @@
 
 use super::Turn;
 use crate::{
+    agent::answer::Produced,
     model::{Usage, UsageSource},
     tokens::Sample,
 };
@@ -14,6 +15,7 @@ pub struct Uncounted {
     pub prompt: Vec<String>,
     pub images: usize,
     pub answer: String,
+    pub thoughts: String,
     /// The output, where only that was counted.
     pub output: Option<u64>,
 }
@@ -23,7 +25,7 @@ impl Turn {
     /// only counts what is new.
     pub fn note_usage(&mut self, usage: &Usage) {
         self.counted = Some(usage.total());
-        self.answer.note_output(usage.output);
+        self.answer.note_output(usage.output, usage.reasoning);
         // A parked turn need not keep what nobody will ask for.
         self.new_texts = Vec::new();
         self.answer.forget_produced();
@@ -32,20 +34,26 @@ impl Turn {
     /// What to count when the backend did not: the leg that just ended.
     #[must_use]
     pub fn uncounted(&mut self) -> Uncounted {
-        let (answer, output) = self.answer.produced();
+        let Produced { answer, thoughts, output } = self.answer.produced();
         let (prompt, images) = match self.counted {
             None => self.spec.prompt_texts(),
             Some(_) => (std::mem::take(&mut self.new_texts), 0),
         };
-        Uncounted { before: self.counted.unwrap_or(0), prompt, images, answer, output }
+        let before = self.counted.unwrap_or(0);
+        Uncounted { before, prompt, images, answer, thoughts, output }
     }
+
     /// What the leg that ends teaches about the tokens of its model, if anything: a text that
     /// is all of what the backend counted. Ask before [`Self::note_usage`].
     #[must_use]
     pub fn sample(&self, usage: &Usage) -> Option<Sample> {
         let (text, thoughts) = self.answer.plain_words()?;
         // Thoughts are shown in part or in other words, so only their number can be left out.
-        let told = usage.source != UsageSource::Estimate && (!thoughts || usage.reasoning > 0);
+        let told = match usage.source {
+            UsageSource::Backend => !thoughts || usage.reasoning > 0,
+            UsageSource::BackendPartial => !thoughts,
+            UsageSource::Estimate => false,
+        };
         told.then(|| Sample {
             text: text.to_owned(),
             reported: usage.output.saturating_sub(usage.reasoning),

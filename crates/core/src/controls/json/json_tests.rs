@@ -64,6 +64,8 @@ fn what_is_no_json_is_found_where_it_begins() {
         ("{\"a\": tru}", "{\"a\": tru", "the value at `/a` is no valid JSON"),
         ("{\"a\": 1,}", "{\"a\": 1,", "a name in quotes should come where `}` is"),
         ("{\"a\": [1 2]}", "{\"a\": [1 ", "the value at `/a/0` is no valid JSON"),
+        ("{\"a\": 1, \"a\": 2}", "{\"a\": 1, \"a", "the value at `/a` is there twice"),
+        ("{\"a\": {\"a\": 1}, \"\\u0061\": 2}", "{\"a\": {\"a\": 1}, \"\\u0061", "is there twice"),
         ("{\"a\": 01}", "{\"a\": 01", "the value at `/a` is no valid JSON"),
         ("{\"a\": \"\u{1}\"}", "{\"a\": \"", "control character"),
         ("{\"a\": \"\\x\"}", "{\"a\": \"\\x", "the value at `/a` is no valid JSON"),

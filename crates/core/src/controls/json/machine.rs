@@ -1,6 +1,8 @@
 //! Reads JSON as it comes, piece by piece, and tells what it sees of it against a shape.
 //! Finds the first character that cannot be right.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::shape::{Kind, NodeId, Shape};
@@ -40,9 +42,10 @@ struct Frame {
 
 #[derive(Debug)]
 enum Inside {
-    /// The name whose value comes or came, and which required ones have come.
+    /// The name whose value comes or came, all of them, and which required ones have come.
     Object {
         name: Option<String>,
+        names: BTreeSet<String>,
         has: Vec<bool>,
     },
     Array {
@@ -153,7 +156,7 @@ impl Machine {
             Kind::Object => {
                 self.state = State::FirstName;
                 let required = node.map_or(0, |node| node.required().len());
-                Inside::Object { name: None, has: vec![false; required] }
+                Inside::Object { name: None, names: BTreeSet::new(), has: vec![false; required] }
             }
             Kind::Array => {
                 self.state = State::FirstItem;
@@ -207,7 +210,8 @@ impl Machine {
             return Err(self.violation("has a name that is no valid string".to_owned()));
         };
         self.state = State::Colon;
-        let Some(Frame { node, inside: Inside::Object { name, has } }) = self.stack.last_mut()
+        let Some(Frame { node, inside: Inside::Object { name, names, has } }) =
+            self.stack.last_mut()
         else {
             return Ok(());
         };
@@ -217,9 +221,14 @@ impl Machine {
         for (has, required) in has.iter_mut().zip(required) {
             *has |= *required == read;
         }
+        // Parsers differ in which of two they take, so neither can be the one that was checked.
+        let again = !names.insert(read.clone());
         *name = Some(read);
         if unknown {
             return Err(self.violation("is not in the schema".to_owned()));
+        }
+        if again {
+            return Err(self.violation("is there twice".to_owned()));
         }
         Ok(())
     }

@@ -63,11 +63,11 @@ fn effort(word: Option<&str>) -> Result<Option<Effort>, TurnError> {
     }
 }
 
-/// Both are checked; the newer name counts.
+/// Both are checked; the smaller one counts.
 fn max_tokens(request: &Request<'_>) -> Result<Option<u64>, TurnError> {
     let older = at_least_one("max_tokens", request.max_tokens.as_ref())?;
     let newer = at_least_one("max_completion_tokens", request.max_completion_tokens.as_ref())?;
-    Ok(newer.or(older))
+    Ok(older.into_iter().chain(newer).min())
 }
 
 fn at_least_one(name: &str, number: Option<&Number>) -> Result<Option<u64>, TurnError> {

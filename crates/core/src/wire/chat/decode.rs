@@ -56,6 +56,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
                 .stream_options
                 .and_then(|Object(options)| options.include_usage)
                 .unwrap_or(false),
+            hides_reasoning: false,
             session,
             user: request.user,
         },

@@ -24,7 +24,7 @@ fn a_prompt_is_the_message_of_a_user() {
         assert_eq!(turn.items, [Item::Message(Message { role: Role::User, parts })]);
         assert!(turn.system.is_empty() && turn.tools.is_empty());
         assert_eq!(turn.sampling, Sampling::default());
-        assert_eq!(turn.hints, Hints::default());
+        assert_eq!(turn.hints, Hints { hides_reasoning: true, ..Hints::default() });
     }
 }
 

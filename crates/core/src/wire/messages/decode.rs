@@ -116,6 +116,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
         hints: Hints {
             stream: request.stream.unwrap_or(false),
             include_usage: true,
+            hides_reasoning: thinking != Thinking::Shown,
             session,
             user: request.metadata.and_then(|Object(metadata)| metadata.user_id),
         },

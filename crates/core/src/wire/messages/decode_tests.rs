@@ -446,6 +446,7 @@ fn thinking_becomes_an_effort() {
     ] {
         let request = whole(&with(extra));
         assert_eq!((request.thinking, request.turn.sampling.effort), (thinking, effort), "{extra}");
+        assert_eq!(request.turn.hints.hides_reasoning, thinking != Shown, "{extra}");
     }
 }
 

@@ -42,7 +42,8 @@ pub struct Encoder {
     items: Vec<Slot>,
     /// The message or the reasoning that grows.
     speaking: Option<usize>,
-    usage: Usage,
+    /// `None`: nobody counted.
+    usage: Option<Usage>,
     stage: Stage,
 }
 
@@ -96,7 +97,7 @@ impl Encoder {
             frames: Frames::default(),
             items: Vec::new(),
             speaking: None,
-            usage: Usage::default(),
+            usage: None,
             stage: Stage::Fresh,
         }
     }
@@ -250,7 +251,8 @@ impl Encoder {
             completed_at: self.clock.as_ref().filter(|_| !cut_short).map(|now| now()),
             incomplete_details: cut_short
                 .then_some(IncompleteDetails { reason: "max_output_tokens" }),
-            usage: Some(self.usage.into()),
+            // Clients take no finished response without one.
+            usage: Some(self.usage.unwrap_or_default().into()),
             ..Outcome::open()
         };
         let response = self.render(outcome);
@@ -268,7 +270,7 @@ impl Encoder {
         let response = self.render(Outcome {
             status: if cancelled { Status::Cancelled } else { Status::Failed },
             error: (!cancelled).then(|| failure::describe(&failure)),
-            usage: Some(self.usage.into()),
+            usage: self.usage.map(UsageBody::from),
             ..Outcome::open()
         });
         self.end("response.failed", response, Some(failure), out);
@@ -337,7 +339,7 @@ impl Encode for Encoder {
                 }
             }
             // Goes out with the whole response.
-            TurnEvent::Usage(usage) => self.usage = *usage,
+            TurnEvent::Usage(usage) => self.usage = Some(*usage),
             TurnEvent::Finished(reason) => self.finish(*reason, out),
             TurnEvent::Failed(failure) => self.fail(failure.clone(), out),
         }

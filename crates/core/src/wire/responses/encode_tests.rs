@@ -196,6 +196,7 @@ fn failures_have_codes_that_clients_act_on() {
     assert_eq!(code(ErrorCode::Overloaded), "rate_limit_exceeded");
     assert_eq!(code(ErrorCode::Unavailable), "server_is_overloaded");
     assert_eq!(code(ErrorCode::NotAuthenticated), "invalid_prompt");
+    assert_eq!(code(ErrorCode::FormatUnmet), "format_unmet");
     assert_eq!(code(ErrorCode::UpstreamClosed), "server_error");
     // What may work a little later must not look final to Codex, and the reverse.
     for error in ErrorCode::ALL {
@@ -252,6 +253,17 @@ fn client_rule_13_items_keep_their_ids_and_the_end_has_all_of_them() {
     assert_eq!(response["output"].as_array().unwrap().len(), 3);
     // Nobody counted, and still it is not null.
     assert_eq!(response["usage"]["total_tokens"], 0);
+}
+
+#[test]
+fn a_response_that_failed_has_no_usage_unless_somebody_counted() {
+    for code in [ErrorCode::UpstreamClosed, ErrorCode::Cancelled] {
+        let failed = TurnEvent::Failed(TurnError::new(code, "it went wrong"));
+        let response = last(&encode(&[text("half"), failed.clone()]));
+        assert_eq!(response["usage"], Value::Null, "{response}");
+        let response = last(&encode(&[text("half"), TurnEvent::Usage(usage()), failed]));
+        assert!(response["usage"]["total_tokens"].as_u64() > Some(0), "{response}");
+    }
 }
 
 /// Client rule 15: `strict` in the tools, the details of the usage, no `user` that is null.

@@ -10,13 +10,15 @@ use crate::{
 
 /// The code decides what a client does next. Codex gives up on the first three, shows the
 /// message of an invalid prompt and gives up as well, waits as long as the message of a rate
-/// limit says, and tries everything else again at once.
+/// limit says, and tries everything else again at once (an answer in the wrong format may well
+/// be in the right one then).
 fn code(error: ErrorCode) -> &'static str {
     match error {
         ErrorCode::ContextTooLong => "context_length_exceeded",
         ErrorCode::InsufficientQuota => "insufficient_quota",
         ErrorCode::Unavailable => "server_is_overloaded",
         ErrorCode::RateLimited | ErrorCode::Overloaded => "rate_limit_exceeded",
+        ErrorCode::FormatUnmet => "format_unmet",
         ErrorCode::Cancelled | ErrorCode::Internal => "server_error",
         other if other.row().retryable => "server_error",
         _ => "invalid_prompt",

@@ -4,7 +4,7 @@
 use ibeam_core::{
     controls::{Controls, Verdict},
     error::{ErrorCode, TurnError},
-    model::{FinishReason, TurnEvent},
+    model::{FinishReason, TurnEvent, UsageSource},
 };
 use tracing::debug;
 
@@ -55,12 +55,18 @@ impl Task {
         let shown = self.leg.as_ref().and_then(|leg| leg.record.text());
         let counted = self.turn.cut(shown);
         self.carry_out();
-        if let Some(usage) = counted
-            && let Some(leg) = self.leg.as_mut().filter(|leg| !leg.usage_told)
-        {
-            leg.usage_told = true;
-            let usage = leg.controls.as_ref().map_or(usage, |all| all.whole_usage(usage, reason));
-            self.tell(TurnEvent::Usage(usage));
+        if self.leg.as_ref().is_some_and(|leg| !leg.usage_told) {
+            let usage = match counted {
+                Some(usage) if usage.source == UsageSource::Backend => usage,
+                // Running counters lag behind what was delivered.
+                running => running.unwrap_or_default().at_least(self.estimate().await),
+            };
+            if let Some(leg) = &mut self.leg {
+                leg.usage_told = true;
+                let controls = leg.controls.as_ref();
+                let usage = controls.map_or(usage, |all| all.whole_usage(usage, reason));
+                self.tell(TurnEvent::Usage(usage));
+            }
         }
         self.finish(reason).await;
     }

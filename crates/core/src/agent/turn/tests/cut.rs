@@ -45,6 +45,27 @@ fn a_cut_tells_the_backend_and_gives_nothing_more() {
     assert!(state.contains("one") && !state.contains("two"), "{state}");
 }
 
+/// The counters of the backend come behind what they count.
+#[test]
+fn what_the_client_saw_is_there_to_be_counted() {
+    let mut bench = Bench::of(limited(request(&[])), Settings::default());
+    bench.opened();
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "hm, well".into() }));
+    bench.text("one two three");
+    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 3 }));
+    let running = bench.turn.cut(Some("one two".to_owned())).expect("the backend counted");
+    assert_eq!((running.input, running.output), (0, 3), "it did not tell the prompt");
+    let uncounted = bench.turn.uncounted();
+    assert_eq!((uncounted.answer.as_str(), uncounted.output), ("one two", None));
+    assert_eq!(uncounted.thoughts, "hm, well");
+    assert!(!uncounted.prompt.is_empty());
+    let seen = Usage { input: 9, output: 5, reasoning: 3, ..Usage::default() };
+    let told = running.at_least(seen);
+    assert_eq!((told.input, told.output, told.reasoning), (9, 5, 3));
+    let ahead = Usage { output: 7, ..running }.at_least(seen);
+    assert_eq!((ahead.output, ahead.source), (7, UsageSource::BackendPartial));
+}
+
 #[test]
 fn what_a_client_can_tell_is_not_gone_on_from() {
     let mut asked = limited(request(&[]));

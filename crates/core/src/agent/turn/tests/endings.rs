@@ -57,7 +57,8 @@ fn what_the_backend_did_not_count_is_told() {
     assert!(!bench.events.iter().any(|event| matches!(event, TurnEvent::Usage(_))));
     let uncounted = bench.turn.uncounted();
     assert_eq!(uncounted.output, Some(7));
-    assert_eq!(uncounted.answer, r#"hm read{"path":"a"}text"#);
+    assert_eq!(uncounted.answer, r#"read{"path":"a"}text"#);
+    assert_eq!(uncounted.thoughts, "hm ");
     assert!(uncounted.prompt.contains(&"hi".to_owned()), "{:?}", uncounted.prompt);
 }
 
