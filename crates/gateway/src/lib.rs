@@ -7,6 +7,7 @@ pub mod app;
 pub mod audit;
 pub mod auth;
 pub mod catalog;
+mod checks;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -125,7 +125,7 @@ fn reasoning_is_told_where_it_was_delivered() {
     };
     let mut counts = Counts::default();
     assert_eq!(first(&mut counts).reasoning, 15, "half of what was said");
-    counts.turn_ended(run.clone());
+    counts.turn_ended(run);
     let last = counts.usage(0, 80).unwrap();
     assert_eq!((last.output, last.reasoning), (20, 0), "it has none");
     let last = counts.usage(10, 80).unwrap();

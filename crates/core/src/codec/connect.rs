@@ -440,7 +440,7 @@ fn decode_status_details(value: &str) -> Option<CursorError> {
     ErrorDetails::decode(&any.value[..]).ok().map(|proto| CursorError::from_proto(&proto))
 }
 
-fn percent_decode(text: &str) -> String {
+pub(crate) fn percent_decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {

@@ -196,13 +196,10 @@ fn whole_json_gets_a_second_chance() {
     run(&mut other, [text("{}"), STOP]);
     let (out, verdict) =
         run(&mut leg, [TurnEvent::Started, text("```{\"n\": 1}```"), usage(20), STOP]);
-    let both = TurnEvent::Usage(Usage {
-        input: 30,
-        output: 2,
-        source: UsageSource::Backend,
-        ..Usage::default()
-    });
-    assert_eq!((out, verdict), (vec![text("{\"n\": 1}"), both, STOP], Verdict::Go));
+    assert_eq!((out, verdict), (vec![text("{\"n\": 1}"), usage(20), STOP], Verdict::Go));
+    let TurnEvent::Usage(second) = usage(20) else { unreachable!() };
+    let both = leg.summed(second);
+    assert_eq!((both.input, both.output), (30, 2), "readers see what both took");
 
     assert!(other.lacks_usage());
     other.add_usage(Usage { input: 5, output: 5, ..Usage::default() });
@@ -224,6 +221,46 @@ fn words_before_a_call_need_not_be_json() {
         assert_eq!(out, []);
         assert_eq!(matches!(verdict, Verdict::Fail(_)), stream, "{verdict:?}");
     }
+}
+
+#[test]
+fn words_before_a_call_have_no_more_room_than_others() {
+    let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
+    for stream in [true, false] {
+        let extra = |more: (&str, serde_json::Value)| {
+            let mut extra =
+                json!({ "stream": stream, "tools": tools, "response_format": number() });
+            extra[more.0] = more.1;
+            extra
+        };
+        let unmet = |verdict: &Verdict| matches!(verdict, Verdict::Fail(error) if error.code == ErrorCode::FormatUnmet);
+        let words = || [text("Let me"), text(" look it up for you now."), begin(1), CALLS];
+        for more in [("max_tokens", json!(4)), ("stop", json!(["up"]))] {
+            let (out, verdict) = run(&mut controls(&extra(more.clone())), words());
+            assert!(out.is_empty() && unmet(&verdict), "{more:?}: {out:?} {verdict:?}");
+        }
+        let mut leg = controls(&extra(("max_tokens", json!(100))));
+        let (out, verdict) = run(&mut leg, words());
+        let seen = joined(&out);
+        assert_eq!((seen.as_str(), verdict), ("Let me look it up for you now.", Verdict::Go));
+
+        let mut leg = controls(&extra(("n", json!(1))));
+        let long = (0..10).map(|_| text(&"x".repeat(1 << 20)));
+        let (out, verdict) = run(&mut leg, long);
+        assert!(out.is_empty() && unmet(&verdict), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_second_answer_that_calls_has_its_own_tokens() {
+    let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
+    let mut leg = controls(&json!({ "tools": tools, "response_format": number() }));
+    let usage = |input| Usage { input, source: UsageSource::Backend, ..Usage::default() };
+    let (_, verdict) = run(&mut leg, [text("No."), TurnEvent::Usage(usage(10)), STOP]);
+    assert!(matches!(verdict, Verdict::Again(..)));
+    let (out, _) = run(&mut leg, [begin(1), TurnEvent::Usage(usage(20)), CALLS]);
+    assert_eq!(out, [begin(1), TurnEvent::Usage(usage(20)), CALLS]);
+    assert_eq!(leg.summed(usage(20)).input, 30);
 }
 
 #[test]

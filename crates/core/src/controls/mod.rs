@@ -13,13 +13,13 @@ mod stop;
 use std::collections::VecDeque;
 
 use self::{
-    json::Json,
+    json::{ANSWER_BYTES, Json},
     meter::{Measured, Meter},
     stop::{Stopped, Stops},
 };
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{FinishReason, TurnEvent, TurnRequest, Usage, UsageSource},
+    model::{FinishReason, Format, TurnEvent, TurnRequest, Usage, UsageSource},
     models::Family,
 };
 
@@ -77,6 +77,23 @@ enum Voice {
     Reasoning,
 }
 
+/// The format of an answer, ready to hold answers against it. To read a schema takes a moment.
+#[derive(Debug)]
+pub struct ReadFormat(Result<Option<Json>, String>);
+
+impl ReadFormat {
+    #[must_use]
+    pub fn of(format: &Format) -> Self {
+        Self(Json::new(format))
+    }
+
+    /// For a schema that nobody has the time to read.
+    #[must_use]
+    pub fn too_slow() -> Self {
+        Self(Err("it takes too long to read".to_owned()))
+    }
+}
+
 /// Gets a request ready: checks what it asks for, tells the model what it has to know, and
 /// gives the controls for its answer, if it has any.
 ///
@@ -86,9 +103,22 @@ pub fn prepare(
     request: &mut TurnRequest,
     family: Family,
 ) -> Result<Option<Box<Controls>>, TurnError> {
+    let read = ReadFormat::of(&request.sampling.format);
+    prepare_with(request, family, read)
+}
+
+/// The same, with a format that was read before.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_with(
+    request: &mut TurnRequest,
+    family: Family,
+    read: ReadFormat,
+) -> Result<Option<Box<Controls>>, TurnError> {
     request::check_stops(request)?;
     let sampling = &request.sampling;
-    let json = Json::new(&sampling.format).map_err(|why| {
+    let json = read.0.map_err(|why| {
         let param = request::schema_param(request);
         let text = format!("`{param}` is no JSON Schema that can be used: {why}");
         TurnError::new(ErrorCode::InvalidValue, text).param(param)
@@ -139,6 +169,13 @@ impl Controls {
         }
     }
 
+    /// Whether this event means that the whole answer is held against its format, which a
+    /// schema can make much work.
+    #[must_use]
+    pub fn is_check(&self, event: &TurnEvent) -> bool {
+        self.json.is_some() && matches!(event, TurnEvent::Finished(_))
+    }
+
     pub fn on_event(&mut self, event: TurnEvent) -> Verdict {
         match event {
             TurnEvent::Started => {
@@ -174,7 +211,7 @@ impl Controls {
         }
     }
 
-    /// What goes to the readers.
+    /// What goes to the readers; tokens are those of the present run.
     pub fn pop(&mut self) -> Option<TurnEvent> {
         self.out.pop_front()
     }
@@ -210,6 +247,13 @@ impl Controls {
             usage.output = usage.output.min(limit.saturating_add(hidden));
             usage.reasoning = usage.reasoning.min(usage.output);
         }
+        self.summed(usage)
+    }
+
+    /// The tokens of the present run with those of an earlier one, which only readers get to
+    /// see: the turn counts each run by itself.
+    #[must_use]
+    pub fn summed(&self, usage: Usage) -> Usage {
         self.before.map_or(usage, |before| before.plus(usage))
     }
 
@@ -220,19 +264,15 @@ impl Controls {
             return self.plain(text);
         };
         if self.broken {
-            if self.tools {
-                self.words.push_str(&text);
-            }
-            return Verdict::Go;
+            return self.wordy(text);
         }
         let part = json.push(&text);
         let broken = json.is_broken();
+        let mut rest = String::new();
         let verdict = if part.len() == text.len() {
             self.plain(text)
         } else {
-            if broken && self.tools {
-                self.words = text.get(part.end..).unwrap_or_default().to_owned();
-            }
+            text.get(part.end..).unwrap_or_default().clone_into(&mut rest);
             self.plain(text.get(part).unwrap_or_default().to_owned())
         };
         // What ends before the violation is not concerned by it.
@@ -244,7 +284,20 @@ impl Controls {
             return verdict;
         }
         self.broken = true;
-        if self.whole || self.tools { Verdict::Go } else { self.unfit() }
+        if self.whole || self.tools { self.wordy(rest) } else { self.unfit() }
+    }
+
+    /// Takes text that is not JSON. It is kept until a call shows that it need not be, but
+    /// has no more room than any other.
+    fn wordy(&mut self, text: String) -> Verdict {
+        if !self.tools {
+            return Verdict::Go;
+        }
+        let verdict = self.plain(text);
+        if verdict == Verdict::Go && self.words.len() > ANSWER_BYTES {
+            return self.unfit();
+        }
+        verdict
     }
 
     fn plain(&mut self, text: String) -> Verdict {
@@ -301,6 +354,7 @@ impl Controls {
             return;
         }
         match voice {
+            Voice::Text if self.broken && !self.called => self.words.push_str(&text),
             Voice::Text if self.holds_back() => self.unchecked.push_str(&text),
             Voice::Text => self.out.push_back(TurnEvent::Text(text)),
             Voice::Reasoning => self.out.push_back(TurnEvent::Reasoning(text)),
@@ -333,8 +387,7 @@ impl Controls {
             let unchecked = std::mem::take(&mut self.unchecked);
             self.tell(Voice::Text, unchecked);
             let words = std::mem::take(&mut self.words);
-            let verdict = self.plain(words);
-            debug_assert_eq!(verdict, Verdict::Go, "a call has begun");
+            self.tell(Voice::Text, words);
             if let Some(usage) = self.usage.take() {
                 self.out.push_back(TurnEvent::Usage(usage));
             }
@@ -371,7 +424,7 @@ impl Controls {
             self.out.push_back(TurnEvent::Text(unchecked));
         }
         if let Some(usage) = self.usage.take() {
-            self.push_usage(usage);
+            self.out.push_back(TurnEvent::Usage(usage));
         }
         Verdict::End(reason)
     }
@@ -392,7 +445,7 @@ impl Controls {
             self.out.push_back(TurnEvent::Text(unchecked));
         }
         if let Some(usage) = self.usage.take() {
-            self.push_usage(usage);
+            self.out.push_back(TurnEvent::Usage(usage));
         }
         let reason = match reason {
             FinishReason::Stop => self.muted.unwrap_or(reason),
@@ -401,11 +454,6 @@ impl Controls {
             }
         };
         self.pass(TurnEvent::Finished(reason))
-    }
-
-    fn push_usage(&mut self, usage: Usage) {
-        let usage = self.before.map_or(usage, |before| before.plus(usage));
-        self.out.push_back(TurnEvent::Usage(usage));
     }
 
     /// The answer is broken in the middle.

@@ -19,6 +19,7 @@ use crate::{
     api,
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
+    checks::Checks,
     config::{self, Config},
     counter::Counter,
     driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
@@ -97,6 +98,7 @@ impl App {
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
+            checks: Checks::new(tasks.clone()),
             tasks: tasks.clone(),
         };
         Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ibeam_core::{
     agent::{BlobLimits, ModelPick, Plan, Turn},
-    controls::{self, Controls},
+    controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     limits::{Kind, Owner, Why},
     model::{Dialect, Format, Item, Millis, Part, TurnRequest, ids::SessionId},
@@ -147,19 +147,14 @@ impl App {
         request: &mut TurnRequest,
         family: Family,
     ) -> Result<Option<Box<Controls>>, TurnError> {
-        match request.sampling.format {
-            Format::Text | Format::Json => controls::prepare(request, family),
-            Format::Schema(_) => {
-                let mut own = request.clone();
-                let prepared = self.hub.tasks.spawn_blocking(move || {
-                    controls::prepare(&mut own, family).map(|controls| (own.system, controls))
-                });
-                let failed = |_| TurnError::new(ErrorCode::Internal, "The schema was not read.");
-                let (system, controls) = prepared.await.map_err(failed)??;
-                request.system = system;
-                Ok(controls)
-            }
+        if !matches!(request.sampling.format, Format::Schema(_)) {
+            return controls::prepare(request, family);
         }
+        let format = request.sampling.format.clone();
+        let read = self.hub.checks.run(move || ReadFormat::of(&format)).await;
+        let failed = |_| TurnError::new(ErrorCode::Internal, "The schema was not read.");
+        let read = read.transpose().map_err(failed)?.unwrap_or_else(ReadFormat::too_slow);
+        controls::prepare_with(request, family, read)
     }
 
     /// Unknown models are refused before anything else, as long as there is a list

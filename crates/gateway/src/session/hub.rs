@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{legs::Legs, registry::Registry};
-use crate::{auth::Tokens, counter::Counter, driver::Driver, limits::Turns, tasks::Tasks};
+use crate::{
+    auth::Tokens, checks::Checks, counter::Counter, driver::Driver, limits::Turns, tasks::Tasks,
+};
 
 /// How long a turn waits for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,7 @@ pub(crate) struct Hub {
     /// From then on nothing is parked any more.
     pub(crate) drain: CancellationToken,
     pub(crate) counter: Counter,
+    pub(crate) checks: Checks,
     pub(crate) tasks: Tasks,
 }
 

@@ -150,12 +150,53 @@ fn schemas_that_cannot_be_used_are_refused() {
         ("{\"$ref\": \"#/nowhere\"}", "nowhere"),
         ("{\"$ref\": \"https://example.com/a.json\"}", "example.com"),
         ("{\"pattern\": \"(\"}", "("),
+        ("{\"anyOf\": [{\"$ref\": \"#\"}]}", "refers back to itself"),
         (long.as_str(), "larger than 256 KiB"),
     ] {
         let format = Format::Schema(Schema { name: "test".to_owned(), text: text.to_owned() });
         let said = Json::new(&format).expect_err(why);
         assert!(said.contains(why), "{said}");
     }
+}
+
+/// Parts that each refer to the next, all of them near the root.
+fn flat_chain(length: usize) -> Value {
+    let next = |at: usize| json!({ "$ref": format!("#/$defs/{at}") });
+    let part = |at: usize| json!({ "properties": { "a": next((at + 1) % length) } });
+    let parts = (0..length).map(|at| (at.to_string(), part(at)));
+    let parts: serde_json::Map<String, Value> = parts.collect();
+    let all: serde_json::Map<String, Value> =
+        (0..length).map(|at| (format!("p{at}"), next(at))).collect();
+    json!({ "properties": all, "$defs": parts })
+}
+
+#[test]
+fn a_chain_needs_no_stack() {
+    let deep = (0..100).fold("{}".to_owned(), |inner, _| format!("{{\"a\": {inner}}}"));
+    let text = format!("{{\"p7\": {deep}}}");
+    assert_eq!(run(schema(&flat_chain(3000)), &[&text]), (text, Ok(())));
+}
+
+#[test]
+fn what_is_allowed_at_most_fits_the_stack() {
+    // Ten parts speak of each value, on each of a hundred levels.
+    let mut inner = json!({ "properties": { "a": { "$ref": "#" } }, "required": ["b"] });
+    for _ in 0..8 {
+        inner = json!({ "anyOf": [inner] });
+    }
+    let deep = (0..98).fold("{}".to_owned(), |inner, _| format!("{{\"a\": {inner}}}"));
+    let (_, result) = run(schema(&inner), &[&deep]);
+    assert!(result.unwrap_err().contains("does not fit"));
+}
+
+#[test]
+fn an_answer_that_takes_too_long_does_not_fit() {
+    let again = json!({ "properties": { "a": { "$ref": "#" } } });
+    let doubled = json!({ "allOf": [again, again] });
+    let nested = |depth| (0..depth).fold("{}".to_owned(), |inner, _| format!("{{\"a\":{inner}}}"));
+    assert_eq!(run(schema(&doubled), &[&nested(3)]).1, Ok(()));
+    let said = run(schema(&doubled), &[&nested(100)]).1.unwrap_err();
+    assert!(said.contains("takes too long"), "{said}");
 }
 
 /// JSON that is right but for a character, or not even that.

@@ -1,6 +1,7 @@
 //! Answers that must be JSON: what is around it is removed, and what is wrong with it is
 //! found as early as that can be told.
 
+mod bounds;
 mod full;
 mod machine;
 mod shape;
@@ -15,7 +16,7 @@ use self::{
 use crate::model::{Format, Schema};
 
 /// A longer answer is not checked, and so not taken.
-const ANSWER_BYTES: usize = 8 << 20;
+pub(super) const ANSWER_BYTES: usize = 8 << 20;
 
 /// The longest word that may stand behind a fence.
 const FENCE_WORD: usize = 32;

@@ -59,9 +59,13 @@ impl Shape {
             // References then mean something else in one place than in another.
             return Self::default();
         }
-        let mut builder = Builder { root: schema, nodes: Vec::new(), known: HashMap::new() };
+        let mut builder =
+            Builder { root: schema, nodes: Vec::new(), known: HashMap::new(), waiting: Vec::new() };
         // The root comes first, also when it is only a reference.
         builder.node(schema);
+        while let Some((at, schema)) = builder.waiting.pop() {
+            builder.fill(at, schema);
+        }
         Self { nodes: builder.nodes }
     }
 
@@ -158,6 +162,9 @@ struct Builder<'a> {
     nodes: Vec<Node>,
     /// Schemas that are referred to, by their pointer.
     known: HashMap<String, Option<NodeId>>,
+    /// Schemas whose parts were not looked at: how far down they go is up to the client,
+    /// so not by recursion.
+    waiting: Vec<(usize, &'a Map<String, Value>)>,
 }
 
 impl<'a> Builder<'a> {
@@ -179,10 +186,9 @@ impl<'a> Builder<'a> {
         let at = self.nodes.len();
         self.nodes.push(Node::default());
         if let Some(pointer) = pointer {
-            // Known before its parts are looked at: they may refer back to it.
             self.known.insert(pointer, Some(NodeId(at)));
         }
-        self.fill(at, schema);
+        self.waiting.push((at, schema));
         Some(NodeId(at))
     }
 

@@ -180,7 +180,7 @@ fn a_compacted_conversation_goes_on_from_its_summary() {
 #[test]
 fn references_do_not_make_a_small_request_a_large_one() {
     let item = r#"{"type":"message","id":"msg_1","role":"assistant","content":"abcdefghijklmnop"}"#;
-    let references = vec![r#"{"type":"item_reference","id":"msg_1"}"#; 10].join(",");
+    let references = [r#"{"type":"item_reference","id":"msg_1"}"#; 10].join(",");
     let body = format!(r#"{{"model":"m","input":[{references}]}}"#);
     let mut request = decode(body.as_bytes()).unwrap();
     let error = request.resolve(&raw(&[item]), 9 * item.len()).unwrap_err();

@@ -39,12 +39,22 @@ impl Task {
         if !controls.is_slow(&event) {
             return Some(controls.on_event(event));
         }
+        let checks = controls.is_check(&event);
         let mut controls = self.leg.as_mut()?.controls.take()?;
-        let judged = self.hub.tasks.spawn_blocking(move || {
+        let judge = move || {
             let verdict = controls.on_event(event);
             (controls, verdict)
-        });
-        let (controls, verdict) = judged.await.ok()?;
+        };
+        let judged = if checks {
+            let Some(judged) = self.hub.checks.run(judge).await else {
+                let text = "The answer could not be held against its JSON Schema in time.";
+                return Some(Verdict::Fail(TurnError::new(ErrorCode::FormatUnmet, text)));
+            };
+            judged
+        } else {
+            self.hub.tasks.spawn_blocking(judge).await
+        };
+        let (controls, verdict) = judged.ok()?;
         self.leg.as_mut()?.controls = Some(controls);
         Some(verdict)
     }

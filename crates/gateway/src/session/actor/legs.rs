@@ -107,6 +107,9 @@ impl Task {
                     self.hub.counter.learn((self.family, &self.model), sample);
                 }
                 self.turn.note_usage(&usage);
+                let controls = leg.controls.as_ref();
+                let usage = controls.map_or(usage, |controls| controls.summed(usage));
+                return self.tell(TurnEvent::Usage(usage));
             }
             TurnEvent::Started | TurnEvent::ToolCallArgs { .. } | TurnEvent::ToolCallEnd { .. } => {
             }
