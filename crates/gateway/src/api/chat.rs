@@ -1,12 +1,6 @@
 //! `POST /v1/chat/completions`.
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use ibeam_core::{
     error::TurnError,
     model::TurnRequest,
@@ -17,32 +11,16 @@ use ibeam_core::{
 };
 
 use super::{
-    Ctx, Service, Shared, error,
-    log::RequestLog,
+    Ctx, Service, Shared,
+    error::Failed,
     turn::{self, Asked, Incoming, Reply},
 };
-use crate::keys::Caller;
-
 pub(super) async fn completions<S: Service>(
     State(shared): Ctx<S>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Response {
-    match Incoming::read(&shared, log, caller, request).await {
-        Ok(incoming) => {
-            complete(&shared, incoming).await.unwrap_or_else(|failure| error::response(&failure))
-        }
-        Err(response) => response,
-    }
-}
-
-async fn complete<S: Service>(
-    shared: &Shared<S>,
     incoming: Incoming,
-) -> Result<Response, TurnError> {
+) -> Result<Response, Failed> {
     let turn = chat::decode(&incoming.body)?;
-    answer(shared, incoming.into_asked(), turn).await
+    Ok(answer(&shared, incoming.into_asked(), turn).await?)
 }
 
 /// The answer to a request that is understood.

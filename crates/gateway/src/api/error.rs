@@ -1,6 +1,6 @@
 //! Failures as HTTP responses: in OpenAI's shape, and in Anthropic's for its clients.
 
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
@@ -20,6 +20,22 @@ pub(super) struct Failure {
 impl From<&TurnError> for Failure {
     fn from(error: &TurnError) -> Self {
         Self { error: error.clone(), status: None }
+    }
+}
+
+/// A handler's failure, so that `?` ends it with the right response.
+#[derive(Debug)]
+pub(super) struct Failed(TurnError);
+
+impl From<TurnError> for Failed {
+    fn from(error: TurnError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        response(&self.0)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::Request,
+    extract::{FromRequest, Request},
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
@@ -63,16 +63,18 @@ pub(super) struct Asked {
     pub(super) digest: [u8; 32],
 }
 
-impl Incoming {
-    /// Reads the body. What went wrong is a response already.
-    pub(super) async fn read<S: Service>(
-        shared: &Shared<S>,
-        log: Arc<RequestLog>,
-        caller: Caller,
-        request: Request,
-    ) -> Result<Self, Response> {
+/// Reads the body. What went wrong is a response already.
+impl<S: Service> FromRequest<Shared<S>> for Incoming {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, shared: &Shared<S>) -> Result<Self, Response> {
         let settings = shared.service.settings();
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let log = parts.extensions.remove::<Arc<RequestLog>>();
+        let Some((log, caller)) = log.zip(parts.extensions.remove::<Caller>()) else {
+            let text = "the request came past the guard. This is a fault in ibeam.";
+            return Err(error::response(&TurnError::new(ErrorCode::Internal, text)));
+        };
         let limits = (settings.body_limit, settings.body_pause);
         let share = settings.bodies.begin();
         match read::read(&parts.headers, body, limits, share).await {
@@ -85,7 +87,9 @@ impl Incoming {
             Err(Unread::Stalled) => Err(read::stalled()),
         }
     }
+}
 
+impl Incoming {
     /// The request may wait long for its answer; its bytes need not.
     pub(super) fn into_asked(self) -> Asked {
         self.asked

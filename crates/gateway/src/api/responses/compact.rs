@@ -1,13 +1,7 @@
 //! `POST /v1/responses/compact`: a conversation made short. The model sums it up, and the
 //! client goes on from the summary and what its user said.
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{
@@ -18,12 +12,9 @@ use ibeam_core::{
 
 use super::{
     before::{Prepared, prepare},
-    stored::{self, json},
+    stored::json,
 };
-use crate::{
-    api::{Ctx, Service, Shared, answer::Answer, log::RequestLog, turn::Incoming},
-    keys::Caller,
-};
+use crate::api::{Ctx, Service, answer::Answer, error::Failed, turn::Incoming};
 
 const SUM_UP: &str = "Sum up this conversation for somebody who has to go on with it and can \
 see nothing of it but what you write now, and the user's own messages. Say what the task is and \
@@ -33,27 +24,15 @@ Write only the summary, and call no tool.";
 
 pub(in crate::api) async fn compact<S: Service>(
     State(shared): Ctx<S>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Response {
-    match Incoming::read(&shared, log, caller, request).await {
-        Ok(incoming) => stored::answer(summed_up(&shared, incoming)).await,
-        Err(response) => response,
-    }
-}
-
-async fn summed_up<S: Service>(
-    shared: &Shared<S>,
     incoming: Incoming,
-) -> Result<Response, TurnError> {
+) -> Result<Response, Failed> {
     let Prepared { request, before } =
-        prepare(shared, &incoming.asked.caller, &incoming.body, None).await?;
+        prepare(&shared, &incoming.asked.caller, &incoming.body, None).await?;
     let asked = incoming.into_asked();
     let mut kept = responses::user_messages(&before);
     kept.extend(responses::user_messages(&request.input));
     let turn = to_be_summed_up(request.turn);
-    let (summary, usage) = read(asked.start(shared, turn)).await?;
+    let (summary, usage) = read(asked.start(&shared, turn)).await?;
     let service = &shared.service;
     let id = responses::response_id(service.random());
     Ok(json(responses::compaction(&id, service.unix_now(), &summary, &kept, usage)))

@@ -8,13 +8,7 @@ mod kept;
 mod recent;
 mod stored;
 
-use std::sync::Arc;
-
-use axum::{
-    Extension,
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use ibeam_core::error::{ErrorCode, TurnError};
 
 pub(super) use self::{
@@ -25,42 +19,27 @@ pub(super) use self::{
     recent::{Recent, Room},
     stored::{delete, get, input_items},
 };
-use super::{Ctx, Service, Shared, error, log::RequestLog, turn::Incoming};
-use crate::keys::Caller;
+use super::{Ctx, Service, error::Failed, turn::Incoming};
 
 pub(super) async fn create<S: Service>(
     State(shared): Ctx<S>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
-) -> Response {
-    match Incoming::read(&shared, log, caller, request).await {
-        Ok(incoming) => {
-            respond(&shared, incoming).await.unwrap_or_else(|failure| error::response(&failure))
-        }
-        Err(response) => response,
-    }
-}
-
-async fn respond<S: Service>(
-    shared: &Shared<S>,
     incoming: Incoming,
-) -> Result<Response, TurnError> {
+) -> Result<Response, Failed> {
     let Prepared { mut request, before: _ } =
-        prepare(shared, &incoming.asked.caller, &incoming.body, None).await?;
+        prepare(&shared, &incoming.asked.caller, &incoming.body, None).await?;
     let asked = incoming.into_asked();
     if !request.generate {
         let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
-        return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate"));
+        return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate").into());
     }
     if request.background {
-        return background::start(shared, asked, request).await;
+        return Ok(background::start(&shared, asked, request).await?);
     }
     if !request.store {
         // Nobody asks for it again.
         request.input.clear();
     }
-    let (response, keeper) = answer(shared, asked, request).await?;
+    let (response, keeper) = answer(&shared, asked, request).await?;
     Ok(keeper.before_the_end_of(response).await)
 }
 
