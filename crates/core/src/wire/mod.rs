@@ -9,6 +9,9 @@ pub mod messages;
 pub mod responses;
 mod scan;
 
+#[cfg(test)]
+mod testing;
+
 use bytes::BytesMut;
 
 use crate::{

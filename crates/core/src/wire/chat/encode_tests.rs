@@ -1,55 +1,15 @@
 //! The words of a stream. What holds for every stream of every dialect is in `tests/it`.
 
-use bytes::BytesMut;
-
 use super::Encoder;
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{FinishReason, TurnEvent, Usage, UsageSource, ids::CallId},
-    wire::Encode as _,
+    model::{FinishReason, TurnEvent},
+    wire::testing::{args, begin, end, reasoning, stream, text, usage},
 };
 
 fn encode(include_usage: bool, events: &[TurnEvent]) -> String {
-    let mut encoder =
-        Encoder::new("chatcmpl-xxx", 1_234_567_890, "claude-sonnet-4.5", include_usage);
-    let mut out = BytesMut::new();
-    for event in events {
-        encoder.on_event(event, &mut out);
-    }
-    encoder.on_cut(&mut out);
-    assert!(encoder.is_ended());
-    String::from_utf8(out.to_vec()).unwrap()
-}
-
-fn text(text: &str) -> TurnEvent {
-    TurnEvent::Text(text.to_owned())
-}
-
-fn reasoning(text: &str) -> TurnEvent {
-    TurnEvent::Reasoning(text.to_owned())
-}
-
-fn begin(id: &str, name: &str) -> TurnEvent {
-    TurnEvent::ToolCallBegin { id: CallId::sanitised(id), name: name.to_owned() }
-}
-
-fn args(id: &str, delta: &str) -> TurnEvent {
-    TurnEvent::ToolCallArgs { id: CallId::sanitised(id), delta: delta.to_owned() }
-}
-
-fn end(id: &str) -> TurnEvent {
-    TurnEvent::ToolCallEnd { id: CallId::sanitised(id) }
-}
-
-fn usage() -> Usage {
-    Usage {
-        input: 100,
-        output: 20,
-        cache_read: 60,
-        cache_write: 5,
-        reasoning: 7,
-        source: UsageSource::Backend,
-    }
+    let encoder = Encoder::new("chatcmpl-xxx", 1_234_567_890, "claude-sonnet-4.5", include_usage);
+    stream(encoder, events)
 }
 
 /// Seed 000 §3.3: the same fields, the same order, one object per `data:` line.

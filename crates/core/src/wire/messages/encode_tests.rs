@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 use super::{super::aggregate::Collector, Encoder, ErrorBody, Thinking};
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
-    wire::{Collect as _, Encode as _},
+    model::{FinishReason, TerminalGuard, TurnEvent, Usage},
+    wire::{
+        Collect as _, Encode as _,
+        testing::{args, begin, end, reasoning, stream, text, usage},
+    },
 };
 
 const ID: &str = "msg_xxx";
@@ -18,45 +21,7 @@ fn encoder(thinking: Thinking) -> Encoder {
 }
 
 fn encode(thinking: Thinking, events: &[TurnEvent]) -> String {
-    let mut encoder = encoder(thinking);
-    let mut out = BytesMut::new();
-    for event in events {
-        encoder.on_event(event, &mut out);
-    }
-    encoder.on_cut(&mut out);
-    assert!(encoder.is_ended());
-    String::from_utf8(out.to_vec()).unwrap()
-}
-
-fn text(text: &str) -> TurnEvent {
-    TurnEvent::Text(text.to_owned())
-}
-
-fn reasoning(text: &str) -> TurnEvent {
-    TurnEvent::Reasoning(text.to_owned())
-}
-
-fn begin(id: &str, name: &str) -> TurnEvent {
-    TurnEvent::ToolCallBegin { id: CallId::sanitised(id), name: name.to_owned() }
-}
-
-fn args(id: &str, delta: &str) -> TurnEvent {
-    TurnEvent::ToolCallArgs { id: CallId::sanitised(id), delta: delta.to_owned() }
-}
-
-fn end(id: &str) -> TurnEvent {
-    TurnEvent::ToolCallEnd { id: CallId::sanitised(id) }
-}
-
-fn usage() -> Usage {
-    Usage {
-        input: 100,
-        output: 20,
-        cache_read: 60,
-        cache_write: 5,
-        reasoning: 7,
-        source: UsageSource::Backend,
-    }
+    stream(encoder(thinking), events)
 }
 
 #[test]

@@ -32,12 +32,6 @@ impl Collector {
         self
     }
 
-    /// The JSON of the final response, once the turn has ended.
-    #[must_use]
-    pub fn finished(&self) -> Option<&[u8]> {
-        self.encoder.finished()
-    }
-
     /// The items of the output that grow no more.
     #[must_use]
     pub fn output(&self) -> Vec<Box<RawValue>> {

@@ -15,7 +15,6 @@ use crate::wire::lenient::TextOr;
 /// The fields of a request that its response repeats, and what its tools are called.
 #[derive(Clone, Debug)]
 pub struct Echo {
-    model: Arc<str>,
     /// Members of the response's object, ready to be written: `"model":"…","tools":[…]`.
     /// One line, because the data of an event is one.
     pub(super) members: Arc<str>,
@@ -127,17 +126,10 @@ impl Echo {
         // The braces go: the members stand in the object of the response.
         let members = json.strip_prefix('{').and_then(|json| json.strip_suffix('}'));
         Self {
-            model: model.into(),
             members: on_one_line(members.unwrap_or_default()).into(),
             tools: Arc::new(tools),
             encrypted: body.include.iter().flatten().any(|name| name == ENCRYPTED_REASONING),
         }
-    }
-
-    /// The name of the model, as the client wrote it.
-    #[must_use]
-    pub fn model(&self) -> &str {
-        &self.model
     }
 }
 

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::Encoder;
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
+    model::{FinishReason, TerminalGuard, TurnEvent, Usage},
     wire::{
         Collect as _, Encode as _,
         responses::{Collector, Echo, decode, response_id, response_of},
+        testing::{args, begin, end, reasoning, stream, text, usage},
     },
 };
 
@@ -45,45 +46,8 @@ fn id() -> String {
 }
 
 fn encode(events: &[TurnEvent]) -> String {
-    let mut encoder = Encoder::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899);
-    let mut out = BytesMut::new();
-    for event in events {
-        encoder.on_event(event, &mut out);
-    }
-    encoder.on_cut(&mut out);
-    assert!(encoder.is_ended());
-    String::from_utf8(out.to_vec()).unwrap()
-}
-
-fn text(text: &str) -> TurnEvent {
-    TurnEvent::Text(text.to_owned())
-}
-
-fn reasoning(text: &str) -> TurnEvent {
-    TurnEvent::Reasoning(text.to_owned())
-}
-
-fn begin(id: &str, name: &str) -> TurnEvent {
-    TurnEvent::ToolCallBegin { id: CallId::sanitised(id), name: name.to_owned() }
-}
-
-fn args(id: &str, delta: &str) -> TurnEvent {
-    TurnEvent::ToolCallArgs { id: CallId::sanitised(id), delta: delta.to_owned() }
-}
-
-fn end(id: &str) -> TurnEvent {
-    TurnEvent::ToolCallEnd { id: CallId::sanitised(id) }
-}
-
-fn usage() -> Usage {
-    Usage {
-        input: 100,
-        output: 20,
-        cache_read: 60,
-        cache_write: 5,
-        reasoning: 7,
-        source: UsageSource::Backend,
-    }
+    let encoder = Encoder::new(id(), 1_234_567_890, echo()).with_clock(|| 1_234_567_899);
+    stream(encoder, events)
 }
 
 /// The events of a stream, in order. Checks what holds for each of them.

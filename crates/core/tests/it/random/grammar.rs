@@ -212,11 +212,13 @@ impl Author {
 
     fn message(&mut self) -> String {
         let role = self.pick(&["user", "user", "assistant", "system"]);
+        // A message without content is a fault of its own: now and then, not mostly.
+        let least = usize::from(!self.chance(3));
         let content = match role {
             _ if self.chance(40) => self.text(),
-            "assistant" => self.list(0, 4, Self::assistant_block),
-            "user" => self.list(0, 4, Self::user_block),
-            _ => self.list(0, 2, Self::text_block),
+            "assistant" => self.list(least, 4, Self::assistant_block),
+            "user" => self.list(least, 4, Self::user_block),
+            _ => self.list(least, 2, Self::text_block),
         };
         self.object(vec![("role", self.quoted(role)), ("content", content)])
     }
@@ -230,15 +232,15 @@ impl Author {
     }
 
     fn image_block(&mut self) -> String {
-        let data = self.pick(&[PNG, PNG, "/9j/", "%%"]);
-        let kind = self.word(&["base64", "base64", "base64", "url"]);
+        let data = self.pick(&[PNG, PNG, PNG, PNG, "/9j/", "%%"]);
+        let kind = self.word(&["base64", "base64", "base64", "base64", "base64", "url"]);
         let source = vec![
             ("type", kind),
-            ("media_type", self.word(&["image/png", "image/jpeg", "application/pdf"])),
+            ("media_type", self.word(&["image/png", "image/png", "image/png", "image/jpeg", "application/pdf"])),
             ("data", self.quoted(data)),
         ];
         let source = self.object(source);
-        let kind = self.word(&["image", "image", "document"]);
+        let kind = self.word(&["image", "image", "image", "image", "document"]);
         self.object(vec![("type", kind), ("source", source)])
     }
 

@@ -6,7 +6,7 @@ mod corpus;
 mod grammar;
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
@@ -100,7 +100,7 @@ struct Tally {
     accepted: u64,
     refused: u64,
     /// What was at fault: codes, and fields without the numbers in them.
-    faults: BTreeSet<String>,
+    faults: BTreeMap<String, u64>,
 }
 
 /// The `number`th request, whatever thread it is made on.
@@ -121,7 +121,7 @@ fn judge(spoken: &Spoken, number: u64, tally: &mut Tally) {
             tally.refused += 1;
             let place = error.param.unwrap_or_default();
             let place = place.replace(|c: char| c.is_ascii_digit(), "");
-            tally.faults.insert(format!("{:?} {place}", error.code));
+            *tally.faults.entry(format!("{:?} {place}", error.code)).or_default() += 1;
         }
         Err(_) => {
             let body = String::from_utf8_lossy(&body);
@@ -148,12 +148,17 @@ fn judge_all(count: u64) -> Vec<Tally> {
             for (sum, part) in all.iter_mut().zip(worker.join().expect("a worker")) {
                 sum.accepted += part.accepted;
                 sum.refused += part.refused;
-                sum.faults.extend(part.faults);
+                for (fault, count) in part.faults {
+                    *sum.faults.entry(fault).or_default() += count;
+                }
             }
         }
         all
     })
 }
+
+/// How many of the commonest faults of a dialect are printed.
+const SHOWN: usize = 14;
 
 /// Judges them, prints what became of them, and sees to it that the generator writes
 /// both kinds.
@@ -162,6 +167,11 @@ fn check(count: u64) {
         let Tally { accepted, refused, faults } = tally;
         let kinds = faults.len();
         println!("{:<12}{accepted:>8} accepted {refused:>8} refused, {kinds} kinds", spoken.name);
+        let mut common: Vec<_> = faults.iter().map(|(fault, count)| (count, fault)).collect();
+        common.sort_unstable_by(|a, b| b.cmp(a));
+        for (count, fault) in common.iter().take(SHOWN) {
+            println!("{count:>20} {fault}");
+        }
         let all = accepted + refused;
         assert!(accepted * 4 > all, "{}: hardly any is accepted", spoken.name);
         assert!(refused * 10 > all, "{}: hardly any is refused", spoken.name);
