@@ -5,8 +5,11 @@
 //!
 //! *Invariant:* this crate does not depend on tokio.
 
+pub mod acp;
 pub mod agent;
 pub mod auth;
+pub mod child;
+pub mod cli;
 pub mod codec;
 pub mod controls;
 pub mod error;

@@ -16,6 +16,7 @@ pub mod driver;
 pub mod harden;
 pub mod keys;
 mod limits;
+pub mod mcp;
 pub mod net;
 pub mod random;
 pub mod server;

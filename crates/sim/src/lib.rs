@@ -16,6 +16,7 @@ mod choose;
 mod code;
 mod config;
 mod converse;
+pub mod cursor_agent;
 mod engine;
 mod exec;
 mod faults;

@@ -111,6 +111,7 @@ async fn open(driver: &AgentDriver) -> Link {
         request_id: ID.to_owned(),
         original_request_id: ID.to_owned(),
         prefer_h1: false,
+        child: None,
     };
     driver.open(open).await.unwrap()
 }
@@ -122,7 +123,7 @@ async fn next(link: &mut Link, decoder: &mut Decoder) -> Option<Envelope> {
             return Some(envelope);
         }
         let bytes = tokio::time::timeout(Duration::from_secs(10), link.rx.next()).await.unwrap();
-        decoder.push(bytes?.unwrap());
+        decoder.push(bytes?.unwrap().bytes()?);
     }
 }
 

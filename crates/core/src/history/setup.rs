@@ -1,4 +1,4 @@
-//! What a conversation runs under: its system texts and its tools. A conversation is
+//! What a conversation runs under: its system texts, its tools and its folder. A conversation is
 //! only continued while this stays the same.
 
 use sha2::{Digest as _, Sha256};
@@ -6,13 +6,16 @@ use sha2::{Digest as _, Sha256};
 use super::chain::field;
 use crate::{codec::canonical::canonical, model::TurnRequest};
 
-/// The hash of the system texts and the tools. The order of the tools, and how their
+/// The hash of the system texts, the tools and the folder. The order of the tools, and how their
 /// schemas are written, do not matter.
 #[must_use]
 pub fn setup(request: &TurnRequest) -> [u8; 32] {
     let mut hash = Sha256::new().chain_update(b"ibeam setup v1\0");
     for text in &request.system {
         field(&mut hash, b's', text.trim().as_bytes());
+    }
+    if let Some(workspace) = &request.hints.workspace {
+        field(&mut hash, b'w', workspace.as_bytes());
     }
     let mut tools: Vec<_> = request
         .tools

@@ -175,4 +175,6 @@ pub struct Hints {
     pub session: Option<String>,
     /// The client's own name for its user; never sent upstream.
     pub user: Option<String>,
+    /// The folder that a backend on this machine shall work in, from a header.
+    pub workspace: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::request::Image;
+use super::request::{Image, ImageSource};
 
 /// A tool that the client offers and executes itself.
 #[derive(Clone, Debug)]
@@ -44,6 +44,17 @@ pub struct ToolResult {
 pub enum ToolContent {
     Text(String),
     Image(Image),
+}
+
+impl ToolContent {
+    /// How much of the client's bytes it holds.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Image(Image { source: ImageSource::Inline { data, .. } }) => data.len(),
+        }
+    }
 }
 
 impl ToolResult {

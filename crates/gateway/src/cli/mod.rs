@@ -144,6 +144,12 @@ struct Upstream {
     /// Let the simulator remember blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
+    /// Who answers: auto, agent, cli or acp; with --sim, which of them is simulated
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Folder that `cursor-agent` works in; by default an empty one
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<String>,
     /// Use this origin in place of every Cursor host; not with --sim
     #[arg(long, value_name = "URL")]
     api_url: Option<String>,
@@ -343,6 +349,8 @@ impl Upstream {
     fn raw(&self) -> RawConfig {
         let mut raw = RawConfig::default();
         set(&mut raw, Key::ApiUrl, "--api-url", self.api_url.as_deref());
+        set(&mut raw, Key::Backend, "--backend", self.backend.as_deref());
+        set(&mut raw, Key::AgentWorkspace, "--workspace", self.workspace.as_deref());
         set(&mut raw, Key::Transport, "--transport", self.transport.as_deref());
         set(&mut raw, Key::CaFile, "--ca-file", self.ca_file.as_deref());
         raw

@@ -80,6 +80,22 @@ keys! {
     Strict "strict" [] = "false",
         "refuse a request with a parameter that would be ignored; a client asks for it with `x-ibeam-strict: true`";
 
+    Backend "backend" [] = "auto",
+        "who answers: `agent` (Cursor's API), `cli` or `acp` (Cursor's `cursor-agent`); auto: the first that is signed in";
+    AgentBin "cursor_agent.bin" [same("CURSOR_AGENT_BIN"), same("CURSOR_AGENT_EXECUTABLE")] = "",
+        "the program; by default `cursor-agent` or `agent`, where it is found";
+    AgentWorkspace "cursor_agent.workspace" [] = "",
+        "folder it works in; by default an empty one that is thrown away";
+    AgentWorkspaces "cursor_agent.workspaces" [] = "",
+        "folders that a client may name with `x-cursor-workspace`, and all below them";
+    AgentOwnTools "cursor_agent.own_tools" [] = "false",
+        "let it use its own shell and files, in that folder; off: only the client's tools";
+    AgentChildren "cursor_agent.children" [] = "8", "processes at once; others wait";
+    AgentWarm "cursor_agent.warm" [] = "1", "`acp` processes kept ready";
+    AgentIdle "cursor_agent.idle" [] = "5m", "an `acp` process without a turn is ended after that";
+    AgentAuthTimeout "cursor_agent.auth_timeout" [millis("CURSOR_ACP_AUTH_CHECK_TIMEOUT")] = "5s",
+        "for `cursor-agent status` to say who is signed in";
+
     AccessToken "access_token" [same("CURSOR_ACCESS_TOKEN"), same("CURSOR_AUTH_TOKEN")] = "",
         "access token of your Cursor account";
     Profile "profile" [] = "default",

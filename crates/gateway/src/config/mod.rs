@@ -78,6 +78,9 @@ pub struct Config {
     pub clocks: Clocks,
     pub limits: Limits,
     pub backend: Backend,
+    /// The way to it.
+    pub via: Via,
+    pub cursor_agent: CursorAgent,
     pub simulator: Simulator,
 }
 
@@ -135,6 +138,35 @@ pub enum Backend {
     Cursor,
     /// The simulator, in this process.
     Sim { scenario: Option<PathBuf> },
+}
+
+/// How the backend is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Whatever is signed in: the Agent API first, then the CLI.
+    #[default]
+    Auto,
+    Agent,
+    Cli,
+    Acp,
+}
+
+/// Cursor's CLI, where it runs the turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorAgent {
+    /// None: it is looked for.
+    pub bin: Option<PathBuf>,
+    /// None: an empty folder for each.
+    pub workspace: Option<PathBuf>,
+    /// What clients may ask for.
+    pub workspaces: Vec<PathBuf>,
+    pub own_tools: bool,
+    /// Processes at once.
+    pub children: usize,
+    /// Processes that wait for a turn.
+    pub warm: usize,
+    pub idle: Duration,
+    pub auth_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

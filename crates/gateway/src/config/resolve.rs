@@ -1,6 +1,8 @@
 //! From text to typed values. Every problem is collected, none stops the rest, so
 //! that a user fixes a file once.
 
+mod backend;
+
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -39,7 +41,7 @@ impl Shown {
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let key = Key::by_name(self.name);
-        if matches!(key, Some(Key::Hosts | Key::CorsOrigins)) {
+        if matches!(key, Some(Key::Hosts | Key::CorsOrigins | Key::AgentWorkspaces)) {
             return parse::list(&self.value).into();
         }
         if self.value.is_empty() {
@@ -141,6 +143,8 @@ impl Resolver<'_> {
             clocks: self.clocks(),
             limits: self.limits(),
             backend: Backend::Cursor,
+            via: self.via(),
+            cursor_agent: self.cursor_agent(),
             simulator: Simulator::default(),
         }
     }

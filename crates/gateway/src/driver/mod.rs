@@ -4,6 +4,7 @@
 mod agent;
 mod agent_h1;
 mod agent_h2;
+pub mod child;
 mod errors;
 mod fallback;
 mod headers;
@@ -13,7 +14,12 @@ mod testing;
 use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use ibeam_core::{agent::LinkError, error::TurnError, models::ModelInfo};
+use ibeam_core::{
+    agent::LinkError,
+    child::{FromChild, Start, ToChild},
+    error::TurnError,
+    models::ModelInfo,
+};
 use secrecy::SecretString;
 use tokio::sync::Notify;
 
@@ -41,6 +47,47 @@ pub struct Open {
     pub original_request_id: String,
     /// Use HTTP/1.1 for this one if nothing forbids it.
     pub prefer_h1: bool,
+    /// How to start a child, for drivers whose turns run in one.
+    pub child: Option<Box<Start>>,
+}
+
+/// What a turn sends.
+#[derive(Clone, Debug)]
+pub enum Outgoing {
+    /// One framed message.
+    Bytes(Bytes),
+    Child(ToChild),
+}
+
+impl From<Bytes> for Outgoing {
+    fn from(framed: Bytes) -> Self {
+        Self::Bytes(framed)
+    }
+}
+
+impl From<ToChild> for Outgoing {
+    fn from(message: ToChild) -> Self {
+        Self::Child(message)
+    }
+}
+
+/// What a turn gets.
+#[derive(Clone, Debug)]
+pub enum Incoming {
+    /// The next bytes of the body, cut anywhere.
+    Bytes(Bytes),
+    Child(FromChild),
+}
+
+impl Incoming {
+    /// The bytes, from a driver that gives nothing else.
+    #[must_use]
+    pub fn bytes(self) -> Option<Bytes> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Child(_) => None,
+        }
+    }
 }
 
 /// An open stream. Drop both halves to be rid of it: an unfinished one is then
@@ -59,6 +106,7 @@ pub struct LinkSender(Tx);
 enum Tx {
     H2(agent_h2::Sender),
     H1(agent_h1::Sender),
+    Child(child::Sender),
 }
 
 /// The half that receives. Dropped before the end, it cancels the stream: nobody is
@@ -70,6 +118,7 @@ pub struct LinkReceiver(Rx);
 enum Rx {
     H2(agent_h2::Receiver),
     H1(agent_h1::Receiver),
+    Child(child::Receiver),
 }
 
 /// One backend.
@@ -98,16 +147,21 @@ pub struct DriverStats {
 }
 
 impl LinkSender {
-    /// Sends one framed message, waiting while the peer takes no more. Messages go
+    /// Sends one message, waiting while the peer takes no more. Messages go
     /// out in the order of the calls. Dropping the future before it is done sends
     /// either the whole message or nothing of it.
     ///
     /// # Errors
     /// The stream is over; the other half tells why.
-    pub async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
-        match &self.0 {
-            Tx::H2(tx) => tx.send(framed).await,
-            Tx::H1(tx) => tx.send(framed).await,
+    pub async fn send(&self, message: impl Into<Outgoing>) -> Result<(), LinkError> {
+        match (&self.0, message.into()) {
+            (Tx::H2(tx), Outgoing::Bytes(framed)) => tx.send(framed).await,
+            (Tx::H1(tx), Outgoing::Bytes(framed)) => tx.send(framed).await,
+            (Tx::Child(tx), Outgoing::Child(message)) => tx.send(message).await,
+            // A turn speaks as the driver of its program does.
+            (Tx::H2(_) | Tx::H1(_), Outgoing::Child(_)) | (Tx::Child(_), Outgoing::Bytes(_)) => {
+                Err(LinkError::Reset("a message of another driver".to_owned()))
+            }
         }
     }
 
@@ -116,6 +170,7 @@ impl LinkSender {
         match &self.0 {
             Tx::H2(tx) => tx.cancel(),
             Tx::H1(tx) => tx.cancel(),
+            Tx::Child(tx) => tx.cancel(),
         }
     }
 }
@@ -127,16 +182,17 @@ impl LinkReceiver {
     pub fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
         match &mut self.0 {
             Rx::H2(rx) => rx.sleep(framed),
-            Rx::H1(_) => None,
+            Rx::H1(_) | Rx::Child(_) => None,
         }
     }
 
-    /// The next bytes of the body, cut anywhere. `None` is a clean end; after it, or
-    /// after an error, there is nothing more. Safe to drop half-way.
-    pub async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
+    /// What comes next. `None` is a clean end; after it, or after an error, there is
+    /// nothing more. Safe to drop half-way.
+    pub async fn next(&mut self) -> Option<Result<Incoming, LinkError>> {
         match &mut self.0 {
-            Rx::H2(rx) => rx.next().await,
-            Rx::H1(rx) => rx.next().await,
+            Rx::H2(rx) => rx.next().await.map(|read| read.map(Incoming::Bytes)),
+            Rx::H1(rx) => rx.next().await.map(|read| read.map(Incoming::Bytes)),
+            Rx::Child(rx) => rx.next().await.map(|heard| Ok(Incoming::Child(heard))),
         }
     }
 }

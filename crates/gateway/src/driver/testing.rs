@@ -41,6 +41,7 @@ pub(super) fn spec() -> Open {
         request_id: "11111111-1111-4111-8111-111111111111".to_owned(),
         original_request_id: "22222222-2222-4222-8222-222222222222".to_owned(),
         prefer_h1: false,
+        child: None,
     }
 }
 
@@ -51,7 +52,7 @@ pub(super) fn framed(text: &str) -> Bytes {
 pub(super) async fn read(rx: &mut LinkReceiver, want: usize) -> Vec<u8> {
     let mut out = Vec::new();
     while out.len() < want {
-        out.extend_from_slice(&rx.next().await.unwrap().unwrap());
+        out.extend_from_slice(&rx.next().await.unwrap().unwrap().bytes().unwrap());
     }
     out
 }

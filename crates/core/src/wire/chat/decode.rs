@@ -59,6 +59,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             hides_reasoning: false,
             session,
             user: request.user,
+            workspace: None,
         },
     })
 }

@@ -47,6 +47,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             hides_reasoning: true,
             session: None,
             user: request.user,
+            workspace: None,
         },
     })
 }

@@ -119,6 +119,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
             hides_reasoning: thinking != Thinking::Shown,
             session,
             user: request.metadata.and_then(|Object(metadata)| metadata.user_id),
+            workspace: None,
         },
     };
     Ok(Request { turn, thinking })

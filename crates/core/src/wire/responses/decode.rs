@@ -150,6 +150,7 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
                 hides_reasoning: false,
                 session,
                 user: body.user,
+                workspace: None,
             },
         },
         echo,

@@ -236,7 +236,16 @@ impl Author {
         let kind = self.word(&["base64", "base64", "base64", "base64", "base64", "url"]);
         let source = vec![
             ("type", kind),
-            ("media_type", self.word(&["image/png", "image/png", "image/png", "image/jpeg", "application/pdf"])),
+            (
+                "media_type",
+                self.word(&[
+                    "image/png",
+                    "image/png",
+                    "image/png",
+                    "image/jpeg",
+                    "application/pdf",
+                ]),
+            ),
             ("data", self.quoted(data)),
         ];
         let source = self.object(source);

@@ -12,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use ibeam_core::{
     agent::{Command, LinkError, OpenSpec, Phase, Turn},
     controls::Controls,
@@ -40,7 +39,7 @@ use super::{
     visit::{self, Visit},
 };
 use crate::{
-    driver::{Link, Open},
+    driver::{Incoming, Link, Open},
     limits::Place,
     net::pool::Asleep,
 };
@@ -184,7 +183,7 @@ struct Doze {
 enum Wake {
     /// The error: there is no token to open anything with.
     Opened(Result<Opened, TurnError>),
-    Bytes(Option<Result<Bytes, LinkError>>),
+    Heard(Option<Result<Incoming, LinkError>>),
     Sent(Result<(), LinkError>),
     /// A reader made room or left.
     Readers,
@@ -273,6 +272,7 @@ impl Task {
                 request_id: spec.request_id,
                 original_request_id: spec.original_request_id,
                 prefer_h1: spec.prefer_h1,
+                child: None,
             };
             Ok(Opened { token, link: driver.open(open).await })
         }));
@@ -342,7 +342,7 @@ impl Task {
                     Some(rx) if read => rx.next().await,
                     _ => std::future::pending().await,
                 }
-            } => Wake::Bytes(chunk),
+            } => Wake::Heard(chunk),
             () = self.outlets.moved() => Wake::Readers,
             () = async {
                 match &self.doze {
@@ -382,17 +382,18 @@ impl Task {
                 self.opening = None;
                 self.turn.abort(error);
             }
-            Wake::Bytes(Some(Ok(bytes))) => {
+            Wake::Heard(Some(Ok(Incoming::Child(_)))) => {}
+            Wake::Heard(Some(Ok(Incoming::Bytes(bytes)))) => {
                 self.mark(|marks| &mut marks.first_frame);
                 let size = bytes.len();
                 self.turn.on_bytes(bytes, now);
                 self.weigh(size);
             }
-            Wake::Bytes(Some(Err(error))) => {
+            Wake::Heard(Some(Err(error))) => {
                 self.link = None;
                 self.turn.on_link_error(&error, now);
             }
-            Wake::Bytes(None) => {
+            Wake::Heard(None) => {
                 self.link = None;
                 self.turn.on_eof(now);
             }
@@ -463,7 +464,7 @@ impl Task {
                 next.poll(&mut Context::from_waker(Waker::noop()))
             };
             let Poll::Ready(chunk) = there else { return };
-            self.handle(Wake::Bytes(chunk));
+            self.handle(Wake::Heard(chunk));
         }
     }
 }

@@ -1,0 +1,1 @@
+//! `cursor-agent acp`: JSON-RPC over the child's standard input and output.

@@ -1,0 +1,91 @@
+//! What goes between a turn and the task that looks after its child.
+
+use bytes::Bytes;
+use secrecy::SecretString;
+
+use crate::model::ToolContent;
+
+/// What comes from the child and from around it. `Ready` is first, `Exited` last.
+#[derive(Clone, Debug)]
+pub enum FromChild {
+    Ready(Ready),
+    /// Bytes of its standard output, cut anywhere.
+    Output(Bytes),
+    /// It called a tool that is hosted for it, and waits.
+    Call(HostedCall),
+    /// It no longer waits for the result of this call.
+    Dropped(u64),
+    Exited(Exit),
+}
+
+/// The child runs.
+#[derive(Clone, Debug, Default)]
+pub struct Ready {
+    /// The folder it works in.
+    pub workspace: String,
+    /// Where the tools of the request are hosted, if there are any.
+    pub host: Option<HostAddress>,
+    /// It has been greeted before: it served an earlier turn, or was warmed up.
+    pub greeted: bool,
+    /// The conversation that is still open in it.
+    pub session: Option<String>,
+}
+
+/// An MCP server of ours, for this child alone.
+#[derive(Clone, Debug)]
+pub struct HostAddress {
+    pub url: String,
+    pub bearer: SecretString,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostedCall {
+    /// Its number in this turn.
+    pub id: u64,
+    /// As the client named the tool.
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
+}
+
+/// How the child ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    /// None: a signal ended it.
+    pub code: Option<i32>,
+    /// The last part of what it wrote to standard error.
+    pub stderr: String,
+}
+
+/// What the child is told.
+#[derive(Clone, Debug)]
+pub enum ToChild {
+    /// For its standard input.
+    Input(Bytes),
+    /// There is no more input.
+    CloseInput,
+    /// The result of a call that waits.
+    Result(HostedResult),
+    /// The turn is done with the child and left it in order: it may serve another one.
+    /// A link that is dropped without this word ends the child.
+    Release,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostedResult {
+    pub id: u64,
+    pub content: Vec<ToolContent>,
+    pub is_error: bool,
+}
+
+impl ToChild {
+    /// About how much memory it takes while it waits to be told.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Input(bytes) => bytes.len(),
+            Self::Result(result) => result.content.iter().map(ToolContent::bytes).sum(),
+            Self::CloseInput | Self::Release => 0,
+        }
+    }
+}

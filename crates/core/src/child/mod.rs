@@ -1,0 +1,11 @@
+//! Turns that a child process runs: Cursor's own CLI, in either of its two protocols.
+//! What they have in common is here: what a child is told and tells, and how it is
+//! started. The protocols themselves are [`crate::cli`] and [`crate::acp`].
+
+mod heard;
+mod link;
+mod start;
+
+pub use heard::{Failure, Heard, Remedy};
+pub use link::{Exit, FromChild, HostAddress, HostedCall, HostedResult, Ready, ToChild};
+pub use start::{Ask, Prompt, Speaker, Start};

@@ -1,0 +1,53 @@
+//! How a child is started, and what it is asked.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+
+use super::{Exit, Heard, Ready, ToChild};
+use crate::model::{Image, Tool};
+
+/// What has to be known before there is a child.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// As the child spells it.
+    pub model: String,
+    /// The conversation to go on with, by the name the child gave it.
+    pub resume: Option<String>,
+    /// The folder the client asked for.
+    pub workspace: Option<String>,
+    /// To be hosted for it.
+    pub tools: Arc<[Tool]>,
+}
+
+/// What the child is asked once it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    pub prompt: Prompt,
+    pub model: String,
+    pub resume: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    pub text: String,
+    pub images: Vec<Image>,
+}
+
+/// One run of a child in one of its protocols. Feed it, then take what it wants to say
+/// and what it heard, until both are empty.
+pub trait Speaker: fmt::Debug + Send {
+    /// The child is there. Called once, before anything else.
+    fn begin(&mut self, ready: &Ready, ask: &Ask);
+    /// Bytes of its standard output, cut anywhere.
+    fn on_output(&mut self, bytes: Bytes);
+    /// It is gone. Unless the run was over, it has failed.
+    fn on_exit(&mut self, exit: &Exit);
+    /// The answer is not wanted any more: what can be said about that.
+    fn cancel(&mut self);
+    fn poll_send(&mut self) -> Option<ToChild>;
+    /// Gives `Ended` or `Failed` exactly once, and nothing after it.
+    fn poll_heard(&mut self) -> Option<Heard>;
+    /// How many things it did not understand.
+    fn unknown(&self) -> u64;
+}

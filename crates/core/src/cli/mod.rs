@@ -1,0 +1,1 @@
+//! `cursor-agent --print --output-format stream-json`: its lines, its failures, its lists.

@@ -1,0 +1,1 @@
+//! A stand-in for Cursor's CLI: the same flags, the same lines, the same quirks.
