@@ -23,7 +23,7 @@ pub(crate) use self::listener::reachable;
 use self::{
     client::{ClientLimits, Host, client},
     crowd::Crowd,
-    listener::Listener,
+    listener::Doors,
 };
 use crate::{
     api,
@@ -42,7 +42,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    listener: Listener,
+    doors: Doors,
     tls: Option<Arc<rustls::ServerConfig>>,
     tasks: Tasks,
 }
@@ -59,8 +59,8 @@ impl Server {
             warn!("{weak}");
         }
         let tls = config.tls.as_ref().map(secure).transpose()?;
-        let listener = Listener::bind(&config.listen).await?;
-        Self::with(listener, tls, config, tasks)
+        let doors = Doors::bind(config.places()).await?;
+        Self::with(doors, tls, config, tasks)
     }
 
     /// As [`Self::bind`], on a listener that the caller made.
@@ -69,11 +69,11 @@ impl Server {
     /// A file cannot be used, or there is no memory for the store.
     pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
         let tls = config.tls.as_ref().map(secure).transpose()?;
-        Self::with(Listener::Tcp(listener), tls, config, tasks)
+        Self::with(listener.into(), tls, config, tasks)
     }
 
     fn with(
-        listener: Listener,
+        doors: Doors,
         tls: Option<Arc<rustls::ServerConfig>>,
         config: Config,
         tasks: &Tasks,
@@ -86,7 +86,7 @@ impl Server {
             }
         };
         let app = Arc::new(App::new(config, sim.as_ref(), tasks)?);
-        Ok(Self { app, listener, tls, tasks: tasks.clone() })
+        Ok(Self { app, doors, tls, tasks: tasks.clone() })
     }
 
     #[must_use]
@@ -98,19 +98,20 @@ impl Server {
     ///
     /// # Errors
     /// The system does not say.
-    pub fn place(&self) -> io::Result<Listen> {
-        self.listener.place()
+    pub fn places(&self) -> io::Result<Vec<Listen>> {
+        self.doors.places()
     }
 
-    /// As [`Self::place`], for a server on a port.
+    /// The first of them that is a port.
     ///
     /// # Errors
-    /// The system does not say, or the server is on a Unix socket.
+    /// The system does not say, or the server is on Unix sockets only.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        match self.place()? {
-            Listen::Tcp(address) => Ok(address),
-            Listen::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
-        }
+        let port = self.places()?.into_iter().find_map(|place| match place {
+            Listen::Tcp(address) => Some(address),
+            Listen::Unix(_) => None,
+        });
+        port.ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
     #[must_use]
@@ -122,7 +123,7 @@ impl Server {
     /// as long as the `drain` clock allows, after that every turn ends with an
     /// error its client can read.
     pub async fn run(self, shutdown: Shutdown) {
-        let Self { app, listener, tls, tasks } = self;
+        let Self { app, mut doors, tls, tasks } = self;
         let config = app.config();
         let limits = config.limits;
         let crowd = Crowd::new(files::connections(limits.connections, limits.upstream_connections));
@@ -140,7 +141,7 @@ impl Server {
         loop {
             tokio::select! {
                 () = &mut draining => break,
-                accepted = listener.accept() => match accepted {
+                accepted = doors.accept() => match accepted {
                     Ok(stream) => match crowd.enter().await {
                         Some(member) => {
                             tasks.spawn("client", client(stream.open(), host.clone(), member));
@@ -155,7 +156,7 @@ impl Server {
             }
         }
         // Nothing new from here on.
-        drop(listener);
+        drop(doors);
         app.drain_turns();
         // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
         let busy = || app.sessions().active.max(crowd.len());

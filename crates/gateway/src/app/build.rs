@@ -172,7 +172,7 @@ fn agent_config(config: &Config) -> AgentConfig {
 
 fn http_settings(config: &Config) -> api::Settings {
     api::Settings {
-        bind: config.listen.ip(),
+        bind: config.exposed().unwrap_or(&config.listen).ip(),
         allowed_hosts: config.hosts.clone(),
         cors_origins: config.cors_origins.clone(),
         keys: Arc::new(Keys::new(config)),

@@ -170,9 +170,11 @@ impl Items {
             self.write(path, "hashes of keys", Rule::Secret);
             self.write(KeyFile::at(path).lock_path(), "lock of the keys", Rule::Secret);
         }
-        if let Listen::Unix(path) = &config.listen {
-            self.folder_of(path, "folder of the socket");
-            self.write(path, "socket", Rule::Secret);
+        for place in config.places() {
+            if let Listen::Unix(path) = place {
+                self.folder_of(path, "folder of the socket");
+                self.write(path, "socket", Rule::Secret);
+            }
         }
         if let Some(tls) = &config.tls {
             self.read(&tls.cert, "certificate", Rule::Safe);

@@ -58,6 +58,9 @@ pub struct Fault {
 pub struct Listener {
     /// `127.0.0.1:18741`, or `unix:/path`.
     pub address: String,
+    /// Further ones.
+    pub also: Vec<String>,
+    /// Nothing but sockets in the file system.
     pub unix: bool,
     /// Only this machine can call.
     pub local: bool,
@@ -201,11 +204,11 @@ impl Findings {
     }
 
     fn listener(&mut self, config: &Config, keys: bool) -> Listener {
-        let local = config.listen.is_local();
+        let local = config.exposed().is_none();
         let key_needed = Keys::new(config).are_required();
         if let Err(why) = config.check_serving(keys) {
             self.problem(why, Some("ibeam keys add NAME".to_owned()));
-        } else if !key_needed && matches!(config.listen, Listen::Tcp(_)) {
+        } else if !key_needed && config.places().any(|place| matches!(place, Listen::Tcp(_))) {
             self.note(
                 "no key is needed, so every user of this machine can use your plan; \
                  `ibeam keys add NAME` changes that",
@@ -229,13 +232,14 @@ impl Findings {
         hosts.extend(config.hosts.iter().cloned());
         Listener {
             address: config.listen.to_string(),
-            unix: matches!(config.listen, Listen::Unix(_)),
+            also: config.also.iter().map(ToString::to_string).collect(),
+            unix: config.places().all(|place| matches!(place, Listen::Unix(_))),
             local,
             tls: config.tls.is_some(),
             key_needed,
             open_paths: &OPEN_PATHS,
             hosts,
-            any_address: config.listen.ip().is_some_and(|ip| !ip.is_loopback()),
+            any_address: config.exposed().is_some(),
             origins: config.cors_origins.clone(),
         }
     }

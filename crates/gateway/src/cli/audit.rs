@@ -89,7 +89,7 @@ fn listener(report: &Report) -> Vec<(&'static str, String)> {
         "not needed".to_owned()
     };
     vec![
-        ("Address", listener.address.clone()),
+        ("Address", [&[listener.address.clone()][..], &listener.also].concat().join(", ")),
         ("Reach", if listener.local { "this machine" } else { "the network" }.to_owned()),
         ("TLS", yes(listener.tls)),
         ("Key", key),

@@ -164,9 +164,10 @@ struct Upstream {
 /// Options of the commands that listen.
 #[derive(Debug, Default, Args)]
 struct Listening {
-    /// Address and port in one, in place of --host and --port; or `unix:/path` for a socket
+    /// Address and port in one, in place of --host and --port; or `unix:/path` for a socket;
+    /// may be repeated
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["host", "port"])]
-    listen: Option<String>,
+    listen: Vec<String>,
     /// Address to listen on [default: 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
     host: Option<String>,
@@ -362,9 +363,11 @@ impl Listening {
         let mut raw = RawConfig::default();
         set(&mut raw, Key::Host, "--host", self.host.as_deref());
         set(&mut raw, Key::Port, "--port", self.port.as_deref());
-        set(&mut raw, Key::Listen, "--listen", self.listen.as_deref());
+        let places = self.listen.join(",");
+        let places = (!places.is_empty()).then_some(places.as_str());
+        set(&mut raw, Key::Listen, "--listen", places);
         // A flag for one half beats an environment that gives the whole.
-        if self.listen.is_none() && (self.host.is_some() || self.port.is_some()) {
+        if self.listen.is_empty() && (self.host.is_some() || self.port.is_some()) {
             set(&mut raw, Key::Listen, "--port", Some(""));
         }
         set(&mut raw, Key::TlsCert, "--tls-cert", self.tls_cert.as_deref());

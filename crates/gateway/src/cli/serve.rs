@@ -34,7 +34,10 @@ impl Serve {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let config = global.load(self.listening.raw(), &self.upstream)?.config;
         require_account(&config)?;
-        block_on(serve(config, |ready| print(ready.url)))
+        block_on(serve(config, |ready| {
+            print(ready.url)?;
+            ready.also.iter().try_for_each(|url| print(url))
+        }))
     }
 }
 
@@ -46,6 +49,8 @@ const LAST_TASKS: Duration = Duration::from_secs(3);
 pub(super) struct Ready<'a> {
     pub(super) url: &'a str,
     pub(super) place: &'a Listen,
+    /// The URLs of further places.
+    pub(super) also: &'a [String],
     pub(super) app: &'a Arc<App>,
     pub(super) tasks: &'a Tasks,
     pub(super) shutdown: &'a Shutdown,
@@ -60,22 +65,32 @@ pub(super) async fn serve(
     let signals = Signals::new()?;
     let serving = async {
         let server = Server::bind(config, &tasks).await?;
-        let (bound, tls) = (server.place()?, server.is_tls());
-        let url = url(&bound, tls);
-        tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
-            backend = server.app().backend(),
-            "listening on {}",
-            place(&bound, tls)
-        );
-        if bound.ip().is_some_and(|ip| ip.is_unspecified()) {
+        let (bound, tls) = (server.places()?, server.is_tls());
+        for bound in &bound {
+            tracing::info!(
+                version = env!("CARGO_PKG_VERSION"),
+                backend = server.app().backend(),
+                "listening on {}",
+                place(bound, tls)
+            );
+        }
+        if bound.iter().any(|bound| bound.ip().is_some_and(|ip| ip.is_unspecified())) {
             tracing::info!("names that other machines call it by go into the setting `hosts`");
         }
-        if !bound.is_local() && !tls {
+        if bound.iter().any(|bound| !bound.is_local()) && !tls {
             tracing::warn!("keys and conversations cross the network in the clear; see --tls-cert");
         }
-        let app = server.app();
-        ready(Ready { url: &url, place: &bound, app, tasks: &tasks, shutdown: &shutdown })?;
+        if let Some((first, others)) = bound.split_first() {
+            let also: Vec<String> = others.iter().map(|place| url(place, tls)).collect();
+            ready(Ready {
+                url: &url(first, tls),
+                place: first,
+                also: &also,
+                app: server.app(),
+                tasks: &tasks,
+                shutdown: &shutdown,
+            })?;
+        }
         server.run(shutdown.clone()).await;
         match tasks.join_within(LAST_TASKS).await {
             0 => tracing::info!("stopped"),

@@ -42,7 +42,7 @@ impl Up {
         }
         let facts = Facts::of(&loaded);
         block_on(serve(loaded.config, |ready| {
-            say(&welcome(ready.url, ready.place, &facts));
+            say(&welcome(ready.url, ready.place, ready.also, &facts));
             let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
             // Not awaited here: the list may take a moment, and clients may call already.
             ready.tasks.spawn("welcome", async move {
@@ -120,15 +120,17 @@ impl Facts {
     }
 }
 
-fn welcome(url: &str, place: &Listen, facts: &Facts) -> String {
+fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String {
     let mut out = String::new();
     let backend = if facts.sim { ": the simulator answers (no account, no model)." } else { "." };
     let version = env!("CARGO_PKG_VERSION");
     let (shown, value) = key(&facts.key);
     let _ = writeln!(out, "\nibeam {version} is up{backend}\n");
+    let others: String = also.iter().map(|url| format!("  Also at    {url}\n")).collect();
     let (url, socket) = match place {
         Listen::Tcp(address) => {
             let _ = writeln!(out, "  Base URL   {url}/v1\n  API key    {shown}");
+            out.push_str(&others);
             if address.ip().is_unspecified() {
                 let _ = writeln!(
                     out,
@@ -161,7 +163,7 @@ All endpoints, with examples: {url}/docs
                 out,
                 "  Socket     {path}
   API key    {shown}
-
+{others}
 A base URL cannot name a socket, so only clients with a setting for one can use
 it, and give `http://localhost/v1` as their URL. In Python:
 
@@ -266,14 +268,14 @@ mod tests {
     }
 
     fn shown(key: ClientKey) -> String {
-        let text = welcome("http://127.0.0.1:18741", &HERE, &facts(false, key));
+        let text = welcome("http://127.0.0.1:18741", &HERE, &[], &facts(false, key));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         text
     }
 
     #[test]
     fn the_welcome_says_how_to_begin() {
-        let text = welcome("http://127.0.0.1:1", &HERE, &facts(true, ClientKey::Any));
+        let text = welcome("http://127.0.0.1:1", &HERE, &[], &facts(true, ClientKey::Any));
         assert!(text.contains("simulator"), "{text}");
         assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
         // Its clients add the version themselves.
@@ -303,7 +305,7 @@ mod tests {
     fn an_open_door_is_told() {
         let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
         let facts = facts(true, ClientKey::From(Origin::Flag("--set".to_owned())));
-        let text = welcome("http://127.0.0.1:18741", &all, &facts);
+        let text = welcome("http://127.0.0.1:18741", &all, &[], &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
         assert!(text.contains("`hosts`"), "{text}");
         assert!(!shown(ClientKey::Any).contains("`hosts`"));
@@ -322,7 +324,7 @@ mod tests {
     #[test]
     fn a_socket_is_told_with_how_to_use_it() {
         let place = Listen::Unix(PathBuf::from("/run/me/ibeam.sock"));
-        let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &facts(true, key));
+        let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &[], &facts(true, key));
         let text = welcome(ClientKey::Any);
         assert!(text.contains("Socket     /run/me/ibeam.sock"), "{text}");
         let curl = "curl -N --unix-socket '/run/me/ibeam.sock' \\\n    http://localhost/v1/chat";

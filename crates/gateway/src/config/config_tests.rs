@@ -271,6 +271,20 @@ fn listen_takes_the_place_of_host_and_port() {
 }
 
 #[test]
+fn there_may_be_several_places() {
+    let both = resolve(&flags(&["listen=18741, :32124"]), None);
+    assert_eq!(problems(&both), Vec::<String>::new());
+    let places: Vec<_> = both.config.places().map(ToString::to_string).collect();
+    assert_eq!(places, ["127.0.0.1:18741", "127.0.0.1:32124"]);
+    assert!(both.config.exposed().is_none());
+    let one_is_open = resolve(&flags(&["listen=:1,0.0.0.0:2"]), None).config;
+    assert!(one_is_open.check_serving(false).unwrap_err().contains("0.0.0.0:2"));
+    let twice = resolve(&flags(&["listen=:1,127.0.0.1:1"]), None);
+    assert!(problems(&twice)[0].contains("twice"), "{:?}", problems(&twice));
+    assert!(resolve(&flags(&["listen=:0,:0"]), None).problems.is_empty());
+}
+
+#[test]
 fn listening_beyond_this_machine_needs_a_key() {
     let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving(false);
     assert!(check(&["host=127.0.0.1"]).is_ok());

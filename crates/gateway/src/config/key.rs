@@ -65,7 +65,7 @@ keys! {
     Host "host" [same("HOST")] = "127.0.0.1", "address to listen on";
     Port "port" [same("PORT")] = "18741", "port to listen on; 0 takes a free one";
     Listen "listen" [] = "",
-        "address and port in one, in place of `host` and `port`; or a socket: `unix:/path`";
+        "addresses with their ports, in place of `host` and `port`; or sockets: `unix:/path`";
     TlsCert "tls_cert" [] = "", "PEM file with the certificate chain to serve TLS with";
     TlsKey "tls_key" [] = "", "PEM file with the key of that certificate";
     ApiKey "api_key" [] = "",

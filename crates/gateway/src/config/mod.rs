@@ -37,6 +37,8 @@ pub const DEFAULT_PORT: u16 = 18741;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub listen: Listen,
+    /// Further places.
+    pub also: Vec<Listen>,
     /// Serve TLS.
     pub tls: Option<TlsFiles>,
     /// What local clients must send, if anything.
@@ -336,14 +338,24 @@ impl Config {
     /// # Errors
     /// Says why serving would be unsafe.
     pub fn check_serving(&self, keys: bool) -> Result<(), String> {
-        if self.listen.is_local() || self.api_key.is_some() || keys {
-            return Ok(());
+        match self.exposed() {
+            Some(place) if self.api_key.is_none() && !keys => Err(format!(
+                "refusing to listen on {place} without an API key: anyone who can reach this \
+                 machine could use your account"
+            )),
+            _ => Ok(()),
         }
-        Err(format!(
-            "refusing to listen on {} without an API key: anyone who can reach this machine \
-             could use your account",
-            self.listen
-        ))
+    }
+
+    /// Every place where clients come in.
+    pub fn places(&self) -> impl Iterator<Item = &Listen> {
+        std::iter::once(&self.listen).chain(&self.also)
+    }
+
+    /// The first of them that other machines can reach.
+    #[must_use]
+    pub fn exposed(&self) -> Option<&Listen> {
+        self.places().find(|place| !place.is_local())
     }
 
     /// What can be served, and is no good idea. `key_needed`: clients need one.
@@ -351,7 +363,7 @@ impl Config {
     pub fn weak_points(&self, key_needed: bool) -> Vec<&'static str> {
         let mut found = Vec::new();
         let length = self.api_key.as_ref().map(|key| key.expose_secret().chars().count());
-        if !self.listen.is_local() && length.is_some_and(|length| length < KEY_LENGTH) {
+        if self.exposed().is_some() && length.is_some_and(|length| length < KEY_LENGTH) {
             found.push(
                 "`api_key` has fewer than 16 characters and can be guessed from other machines; \
                  make it longer, or use `ibeam keys add NAME` in its place",

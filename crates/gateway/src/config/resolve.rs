@@ -2,6 +2,7 @@
 //! that a user fixes a file once.
 
 mod backend;
+mod listen;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -97,8 +98,10 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     fn config(&mut self, home: Option<&Path>) -> Config {
+        let (first, also) = self.places();
         Config {
-            listen: self.listen(),
+            listen: first,
+            also,
             tls: self.tls(),
             api_key: self.secret(Key::ApiKey),
             keys_file: self.place(Key::KeysFile),
@@ -238,52 +241,6 @@ impl Resolver<'_> {
     }
 
     // === values with rules of their own ===
-
-    fn listen(&mut self) -> Listen {
-        let listen = self.found(Key::Listen);
-        if listen.text.is_empty() {
-            let host = self.value(Key::Host, address).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            let port = self.value(Key::Port, port).unwrap_or(super::DEFAULT_PORT);
-            self.show(Key::Listen, "", &listen.origin);
-            return SocketAddr::new(host, port).into();
-        }
-        self.value(Key::Listen, |text| {
-            if let Some(path) = text.strip_prefix("unix:") {
-                return socket(path);
-            }
-            // `:8080` and `8080` are short for this machine.
-            if text.strip_prefix(':').unwrap_or(text).bytes().all(|b| b.is_ascii_digit()) {
-                return port(text.trim_start_matches(':'))
-                    .map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port).into());
-            }
-            let (host, port_text) =
-                text.rsplit_once(':').ok_or("is no `address:port`".to_owned())?;
-            Ok(SocketAddr::new(
-                address(host.trim_start_matches('[').trim_end_matches(']'))?,
-                port(port_text)?,
-            )
-            .into())
-        })
-        .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, super::DEFAULT_PORT)).into())
-    }
-
-    fn tls(&mut self) -> Option<TlsFiles> {
-        let (cert, key) = (self.path(Key::TlsCert), self.path(Key::TlsKey));
-        let given = |key: Key| self.raw.get(key).filter(|found| !found.text.is_empty()).cloned();
-        match (given(Key::TlsCert), given(Key::TlsKey), given(Key::Listen)) {
-            (Some(found), None, _) => {
-                self.problem(Key::TlsCert, &found.origin, "needs `tls_key`, too");
-            }
-            (None, Some(found), _) => {
-                self.problem(Key::TlsKey, &found.origin, "needs `tls_cert`, too");
-            }
-            (Some(found), Some(_), Some(listen)) if listen.text.starts_with("unix:") => {
-                self.problem(Key::TlsCert, &found.origin, "is of no use on a Unix socket");
-            }
-            _ => {}
-        }
-        Some(TlsFiles { cert: cert?, key: key? })
-    }
 
     fn api(&mut self) -> Host {
         let read = |text: &str| {
@@ -475,28 +432,6 @@ fn bare_words_are_levels(text: &str) -> bool {
 
 fn no_level() -> String {
     "is none of `error`, `warn`, `info`, `debug`, `trace`, `off`, nor `target=level`".to_owned()
-}
-
-fn address(text: &str) -> Result<IpAddr, String> {
-    if text.eq_ignore_ascii_case("localhost") {
-        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    }
-    text.trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse()
-        .map_err(|_| "is no IP address such as `127.0.0.1`".to_owned())
-}
-
-fn socket(path: &str) -> Result<Listen, String> {
-    match path {
-        _ if !cfg!(unix) => Err("names a Unix socket, which this system does not have".to_owned()),
-        "" => Err("names no path after `unix:`".to_owned()),
-        path => Ok(Listen::Unix(PathBuf::from(path))),
-    }
-}
-
-fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| "is no port between 0 and 65535".to_owned())
 }
 
 /// As a browser writes it: scheme and host, nothing after.

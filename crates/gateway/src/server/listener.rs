@@ -1,8 +1,10 @@
 //! Where clients come in: a port, or a socket in the file system.
 
 use std::{
+    future::poll_fn,
     io::{self, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -19,7 +21,7 @@ use crate::config::Listen;
 const WHO: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-pub(super) enum Listener {
+enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(super::unix::Socket),
@@ -33,7 +35,7 @@ pub(super) enum Incoming {
 }
 
 impl Listener {
-    pub(super) async fn bind(listen: &Listen) -> Result<Self, StartError> {
+    async fn bind(listen: &Listen) -> Result<Self, StartError> {
         match listen {
             Listen::Tcp(address) => tcp(*address).await.map(Self::Tcp),
             #[cfg(unix)]
@@ -47,7 +49,7 @@ impl Listener {
     }
 
     /// Where it listens; with port 0 the system has chosen one.
-    pub(super) fn place(&self) -> io::Result<Listen> {
+    fn place(&self) -> io::Result<Listen> {
         match self {
             Self::Tcp(listener) => Ok(Listen::Tcp(listener.local_addr()?)),
             #[cfg(unix)]
@@ -55,12 +57,60 @@ impl Listener {
         }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Incoming> {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
         match self {
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Incoming::Tcp(stream)),
+            Self::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| Incoming::Tcp(stream))
+            }
             #[cfg(unix)]
-            Self::Unix(socket) => socket.accept().await.map(Incoming::Unix),
+            Self::Unix(socket) => socket.poll_accept(cx).map_ok(Incoming::Unix),
         }
+    }
+}
+
+/// All places where clients come in.
+#[derive(Debug)]
+pub(super) struct Doors {
+    listeners: Vec<Listener>,
+    /// Who is looked at first: one that is always busy must not keep the others waiting.
+    next: usize,
+}
+
+impl Doors {
+    pub(super) async fn bind<'a>(
+        places: impl Iterator<Item = &'a Listen>,
+    ) -> Result<Self, StartError> {
+        let mut listeners = Vec::new();
+        for place in places {
+            listeners.push(Listener::bind(place).await?);
+        }
+        Ok(Self { listeners, next: 0 })
+    }
+
+    /// Where it listens, in the order of the settings.
+    pub(super) fn places(&self) -> io::Result<Vec<Listen>> {
+        self.listeners.iter().map(Listener::place).collect()
+    }
+
+    pub(super) async fn accept(&mut self) -> io::Result<Incoming> {
+        poll_fn(|cx| {
+            let (before, from) =
+                self.listeners.split_at_checked(self.next).unwrap_or((&[], &self.listeners));
+            for (at, listener) in (self.next..).zip(from).chain((0..).zip(before)) {
+                if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                    self.next = at + 1;
+                    return Poll::Ready(accepted);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl From<TcpListener> for Doors {
+    fn from(listener: TcpListener) -> Self {
+        Self { listeners: vec![Listener::Tcp(listener)], next: 0 }
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
         net::UnixStream as StdStream,
     },
     path::{Path, PathBuf},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -80,8 +81,8 @@ impl Socket {
         &self.path
     }
 
-    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
-        self.listener.accept().await.map(|(stream, _)| stream)
+    pub(super) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
+        self.listener.poll_accept(cx).map_ok(|(stream, _)| stream)
     }
 }
 
@@ -159,7 +160,7 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let _client = StdStream::connect(&path).unwrap();
-        socket.accept().await.unwrap();
+        std::future::poll_fn(|cx| socket.poll_accept(cx)).await.unwrap();
         let error = Socket::bind(&path).await.unwrap_err();
         assert!(error.hint.contains("another ibeam"), "{}", error.hint);
         drop(socket);

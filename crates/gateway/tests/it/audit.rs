@@ -184,7 +184,10 @@ fn scripts_find_the_same_fields_in_every_version() {
     let expect = [
         ("", "version ok problems notes listener keys credential backend hosts allowed files"),
         ("/problems/0", "what mend"),
-        ("/listener", "address unix local tls key_needed open_paths hosts any_address origins"),
+        (
+            "/listener",
+            "address also unix local tls key_needed open_paths hosts any_address origins",
+        ),
         ("/keys", "setting count list"),
         ("/credential", "source profile email sub expires renewable unused"),
         ("/hosts/0", "origin by purpose proxy"),

@@ -26,6 +26,7 @@ use crate::lab::chat;
 
 struct Running {
     place: Listen,
+    also: Vec<Listen>,
     shutdown: Shutdown,
     server: JoinSet<()>,
 }
@@ -34,10 +35,11 @@ async fn start(config: Config) -> Running {
     let config = Config { backend: Backend::Sim { scenario: None }, ..config };
     crate::watch::logs();
     let server = Server::bind(config, &Tasks::new()).await.unwrap();
-    let (place, shutdown) = (server.place().unwrap(), Shutdown::new());
+    let (mut also, shutdown) = (server.places().unwrap(), Shutdown::new());
+    let place = also.remove(0);
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(shutdown.clone()));
-    Running { place, shutdown, server: tasks }
+    Running { place, also, shutdown, server: tasks }
 }
 
 impl Running {
@@ -202,6 +204,27 @@ async fn a_unix_socket_is_a_door_without_a_port() {
     assert!(error.to_string().contains("ibeam.sock"), "{error}");
     running.stop().await;
     assert!(!path.exists(), "it goes with the server");
+}
+
+#[tokio::test]
+async fn several_doors_lead_to_the_same_place() {
+    let folder = crate::watch::folder();
+    let path = folder.path().join("ibeam.sock");
+    let also = vec![local().listen, Listen::Unix(path.clone())];
+    let running = start(Config { also, ..local() }).await;
+    let Some(Listen::Tcp(second)) = running.also.first() else { panic!("{:?}", running.also) };
+    assert_ne!(running.address(), *second);
+    for address in [running.address(), *second, running.address()] {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let reply = ask(stream, "localhost").await;
+        assert!(reply.contains("data: [DONE]"), "{address}: {reply}");
+    }
+    let stream = UnixStream::connect(&path).await.unwrap();
+    assert!(ask(stream, "localhost").await.contains("data: [DONE]"));
+    let taken = Config { listen: local().listen, also: running.also.clone(), ..Config::default() };
+    assert!(Server::bind(taken, &Tasks::new()).await.is_err(), "one that is taken is told");
+    running.stop().await;
+    assert!(!path.exists());
 }
 
 /// All places are busy: the next one hears so at once, and those who are served notice
