@@ -60,13 +60,14 @@ pub(crate) fn table(streams: usize, all: &[Spoken]) -> String {
         let rate = Some(best.events_per_second);
         let met = chat.is_some_and(|chat| best.events_per_second >= AT_LEAST * chat);
         let (target, met) = match dialect {
-            Dialect::Chat => ("", ""),
+            // The store is no part of a dialect; its row shows what it costs.
+            Dialect::Chat | Dialect::ResponsesKept => ("", ""),
             Dialect::Responses | Dialect::Messages => ("at least 0.9 of chat", verdict(met)),
         };
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {target} | {met} |",
-            dialect.path(),
+            dialect.name(),
             cell(rate),
             ratio(rate, chat),
             number(best.cpu_per_million),
@@ -75,8 +76,8 @@ pub(crate) fn table(streams: usize, all: &[Spoken]) -> String {
     }
     for Spoken { dialect, errors, .. } in all {
         if let Some(first) = errors.first() {
-            let (path, count) = (dialect.path(), errors.len());
-            let _ = writeln!(out, "\nErrors of {path}: {count}, the first: {first}");
+            let (name, count) = (dialect.name(), errors.len());
+            let _ = writeln!(out, "\nErrors of {name}: {count}, the first: {first}");
         }
     }
     out

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use memchr::{memchr, memchr_iter};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
@@ -35,17 +36,28 @@ pub(crate) enum Target {
 #[derive(Clone, Copy)]
 pub(crate) enum Dialect {
     Chat,
+    /// As coding clients ask: `store` is false.
     Responses,
+    /// As the API has it where nobody says otherwise: the response is kept.
+    ResponsesKept,
     Messages,
 }
 
 impl Dialect {
-    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Responses, Self::Messages];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Chat, Self::Responses, Self::ResponsesKept, Self::Messages];
 
-    pub(crate) fn path(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Responses | Self::Messages => self.path(),
+            Self::ResponsesKept => "/v1/responses, kept",
+        }
+    }
+
+    fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",
-            Self::Responses => "/v1/responses",
+            Self::Responses | Self::ResponsesKept => "/v1/responses",
             Self::Messages => "/v1/messages",
         }
     }
@@ -53,8 +65,8 @@ impl Dialect {
     fn body(self, prompt: &str) -> String {
         let asked = match self {
             Self::Chat => format!(r#""messages":[{{"role":"user","content":"{prompt}"}}]"#),
-            // Whether it is kept is another matter than what its stream costs.
             Self::Responses => format!(r#""input":"{prompt}","store":false"#),
+            Self::ResponsesKept => format!(r#""input":"{prompt}""#),
             Self::Messages => {
                 format!(r#""max_tokens":64000,"messages":[{{"role":"user","content":"{prompt}"}}]"#)
             }
@@ -66,7 +78,9 @@ impl Dialect {
     fn delta(self) -> &'static [u8] {
         match self {
             Self::Chat => b"data: {\"id\":",
-            Self::Responses => b"data: {\"type\":\"response.output_text.delta\"",
+            Self::Responses | Self::ResponsesKept => {
+                b"data: {\"type\":\"response.output_text.delta\""
+            }
             Self::Messages => b"data: {\"type\":\"content_block_delta\"",
         }
     }
@@ -180,7 +194,8 @@ async fn read(mut body: Incoming, started: Instant, origin: Instant) -> anyhow::
     Ok(seen)
 }
 
-/// As [`read`], line by line.
+/// As [`read`], line by line. It looks at no byte by itself, so that a dialect of long events
+/// does not seem slower than it is because of the client.
 async fn read_lines(
     mut body: Incoming,
     dialect: Dialect,
@@ -193,19 +208,20 @@ async fn read_lines(
         let Ok(data) = frame?.into_data() else { continue };
         let now = Instant::now();
         let before = seen.events;
-        let mut pieces = data.split_inclusive(|&byte| byte == b'\n');
-        for piece in &mut pieces {
-            let whole = piece.ends_with(b"\n");
-            if whole && rest.is_empty() {
-                seen.take_line(piece, dialect, now.duration_since(origin));
-                continue;
-            }
-            rest.extend_from_slice(piece);
-            if whole {
+        let mut data: &[u8] = &data;
+        while let Some((line, after)) =
+            memchr(b'\n', data).and_then(|end| data.split_at_checked(end + 1))
+        {
+            data = after;
+            if rest.is_empty() {
+                seen.take_line(line, dialect, now.duration_since(origin));
+            } else {
+                rest.extend_from_slice(line);
                 seen.take_line(&rest, dialect, now.duration_since(origin));
                 rest.clear();
             }
         }
+        rest.extend_from_slice(data);
         if before == 0 && seen.events > 0 {
             seen.first = now.duration_since(started);
         }
@@ -214,10 +230,17 @@ async fn read_lines(
 }
 
 impl Seen {
-    /// Counts the marks of a line that holds a delta.
+    /// Counts the marks of a whole line, as [`Seen::take`] does, if it holds a delta.
     fn take_line(&mut self, line: &[u8], dialect: Dialect, now: Duration) {
-        if line.starts_with(dialect.delta()) {
-            self.take(line, now);
+        if !line.starts_with(dialect.delta()) {
+            return;
+        }
+        for mark in memchr_iter(MARK, line) {
+            let before = line.get(..mark).unwrap_or_default();
+            let first =
+                before.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
+            let stamp = before.get(first..).and_then(|digits| str::from_utf8(digits).ok());
+            self.count(stamp.and_then(|digits| digits.parse().ok()), now);
         }
     }
 
@@ -231,14 +254,19 @@ impl Seen {
                         Some(self.digits.unwrap_or(0).wrapping_mul(10).wrapping_add(digit));
                 }
                 MARK => {
-                    self.events += 1;
-                    if let Some(stamp) = self.digits.take() {
-                        let arrival = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-                        self.delays.push(arrival.wrapping_sub(stamp.cast_signed()));
-                    }
+                    let stamp = self.digits.take();
+                    self.count(stamp, now);
                 }
                 _ => self.digits = None,
             }
+        }
+    }
+
+    fn count(&mut self, stamp: Option<u64>, now: Duration) {
+        self.events += 1;
+        if let Some(stamp) = stamp {
+            let arrival = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+            self.delays.push(arrival.wrapping_sub(stamp.cast_signed()));
         }
     }
 }

@@ -27,9 +27,10 @@ fn only_deltas_count_where_a_dialect_has_them() {
         "data: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"delta\":\"400@\"}\n",
         "\n",
         "data: {\"type\":\"response.output_text.done\",\"text\":\"400@\"}\n",
+        "data: {\"type\":\"response.output_text.delta\",\"delta\":\"lorem @900@\"}\n",
         "data: {\"type\":\"response.completed\",\"response\":{\"output\":[\"400@400@\"]}}\n",
     ] {
         seen.take_line(line.as_bytes(), Dialect::Responses, Duration::from_micros(1_000));
     }
-    assert_eq!((seen.events, seen.delays.as_slice()), (1, [600].as_slice()));
+    assert_eq!((seen.events, seen.delays.as_slice()), (3, [600, 100].as_slice()));
 }

@@ -73,8 +73,9 @@ pub(crate) fn ibeam_start(ibeam: &Path, simulator: SocketAddr) -> Recipe {
     let env = vec![
         ("CURSOR_API_URL", format!("http://{simulator}")),
         ("CURSOR_ACCESS_TOKEN", Sim::TOKEN.to_owned()),
-        // The product's own limit protects a user's plan; here it is in the way.
+        // The product's own limits protect a user's plan; here they are in the way.
         ("IBEAM_LIMITS_TURNS", "4096".to_owned()),
+        ("IBEAM_LIMITS_TURNS_PER_KEY", "4096".to_owned()),
     ];
     Recipe { program: ibeam.into(), args: vec!["serve".to_owned()], env, port_by: PortBy::Env }
 }

@@ -223,7 +223,7 @@ impl Controls {
         self.asked_again
     }
 
-    /// Whether the tokens of the run that just ended are known.
+    /// Whether nobody has said what the run that just ended took.
     #[must_use]
     pub fn lacks_usage(&self) -> bool {
         self.before.is_none()

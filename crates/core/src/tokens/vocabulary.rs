@@ -41,11 +41,6 @@ impl Vocabulary {
         }
         Count { tokens, exact: exact && pieces.is_clean() }
     }
-
-    /// Loads it, so that the next count is quick.
-    pub fn preload(self) {
-        let _ = self.piece("a");
-    }
 }
 
 #[cfg(feature = "tokens")]

@@ -1,5 +1,5 @@
-//! Images inside messages: their data only, mostly as `data:` URLs. The gateway fetches nothing that a
-//! request names.
+//! Images inside messages: their data only, mostly as `data:` URLs. The gateway fetches
+//! nothing that a request names.
 
 use base64::{
     Engine as _, alphabet,
@@ -15,7 +15,7 @@ use crate::{
 const FORMATS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Clients leave the padding out now and then.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub(in crate::wire) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );

@@ -20,12 +20,17 @@ use super::{EventSource, answer::Answer, log::RequestLog};
 /// that a burst costs one write and a slow client still exerts back-pressure.
 pub const FRAME_CAP: usize = 16 * 1024;
 
+/// A piece that is full, with the event that filled it.
+const FULL_FRAME: usize = FRAME_CAP + FRAME_CAP / 8;
+
 /// Pulls the turn only when the connection can take more. Dropping it drops the
 /// turn, and that is how the session learns that the client has left.
 pub(super) struct SseBody<T> {
     answer: Answer<T>,
     encoder: Box<dyn Encode>,
     buffer: BytesMut,
+    /// What the last piece needed, and the next one is likely to.
+    room: usize,
     interval: Duration,
     silence: Pin<Box<Sleep>>,
     log: Arc<RequestLog>,
@@ -46,6 +51,7 @@ impl<T: EventSource> SseBody<T> {
             answer,
             encoder,
             buffer: BytesMut::new(),
+            room: 0,
             interval,
             silence: Box::pin(tokio::time::sleep(wait)),
             log,
@@ -67,6 +73,9 @@ impl<T: EventSource> SseBody<T> {
                         | TurnEvent::ToolCallArgs { .. }
                         | TurnEvent::ToolCallEnd { .. }
                         | TurnEvent::Usage(_) => {}
+                    }
+                    if self.buffer.is_empty() {
+                        self.buffer.reserve(self.room);
                     }
                     self.encoder.on_event(&event, &mut self.buffer);
                 }
@@ -96,7 +105,9 @@ impl<T: EventSource> Body for SseBody<T> {
             }
             this.encoder.on_silence(&mut this.buffer);
         }
-        let bytes = this.buffer.split().freeze();
+        // The buffer goes with its bytes: a silent stream holds none.
+        let bytes = std::mem::take(&mut this.buffer).freeze();
+        this.room = bytes.len().next_power_of_two().min(FULL_FRAME);
         this.silence.as_mut().reset(Instant::now() + this.interval);
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }

@@ -1,9 +1,11 @@
 //! The response of a request that does not stream.
 
 use bytes::BytesMut;
-use serde_json::value::RawValue;
 
-use super::{echo::Echo, encode::Encoder};
+use super::{
+    echo::Echo,
+    encode::{Encoder, Ended},
+};
 use crate::{
     error::TurnError,
     model::TurnEvent,
@@ -32,10 +34,10 @@ impl Collector {
         self
     }
 
-    /// The items of the output that grow no more.
+    /// As [`Encoder::ended`].
     #[must_use]
-    pub fn output(&self) -> Vec<Box<RawValue>> {
-        self.encoder.output()
+    pub fn ended(&self) -> Option<Ended> {
+        self.encoder.ended()
     }
 }
 
@@ -46,10 +48,10 @@ impl Collect for Collector {
     }
 
     fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
-        match (self.encoder.failure(), self.encoder.finished()) {
-            (Some(failure), _) => Err(failure.clone()),
-            (None, Some(response)) => Ok(response.to_vec()),
-            (None, None) => Err(cut_off()),
+        match self.encoder.failure() {
+            Some(failure) => Err(failure.clone()),
+            None if self.encoder.is_ended() => Ok(self.encoder.current().into_bytes()),
+            None => Err(cut_off()),
         }
     }
 }

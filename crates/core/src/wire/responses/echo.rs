@@ -146,6 +146,6 @@ fn raw(json: &str) -> Box<RawValue> {
 
 /// The same JSON without line ends. They stand between tokens only: inside strings they are
 /// escaped.
-fn on_one_line(json: &str) -> String {
+pub(super) fn on_one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }

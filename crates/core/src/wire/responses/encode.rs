@@ -9,22 +9,22 @@
 
 use std::{borrow::Cow, fmt};
 
-use bytes::BytesMut;
-use serde_json::value::RawValue;
+use bytes::{BufMut as _, BytesMut};
 
 use super::{
     echo::Echo,
     failure,
     freeform::Freeform,
     ids::output_item,
-    slot::{Call, Frames, Growing, Kind},
+    slot::{self, Call, Frames, Growing, Kind},
+    text::Escaped,
     tools::Form,
-    types::{ErrorPart, IncompleteDetails, State, Status, UsageBody},
+    types::{IncompleteDetails, State, Status, UsageBody, json},
 };
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
-    wire::{Encode, cut_off, json::to_json},
+    wire::{Encode, cut_off},
 };
 
 /// Gives the time, in Unix seconds.
@@ -50,7 +50,8 @@ pub struct Encoder {
 #[derive(Debug)]
 enum Slot {
     Growing(Growing),
-    Done(Box<RawValue>),
+    /// Its JSON.
+    Done(String),
 }
 
 /// How far the stream is.
@@ -64,9 +65,20 @@ enum Stage {
 
 #[derive(Debug)]
 struct Ending {
-    /// The response as it came out.
-    response: Box<[u8]>,
+    status: Status,
+    completed_at: Option<u64>,
     failure: Option<TurnError>,
+}
+
+/// A response that has ended, as it is kept.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its `status`.
+    pub status: &'static str,
+    /// The JSON of all of it.
+    pub body: String,
+    /// The JSON of its output.
+    pub output: String,
 }
 
 /// Which of the two kinds of text.
@@ -74,15 +86,6 @@ struct Ending {
 enum Voice {
     Said,
     Thought,
-}
-
-/// The fields of a response that depend on how it ended.
-struct Outcome<'a> {
-    status: Status,
-    completed_at: Option<u64>,
-    error: Option<ErrorPart<'a>>,
-    incomplete_details: Option<IncompleteDetails>,
-    usage: Option<UsageBody>,
 }
 
 impl Encoder {
@@ -110,12 +113,16 @@ impl Encoder {
         self
     }
 
-    /// The JSON of the final response, once the turn has ended.
+    /// The response once it has ended. It is put together for each who asks.
     #[must_use]
-    pub fn finished(&self) -> Option<&[u8]> {
+    pub fn ended(&self) -> Option<Ended> {
         match &self.stage {
             Stage::Fresh | Stage::Open => None,
-            Stage::Ended(ending) => Some(&ending.response),
+            Stage::Ended(ending) => Some(Ended {
+                status: ending.status.word(),
+                body: self.current(),
+                output: self.output(),
+            }),
         }
     }
 
@@ -130,30 +137,43 @@ impl Encoder {
 
     /// The JSON of the response as it is now: the final one once there is one.
     #[must_use]
-    pub fn current(&self) -> Vec<u8> {
-        match &self.stage {
-            Stage::Fresh | Stage::Open => self.render(Outcome::open()),
-            Stage::Ended(ending) => ending.response.to_vec(),
-        }
+    pub fn current(&self) -> String {
+        let mut json = String::with_capacity(self.size());
+        self.render(|piece| json.push_str(piece));
+        json
     }
 
-    /// The items of the output that grow no more, as they went out.
-    #[must_use]
-    pub fn output(&self) -> Vec<Box<RawValue>> {
-        let done = |slot: &Slot| match slot {
-            Slot::Growing(_) => None,
-            Slot::Done(item) => Some(item.clone()),
-        };
-        self.items.iter().filter_map(done).collect()
+    /// The JSON of the items that grow no more, as they went out.
+    fn output(&self) -> String {
+        let mut json = String::with_capacity(self.done() + self.items.len() + 2);
+        json.push('[');
+        for slot in &self.items {
+            if let Slot::Done(item) = slot {
+                if json.len() > 1 {
+                    json.push(',');
+                }
+                json.push_str(item);
+            }
+        }
+        json.push(']');
+        json
     }
 
     fn open(&mut self, out: &mut BytesMut) {
         if matches!(self.stage, Stage::Fresh) {
             self.stage = Stage::Open;
-            let response = self.render(Outcome::open());
-            self.frames.response("response.created", &response, out);
-            self.frames.response("response.in_progress", &response, out);
+            self.whole("response.created", out);
+            self.whole("response.in_progress", out);
         }
+    }
+
+    /// Writes an event that has the response.
+    fn whole(&mut self, kind: &str, out: &mut BytesMut) {
+        out.reserve(self.size());
+        self.frames.begin(kind, out);
+        out.put_slice(b",\"response\":");
+        self.render(|piece| out.put_slice(piece.as_bytes()));
+        slot::end(&[], out);
     }
 
     fn speak(&mut self, voice: Voice, piece: &str, out: &mut BytesMut) {
@@ -168,10 +188,10 @@ impl Encoder {
         self.open(out);
         self.fall_silent(out);
         let (prefix, kind) = match voice {
-            Voice::Said => ("msg", Kind::Message { text: String::new() }),
+            Voice::Said => ("msg", Kind::Message { text: Escaped::default() }),
             Voice::Thought => {
-                let encrypted = self.echo.encrypted;
-                ("rs", Kind::Reasoning { text: String::new(), encrypted })
+                let plain = self.echo.encrypted.then(String::new);
+                ("rs", Kind::Reasoning { text: Escaped::default(), plain })
             }
         };
         self.speaking = Some(self.items.len());
@@ -191,11 +211,11 @@ impl Encoder {
         };
         let (prefix, kind) = match tool.map(|tool| tool.form) {
             None | Some(Form::Function) => {
-                ("fc", Kind::Function { call, arguments: String::new() })
+                ("fc", Kind::Function { call, arguments: Escaped::default() })
             }
             Some(Form::Freeform) => {
                 let reader = Freeform::default();
-                ("ctc", Kind::Custom { call, input: String::new(), reader })
+                ("ctc", Kind::Custom { call, input: Escaped::default(), reader })
             }
             Some(Form::Search) => ("tsc", Kind::Search { call, arguments: String::new() }),
         };
@@ -218,7 +238,7 @@ impl Encoder {
 
     fn close(&mut self, at: usize, status: Status, out: &mut BytesMut) {
         if let Some(slot) = self.items.get_mut(at) {
-            let item = std::mem::replace(slot, Slot::Done(RawValue::NULL.to_owned()));
+            let item = std::mem::replace(slot, Slot::Done(String::new()));
             *slot = Slot::Done(match item {
                 Slot::Growing(item) => item.close(status, &mut self.frames, out),
                 Slot::Done(item) => item,
@@ -245,18 +265,10 @@ impl Encoder {
         for at in 0..self.items.len() {
             self.close(at, status, out);
         }
-        let cut_short = status == Status::Incomplete;
-        let outcome = Outcome {
-            status,
-            completed_at: self.clock.as_ref().filter(|_| !cut_short).map(|now| now()),
-            incomplete_details: cut_short
-                .then_some(IncompleteDetails { reason: "max_output_tokens" }),
-            // Clients take no finished response without one.
-            usage: Some(self.usage.unwrap_or_default().into()),
-            ..Outcome::open()
-        };
-        let response = self.render(outcome);
-        self.end(kind, response, None, out);
+        let complete = status == Status::Completed;
+        let completed_at = self.clock.as_ref().filter(|_| complete).map(|now| now());
+        self.stage = Stage::Ended(Ending { status, completed_at, failure: None });
+        self.whole(kind, out);
     }
 
     fn fail(&mut self, failure: TurnError, out: &mut BytesMut) {
@@ -267,52 +279,67 @@ impl Encoder {
             }
         }
         let cancelled = failure.code == ErrorCode::Cancelled;
-        let response = self.render(Outcome {
-            status: if cancelled { Status::Cancelled } else { Status::Failed },
-            error: (!cancelled).then(|| failure::describe(&failure)),
-            usage: self.usage.map(UsageBody::from),
-            ..Outcome::open()
+        let status = if cancelled { Status::Cancelled } else { Status::Failed };
+        let failure = Some(failure);
+        self.stage = Stage::Ended(Ending { status, completed_at: None, failure });
+        self.whole("response.failed", out);
+    }
+
+    /// Bytes of the items that grow no more.
+    fn done(&self) -> usize {
+        let sizes = self.items.iter().map(|slot| match slot {
+            Slot::Growing(_) => 0,
+            Slot::Done(item) => item.len(),
         });
-        self.end("response.failed", response, Some(failure), out);
+        sizes.sum()
     }
 
-    fn end(
-        &mut self,
-        kind: &str,
-        response: Vec<u8>,
-        failure: Option<TurnError>,
-        out: &mut BytesMut,
-    ) {
-        self.frames.response(kind, &response, out);
-        self.stage = Stage::Ended(Ending { response: response.into_boxed_slice(), failure });
+    /// About as long as the response is, or a little shorter.
+    fn size(&self) -> usize {
+        self.done() + self.echo.members.len() + 1024
     }
 
-    fn render(&self, outcome: Outcome<'_>) -> Vec<u8> {
-        let output: Vec<Cow<'_, RawValue>> = self
-            .items
-            .iter()
-            .map(|slot| match slot {
-                Slot::Growing(item) => Cow::Owned(item.json(Status::InProgress)),
-                Slot::Done(item) => Cow::Borrowed(&**item),
-            })
-            .collect();
-        let mut json = to_json(&State {
+    /// Gives the JSON of the response as it is now, piece by piece.
+    fn render(&self, mut put: impl FnMut(&str)) {
+        let ending = match &self.stage {
+            Stage::Fresh | Stage::Open => None,
+            Stage::Ended(ending) => Some(ending),
+        };
+        let status = ending.map_or(Status::InProgress, |ending| ending.status);
+        let failure = ending.and_then(|ending| ending.failure.as_ref());
+        let usage = match status {
+            Status::InProgress => None,
+            // Clients take no finished response without one.
+            Status::Completed | Status::Incomplete => Some(self.usage.unwrap_or_default()),
+            Status::Failed | Status::Cancelled => self.usage,
+        };
+        let head = json(&State {
             id: &self.id,
             object: "response",
             created_at: self.created,
-            status: outcome.status,
-            completed_at: outcome.completed_at,
-            error: outcome.error,
-            incomplete_details: outcome.incomplete_details,
-            output: &output,
-            usage: outcome.usage,
+            status,
+            completed_at: ending.and_then(|ending| ending.completed_at),
+            error: failure.filter(|_| status == Status::Failed).map(failure::describe),
+            incomplete_details: (status == Status::Incomplete)
+                .then_some(IncompleteDetails { reason: "max_output_tokens" }),
         });
-        // The closing brace: what the request said goes in front of it.
-        json.pop();
-        json.push(b',');
-        json.extend_from_slice(self.echo.members.as_bytes());
-        json.push(b'}');
-        json
+        put(head.strip_suffix('}').unwrap_or(&head));
+        put(",\"output\":[");
+        for (place, slot) in self.items.iter().enumerate() {
+            if place > 0 {
+                put(",");
+            }
+            put(&match slot {
+                Slot::Growing(item) => Cow::Owned(item.json(Status::InProgress)),
+                Slot::Done(item) => Cow::Borrowed(item.as_str()),
+            });
+        }
+        put("],\"usage\":");
+        put(&json(&usage.map(UsageBody::from)));
+        // What the request said.
+        put(",");
+        put(&self.echo.members);
+        put("}");
     }
 }
 
@@ -379,19 +406,6 @@ impl Voice {
             Kind::Message { .. } => self == Self::Said,
             Kind::Reasoning { .. } => self == Self::Thought,
             Kind::Function { .. } | Kind::Custom { .. } | Kind::Search { .. } => false,
-        }
-    }
-}
-
-impl Outcome<'_> {
-    /// Of a response that has not ended.
-    fn open() -> Self {
-        Self {
-            status: Status::InProgress,
-            completed_at: None,
-            error: None,
-            incomplete_details: None,
-            usage: None,
         }
     }
 }

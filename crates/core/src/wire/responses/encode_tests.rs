@@ -282,9 +282,11 @@ fn calls_go_to_the_tools_that_the_client_knows() {
 
 #[test]
 fn a_search_for_tools_is_an_item_of_its_own() {
-    for (given, arguments) in
-        [("{\"query\":\"agents\"}", json!({"query": "agents"})), ("", json!({})), ("[1", json!({}))]
-    {
+    for (given, arguments) in [
+        ("{\"query\":\n\"agents\"}", json!({"query": "agents"})),
+        ("", json!({})),
+        ("[1", json!({})),
+    ] {
         let (head, tail) = given.split_at(given.len() / 2);
         let stream = encode(&[
             begin("call_1", "tool_search"),
@@ -311,14 +313,35 @@ fn the_response_can_be_seen_while_it_grows() {
     let mut encoder = Encoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     encoder.on_event(&text("half"), &mut out);
-    assert_eq!(encoder.finished(), None);
-    let now: Value = serde_json::from_slice(&encoder.current()).unwrap();
+    assert!(encoder.ended().is_none());
+    let now: Value = serde_json::from_str(&encoder.current()).unwrap();
     assert_eq!(now["status"], "in_progress");
     assert_eq!(now["output"][0]["content"][0]["text"], "half");
-    assert!(encoder.output().is_empty(), "half an item is none");
     encoder.on_event(&TurnEvent::Finished(FinishReason::Stop), &mut out);
-    assert_eq!(encoder.finished().unwrap(), encoder.current());
-    assert_eq!(encoder.output().len(), 1);
+    let ended = encoder.ended().unwrap();
+    assert_eq!((ended.status, &ended.body), ("completed", &encoder.current()));
+    let stream = String::from_utf8(out.to_vec()).unwrap();
+    assert!(stream.ends_with(&format!(",\"response\":{}}}\n\n", ended.body)), "as it went out");
+    let body: Value = serde_json::from_str(&ended.body).unwrap();
+    assert_eq!(body["output"], serde_json::from_str::<Value>(&ended.output).unwrap());
+    assert_eq!(body["output"][0]["content"][0]["text"], "half");
+}
+
+#[test]
+fn what_is_kept_has_every_item() {
+    let mut encoder = Encoder::new(id(), 1, echo());
+    let mut out = BytesMut::new();
+    for event in [TurnEvent::Reasoning("hm".to_owned()), text("so"), begin("call_1", "bash")] {
+        encoder.on_event(&event, &mut out);
+    }
+    encoder.on_cut(&mut out);
+    let ended = encoder.ended().unwrap();
+    let output: Vec<Value> = serde_json::from_str(&ended.output).unwrap();
+    let types: Vec<&Value> = output.iter().map(|item| &item["type"]).collect();
+    assert_eq!(
+        (ended.status, types.as_slice()),
+        ("failed", &[&json!("reasoning"), &json!("message"), &json!("function_call")][..])
+    );
 }
 
 // === any turn ===

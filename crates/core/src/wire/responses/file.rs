@@ -1,25 +1,16 @@
 //! Files inside messages: the text of a text file, the image of an image file. The gateway
 //! has no store of files, fetches none, and reads no PDF.
 
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
 
 use super::parts::{Part, Piece};
 use crate::{
     error::TurnError,
     wire::{
-        image::from_data_url,
+        image::{BASE64, from_data_url},
         json::{invalid, unsupported},
     },
 };
-
-/// Clients leave the padding out now and then.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// Types outside of `text/` that are text all the same.
 const TEXTUAL: [&str; 12] = [

@@ -92,7 +92,8 @@ fn what_went_out_comes_back() {
     }
     hear(TurnEvent::Finished(FinishReason::ToolCalls));
     let mut next = request(&body.replace("go", "on"));
-    next.after(&encoder.output()).unwrap();
+    let said: Vec<Box<RawValue>> = serde_json::from_str(&encoder.ended().unwrap().output).unwrap();
+    next.after(&said).unwrap();
     let mut expected = vec!["thought hm\n\"x\"".to_owned(), "Assistant: so".to_owned()];
     expected.extend(calls.map(|(name, arguments)| format!("call {name} {arguments}")));
     expected.push("User: on".to_owned());

@@ -1,17 +1,23 @@
 //! One item of a response's output, from its first event to its last.
 
 use bytes::{BufMut as _, BytesMut};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
+    echo::on_one_line,
     freeform::Freeform,
+    text::Escaped,
     token::Kept,
-    types::{
-        ItemEvent, OutputItem, PartEvent, Place, Status, SummaryPart, TextPart, Whole, to_raw,
-    },
+    types::{OutputItem, Place, Status, json},
 };
 use crate::{model::ids::CallId, wire::json::put_json};
+
+/// A part of a message and one of a summary, up to their text.
+const TEXT_PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""#;
+const SUMMARY_PART: &str = r#"{"type":"summary_text","text":""#;
+
+/// What a delta has beside its text and what comes before that.
+const BEHIND_DELTA: usize = 64;
 
 /// Writes events and numbers them.
 #[derive(Debug, Default)]
@@ -32,19 +38,20 @@ pub(super) struct Growing {
 #[derive(Debug)]
 pub(super) enum Kind {
     Message {
-        text: String,
+        text: Escaped,
     },
     Reasoning {
-        text: String,
-        encrypted: bool,
+        text: Escaped,
+        /// The same as it is, for `encrypted_content`, if that is asked for.
+        plain: Option<String>,
     },
     Function {
         call: Call,
-        arguments: String,
+        arguments: Escaped,
     },
     Custom {
         call: Call,
-        input: String,
+        input: Escaped,
         reader: Freeform,
     },
     /// Has no deltas: its arguments are an object, not the text of one.
@@ -65,53 +72,67 @@ pub(super) struct Call {
 // === impl Frames ===
 
 impl Frames {
-    /// Writes one event: `fields` beside its type and number.
-    pub(super) fn event(&mut self, kind: &str, fields: &impl Serialize, out: &mut BytesMut) {
+    /// Writes one event: `members` beside its type and number, each with the comma before it.
+    fn event(&mut self, kind: &str, members: &[&str], out: &mut BytesMut) {
         self.begin(kind, out);
-        put_members(fields, out);
-        out.put_slice(b"}\n\n");
+        end(members, out);
     }
 
-    /// As [`Frames::event`], for an event of one item.
-    fn placed(
-        &mut self,
-        kind: &str,
-        place: Place<'_>,
-        fields: &impl Serialize,
-        out: &mut BytesMut,
-    ) {
+    /// As [`Frames::event`], for an event of a part of an item.
+    fn placed(&mut self, kind: &str, place: Place<'_>, members: &[&str], out: &mut BytesMut) {
         self.begin(kind, out);
-        put_members(&place, out);
-        put_members(fields, out);
-        out.put_slice(b"}\n\n");
+        put_place(place, out);
+        end(members, out);
     }
 
-    /// As [`Frames::event`], for an event that has the response; `response` is its JSON.
-    pub(super) fn response(&mut self, kind: &str, response: &[u8], out: &mut BytesMut) {
-        out.reserve(response.len().saturating_add(128));
-        self.begin(kind, out);
-        out.put_slice(b",\"response\":");
-        out.put_slice(response);
-        out.put_slice(b"}\n\n");
+    /// An event of a whole item; `json` is the item.
+    fn item(&mut self, kind: &str, place: usize, json: &str, out: &mut BytesMut) {
+        let place = place.to_string();
+        self.event(kind, &[",\"output_index\":", &place, ",\"item\":", json], out);
     }
 
-    fn begin(&mut self, kind: &str, out: &mut BytesMut) {
+    /// The beginning of an event: its type and its number.
+    pub(super) fn begin(&mut self, kind: &str, out: &mut BytesMut) {
         put_kind(kind, out);
+        out.put_slice(b",\"sequence_number\":");
         self.number(out);
     }
 
+    /// `delta` is escaped.
     fn delta(&mut self, envelope: &[u8], delta: &str, out: &mut BytesMut) {
+        out.reserve(envelope.len().saturating_add(delta.len()).saturating_add(BEHIND_DELTA));
         out.put_slice(envelope);
-        put_json(out, &delta);
+        out.put_slice(delta.as_bytes());
+        out.put_slice(b"\",\"sequence_number\":");
         self.number(out);
-        out.put_slice(b"}\n\n");
+        end(&[], out);
     }
 
     fn number(&mut self, out: &mut BytesMut) {
-        out.put_slice(b",\"sequence_number\":");
-        put_json(out, &self.next);
+        out.put_slice(digits(self.next, &mut [0; 20]));
         self.next = self.next.saturating_add(1);
     }
+}
+
+/// Writes the end of an event behind its last members.
+pub(super) fn end(members: &[&str], out: &mut BytesMut) {
+    for piece in members {
+        out.put_slice(piece.as_bytes());
+    }
+    out.put_slice(b"}\n\n");
+}
+
+/// A number in decimal; the buffer takes the largest.
+fn digits(number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let (mut rest, mut first) = (number, buffer.len());
+    for (at, digit) in buffer.iter_mut().enumerate().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        (rest, first) = (rest / 10, at);
+        if rest == 0 {
+            break;
+        }
+    }
+    buffer.get(first..).unwrap_or_default()
 }
 
 /// Writes the beginning of an event, up to and with its type.
@@ -121,10 +142,10 @@ fn put_kind(kind: &str, out: &mut BytesMut) {
     }
 }
 
-/// Writes the members of an object behind those that are written already.
-fn put_members(fields: &impl Serialize, out: &mut BytesMut) {
+/// Writes the members of a place behind those that are written already.
+fn put_place(place: Place<'_>, out: &mut BytesMut) {
     let start = out.len();
-    put_json(out, fields);
+    put_json(out, &place);
     // The braces of the object: the first becomes the comma before its members.
     if let Some(brace) = out.get_mut(start) {
         *brace = b',';
@@ -146,16 +167,15 @@ impl Growing {
         let mut item = Self { id, kind, output_index, envelope: Box::default() };
         item.envelope = item.envelope();
         let added = item.json(Status::InProgress);
-        let event = ItemEvent { output_index, item: &added };
-        frames.event("response.output_item.added", &event, out);
+        frames.item("response.output_item.added", output_index, &added, out);
         let place = item.place();
         match &item.kind {
             Kind::Message { .. } => {
-                let part = PartEvent { part: TextPart::new("") };
+                let part = [",\"part\":", TEXT_PART, "\"}"];
                 frames.placed("response.content_part.added", place, &part, out);
             }
             Kind::Reasoning { .. } => {
-                let part = PartEvent { part: SummaryPart { text: "" } };
+                let part = [",\"part\":", SUMMARY_PART, "\"}"];
                 frames.placed("response.reasoning_summary_part.added", place, &part, out);
             }
             Kind::Function { .. } | Kind::Custom { .. } | Kind::Search { .. } => {}
@@ -165,22 +185,24 @@ impl Growing {
 
     /// A further piece of the text or of the arguments.
     pub(super) fn push(&mut self, piece: &str, frames: &mut Frames, out: &mut BytesMut) {
-        let (text, known) = match &mut self.kind {
-            Kind::Message { text }
-            | Kind::Reasoning { text, .. }
-            | Kind::Function { arguments: text, .. } => {
-                text.push_str(piece);
-                return frames.delta(&self.envelope, piece, out);
+        match &mut self.kind {
+            Kind::Message { text } | Kind::Function { arguments: text, .. } => {
+                frames.delta(&self.envelope, text.push(piece), out);
             }
-            Kind::Search { arguments, .. } => return arguments.push_str(piece),
+            Kind::Reasoning { text, plain } => {
+                if let Some(plain) = plain {
+                    plain.push_str(piece);
+                }
+                frames.delta(&self.envelope, text.push(piece), out);
+            }
+            Kind::Search { arguments, .. } => arguments.push_str(piece),
             Kind::Custom { input, reader, .. } => {
-                let known = input.len();
-                reader.push(piece, input);
-                (input, known)
+                let mut certain = String::new();
+                reader.push(piece, &mut certain);
+                if !certain.is_empty() {
+                    frames.delta(&self.envelope, input.push(&certain), out);
+                }
             }
-        };
-        if let Some(delta) = text.get(known..).filter(|delta| !delta.is_empty()) {
-            frames.delta(&self.envelope, delta, out);
         }
     }
 
@@ -190,36 +212,39 @@ impl Growing {
         status: Status,
         frames: &mut Frames,
         out: &mut BytesMut,
-    ) -> Box<RawValue> {
+    ) -> String {
         self.complete(frames, out);
+        // All of it comes three times here, and once more with the whole response.
+        out.reserve(self.grown().len().saturating_mul(4).saturating_add(2048));
         let place = self.place();
-        let whole = Whole::default();
         match &self.kind {
             Kind::Message { text } => {
-                let said = Whole { text: Some(text), logprobs: Some([]), ..whole };
+                let text = text.as_str();
+                let said = [",\"text\":\"", text, "\",\"logprobs\":[]"];
                 frames.placed("response.output_text.done", place, &said, out);
-                let part = PartEvent { part: TextPart::new(text) };
+                let part = [",\"part\":", TEXT_PART, text, "\"}"];
                 frames.placed("response.content_part.done", place, &part, out);
             }
             Kind::Reasoning { text, .. } => {
-                let said = Whole { text: Some(text), ..whole };
+                let text = text.as_str();
+                let said = [",\"text\":\"", text, "\""];
                 frames.placed("response.reasoning_summary_text.done", place, &said, out);
-                let part = PartEvent { part: SummaryPart { text } };
+                let part = [",\"part\":", SUMMARY_PART, text, "\"}"];
                 frames.placed("response.reasoning_summary_part.done", place, &part, out);
             }
             Kind::Function { call, arguments } => {
-                let said = Whole { name: Some(&call.name), arguments: Some(arguments), ..whole };
+                let name = json(&call.name);
+                let said = [",\"name\":", &name, ",\"arguments\":\"", arguments.as_str(), "\""];
                 frames.placed("response.function_call_arguments.done", place, &said, out);
             }
             Kind::Custom { input, .. } => {
-                let said = Whole { input: Some(input), ..whole };
+                let said = [",\"input\":\"", input.as_str(), "\""];
                 frames.placed("response.custom_tool_call_input.done", place, &said, out);
             }
             Kind::Search { .. } => {}
         }
         let json = self.json(status);
-        let event = ItemEvent { output_index: self.output_index, item: &json };
-        frames.event("response.output_item.done", &event, out);
+        frames.item("response.output_item.done", self.output_index, &json, out);
         json
     }
 
@@ -231,65 +256,62 @@ impl Growing {
             // empty string is no JSON.
             Kind::Function { arguments, .. } => {
                 if arguments.is_empty() {
-                    arguments.push_str("{}");
-                    frames.delta(&self.envelope, "{}", out);
+                    frames.delta(&self.envelope, arguments.push("{}"), out);
                 }
             }
             Kind::Custom { input, reader, .. } => {
-                let known = input.len();
-                std::mem::take(reader).finish(input);
-                if let Some(delta) = input.get(known..).filter(|delta| !delta.is_empty()) {
-                    frames.delta(&self.envelope, delta, out);
+                let mut rest = String::new();
+                std::mem::take(reader).finish(&mut rest);
+                if !rest.is_empty() {
+                    frames.delta(&self.envelope, input.push(&rest), out);
                 }
             }
         }
     }
 
     /// The item as it is now.
-    pub(super) fn json(&self, status: Status) -> Box<RawValue> {
+    pub(super) fn json(&self, status: Status) -> String {
         let id = self.id.as_str();
         let fresh = status == Status::InProgress;
         match &self.kind {
             Kind::Message { text } => {
-                let content = [TextPart::new(text)];
+                let item = OutputItem::Message { id, status, role: "assistant" };
                 // The part has an event of its own.
-                let content = if text.is_empty() && fresh { &[] } else { content.as_slice() };
-                to_raw(&OutputItem::Message { id, status, role: "assistant", content })
+                if text.is_empty() && fresh {
+                    return with(&item, &[",\"content\":[]"]);
+                }
+                with(&item, &[",\"content\":[", TEXT_PART, text.as_str(), "\"}]"])
             }
-            Kind::Reasoning { text, encrypted } => {
-                let token = (*encrypted && !fresh).then(|| Kept::Reasoning.seal(text));
-                let summary = [SummaryPart { text }];
-                let summary = if text.is_empty() { &[] } else { summary.as_slice() };
-                let encrypted_content = token.as_deref();
-                to_raw(&OutputItem::Reasoning { id, summary, encrypted_content })
+            Kind::Reasoning { text, plain } => {
+                let item = OutputItem::Reasoning { id };
+                let token =
+                    plain.as_ref().filter(|_| !fresh).map(|text| Kept::Reasoning.seal(text));
+                let sealed = token.map(|token| format!(",\"encrypted_content\":\"{token}\""));
+                let sealed = sealed.as_deref().unwrap_or_default();
+                if text.is_empty() {
+                    return with(&item, &[",\"summary\":[]", sealed]);
+                }
+                with(&item, &[",\"summary\":[", SUMMARY_PART, text.as_str(), "\"}]", sealed])
             }
-            Kind::Function { call, arguments } => to_raw(&OutputItem::FunctionCall {
-                id,
-                status,
-                call_id: call.id.as_str(),
-                name: &call.name,
-                namespace: call.namespace.as_deref(),
-                arguments,
-            }),
-            Kind::Custom { call, input, .. } => to_raw(&OutputItem::CustomToolCall {
-                id,
-                status,
-                call_id: call.id.as_str(),
-                name: &call.name,
-                namespace: call.namespace.as_deref(),
-                input,
-            }),
+            Kind::Function { call, arguments } => {
+                let Call { id: call_id, name, namespace } = call;
+                let (call_id, namespace) = (call_id.as_str(), namespace.as_deref());
+                let item = OutputItem::FunctionCall { id, status, call_id, name, namespace };
+                with(&item, &[",\"arguments\":\"", arguments.as_str(), "\""])
+            }
+            Kind::Custom { call, input, .. } => {
+                let Call { id: call_id, name, namespace } = call;
+                let (call_id, namespace) = (call_id.as_str(), namespace.as_deref());
+                let item = OutputItem::CustomToolCall { id, status, call_id, name, namespace };
+                with(&item, &[",\"input\":\"", input.as_str(), "\""])
+            }
             Kind::Search { call, arguments } => {
-                let given = serde_json::from_str::<&RawValue>(arguments).ok();
-                let none = RawValue::from_string("{}".to_owned()).ok();
-                let arguments = given.filter(|given| given.get().starts_with('{'));
-                to_raw(&OutputItem::ToolSearchCall {
-                    id,
-                    status,
-                    call_id: call.id.as_str(),
-                    execution: "client",
-                    arguments: arguments.or(none.as_deref()).unwrap_or(RawValue::NULL),
-                })
+                let call_id = call.id.as_str();
+                let item = OutputItem::ToolSearchCall { id, status, call_id, execution: "client" };
+                // Whatever is no object, the client could not read.
+                let given = serde_json::from_str::<&RawValue>(arguments).ok().map(RawValue::get);
+                let given = given.filter(|given| given.starts_with('{')).unwrap_or("{}");
+                with(&item, &[",\"arguments\":", &on_one_line(given)])
             }
         }
     }
@@ -301,6 +323,16 @@ impl Growing {
             Kind::Function { call, .. } | Kind::Custom { call, .. } | Kind::Search { call, .. } => {
                 Some(&call.id)
             }
+        }
+    }
+
+    fn grown(&self) -> &str {
+        match &self.kind {
+            Kind::Message { text }
+            | Kind::Reasoning { text, .. }
+            | Kind::Function { arguments: text, .. }
+            | Kind::Custom { input: text, .. } => text.as_str(),
+            Kind::Search { arguments, .. } => arguments,
         }
     }
 
@@ -323,11 +355,35 @@ impl Growing {
         };
         let mut out = BytesMut::with_capacity(256);
         put_kind(kind, &mut out);
-        put_members(&self.place(), &mut out);
+        put_place(self.place(), &mut out);
         if matches!(self.kind, Kind::Message { .. }) {
             out.put_slice(b",\"logprobs\":[]");
         }
-        out.put_slice(b",\"delta\":");
+        out.put_slice(b",\"delta\":\"");
         out.to_vec().into_boxed_slice()
+    }
+}
+
+/// The JSON of an item with further members, each with the comma before it.
+fn with(item: &OutputItem<'_>, members: &[&str]) -> String {
+    let head = json(item);
+    let head = head.strip_suffix('}').unwrap_or(&head);
+    let length = members.iter().map(|piece| piece.len()).sum::<usize>();
+    let mut all = String::with_capacity(head.len() + length + 1);
+    all.push_str(head);
+    all.extend(members.iter().copied());
+    all.push('}');
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digits;
+
+    #[test]
+    fn every_number_has_its_digits() {
+        for number in [0, 7, 10, 99, 1_000, 65_536, 1_234_567_890, u64::MAX - 9, u64::MAX] {
+            assert_eq!(digits(number, &mut [0; 20]), number.to_string().as_bytes());
+        }
     }
 }

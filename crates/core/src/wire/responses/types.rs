@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::model::Usage;
 
-/// An element of `output`.
+/// An element of `output`, up to what grows in it.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum OutputItem<'a> {
@@ -15,13 +15,9 @@ pub(super) enum OutputItem<'a> {
         id: &'a str,
         status: Status,
         role: &'static str,
-        content: &'a [TextPart<'a>],
     },
     Reasoning {
         id: &'a str,
-        summary: &'a [SummaryPart<'a>],
-        #[serde(skip_serializing_if = "Option::is_none")]
-        encrypted_content: Option<&'a str>,
     },
     FunctionCall {
         id: &'a str,
@@ -30,7 +26,6 @@ pub(super) enum OutputItem<'a> {
         name: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         namespace: Option<&'a str>,
-        arguments: &'a str,
     },
     CustomToolCall {
         id: &'a str,
@@ -39,14 +34,12 @@ pub(super) enum OutputItem<'a> {
         name: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         namespace: Option<&'a str>,
-        input: &'a str,
     },
     ToolSearchCall {
         id: &'a str,
         status: Status,
         call_id: &'a str,
         execution: &'static str,
-        arguments: &'a RawValue,
     },
     Compaction {
         id: &'a str,
@@ -55,43 +48,13 @@ pub(super) enum OutputItem<'a> {
 }
 
 /// How far an item or a response is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     InProgress,
     Completed,
     Incomplete,
     Failed,
     Cancelled,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(tag = "type", rename = "output_text")]
-pub(super) struct TextPart<'a> {
-    /// Always empty, as the log probabilities are; the specification wants both.
-    pub(super) annotations: [(); 0],
-    pub(super) logprobs: [(); 0],
-    pub(super) text: &'a str,
-}
-
-impl<'a> TextPart<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Self { annotations: [], logprobs: [], text }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(tag = "type", rename = "summary_text")]
-pub(super) struct SummaryPart<'a> {
-    pub(super) text: &'a str,
-}
-
-// === events: what each has beside its type and number ===
-
-#[derive(Serialize)]
-pub(super) struct ItemEvent<'a> {
-    pub(super) output_index: usize,
-    pub(super) item: &'a RawValue,
 }
 
 /// Where in the response a delta belongs. Only messages have contents and only reasoning
@@ -106,29 +69,9 @@ pub(super) struct Place<'a> {
     pub(super) summary_index: Option<usize>,
 }
 
-/// The event that ends one step of an item, with all that its deltas said.
-#[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct Whole<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) logprobs: Option<[(); 0]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) arguments: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) input: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-pub(super) struct PartEvent<T> {
-    pub(super) part: T,
-}
-
 // === the response ===
 
-/// The fields of a response that change while it is made.
+/// The fields of a response that change while it is made, up to its output.
 #[derive(Serialize)]
 pub(super) struct State<'a> {
     pub(super) id: &'a str,
@@ -138,8 +81,6 @@ pub(super) struct State<'a> {
     pub(super) completed_at: Option<u64>,
     pub(super) error: Option<ErrorPart<'a>>,
     pub(super) incomplete_details: Option<IncompleteDetails>,
-    pub(super) output: &'a [Cow<'a, RawValue>],
-    pub(super) usage: Option<UsageBody>,
 }
 
 #[derive(Clone, Serialize)]
@@ -175,6 +116,24 @@ pub(super) struct OutputDetails {
     pub(super) reasoning_tokens: u64,
 }
 
+impl Status {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
 impl From<Usage> for UsageBody {
     fn from(usage: Usage) -> Self {
         Self {
@@ -191,6 +150,11 @@ impl From<Usage> for UsageBody {
 }
 
 /// JSON of one of the types above. None of them can fail; if one ever does, it is null.
+pub(super) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// As [`json`].
 pub(super) fn to_raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

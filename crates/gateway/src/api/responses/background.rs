@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    kept::{Keeper, Recorder},
+    kept::{Keeper, Recorder, Wanted},
     stored::{self, Id, answer, json, named},
 };
 use crate::{
@@ -58,7 +58,7 @@ impl Background {
     }
 
     /// The response as it is now, while it runs.
-    pub(super) fn current(&self, scope: Scope, id: &str) -> Option<Vec<u8>> {
+    pub(super) fn current(&self, scope: Scope, id: &str) -> Option<String> {
         let job = self.find(scope, id)?;
         let current = job.recorder.lock().current();
         Some(current)
@@ -92,7 +92,8 @@ pub(super) async fn start<S: Service>(
         return Err(TurnError::new(ErrorCode::InvalidValue, text).param("store"));
     }
     let scope = shared.service.scope(&asked.caller).await?;
-    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request).await?;
+    let (keeper, reply, turn) =
+        Keeper::new(shared, &asked.caller, request, Wanted::ByStore).await?;
     let job = Arc::new(Job {
         scope,
         input: keeper.input(),

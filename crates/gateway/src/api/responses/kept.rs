@@ -16,10 +16,9 @@ use ibeam_core::{
     model::{TurnEvent, TurnRequest},
     wire::{
         Collect, Encode,
-        responses::{self, Collector, Echo, Encoder, Request},
+        responses::{self, Collector, Echo, Encoder, Ended, Request},
     },
 };
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::warn;
@@ -43,24 +42,24 @@ pub(in crate::api) async fn answer<S: Service>(
     shared: &Shared<S>,
     asked: Asked,
     request: Request,
+    wanted: Wanted,
 ) -> Result<(Response, Keeper<S>), TurnError> {
-    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request).await?;
+    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request, wanted).await?;
     let response = turn::respond(shared, asked, turn, reply).await?;
     Ok((response, keeper))
 }
 
-/// How a response ended.
-#[derive(Debug)]
-struct Ending {
-    body: String,
-    output: String,
+/// Who wants a response once it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::api) enum Wanted {
+    /// The store, if it is to be kept there.
+    ByStore,
+    /// The connection too, in any case.
+    ByConnection,
 }
 
-impl Ending {
-    fn new(body: &[u8], output: &[Box<RawValue>]) -> Self {
-        Self { body: String::from_utf8_lossy(body).into_owned(), output: list(output) }
-    }
-}
+/// How a response ended, when it has.
+type Ending = Arc<OnceLock<Ended>>;
 
 /// A list of items as JSON.
 fn list(items: &[Box<RawValue>]) -> String {
@@ -76,7 +75,7 @@ pub(in crate::api) struct Keeper<S> {
     /// Whose it is when it is to be kept. Asked for in the beginning: by the end another
     /// account may be signed in.
     scope: Option<Scope>,
-    ending: Arc<OnceLock<Ending>>,
+    ending: Ending,
 }
 
 impl<S> Clone for Keeper<S> {
@@ -99,6 +98,7 @@ impl<S: Service> Keeper<S> {
         shared: &Shared<S>,
         caller: &Caller,
         request: Request,
+        wanted: Wanted,
     ) -> Result<(Self, Answering<S>, TurnRequest), TurnError> {
         let service = &shared.service;
         let scope = if request.store && service.settings().keep_responses {
@@ -107,13 +107,14 @@ impl<S: Service> Keeper<S> {
             None
         };
         let id = responses::response_id(service.random());
-        let ending = Arc::default();
+        let ending = Ending::default();
+        let wanted = scope.is_some() || wanted == Wanted::ByConnection;
         let reply = Answering {
             id: id.clone(),
             created: service.unix_now(),
             echo: request.echo,
             service: Arc::clone(service),
-            ending: Arc::clone(&ending),
+            ending: wanted.then(|| Arc::clone(&ending)),
         };
         let keeper = Self {
             shared: shared.clone(),
@@ -137,26 +138,21 @@ impl<S: Service> Keeper<S> {
 
     /// The response as it is kept, once it has ended.
     pub(in crate::api) fn ended(&self) -> Option<StoredResponse> {
-        #[derive(Deserialize)]
-        struct Head {
-            status: String,
-        }
-        let ending = self.ending.get()?;
-        let head: Head = serde_json::from_str(&ending.body).ok()?;
+        let Ended { status, body, output } = self.ending.get()?;
         Some(StoredResponse {
             id: self.id.clone(),
             previous: self.previous.clone(),
-            status: head.status,
-            body: ending.body.clone(),
+            status: (*status).to_owned(),
+            body: body.clone(),
             input: self.input(),
-            output: ending.output.clone(),
+            output: output.clone(),
         })
     }
 
     /// Keeps the response, if it has ended and is to be kept. A store that takes too long
     /// goes on by itself.
     pub(in crate::api) fn keep(&self) -> impl Future<Output = ()> + Send + use<S> {
-        let kept = self.scope.zip(self.ended());
+        let kept = self.scope.and_then(|scope| Some((scope, self.ended()?)));
         let service = Arc::clone(&self.shared.service);
         async move {
             let Some((scope, response)) = kept else { return };
@@ -196,7 +192,8 @@ pub(in crate::api) struct Answering<S> {
     created: u64,
     echo: Echo,
     service: Arc<S>,
-    ending: Arc<OnceLock<Ending>>,
+    /// None: nobody wants to know.
+    ending: Option<Ending>,
 }
 
 impl<S: Service> Answering<S> {
@@ -221,18 +218,21 @@ impl<S: Service> Reply for Answering<S> {
 
 pub(in crate::api) struct Recorder {
     encoder: Encoder,
-    ending: Arc<OnceLock<Ending>>,
+    ending: Option<Ending>,
 }
 
 impl Recorder {
     /// The response as it is now.
-    pub(super) fn current(&self) -> Vec<u8> {
+    pub(super) fn current(&self) -> String {
         self.encoder.current()
     }
 
     fn look(&self) {
-        if let Some(body) = self.encoder.finished() {
-            self.ending.get_or_init(|| Ending::new(body, &self.encoder.output()));
+        if let Some(ending) = &self.ending
+            && ending.get().is_none()
+            && let Some(ended) = self.encoder.ended()
+        {
+            ending.get_or_init(|| ended);
         }
     }
 }
@@ -259,7 +259,7 @@ impl Encode for Recorder {
 
 struct WholeRecorder {
     collector: Collector,
-    ending: Arc<OnceLock<Ending>>,
+    ending: Option<Ending>,
 }
 
 impl Collect for WholeRecorder {
@@ -269,9 +269,11 @@ impl Collect for WholeRecorder {
 
     fn finish(self: Box<Self>) -> Result<Vec<u8>, TurnError> {
         let Self { collector, ending } = *self;
-        let output = collector.output();
+        let ended = ending.and_then(|ending| Some((ending, collector.ended()?)));
         let body = Box::new(collector).finish()?;
-        ending.get_or_init(|| Ending::new(&body, &output));
+        if let Some((ending, ended)) = ended {
+            ending.get_or_init(|| ended);
+        }
         Ok(body)
     }
 }

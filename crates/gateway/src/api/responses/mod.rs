@@ -15,7 +15,7 @@ pub(super) use self::{
     background::{Background, cancel},
     before::{Prepared, prepare},
     compact::compact,
-    kept::{Keeper, answer},
+    kept::{Keeper, Wanted, answer},
     recent::{Recent, Room},
     stored::{delete, get, input_items},
 };
@@ -39,7 +39,7 @@ pub(super) async fn create<S: Service>(
         // Nobody asks for it again.
         request.input.clear();
     }
-    let (response, keeper) = answer(&shared, asked, request).await?;
+    let (response, keeper) = answer(&shared, asked, request, Wanted::ByStore).await?;
     Ok(keeper.before_the_end_of(response).await)
 }
 

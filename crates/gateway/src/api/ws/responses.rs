@@ -24,7 +24,7 @@ use crate::{
     api::{
         Ctx, Service, Shared,
         log::RequestLog,
-        responses::{Keeper, Prepared, Recent, answer, prepare},
+        responses::{Keeper, Prepared, Recent, Wanted, answer, prepare},
         turn::Asked,
     },
     keys::Caller,
@@ -91,7 +91,7 @@ impl<S: Service> Talk<S> for Responses<S> {
             return Ok(Some(self.warm_up(shared, &asked, request).await?));
         }
         request.turn.hints.stream = true;
-        let (response, keeper) = answer(shared, asked, request).await?;
+        let (response, keeper) = answer(shared, asked, request, Wanted::ByConnection).await?;
         self.running = Some(keeper.clone());
         Ok(Some(keeper.before_the_end_of(response).await.into_body()))
     }
@@ -130,7 +130,8 @@ impl<S: Service> Responses<S> {
         asked: &Asked,
         request: responses::Request,
     ) -> Result<Body, TurnError> {
-        let (keeper, reply, _) = Keeper::new(shared, &asked.caller, request).await?;
+        let (keeper, reply, _) =
+            Keeper::new(shared, &asked.caller, request, Wanted::ByConnection).await?;
         let mut recorder = reply.encoder();
         let mut events = BytesMut::new();
         recorder.on_event(&TurnEvent::Started, &mut events);
