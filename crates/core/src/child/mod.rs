@@ -2,6 +2,9 @@
 //! What they have in common is here: what a child is told and tells, and how it is
 //! started. The protocols themselves are [`crate::cli`] and [`crate::acp`].
 
+/// What the MCP server is called that hosts the client's tools for a child.
+pub const SERVER_NAME: &str = "ibeam";
+
 mod heard;
 mod link;
 mod start;

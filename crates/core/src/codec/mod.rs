@@ -4,4 +4,5 @@
 pub(crate) mod canonical;
 pub mod connect;
 pub mod json_tail;
+pub mod ndjson;
 pub mod pbwalk;

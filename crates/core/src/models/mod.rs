@@ -7,6 +7,7 @@
 
 mod alias;
 mod family;
+mod likeness;
 mod merge;
 mod parameters;
 mod resolve;
@@ -15,6 +16,7 @@ mod slug;
 use serde::{Deserialize, Serialize};
 
 pub use family::Family;
+pub(crate) use likeness::{Likeness, likeness};
 pub use resolve::{Resolved, Unknown, Via};
 
 /// The id the backend knows its own choice by.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use ibeam_core::{
+    cli,
     codec::{connect, pbwalk},
     wire::{chat, completions, messages, responses},
 };
@@ -15,8 +16,9 @@ use ibeam_core::{
 type Target = fn(&[u8]);
 
 /// Every target in `fuzz/fuzz_targets`, with the function that it calls.
-const TARGETS: [(&str, Target); 6] = [
+const TARGETS: [(&str, Target); 7] = [
     ("chat", chat::fuzz),
+    ("cli", cli::fuzz),
     ("completions", completions::fuzz),
     ("connect", connect::fuzz),
     ("messages", messages::fuzz),

@@ -1,0 +1,127 @@
+use super::*;
+
+/// What is told of a call: its line, then its failure. `None`: it is hosted.
+fn told(json: &str) -> Option<Vec<String>> {
+    let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+    let call = Call::read(&raw).unwrap();
+    (!call.hosted).then(|| std::iter::once(call.line()).chain(call.failure()).collect())
+}
+
+#[track_caller]
+fn line(json: &str) -> String {
+    let mut told = told(json).unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    told.remove(0)
+}
+
+#[test]
+fn old_names_and_new_ones_are_told_alike() {
+    let rows = [
+        ("BashToolCall", "shellToolCall", r#"{"command":"ls -la"}"#, "[bash] ls -la"),
+        ("ReadFileToolCall", "readToolCall", r#"{"path":"a.rs","limit":5}"#, "[read] a.rs"),
+        ("WriteFileToolCall", "writeToolCall", r#"{"fileText":"…","path":"a"}"#, "[write] a"),
+        ("EditFileToolCall", "editToolCall", r#"{"file_path":"a"}"#, "[edit] a"),
+        ("GrepToolCall", "grepToolCall", r#"{"path":"src","pattern":"fn x"}"#, "[grep] fn x src"),
+        ("LsToolCall", "lsToolCall", r#"{"path":"/tmp","ignore":[]}"#, "[ls] /tmp"),
+        ("GlobToolCall", "globToolCall", r#"{"globPattern":"*.rs"}"#, "[glob] *.rs"),
+        ("DeleteToolCall", "deleteToolCall", r#"{"path":"x"}"#, "[delete] x"),
+        ("SemSearchToolCall", "semSearchToolCall", r#"{"query":"how"}"#, "[search] how"),
+        ("WebFetchToolCall", "webFetchToolCall", r#"{"url":"http://x"}"#, "[fetch] http://x"),
+        ("WebSearchToolCall", "webSearchToolCall", r#"{"searchTerm":"y"}"#, "[websearch] y"),
+        ("TaskToolCall", "taskToolCall", r#"{"prompt":"p","description":"d"}"#, "[task] d"),
+        (
+            "ReadLintsToolCall",
+            "readLintsToolCall",
+            r#"{"paths":["a"]}"#,
+            r#"[lints] {"paths":["a"]}"#,
+        ),
+        ("UpdateTodosToolCall", "updateTodosToolCall", "{}", "[todos]"),
+        ("NewThingToolCall", "newThingToolCall", r#"{"a":1}"#, r#"[newThing] {"a":1}"#),
+    ];
+    for (old, new, args, want) in rows {
+        for name in [old, new] {
+            assert_eq!(line(&format!(r#"{{"{name}":{{"args":{args}}}}}"#)), want);
+        }
+    }
+}
+
+#[test]
+fn the_generic_form_is_told_the_same_way() {
+    let call = r#"{"function":{"name":"BashToolCall","arguments":"{\"command\":\"pwd\"}"}}"#;
+    assert_eq!(line(call), "[bash] pwd");
+    assert_eq!(line(r#"{"function":{"name":"grep","arguments":{"pattern":"x"}}}"#), "[grep] x");
+    assert_eq!(line(r#"{"function":{"name":"x","arguments":"not json"}}"#), "[x] not json");
+    assert_eq!(line(r#"{"function":{"name":"x"}}"#), "[x]");
+}
+
+#[test]
+fn arguments_are_one_line_within_bounds() {
+    let command = "echo 'one'\\n\\techo \\u001b[31mtwo ".repeat(100);
+    let told = line(&format!(r#"{{"shellToolCall":{{"args":{{"command":"{command}"}}}}}}"#));
+    assert!(told.starts_with("[bash] echo 'one' echo two echo 'one'"), "{told}");
+    assert_eq!(told.chars().count(), "[bash] ".len() + SHOWN + 1);
+    let name = "x".repeat(10_000);
+    assert!(line(&format!(r#"{{"{name}ToolCall":{{}}}}"#)).len() < 80);
+}
+
+#[test]
+fn wrong_types_lose_nothing_else() {
+    assert_eq!(line(r#"{"shellToolCall":{"args":{"command":5}}}"#), r#"[bash] {"command":5}"#);
+    assert_eq!(line(r#"{"toolCallId":"t","readToolCall":{"args":null}}"#), "[read]");
+    assert_eq!(line(r#"{"readToolCall":7}"#), "[read]");
+    assert_eq!(line(r#"{"readToolCall":{"args":{"path":"a"},"result":3}}"#), "[read] a");
+}
+
+#[test]
+fn hosted_tools_are_told_from_those_of_other_servers() {
+    let mcp = |args: &str| told(&format!(r#"{{"mcpToolCall":{{"args":{args}}}}}"#));
+    for ours in [
+        r#"{"name":"ibeam-weather","toolName":"weather","providerIdentifier":"ibeam","args":{}}"#,
+        r#"{"providerIdentifier":"ibeam"}"#,
+        r#"{"name":"ibeam-weather"}"#,
+        r#"{"name":"user-ibeam-weather"}"#,
+        r#"{"name":"mcp_ibeam_weather"}"#,
+        r#"{"name":"mcp__ibeam__weather"}"#,
+    ] {
+        assert_eq!(mcp(ours), None, "{ours}");
+    }
+    assert_eq!(told(r#"{"function":{"name":"mcp__ibeam__weather","arguments":"{}"}}"#), None);
+    let other = r#"{"name":"ibeam-x","toolName":"x","providerIdentifier":"db","args":{"q":1}}"#;
+    assert_eq!(mcp(other), Some(vec![r#"[mcp db.x] {"q":1}"#.to_owned()]));
+    assert_eq!(mcp(r#"{"name":"ibeamish"}"#), Some(vec!["[mcp ibeamish]".to_owned()]));
+    assert_eq!(mcp("[]"), Some(vec!["[mcp]".to_owned()]));
+}
+
+#[test]
+fn a_call_that_failed_says_why() {
+    let failed = |result: &str| {
+        let json = format!(r#"{{"shellToolCall":{{"args":{{"command":"x"}},"result":{result}}}}}"#);
+        told(&json).unwrap().get(1).cloned()
+    };
+    let rows = [
+        (r#"{"success":{"exitCode":0}}"#, None),
+        (r#"{"success":{"isError":true,"message":"m"}}"#, Some("[bash] failed: m")),
+        (r#"{"error":null,"success":{}}"#, None),
+        (r#"{"error":"no such file"}"#, Some("[bash] failed: no such file")),
+        (r#"{"error":{"errorMessage":"gone\nnow"}}"#, Some("[bash] failed: gone now")),
+        (r#"{"error":{}}"#, Some("[bash] failed")),
+        (r#"{"error":{"a":1}}"#, Some(r#"[bash] failed: {"a":1}"#)),
+        (r#"{"rejected":{"reason":"not allowed"}}"#, Some("[bash] rejected: not allowed")),
+        (
+            r#"{"failure":{"exitCode":2,"stdout":"o","stderr":"bad flag\n"}}"#,
+            Some("[bash] failed: exit code 2: bad flag"),
+        ),
+        (r#"{"failure":{"exitCode":1,"stderr":""}}"#, Some("[bash] failed: exit code 1")),
+    ];
+    for (result, want) in rows {
+        assert_eq!(failed(result).as_deref(), want, "{result}");
+    }
+}
+
+#[test]
+fn what_is_no_call_is_not_told() {
+    for json in ["{}", "[]", "null", r#"{"other":{}}"#, r#"{"function":{}}"#] {
+        let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+        assert!(Call::read(&raw).is_none(), "{json}");
+    }
+}

@@ -1,0 +1,111 @@
+use super::*;
+
+/// What comes out of these events. `None` is the beginning of a tool call.
+fn told(events: &[Option<(&str, Shape)>]) -> String {
+    let mut voice = Voice::default();
+    let mut out = String::new();
+    for event in events {
+        match event {
+            Some((text, shape)) => out.push_str(voice.hear(text, *shape)),
+            None => voice.next_message(),
+        }
+    }
+    assert_eq!(voice.any(), !out.is_empty());
+    out
+}
+
+fn delta(text: &str) -> Option<(&str, Shape)> {
+    Some((text, Shape::Delta))
+}
+
+fn flush(text: &str) -> Option<(&str, Shape)> {
+    Some((text, Shape::Flush))
+}
+
+fn bare(text: &str) -> Option<(&str, Shape)> {
+    Some((text, Shape::Bare))
+}
+
+#[test]
+fn marks_decide_and_texts_do_not() {
+    let events = [
+        delta("no"),
+        delta(" no"),
+        delta(" no"),
+        flush("no no no"),
+        None,
+        delta("no"),
+        delta("no"),
+        bare("nono"),
+    ];
+    assert_eq!(told(&events), "no no nonono");
+}
+
+#[test]
+fn the_last_recap_may_hold_the_whole_answer() {
+    assert_eq!(told(&[delta("a"), flush("a"), None, delta("b"), bare("ab")]), "ab");
+    assert_eq!(told(&[delta("a"), flush("a"), None, bare("a")]), "a");
+    assert_eq!(told(&[delta("x"), None, delta("a"), flush("a"), None, None, bare("a")]), "xa");
+    assert_eq!(told(&[delta("x"), None, delta("a"), flush("a"), None, None, bare("xa")]), "xa");
+}
+
+#[test]
+fn a_recap_before_each_of_several_calls_is_none_the_less_a_recap() {
+    let events = [delta("a"), flush("a"), None, flush("a"), None, delta("a"), bare("a")];
+    assert_eq!(told(&events), "aa");
+}
+
+#[test]
+fn a_recap_of_what_was_never_told_is_used() {
+    assert_eq!(told(&[delta("a"), flush("a"), None, bare("b")]), "ab");
+    assert_eq!(told(&[flush("a"), None, flush("b"), bare("b")]), "ab");
+}
+
+#[test]
+fn without_marks_each_message_is_one_event() {
+    let twice = [bare("Let me see."), None, bare("Let me see."), None, bare("Let me see. Done.")];
+    assert_eq!(told(&twice), "Let me see.Let me see.Let me see. Done.");
+    assert_eq!(told(&[bare("a"), None, bare("b"), bare("ab")]), "ab");
+}
+
+#[test]
+fn snapshots_give_what_is_new_in_them() {
+    let events = [bare("no"), bare("no no"), bare("no no no"), bare("no no no")];
+    assert_eq!(told(&events), "no no no");
+    let lines = [bare("\n"), bare("\n\n"), bare("\n\n\n"), bare("\n\n\n")];
+    assert_eq!(told(&lines), "\n\n\n");
+}
+
+#[test]
+fn snapshots_go_on_across_tool_calls_or_begin_anew() {
+    let on = [bare("a"), bare("ab"), None, bare("ab"), bare("abc"), bare("abcd"), bare("abcd")];
+    assert_eq!(told(&on), "abcd");
+    let anew = [bare("a"), bare("ab"), None, bare("x"), bare("xy"), bare("xy"), bare("abxy")];
+    assert_eq!(told(&anew), "abxy");
+    let without_a_call = [bare("a"), bare("ab"), bare("x"), bare("xy")];
+    assert_eq!(told(&without_a_call), "abxy");
+}
+
+#[test]
+fn pieces_without_marks_are_put_together() {
+    assert_eq!(
+        told(&[bare("He"), bare("llo"), bare("llo you"), bare("Hellollo you")]),
+        "Hellollo you"
+    );
+}
+
+#[test]
+fn marks_that_come_late_still_decide() {
+    assert_eq!(told(&[bare("a"), None, delta("a"), delta("a"), bare("aa")]), "aaa");
+}
+
+#[test]
+fn what_is_too_long_to_compare_is_not_kept() {
+    let mut voice = Voice::default();
+    let half = "x".repeat(MAX_LINE / 2 + 1);
+    assert_eq!(voice.hear(&half, Shape::Bare), half);
+    voice.next_message();
+    assert_eq!(voice.hear(&half, Shape::Bare), half);
+    assert!(voice.said.is_empty() && voice.over);
+    assert_eq!(voice.hear("more", Shape::Bare), "more");
+}

@@ -1,0 +1,67 @@
+//! Whether two ids mean the same model, spelled as a slug (`gpt-5.4-high`) or with
+//! brackets (`gpt-5.4[reasoning=high]`).
+
+use super::{
+    AUTO_NAME, AUTO_WIRE_ID,
+    slug::{self, Wish},
+};
+
+/// How much alike two ids are; more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Likeness {
+    /// The same model, set otherwise.
+    Model,
+    /// The same model, set in the same way.
+    Variant,
+    /// The same id.
+    Id,
+}
+
+/// `None`: they are different models.
+pub(crate) fn likeness(wanted: &str, listed: &str) -> Option<Likeness> {
+    if wanted == listed {
+        return Some(Likeness::Id);
+    }
+    let (base, wish) = slug::split(wanted);
+    let (other_base, other_wish) = slug::split(listed);
+    if key(base) != key(other_base) {
+        return None;
+    }
+    let alike = set(&wish) == set(&other_wish);
+    Some(if alike { Likeness::Variant } else { Likeness::Model })
+}
+
+fn key(base: &str) -> String {
+    let base = if base == AUTO_NAME { AUTO_WIRE_ID } else { base };
+    slug::same_model_key(base)
+}
+
+/// What is not said is off.
+fn set(wish: &Wish) -> (Option<crate::model::Effort>, bool, bool) {
+    (wish.effort, wish.thinking == Some(true), wish.fast == Some(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Likeness::*, likeness};
+
+    #[test]
+    fn spellings_of_one_model() {
+        for (wanted, listed, expected) in [
+            ("composer-2", "composer-2", Some(Id)),
+            ("composer-2", "composer-2[]", Some(Variant)),
+            ("composer-2", "composer-2[fast=false]", Some(Variant)),
+            ("composer-2", "composer-2[fast=true]", Some(Model)),
+            ("composer-2-fast", "composer-2[fast=true]", Some(Variant)),
+            ("gpt-5.4-high", "gpt-5.4[reasoning=high,fast=false]", Some(Variant)),
+            ("gpt-5.4-high", "gpt-5.4[reasoning=medium]", Some(Model)),
+            ("sonnet-4.5-thinking", "sonnet-4.5[thinking=true]", Some(Variant)),
+            ("auto", "default[]", Some(Variant)),
+            ("auto", "default", Some(Variant)),
+            ("composer-2", "composer-1", None),
+            ("gpt-5.4", "gpt-5.4-codex", None),
+        ] {
+            assert_eq!(likeness(wanted, listed), expected, "{wanted} {listed}");
+        }
+    }
+}
