@@ -54,7 +54,7 @@ pub(super) fn connect_node() -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn connectrpc() -> anyhow::Result<Outcome> {
-    oracle(&["--skip", OPENAI])
+    oracle(&["--skip", OPENAI, "--skip", ACP])
 }
 
 /// All that the gateway answers, in the types of others.
@@ -62,8 +62,14 @@ pub(super) fn async_openai() -> anyhow::Result<Outcome> {
     oracle(&[OPENAI])
 }
 
-/// The oracle's module with those types.
+/// All that is said over ACP, in the types of others.
+pub(super) fn acp_schema() -> anyhow::Result<Outcome> {
+    oracle(&[ACP])
+}
+
+/// The oracle's modules with those types.
 const OPENAI: &str = "openai::";
+const ACP: &str = "acp::";
 
 fn oracle(tests: &[&str]) -> anyhow::Result<Outcome> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.

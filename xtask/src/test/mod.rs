@@ -63,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 32] = [
+const STEPS: [Step; 33] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -95,6 +95,7 @@ const STEPS: [Step; 32] = [
     Step { name: "connect-node", kind: Kind::External, run: |_| external::connect_node() },
     Step { name: "connectrpc", kind: Kind::External, run: |_| external::connectrpc() },
     Step { name: "async-openai", kind: Kind::External, run: |_| external::async_openai() },
+    Step { name: "acp-schema", kind: Kind::External, run: |_| external::acp_schema() },
     Step { name: "bench-smoke", kind: Kind::External, run: |_| external::bench_smoke() },
 ];
 

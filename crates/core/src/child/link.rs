@@ -1,5 +1,7 @@
 //! What goes between a turn and the task that looks after its child.
 
+use std::fmt;
+
 use bytes::Bytes;
 use secrecy::SecretString;
 
@@ -58,7 +60,7 @@ pub struct Exit {
 }
 
 /// What the child is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum ToChild {
     /// For its standard input.
     Input(Bytes),
@@ -76,6 +78,19 @@ pub struct HostedResult {
     pub id: u64,
     pub content: Vec<ToolContent>,
     pub is_error: bool,
+}
+
+/// Input may hold the bearer of a [`HostAddress`], and most of it is the prompt: only its
+/// size is shown.
+impl fmt::Debug for ToChild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(bytes) => write!(f, "Input({} bytes)", bytes.len()),
+            Self::CloseInput => f.write_str("CloseInput"),
+            Self::Result(result) => f.debug_tuple("Result").field(result).finish(),
+            Self::Release => f.write_str("Release"),
+        }
+    }
 }
 
 impl ToChild {

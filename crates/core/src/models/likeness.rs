@@ -5,6 +5,7 @@ use super::{
     AUTO_NAME, AUTO_WIRE_ID,
     slug::{self, Wish},
 };
+use crate::model::Effort;
 
 /// How much alike two ids are; more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,31 +38,10 @@ fn key(base: &str) -> String {
 }
 
 /// What is not said is off.
-fn set(wish: &Wish) -> (Option<crate::model::Effort>, bool, bool) {
+fn set(wish: &Wish) -> (Option<Effort>, bool, bool) {
     (wish.effort, wish.thinking == Some(true), wish.fast == Some(true))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Likeness::*, likeness};
-
-    #[test]
-    fn spellings_of_one_model() {
-        for (wanted, listed, expected) in [
-            ("composer-2", "composer-2", Some(Id)),
-            ("composer-2", "composer-2[]", Some(Variant)),
-            ("composer-2", "composer-2[fast=false]", Some(Variant)),
-            ("composer-2", "composer-2[fast=true]", Some(Model)),
-            ("composer-2-fast", "composer-2[fast=true]", Some(Variant)),
-            ("gpt-5.4-high", "gpt-5.4[reasoning=high,fast=false]", Some(Variant)),
-            ("gpt-5.4-high", "gpt-5.4[reasoning=medium]", Some(Model)),
-            ("sonnet-4.5-thinking", "sonnet-4.5[thinking=true]", Some(Variant)),
-            ("auto", "default[]", Some(Variant)),
-            ("auto", "default", Some(Variant)),
-            ("composer-2", "composer-1", None),
-            ("gpt-5.4", "gpt-5.4-codex", None),
-        ] {
-            assert_eq!(likeness(wanted, listed), expected, "{wanted} {listed}");
-        }
-    }
-}
+#[path = "likeness_tests.rs"]
+mod tests;

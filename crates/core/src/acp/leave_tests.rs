@@ -1,0 +1,103 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn raw(value: &Value) -> Box<RawValue> {
+    RawValue::from_string(value.to_string()).unwrap()
+}
+
+fn all() -> Value {
+    json!([
+        {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "ever", "name": "Ever", "kind": "allow_always"},
+        {"optionId": "no", "name": "No", "kind": "reject_once"},
+        {"optionId": "never", "name": "Never", "kind": "reject_always"},
+    ])
+}
+
+fn asked(own_tools: bool, calls: &Calls, call: &Value, options: &Value) -> Value {
+    let params = raw(&json!({"sessionId": "s", "toolCall": call, "options": options}));
+    let id = Id::Text("7".to_owned());
+    let policy = Policy { own_tools };
+    let reply = reply(policy, false, calls, &id, "session/request_permission", Some(&params));
+    assert!(reply.known);
+    let answer: Value = serde_json::from_slice(&reply.line).unwrap();
+    assert_eq!(answer["id"], "7");
+    answer["result"]["outcome"].clone()
+}
+
+fn selected(id: &str) -> Value {
+    json!({"outcome": "selected", "optionId": id})
+}
+
+const HOSTED: &str =
+    r#"{"toolCallId":"h\n1","rawInput":{"providerIdentifier":"ibeam","toolName":"x","args":{}}}"#;
+const FOREIGN: &str =
+    r#"{"toolCallId":"f","rawInput":{"providerIdentifier":"files","toolName":"x","args":{}}}"#;
+
+#[test]
+fn who_may_do_what() {
+    let calls = Calls::default();
+    let hosted: Value = serde_json::from_str(HOSTED).unwrap();
+    let foreign: Value = serde_json::from_str(FOREIGN).unwrap();
+    let kind = |kind: &str| json!({"toolCallId": "k", "kind": kind, "rawInput": {"x": 1}});
+    for (call, off, on) in [
+        (hosted, "yes", "yes"),
+        (foreign, "no", "yes"),
+        (kind("read"), "no", "yes"),
+        (kind("edit"), "no", "yes"),
+        (kind("delete"), "no", "yes"),
+        (kind("move"), "no", "yes"),
+        (kind("search"), "no", "yes"),
+        (kind("execute"), "no", "yes"),
+        (kind("fetch"), "no", "yes"),
+        (kind("switch_mode"), "no", "yes"),
+        (kind("other"), "no", "yes"),
+        (kind("a_new_one"), "no", "yes"),
+        (json!({"toolCallId": "k", "title": "ibeam: x"}), "no", "yes"),
+        (json!({}), "no", "yes"),
+        (json!(null), "no", "yes"),
+    ] {
+        assert_eq!(asked(false, &calls, &call, &all()), selected(off), "off: {call}");
+        assert_eq!(asked(true, &calls, &call, &all()), selected(on), "on: {call}");
+    }
+}
+
+#[test]
+fn a_call_is_known_by_what_was_said_of_it_before() {
+    let mut calls = Calls::default();
+    calls.begin(&raw(&serde_json::from_str(HOSTED).unwrap()));
+    calls.begin(&raw(&serde_json::from_str(FOREIGN).unwrap()));
+    let by_id = |id: &str| json!({"toolCallId": id, "title": "MCP: tool"});
+    assert_eq!(asked(false, &calls, &by_id("h\n1"), &all()), selected("yes"));
+    assert_eq!(asked(false, &calls, &by_id("f"), &all()), selected("no"));
+    assert_eq!(asked(false, &calls, &by_id("h"), &all()), selected("no"));
+}
+
+#[test]
+fn what_is_offered_decides_how_it_is_said() {
+    let calls = Calls::default();
+    let hosted: Value = serde_json::from_str(HOSTED).unwrap();
+    let own = json!({"toolCallId": "k", "kind": "execute"});
+    let cancelled = json!({"outcome": "cancelled"});
+    let always = json!([{"optionId": "ever", "kind": "allow_always"}, {"optionId": "never", "kind": "reject_always"}]);
+    assert_eq!(asked(false, &calls, &hosted, &always), selected("ever"));
+    assert_eq!(asked(false, &calls, &own, &always), cancelled, "not refused for good");
+    let bare = json!([{"optionId": "allow-once"}, {"optionId": "reject-once"}, 7]);
+    assert_eq!(asked(false, &calls, &hosted, &bare), selected("allow-once"));
+    assert_eq!(asked(false, &calls, &own, &bare), selected("reject-once"));
+    for nothing in [json!([]), json!(null), json!("x")] {
+        assert_eq!(asked(true, &calls, &hosted, &nothing), cancelled);
+    }
+}
+
+#[test]
+fn nothing_is_allowed_once_it_is_cancelled() {
+    let params = raw(&json!({"toolCall": {}, "options": all()}));
+    let id = Id::Number(1.into());
+    let policy = Policy { own_tools: true };
+    let method = "session/request_permission";
+    let reply = reply(policy, true, &Calls::default(), &id, method, Some(&params));
+    let answer: Value = serde_json::from_slice(&reply.line).unwrap();
+    assert_eq!(answer["result"], json!({"outcome": {"outcome": "cancelled"}}));
+}

@@ -1,0 +1,82 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn offer(opened: &Value) -> Offer {
+    let raw = RawValue::from_string(opened.to_string()).unwrap();
+    Offer::read(Some(&raw))
+}
+
+fn set(model: &str) -> Result<Choice, TurnError> {
+    Ok(Choice::Set(model.to_owned()))
+}
+
+fn option(values: &Value) -> Value {
+    json!({"configOptions": [
+        {"id": "mode", "category": "mode", "type": "select", "currentValue": "agent", "options": [{"value": "ask"}]},
+        {"id": "llm", "category": "model", "type": "select", "currentValue": "a[fast=true]", "options": values},
+    ]})
+}
+
+#[test]
+fn models_are_read_from_either_list() {
+    let values = json!([{"value": "a[fast=true]", "name": "A"}, {"value": "b"}, 7, {"value": 8}]);
+    let expected = Offer {
+        option: "llm".to_owned(),
+        ids: vec!["a[fast=true]".to_owned(), "b".to_owned()],
+        current: Some("a[fast=true]".to_owned()),
+    };
+    assert_eq!(offer(&option(&values)), expected);
+    let groups = json!([{"group": "g", "name": "G", "options": values}]);
+    assert_eq!(offer(&option(&groups)), expected);
+
+    let models = json!({"models": {"currentModelId": "b", "availableModels": [{"modelId": "b", "name": "B"}]}});
+    let plain = Offer {
+        option: "model".to_owned(),
+        ids: vec!["b".to_owned()],
+        current: Some("b".to_owned()),
+    };
+    assert_eq!(offer(&models), plain);
+    // An option without values is none.
+    let mut both = option(&json!([]));
+    both["models"] = models["models"].clone();
+    assert_eq!(offer(&both), plain);
+    for nothing in [json!({}), json!(null), json!({"models": 7, "configOptions": {}})] {
+        assert_eq!(offer(&nothing), Offer { option: "model".to_owned(), ..Offer::default() });
+    }
+}
+
+#[test]
+fn the_closest_model_is_chosen() {
+    let values =
+        ["a[fast=true]", "a[fast=false]", "gpt-5.4[reasoning=high]", "gpt-5.4", "default[]"];
+    let values: Vec<Value> = values.iter().map(|value| json!({"value": value})).collect();
+    let offer = offer(&option(&json!(values)));
+    assert_eq!(offer.choose("a"), set("a[fast=false]"));
+    assert_eq!(offer.choose("a-fast"), Ok(Choice::Stay), "it is the current one");
+    assert_eq!(offer.choose("a[fast=true]"), Ok(Choice::Stay));
+    assert_eq!(offer.choose("a-thinking"), Ok(Choice::Stay), "nothing fits better");
+    assert_eq!(offer.choose("gpt-5.4-high"), set("gpt-5.4[reasoning=high]"));
+    assert_eq!(offer.choose("gpt-5.4"), set("gpt-5.4"));
+    assert_eq!(offer.choose("auto"), set("default[]"));
+    assert_eq!(offer.choose(""), Ok(Choice::Stay));
+    let error = offer.choose("c").unwrap_err();
+    assert_eq!(error.code, ErrorCode::ModelNotFound);
+    assert_eq!(error.param.as_deref(), Some("model"));
+    assert!(error.message.contains("`c`") && error.message.contains("gpt-5.4,"), "{error}");
+}
+
+#[test]
+fn without_a_list_nothing_is_set() {
+    assert_eq!(offer(&json!({})).choose("anything"), Ok(Choice::Stay));
+    let one = offer(&json!({"models": {"availableModels": [{"modelId": "a"}]}}));
+    assert_eq!(one.choose("auto"), Ok(Choice::Stay), "left to the agent");
+}
+
+#[test]
+fn a_long_list_is_not_told_whole() {
+    let values: Vec<Value> = (0..100).map(|n| json!({"value": format!("m{n}")})).collect();
+    let error = offer(&option(&json!(values))).choose("x").unwrap_err();
+    assert!(error.message.contains("m39") && !error.message.contains("m40"), "{error}");
+    assert!(error.message.ends_with("…."), "{error}");
+}

@@ -1,0 +1,225 @@
+//! JSON-RPC 2.0, one message to a line. Read leniently: the version is not looked at, a
+//! number may come back as a string, a result that is null counts as one. Written strictly.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, value::RawValue};
+
+pub const METHOD_NOT_FOUND: i64 = -32601;
+
+/// The longest piece of a foreign error that is kept.
+const WORDS_CAP: usize = 2000;
+
+/// What an answer is matched with its request by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Id {
+    Number(Number),
+    Text(String),
+}
+
+/// A message of the peer's.
+#[derive(Debug)]
+pub enum Message<'a> {
+    Request {
+        id: Id,
+        method: String,
+        params: Option<&'a RawValue>,
+    },
+    Notification {
+        method: String,
+        params: Option<&'a RawValue>,
+    },
+    /// The answer to a request of ours. Without an id, the peer could not read which one.
+    Response {
+        id: Option<Id>,
+        outcome: Result<Option<&'a RawValue>, RpcError>,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RpcError {
+    /// 0: there was none that could be read.
+    pub code: i64,
+    /// What it says, its details included.
+    pub words: String,
+}
+
+// === reading ===
+
+/// All members as they came: one of a wrong type must not cost the others.
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// Reads one line. `None`: this is no message.
+#[must_use]
+pub fn parse(line: &[u8]) -> Option<Message<'_>> {
+    // Serde would read the members from an array, too.
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let members: Members<'_> = serde_json::from_slice(line).ok()?;
+    let id = members.id.and_then(Id::read);
+    if let Some(method) = text(members.method) {
+        let params = members.params;
+        return Some(match id {
+            Some(id) => Message::Request { id, method, params },
+            None => Message::Notification { method, params },
+        });
+    }
+    match members.error {
+        Some(error) => Some(Message::Response { id, outcome: Err(RpcError::read(error)) }),
+        None if id.is_some() => Some(Message::Response { id, outcome: Ok(members.result) }),
+        None => None,
+    }
+}
+
+/// A member that is a string.
+pub(crate) fn text(raw: Option<&RawValue>) -> Option<String> {
+    read(raw)
+}
+
+/// A member, if it is what it should be.
+pub(crate) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+impl Id {
+    fn read(raw: &RawValue) -> Option<Self> {
+        read(Some(raw)).map(Self::Number).or_else(|| text(Some(raw)).map(Self::Text))
+    }
+
+    /// Whether this is our number, in whatever form it came back.
+    #[must_use]
+    pub fn is(&self, number: u64) -> bool {
+        match self {
+            Self::Number(own) => own.as_u64() == Some(number),
+            Self::Text(own) => own.parse() == Ok(number),
+        }
+    }
+}
+
+impl RpcError {
+    fn read(raw: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct Members<'a> {
+            #[serde(borrow, default)]
+            code: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            message: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            data: Option<&'a RawValue>,
+        }
+        let members = Some(raw).filter(|raw| raw.get().starts_with('{'));
+        let Some(members) = read::<Members<'_>>(members) else {
+            let words = text(Some(raw)).unwrap_or_else(|| raw.get().to_owned());
+            return Self { code: 0, words: capped(words) };
+        };
+        let mut words = text(members.message).unwrap_or_default();
+        let details = members.data.and_then(details).filter(|more| !words.contains(more.as_str()));
+        if let Some(details) = details {
+            if !words.is_empty() {
+                words.push_str(": ");
+            }
+            words.push_str(&details);
+        }
+        Self { code: read(members.code).unwrap_or(0), words: capped(words) }
+    }
+}
+
+/// What `data` says in words, where it does.
+fn details(data: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Members<'a> {
+        #[serde(borrow, default)]
+        message: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        details: Option<&'a RawValue>,
+    }
+    if !data.get().starts_with('{') {
+        return text(Some(data));
+    }
+    let members: Members<'_> = read(Some(data))?;
+    text(members.details).or_else(|| text(members.message))
+}
+
+fn capped(mut words: String) -> String {
+    words.truncate(words.floor_char_boundary(WORDS_CAP));
+    words
+}
+
+// === writing ===
+
+const VERSION: &str = "2.0";
+
+#[must_use]
+pub fn request(id: u64, method: &str, params: &impl Serialize) -> Bytes {
+    #[derive(Serialize)]
+    struct Request<'a, P> {
+        jsonrpc: &'a str,
+        id: u64,
+        method: &'a str,
+        params: &'a P,
+    }
+    line(&Request { jsonrpc: VERSION, id, method, params })
+}
+
+#[must_use]
+pub fn notification(method: &str, params: &impl Serialize) -> Bytes {
+    #[derive(Serialize)]
+    struct Notification<'a, P> {
+        jsonrpc: &'a str,
+        method: &'a str,
+        params: &'a P,
+    }
+    line(&Notification { jsonrpc: VERSION, method, params })
+}
+
+#[must_use]
+pub fn result(id: &Id, result: &impl Serialize) -> Bytes {
+    #[derive(Serialize)]
+    struct Response<'a, R> {
+        jsonrpc: &'a str,
+        id: &'a Id,
+        result: &'a R,
+    }
+    line(&Response { jsonrpc: VERSION, id, result })
+}
+
+#[must_use]
+pub fn error(id: &Id, code: i64, message: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Error<'a> {
+        code: i64,
+        message: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Response<'a> {
+        jsonrpc: &'a str,
+        id: &'a Id,
+        error: Error<'a>,
+    }
+    line(&Response { jsonrpc: VERSION, id, error: Error { code, message } })
+}
+
+/// Our types cannot fail to be written; if one ever does, the line is `null`.
+fn line(message: &impl Serialize) -> Bytes {
+    let mut line = serde_json::to_vec(message).unwrap_or_else(|_| b"null".to_vec());
+    line.push(b'\n');
+    line.into()
+}
+
+#[cfg(test)]
+#[path = "jsonrpc_tests.rs"]
+mod tests;
