@@ -51,6 +51,18 @@ impl Conversations {
         Some(at)
     }
 
+    /// How often each rule was used: for a simulator that lives as long as one run.
+    pub(crate) fn hits(&self) -> Vec<u64> {
+        self.0.lock().hits.clone()
+    }
+
+    pub(crate) fn set_hits(&self, hits: &[u64]) {
+        let mut state = self.0.lock();
+        for (count, hits) in state.hits.iter_mut().zip(hits) {
+            *count = *hits;
+        }
+    }
+
     /// Whether this is the conversation that is stuck: the first one asked about.
     pub(crate) fn stuck(&self, id: &str) -> bool {
         let mut state = self.0.lock();

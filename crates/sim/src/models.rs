@@ -262,6 +262,34 @@ pub(crate) fn family(id: &str) -> Option<&'static Model> {
     by_id.or_else(|| MODELS.iter().find(|m| m.slugs().iter().any(|(slug, _)| slug == id)))
 }
 
+/// What people call a model, by an id or a variant string of it. `None`: there is none.
+pub(crate) fn display_name(id: &str) -> Option<String> {
+    let base = split_variant(id).map_or(id, |(base, _)| base);
+    let base = if base == "auto" { "default" } else { base };
+    family(base).map(|model| model.details(base, false).display_name)
+}
+
+/// Every id that the CLI lists, and its name.
+pub(crate) fn cli_list() -> Vec<(String, String)> {
+    let slugs = MODELS.iter().flat_map(|m| m.slugs().into_iter().map(move |(slug, _)| (m, slug)));
+    slugs
+        .map(|(model, slug)| {
+            let details = model.details(&slug, false);
+            (details.display_model_id, details.display_name)
+        })
+        .collect()
+}
+
+/// One variant string for each family, as ACP lists them, and its name.
+pub(crate) fn acp_list() -> Vec<(String, String)> {
+    let variant = |model: &Model| match model.effort {
+        Some(effort) => format!("{}[{effort}=medium]", model.id),
+        None if model.fast => format!("{}[fast=true]", model.id),
+        None => format!("{}[]", model.id),
+    };
+    MODELS.iter().map(|model| (variant(model), model.name.to_owned())).collect()
+}
+
 /// The family of a wire id. Brackets are only read when the request says that the id is a
 /// variant string.
 ///

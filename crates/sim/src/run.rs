@@ -200,7 +200,7 @@ impl Run {
         let FromClient::RunRequest(mut request) = first else {
             return Err(fail(Code::InvalidArgument, "The first message must be a run request"));
         };
-        let late = self.sim().inner.config.scenario.decides_late();
+        let late = !self.prepared && self.sim().inner.config.scenario.decides_late();
         if !self.prepared {
             self.prepare(&request);
             if !late {

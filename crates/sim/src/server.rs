@@ -54,6 +54,10 @@ impl Control {
         self.kill.cancel();
     }
 
+    pub(crate) async fn killed(&self) {
+        self.kill.cancelled().await;
+    }
+
     /// Stops all reading and writing, and closes nothing.
     pub(crate) fn freeze(&self) {
         self.frozen.store(true, Ordering::Relaxed);

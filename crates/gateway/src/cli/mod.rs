@@ -17,6 +17,7 @@ mod whoami;
 
 use std::{
     borrow::Cow,
+    ffi::OsString,
     future::Future,
     io::{self, Write as _},
     path::PathBuf,
@@ -103,6 +104,13 @@ enum Command {
     Audit(audit::Audit),
     /// Look at the settings
     Config(config::ConfigCommand),
+    /// Stand in for Cursor's CLI, for tests and for `--sim`
+    #[command(hide = true, disable_help_flag = true)]
+    FakeCursorAgent {
+        /// As `cursor-agent` takes them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
 }
 
 /// Options of every command.
@@ -258,6 +266,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
         Command::Audit(audit) => audit.run(&global),
         Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::FakeCursorAgent { args } => Ok(ibeam_sim::cursor_agent::main(args)),
     }
 }
 

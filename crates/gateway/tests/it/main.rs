@@ -21,6 +21,7 @@ mod cuts;
 mod door;
 mod doors;
 mod endings;
+mod fake_agent;
 mod faults;
 #[cfg(all(feature = "keychain", target_os = "linux"))]
 mod keychain;

@@ -1,1 +1,289 @@
-//! A stand-in for Cursor's CLI: the same flags, the same lines, the same quirks.
+//! A stand-in for Cursor's CLI: the same flags, the same lines, the same quirks. Tests and
+//! `ibeam up --sim --backend cli` start it in place of `cursor-agent`.
+//!
+//! What it says comes from the simulator's assistant or from a scenario file, so the same
+//! scenario gives the same answers here, under ACP and over the agent interface. It really
+//! connects to the MCP servers it is given; its own tools do nothing on the machine.
+//!
+//! # How it is told what to do
+//!
+//! `IBEAM_FAKE_AGENT_HOME` is the folder where it keeps conversations and counts; by default
+//! one in the folder for temporary files. `IBEAM_FAKE_AGENT` is a list of words with commas
+//! between them. Each names the section of the protocol notes that its behaviour is from.
+//!
+//! | word | what it does | from |
+//! |---|---|---|
+//! | `scenario=FILE` | plays this scenario | |
+//! | `home=DIR` | the folder, in place of the variable | |
+//! | `slow:100ms` | waits after each piece of text | |
+//! | `not-logged-in` | nobody is signed in | §9.5 |
+//! | `usage-limit` | the plan is used up | §9.5 |
+//! | `trust-prompt` | asks about the folder unless `--trust` is given, and exits with 0 | §9.5 |
+//! | `no-result` | ends well without a `result` line; under ACP, never answers | §9.4 |
+//! | `error-result` | a failure is told in a `result` line, too | §9.4 |
+//! | `empty` | an answer with no text in it | §9.4 |
+//! | `snapshots` | every `assistant` line holds all text so far, without a time | §9.4 |
+//! | `stamped-snapshots` | the same, with a time | §9.4 |
+//! | `no-partial` | does not know `--stream-partial-output` | §9.4 |
+//! | `no-thinking` | keeps its thoughts to itself | §9.4 |
+//! | `repeat-text` | says every piece of text twice, and means it | §9.4 |
+//! | `crlf` | lines end with `\r\n` | §9.4 |
+//! | `noise` | lines between that are no JSON | §9.4 |
+//! | `ansi` | colour codes around everything | §9.5 |
+//! | `huge-line` | one line of 8 MiB | §9.4 |
+//! | `split-utf8` | characters come in two pieces | §9.4 |
+//! | `old-names` | `BashToolCall`, `McpToolCall`, … | §9.4 |
+//! | `own-tools` | tries its own tools before those of MCP servers | §9.4 |
+//! | `mcp-timeout:5s` | gives up on a call of an MCP tool | §9.6 |
+//! | `ask-mcp` | under ACP, asks before it calls an MCP tool | §9.6 |
+//! | `acp-ignores-mcp` | under ACP, takes MCP servers from `.cursor/mcp.json` only | §9.6 |
+//! | `hang` | says nothing more once it has begun | §9.5 |
+//! | `crash-after:N` | a signal ends it after so many lines | §9.5 |
+//! | `zombie` | leaves a process behind that holds its pipes | §9.5 |
+//! | `ignore-sigterm` | only SIGKILL ends it | §9.5 |
+//! | `exit-1:WORDS` | these words on stderr, and 1; takes the rest of the list | §9.5 |
+
+mod acp;
+mod acts;
+mod args;
+mod hands;
+mod home;
+mod lines;
+mod manners;
+mod mcp;
+mod mind;
+mod permissions;
+mod print;
+mod told;
+mod words;
+mod world;
+
+use std::{
+    ffi::OsString,
+    io::{self, BufRead as _, Read as _, Write as _},
+    path::PathBuf,
+    process::{ExitCode, Stdio},
+};
+
+use tokio::sync::mpsc;
+
+use self::{
+    args::{Args, Command},
+    lines::{Halt, Lines},
+    manners::{Manner, Manners},
+    print::Stop,
+    world::World,
+};
+
+/// In the form of the real ones.
+const VERSION: &str = "2026.01.09-231024f";
+/// The longest prompt that is read.
+const PROMPT_CAP: u64 = 256 * 1024 * 1024;
+
+/// The longest line that is read, and how many of them wait.
+const LINE_CAP: u64 = 64 * 1024 * 1024;
+const LINES_CAP: usize = 16;
+
+/// Runs the stand-in with these arguments, without the program's own name.
+#[must_use]
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let outcome = prepare(args).and_then(|(world, args)| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Stop::Words(error.to_string()))?;
+        runtime.block_on(run(world, args))
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Words(words)) => {
+            say(&words);
+            ExitCode::FAILURE
+        }
+        Err(Stop::Halt(Halt::Gone)) => ExitCode::FAILURE,
+        Err(Stop::Halt(Halt::Crash)) => std::process::abort(),
+    }
+}
+
+/// Serves ACP in this process, for tests: lines go in and come out, the words are those of
+/// `IBEAM_FAKE_AGENT`.
+///
+/// # Errors
+/// What the program would write to stderr before it exits with 1.
+pub async fn serve_acp(
+    words: &str,
+    home: PathBuf,
+    input: mpsc::Receiver<Vec<u8>>,
+    output: Box<dyn io::Write + Send>,
+) -> Result<(), String> {
+    let world = World::new(Manners::parse(words)?, home)?;
+    let lines = Lines::new(output, &world.manners);
+    match acp::serve(world, &Args::default(), input, lines).await {
+        Ok(()) => Ok(()),
+        Err(Stop::Words(words)) => Err(words),
+        Err(Stop::Halt(halt)) => Err(format!("{halt:?}")),
+    }
+}
+
+fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(World, Args), Stop> {
+    let mut args = Args::parse(args).map_err(Stop::Words)?;
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let key = || env("CURSOR_API_KEY").or_else(|| env("CURSOR_AUTH_TOKEN"));
+    args.api_key = args.api_key.or_else(key);
+    let manners = Manners::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
+    let home = manners.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
+    let home = home.unwrap_or_else(|| std::env::temp_dir().join("ibeam-fake-agent"));
+    Ok((World::new(manners, home)?, args))
+}
+
+async fn run(world: World, args: Args) -> Result<(), Stop> {
+    let mut lines = Lines::new(Box::new(io::stdout()), &world.manners);
+    let key = args.api_key.as_deref();
+    let text = match args.command {
+        Command::Agent => return agent(&world, &args, &mut lines).await,
+        Command::Acp => return serve(world, &args, lines).await,
+        Command::Version => format!("{VERSION}\n"),
+        Command::Help => words::HELP.to_owned(),
+        Command::Models if !world.signed_in(key) => {
+            return Err(words::NOT_LOGGED_IN.to_owned().into());
+        }
+        Command::Models => words::models(),
+        Command::Status => words::status(&world, key, args.json_status),
+        Command::About => words::about(&world, key),
+        Command::Ls => words::chats(&world),
+        Command::Login | Command::Logout => {
+            let on = args.command == Command::Login;
+            world.home.sign(on).map_err(|error| error.to_string())?;
+            if on { words::status(&world, key, false) } else { "Logged out\n".to_owned() }
+        }
+        Command::CreateChat => {
+            let id = world.home.new_id().map_err(|error| error.to_string())?;
+            let chat = home::Chat { id: id.clone(), ..home::Chat::default() };
+            world.home.keep(&chat).map_err(|error| error.to_string())?;
+            format!("{id}\n")
+        }
+        Command::Mcp => servers(&world, &args).await?,
+        Command::Update => "Already up to date\n".to_owned(),
+    };
+    lines.text(&coloured(&world, &text))?;
+    Ok(())
+}
+
+/// A prompt on the command line, or on stdin up to its end.
+async fn agent(world: &World, args: &Args, lines: &mut Lines) -> Result<(), Stop> {
+    let _deaf = misbehave(world)?;
+    if !world.signed_in(args.api_key.as_deref()) {
+        return Err(words::NOT_LOGGED_IN.to_owned().into());
+    }
+    if world.manners.has(&Manner::TrustPrompt) && !args.trust {
+        return Ok(lines.text(words::TRUST_PROMPT)?);
+    }
+    let mut prompt = args.words.join(" ");
+    if prompt.is_empty() {
+        let read = io::stdin().lock().take(PROMPT_CAP).read_to_string(&mut prompt);
+        read.map_err(|error| error.to_string())?;
+    }
+    if prompt.trim().is_empty() {
+        return Err("Error: No prompt provided for print mode".to_owned().into());
+    }
+    print::print(world, args, prompt, lines).await
+}
+
+async fn serve(world: World, args: &Args, lines: Lines) -> Result<(), Stop> {
+    let _deaf = misbehave(&world)?;
+    let (tx, input) = mpsc::channel(LINES_CAP);
+    // A thread of its own: a read of stdin may never end, and nothing waits for it.
+    std::thread::spawn(move || {
+        let mut stdin = io::stdin().lock();
+        loop {
+            let mut line = Vec::new();
+            let read = (&mut stdin).take(LINE_CAP).read_until(b'\n', &mut line);
+            if !matches!(read, Ok(1..)) || tx.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    acp::serve(world, args, input, lines).await
+}
+
+/// `mcp list` and `mcp list-tools NAME`.
+async fn servers(world: &World, args: &Args) -> Result<String, Stop> {
+    let known = mcp::from_workspace(&workspace(args)?)?;
+    let mut words = args.words.iter().map(String::as_str);
+    match (words.next(), words.next()) {
+        (Some("list") | None, _) => {
+            Ok(known.iter().map(|server| format!("{}: configured\n", server.name())).collect())
+        }
+        (Some("list-tools"), Some(name)) => {
+            let chosen: Vec<_> = known.into_iter().filter(|server| server.name() == name).collect();
+            let (open, failed) = world.connect(&chosen).await;
+            if let Some(words) = failed.into_iter().next() {
+                return Err(words.into());
+            }
+            let offers = open.iter().flat_map(|(_, offers)| offers);
+            Ok(offers.map(|offer| format!("{}\n", offer.name)).collect())
+        }
+        (Some("enable" | "login"), Some(name)) => Ok(format!("{name}: enabled\n")),
+        _ => Err("error: unknown command".to_owned().into()),
+    }
+}
+
+/// The folder it works in.
+///
+/// # Errors
+/// There is none of that name.
+fn workspace(args: &Args) -> Result<PathBuf, String> {
+    let folder = match &args.workspace {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::current_dir().map_err(|error| error.to_string())?,
+    };
+    folder.canonicalize().map_err(|error| format!("Error: {}: {error}", folder.display()))
+}
+
+/// What keeps a signal from its work.
+#[cfg(unix)]
+type Deaf = Option<tokio::signal::unix::Signal>;
+#[cfg(not(unix))]
+type Deaf = ();
+
+/// The habits that are about the process itself.
+#[cfg(unix)]
+fn misbehave(world: &World) -> Result<Deaf, String> {
+    use tokio::signal::unix::{SignalKind, signal};
+    if world.manners.has(&Manner::Zombie) {
+        // In a session of its own, and with our stdout and stderr.
+        std::process::Command::new("setsid")
+            .args(["sleep", "60"])
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("setsid: {error}"))?;
+    }
+    let deaf = world.manners.has(&Manner::IgnoreSigterm);
+    deaf.then(|| signal(SignalKind::terminate())).transpose().map_err(|error| error.to_string())
+}
+
+#[cfg(not(unix))]
+fn misbehave(world: &World) -> Result<Deaf, String> {
+    let unix = [Manner::Zombie, Manner::IgnoreSigterm];
+    match unix.iter().any(|manner| world.manners.has(manner)) {
+        true => Err("IBEAM_FAKE_AGENT: there are no such signals here".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn coloured(world: &World, text: &str) -> String {
+    if !world.manners.has(&Manner::Ansi) {
+        return text.to_owned();
+    }
+    text.lines().map(|line| format!("\x1b[2K\x1b[1;32m{line}\x1b[0m\n")).collect()
+}
+
+/// A word on stderr in the middle of things.
+fn complain(world: &World, words: &str) {
+    say(coloured(world, words).trim_end());
+}
+
+/// Where it cannot be written, there is nobody to tell.
+fn say(words: &str) {
+    let _ = writeln!(io::stderr().lock(), "{words}");
+}

@@ -1,0 +1,205 @@
+//! `acp`: many turns in one process, asked for by JSON-RPC over stdin and stdout (§9.6).
+
+mod rpc;
+mod session;
+mod shapes;
+mod turn;
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use self::{rpc::Rpc, session::Session};
+use super::{
+    args::{Args, Mode},
+    lines::Lines,
+    print::Stop,
+    words,
+    world::World,
+};
+use crate::models;
+
+pub(super) use self::rpc::Asker;
+
+/// An error of JSON-RPC.
+#[derive(Debug)]
+struct Failure {
+    code: i64,
+    message: String,
+}
+
+impl Failure {
+    const PARSE: i64 = -32700;
+    const UNKNOWN_METHOD: i64 = -32601;
+    const BAD_PARAMS: i64 = -32602;
+    const SERVER: i64 = -32000;
+    const SIGNED_OUT: i64 = -32001;
+    const NO_SESSION: i64 = -32002;
+
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Self::SERVER, error.to_string())
+    }
+}
+
+type Answer = Result<Value, Failure>;
+
+/// The agent at the other end of the pipes.
+#[derive(Debug)]
+struct Agent {
+    world: World,
+    rpc: Arc<Rpc>,
+    model: Option<String>,
+    force: bool,
+    signed_in: bool,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+/// Serves until there are no more lines.
+pub(super) async fn serve(
+    world: World,
+    args: &Args,
+    mut input: mpsc::Receiver<Vec<u8>>,
+    lines: Lines,
+) -> Result<(), Stop> {
+    if let Some(model) = args.model.as_deref().filter(|m| models::display_name(m).is_none()) {
+        return Err(words::bad_model(model).into());
+    }
+    let agent = Arc::new(Agent {
+        rpc: Arc::new(Rpc::new(lines)),
+        model: args.model.clone(),
+        force: args.force,
+        signed_in: world.signed_in(args.api_key.as_deref()),
+        sessions: Mutex::default(),
+        world,
+    });
+    let mut work = JoinSet::new();
+    loop {
+        tokio::select! {
+            line = input.recv() => match line {
+                Some(line) => agent.hear(&line, &mut work),
+                None => return Ok(()),
+            },
+            halt = agent.rpc.halted() => return Err(halt),
+            Some(_) = work.join_next() => {}
+        }
+    }
+}
+
+impl Agent {
+    fn hear(self: &Arc<Self>, line: &[u8], work: &mut JoinSet<()>) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+            let failure = Failure::new(Failure::PARSE, "Parse error");
+            return self.rpc.answer(&Value::Null, Err(failure));
+        };
+        let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
+        let id = message.get("id").cloned();
+        match (method, id) {
+            (Some(method), Some(id)) => {
+                let agent = Arc::clone(self);
+                let params = message.get("params").cloned().unwrap_or_default();
+                work.spawn(async move {
+                    if let Some(answer) = Box::pin(agent.request(&method, &params)).await {
+                        agent.rpc.answer(&id, answer);
+                    }
+                });
+            }
+            (Some(method), None) => self.notice(&method, message.get("params")),
+            (None, Some(id)) => self.rpc.answered(&id, message),
+            (None, None) => {}
+        }
+    }
+
+    fn notice(&self, method: &str, params: Option<&Value>) {
+        if method == "session/cancel"
+            && let Ok(session) = self.session(params.unwrap_or(&Value::Null))
+        {
+            session.cancel();
+        }
+    }
+
+    /// `None`: there never is an answer.
+    async fn request(&self, method: &str, params: &Value) -> Option<Answer> {
+        Some(match method {
+            "initialize" => Ok(shapes::initialized(params)),
+            "authenticate" => self.check().map(|()| json!({})),
+            "session/new" => self.open(params).await,
+            "session/load" => self.load(params).await,
+            "session/list" => Ok(shapes::listed(&self.world.home.chats())),
+            "session/set_mode" => self.set_mode(params),
+            "session/set_model" => self.set_model(params, "modelId").map(|_| json!({})),
+            "session/set_config_option" => self.set_option(params),
+            "session/prompt" => return self.prompt(params).await,
+            "cursor/list_available_models" => Ok(shapes::available()),
+            _ => {
+                let words = format!("\"Method not found\": {method}");
+                Err(Failure::new(Failure::UNKNOWN_METHOD, words))
+            }
+        })
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let words = "Authentication required: not logged in. Run 'cursor-agent login'.";
+        if self.signed_in { Ok(()) } else { Err(Failure::new(Failure::SIGNED_OUT, words)) }
+    }
+
+    /// The session that a request is about.
+    fn session(&self, params: &Value) -> Result<Arc<Session>, Failure> {
+        let id = text(params, "sessionId")?;
+        let found = self.sessions.lock().get(id).map(Arc::clone);
+        found.ok_or_else(|| Failure::new(Failure::NO_SESSION, format!("Session {id} not found")))
+    }
+
+    fn set_mode(&self, params: &Value) -> Answer {
+        let session = self.session(params)?;
+        let mode = text(params, "modeId")?;
+        let bad = || Failure::new(Failure::BAD_PARAMS, format!("unknown mode {mode}"));
+        session.set_mode(Mode::of(mode).ok_or_else(bad)?);
+        let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode });
+        self.rpc.update(session.id(), &update);
+        Ok(json!({}))
+    }
+
+    fn set_option(&self, params: &Value) -> Answer {
+        let session = match text(params, "configId")? {
+            "model" => self.set_model(params, "value")?,
+            "mode" => {
+                let session = self.session(params)?;
+                let mode = text(params, "value")?;
+                let bad = || Failure::new(Failure::BAD_PARAMS, format!("unknown mode {mode}"));
+                session.set_mode(Mode::of(mode).ok_or_else(bad)?);
+                session
+            }
+            other => {
+                let words = format!("unknown config option {other}");
+                return Err(Failure::new(Failure::BAD_PARAMS, words));
+            }
+        };
+        Ok(json!({ "configOptions": session.options() }))
+    }
+
+    fn set_model(&self, params: &Value, key: &str) -> Result<Arc<Session>, Failure> {
+        let session = self.session(params)?;
+        let model = text(params, key)?;
+        if models::display_name(model).is_none() {
+            return Err(Failure::new(Failure::BAD_PARAMS, words::bad_model(model)));
+        }
+        session.set_model(model);
+        Ok(session)
+    }
+}
+
+fn text<'a>(params: &'a Value, name: &str) -> Result<&'a str, Failure> {
+    let missing = || Failure::new(Failure::BAD_PARAMS, format!("{name} is missing"));
+    params.get(name).and_then(Value::as_str).ok_or_else(missing)
+}

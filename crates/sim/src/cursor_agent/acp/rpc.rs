@@ -1,0 +1,121 @@
+//! The agent's half of JSON-RPC: answers, notices, and requests of its own.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+
+use super::{
+    super::{
+        hands::Wish,
+        lines::{Halt, Lines},
+        print::Stop,
+    },
+    Answer,
+};
+
+#[derive(Debug)]
+pub(super) struct Rpc {
+    lines: Mutex<Lines>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
+    ids: AtomicU64,
+    /// Why it ends, once it does.
+    halt: watch::Sender<Option<Stop>>,
+}
+
+impl Rpc {
+    pub(super) fn new(lines: Lines) -> Self {
+        let (halt, _) = watch::channel(None);
+        let (lines, waiting) = (Mutex::new(lines), Mutex::default());
+        Self { lines, waiting, ids: AtomicU64::new(0), halt }
+    }
+
+    /// Waits until it has to end.
+    pub(super) async fn halted(&self) -> Stop {
+        let mut halt = self.halt.subscribe();
+        // The sender is ours, so there is always one.
+        let _ = halt.wait_for(Option::is_some).await;
+        self.halt.send_replace(None).unwrap_or(Stop::Halt(Halt::Gone))
+    }
+
+    /// Ends the process.
+    pub(super) fn end(&self, why: Stop) {
+        self.halt.send_replace(Some(why));
+    }
+
+    pub(super) fn answer(&self, id: &Value, answer: Answer) {
+        self.send(&match answer {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err(failure) => json!({ "jsonrpc": "2.0", "id": id, "error": {
+                "code": failure.code, "message": failure.message,
+            } }),
+        });
+    }
+
+    pub(super) fn update(&self, session: &str, update: &Value) {
+        let params = json!({ "sessionId": session, "update": update });
+        self.send(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
+    }
+
+    /// An answer to a request of ours.
+    pub(super) fn answered(&self, id: &Value, message: Value) {
+        let waiting = id.as_u64().and_then(|id| self.waiting.lock().remove(&id));
+        if let Some(waiting) = waiting {
+            // Who asked may have been cancelled.
+            let _ = waiting.send(message);
+        }
+    }
+
+    /// Asks the client and waits; `None` when it has no result to give.
+    async fn request(&self, method: &str, params: &Value) -> Option<Value> {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        self.waiting.lock().insert(id, answer);
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        answered.await.ok()?.get_mut("result").map(Value::take)
+    }
+
+    fn send(&self, message: &Value) {
+        if let Err(halt) = self.lines.lock().object(message) {
+            self.end(Stop::Halt(halt));
+        }
+    }
+}
+
+/// Asks the client of a session for leave.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Asker {
+    pub(super) rpc: Arc<Rpc>,
+    pub(super) session: String,
+}
+
+impl Asker {
+    /// Whether this may be done. No answer is no.
+    pub(in super::super) async fn ask(&self, wish: &Wish) -> bool {
+        let option = |id: &str, kind: &str, name: &str| json!({ "optionId": id, "kind": kind, "name": name });
+        let params = json!({
+            "sessionId": self.session,
+            "toolCall": {
+                "toolCallId": wish.call_id, "title": wish.object, "kind": wish.kind,
+                "status": "pending", "rawInput": wish.raw_input,
+            },
+            "options": [
+                option("allow-once", "allow_once", "Allow once"),
+                option("allow-always", "allow_always", "Allow always"),
+                option("reject-once", "reject_once", "Reject"),
+            ],
+        });
+        let answer = self.rpc.request("session/request_permission", &params).await;
+        let outcome = answer.as_ref().and_then(|answer| answer.get("outcome"));
+        let word = |name: &str| outcome.and_then(|outcome| outcome.get(name)?.as_str());
+        word("outcome") == Some("selected")
+            && word("optionId").is_some_and(|option| option.starts_with("allow"))
+    }
+}

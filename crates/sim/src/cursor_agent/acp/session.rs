@@ -1,0 +1,174 @@
+//! A conversation under ACP: how it is opened, and what can be set about it.
+
+use std::{path::Path, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        args::Mode,
+        hands::Hands,
+        home::Chat,
+        manners::Manner,
+        mcp::{self, ServerConfig},
+        permissions::Permissions,
+        told,
+    },
+    Agent, Answer, Asker, Failure, shapes, text,
+};
+
+#[derive(Debug)]
+pub(super) struct Session {
+    id: String,
+    hands: Arc<Hands>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    chat: Chat,
+    mode: Mode,
+    cancel: CancellationToken,
+}
+
+impl Session {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn hands(&self) -> Arc<Hands> {
+        Arc::clone(&self.hands)
+    }
+
+    /// A turn begins: the conversation so far, the mode, and how it may be cancelled.
+    pub(super) fn begin(&self) -> (Chat, Mode, CancellationToken) {
+        let mut state = self.state.lock();
+        state.cancel = CancellationToken::new();
+        (state.chat.clone(), state.mode, state.cancel.clone())
+    }
+
+    pub(super) fn keep(&self, chat: Chat) {
+        self.state.lock().chat = chat;
+    }
+
+    pub(super) fn cancel(&self) {
+        self.state.lock().cancel.cancel();
+    }
+
+    pub(super) fn set_mode(&self, mode: Mode) {
+        self.state.lock().mode = mode;
+    }
+
+    pub(super) fn set_model(&self, model: &str) {
+        model.clone_into(&mut self.state.lock().chat.model);
+    }
+
+    pub(super) fn options(&self) -> Value {
+        let state = self.state.lock();
+        shapes::options(&state.chat.model, state.mode)
+    }
+
+    /// What a session has to say of itself when it is opened.
+    fn described(&self) -> Value {
+        let state = self.state.lock();
+        shapes::session(&state.chat.model, state.mode)
+    }
+}
+
+impl Agent {
+    pub(super) async fn open(&self, params: &Value) -> Answer {
+        self.check()?;
+        let id = self.world.home.new_id()?;
+        let model = self.model.clone().unwrap_or_else(|| "default[]".to_owned());
+        let chat = Chat { id, model, ..Chat::default() };
+        let session = self.set_up(chat, params).await?;
+        let mut answer = session.described();
+        if let Some(table) = answer.as_object_mut() {
+            table.insert("sessionId".to_owned(), json!(session.id()));
+        }
+        Ok(answer)
+    }
+
+    /// Says all that was said before it answers.
+    pub(super) async fn load(&self, params: &Value) -> Answer {
+        self.check()?;
+        let id = text(params, "sessionId")?;
+        let lost = || Failure::new(Failure::NO_SESSION, format!("Session {id} not found"));
+        let chat = self.world.home.chat(id).ok_or_else(lost)?;
+        let past = chat.messages.clone();
+        let session = self.set_up(chat, params).await?;
+        for update in past.iter().flat_map(replayed) {
+            self.rpc.update(session.id(), &update);
+        }
+        Ok(session.described())
+    }
+
+    async fn set_up(&self, mut chat: Chat, params: &Value) -> Result<Arc<Session>, Failure> {
+        let cwd = text(params, "cwd")?;
+        cwd.clone_into(&mut chat.cwd);
+        if chat.model.is_empty() {
+            chat.model = "default[]".to_owned();
+        }
+        let bad = |words: String| Failure::new(Failure::SERVER, words);
+        let servers = self.servers(Path::new(cwd), params).map_err(bad)?;
+        let (open, failed) = self.world.connect(&servers).await;
+        for words in failed {
+            super::super::complain(&self.world, &words);
+        }
+        let asker = Asker { rpc: Arc::clone(&self.rpc), session: chat.id.clone() };
+        let mut hands = Hands {
+            permissions: Permissions::read(Path::new(cwd)).map_err(bad)?,
+            force: self.force,
+            asker: Some(asker),
+            ask_mcp: self.world.manners.has(&Manner::AskMcp),
+            timeout: self.world.manners.mcp_timeout(),
+            ..Hands::default()
+        };
+        hands.take_up(open);
+        self.world.home.keep(&chat)?;
+        let id = chat.id.clone();
+        let state = State { chat, mode: Mode::Agent, cancel: CancellationToken::new() };
+        let session =
+            Arc::new(Session { id: id.clone(), hands: Arc::new(hands), state: Mutex::new(state) });
+        self.sessions.lock().insert(id, Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Those of the folder, and those of the request unless this is an early build. The
+    /// same name in both is the request's.
+    fn servers(&self, cwd: &Path, params: &Value) -> Result<Vec<ServerConfig>, String> {
+        let mut servers = mcp::from_workspace(cwd)?;
+        if !self.world.manners.has(&Manner::AcpIgnoresMcp) {
+            let given = mcp::from_acp(params.get("mcpServers").unwrap_or(&Value::Null));
+            servers.retain(|server| !given.iter().any(|other| other.name() == server.name()));
+            servers.extend(given);
+        }
+        Ok(servers)
+    }
+}
+
+/// What a message of the past looks like as updates.
+fn replayed(message: &Value) -> Vec<Value> {
+    let kind = match told::role(message) {
+        "user" => "user_message_chunk",
+        "assistant" => "agent_message_chunk",
+        _ => return Vec::new(),
+    };
+    let parts = message.get("content").and_then(Value::as_array).into_iter().flatten();
+    parts
+        .filter_map(|part| {
+            let word = |name: &str| part.get(name).and_then(Value::as_str);
+            match word("type")? {
+                "text" => Some(shapes::chunk(kind, word("text")?)),
+                "tool-call" => Some(json!({
+                    "sessionUpdate": "tool_call", "toolCallId": word("toolCallId")?,
+                    "title": word("toolName")?, "kind": "other", "status": "completed",
+                    "rawInput": part.get("args"),
+                })),
+                _ => None,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,59 @@
+use std::ffi::OsString;
+
+use super::{Args, Command, Format, Mode};
+
+fn parse(words: &[&str]) -> Result<Args, String> {
+    Args::parse(words.iter().map(OsString::from))
+}
+
+#[test]
+fn the_vector_of_a_proxy_is_understood() {
+    let args = parse(&[
+        "--print",
+        "--approve-mcps",
+        "--trust",
+        "--mode",
+        "ask",
+        "--workspace=/tmp/x",
+        "--model",
+        "auto",
+        "--stream-partial-output",
+        "--output-format",
+        "stream-json",
+        "--resume",
+        "abc",
+        "say",
+        "hello",
+    ])
+    .unwrap();
+    assert_eq!(args.command, Command::Agent);
+    assert!(args.print && args.partial && args.trust && args.approve_mcps);
+    assert_eq!(args.format, Format::StreamJson);
+    assert_eq!(args.mode, Mode::Ask);
+    assert_eq!(args.workspace.as_deref(), Some("/tmp/x"));
+    assert_eq!(args.resume, Some(Some("abc".to_owned())));
+    assert_eq!(args.words, ["say", "hello"]);
+}
+
+#[test]
+fn root_options_go_before_a_sub_command() {
+    let args = parse(&["--trust", "-m", "auto", "acp"]).unwrap();
+    assert_eq!((args.command, args.trust), (Command::Acp, true));
+    assert_eq!(parse(&["status", "--format", "json"]).unwrap().command, Command::Status);
+    assert_eq!(parse(&["-v"]).unwrap().command, Command::Version);
+    assert_eq!(parse(&["-p", "--continue"]).unwrap().resume, Some(None));
+}
+
+#[test]
+fn what_it_does_not_know_is_refused() {
+    assert_eq!(parse(&["--frob"]).unwrap_err(), "error: unknown option '--frob'");
+    assert!(parse(&["--model"]).unwrap_err().contains("argument missing"));
+    assert!(parse(&["--output-format", "xml"]).unwrap_err().contains("Allowed choices"));
+    assert!(parse(&["--mode", "agent"]).unwrap_err().contains("plan, ask"));
+}
+
+#[test]
+fn a_word_behind_the_dashes_is_no_command() {
+    let args = parse(&["-p", "--", "login"]).unwrap();
+    assert_eq!((args.command, args.words), (Command::Agent, vec!["login".to_owned()]));
+}

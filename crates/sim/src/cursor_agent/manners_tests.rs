@@ -1,0 +1,31 @@
+use std::{path::PathBuf, time::Duration};
+
+use super::{Manner, Manners};
+
+#[test]
+fn words_are_told_apart_by_commas() {
+    let manners =
+        Manners::parse("crlf, slow:100ms,mcp-timeout:5s,scenario=/x/y.toml,crash-after:3").unwrap();
+    assert!(manners.has(&Manner::Crlf));
+    assert!(!manners.has(&Manner::Noise));
+    assert_eq!(manners.slow(), Some(Duration::from_millis(100)));
+    assert_eq!(manners.mcp_timeout(), Some(Duration::from_secs(5)));
+    assert_eq!(manners.crash_after(), Some(3));
+    assert_eq!(manners.scenario, Some(PathBuf::from("/x/y.toml")));
+}
+
+#[test]
+fn words_for_stderr_take_the_rest() {
+    let manners = Manners::parse("noise,exit-1:fetch failed, twice").unwrap();
+    assert_eq!(manners.exit(), Some("fetch failed, twice"));
+    assert!(manners.has(&Manner::Noise));
+}
+
+#[test]
+fn a_word_that_means_nothing_is_refused() {
+    for bad in ["frob", "slow", "slow:fast", "crlf:1", "crash-after:x"] {
+        let said = Manners::parse(bad).unwrap_err();
+        assert!(said.contains(bad), "{said}");
+    }
+    assert_eq!(Manners::parse(" ").unwrap(), Manners::default());
+}

@@ -1,0 +1,190 @@
+//! A small MCP client: enough of it to list tools and call them, over HTTP on this machine
+//! or over the pipes of a child. It is not shared with the gateway, so that neither can
+//! agree with itself only.
+
+mod config;
+mod http;
+mod stdio;
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use ibeam_proto::agent::McpSuccess;
+use serde_json::{Map, Value, json};
+
+pub(super) use self::config::{ServerConfig, from_acp, from_workspace};
+use self::{http::Http, stdio::Stdio};
+use super::hands::{self, Offer};
+
+/// The newest version this client speaks.
+const VERSION: &str = "2025-06-18";
+/// Time for the greeting and for the list; a call may take as long as it likes.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pages of a list of tools.
+const PAGES_CAP: usize = 64;
+/// The largest message that is taken from a server.
+const MESSAGE_CAP: usize = 64 * 1024 * 1024;
+
+/// A server that has been greeted.
+#[derive(Debug)]
+pub(super) struct Server {
+    name: String,
+    wire: Wire,
+    /// Numbers of requests.
+    ids: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Http(Http),
+    Stdio(Stdio),
+}
+
+impl Server {
+    /// Connects, greets, and asks for the tools.
+    ///
+    /// # Errors
+    /// In words, for stderr.
+    pub(super) async fn open(config: &ServerConfig) -> Result<(Self, Vec<Offer>), String> {
+        let name = config.name.clone();
+        let greeting = async {
+            let wire = match &config.target {
+                config::Target::Http { url, headers } => Wire::Http(Http::new(url, headers)?),
+                config::Target::Command { command, args, env } => {
+                    Wire::Stdio(Stdio::start(command, args, env)?)
+                }
+            };
+            let mut server = Self { name: name.clone(), wire, ids: AtomicU64::new(0) };
+            server.greet().await?;
+            let offers = server.list().await?;
+            Ok((server, offers))
+        };
+        let outcome: Result<_, String> = tokio::time::timeout(PATIENCE, greeting)
+            .await
+            .unwrap_or_else(|_| Err("it does not answer".to_owned()));
+        outcome.map_err(|error| format!("MCP server {name}: {error}"))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn greet(&mut self) -> Result<(), String> {
+        let hello = json!({
+            "protocolVersion": VERSION,
+            "capabilities": {},
+            "clientInfo": { "name": "cursor", "version": super::VERSION },
+        });
+        let answer = self.ask("initialize", hello).await?;
+        if let (Wire::Http(http), Some(version)) =
+            (&mut self.wire, answer.get("protocolVersion").and_then(Value::as_str))
+        {
+            http.agree(version);
+        }
+        self.tell("notifications/initialized", json!({})).await
+    }
+
+    async fn list(&self) -> Result<Vec<Offer>, String> {
+        let mut offers = Vec::new();
+        let mut cursor = None;
+        for _ in 0..PAGES_CAP {
+            let params =
+                cursor.map_or_else(|| json!({}), |cursor: Value| json!({ "cursor": cursor }));
+            let page = self.ask("tools/list", params).await?;
+            let tools = page.get("tools").and_then(Value::as_array);
+            offers.extend(tools.into_iter().flatten().map(|tool| self.offer(tool)));
+            cursor = page.get("nextCursor").filter(|next| next.is_string()).cloned();
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(offers)
+    }
+
+    fn offer(&self, tool: &Value) -> Offer {
+        let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
+        Offer {
+            server: self.name.clone(),
+            name: text("name").to_owned(),
+            description: text("description").to_owned(),
+            schema: tool.get("inputSchema").cloned().unwrap_or_else(|| json!({})),
+        }
+    }
+
+    /// Calls a tool and waits for as long as it takes, or as long as it may.
+    ///
+    /// # Errors
+    /// The server's own error, or what broke on the way to it.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        args: &Map<String, Value>,
+        limit: Option<Duration>,
+    ) -> Result<McpSuccess, String> {
+        let id = self.next_id();
+        let params = json!({ "name": tool, "arguments": args, "_meta": { "progressToken": id } });
+        let call = self.send(id, "tools/call", params);
+        let result = match limit {
+            None => call.await?,
+            Some(limit) => match tokio::time::timeout(limit, call).await {
+                Ok(result) => result?,
+                Err(_) => {
+                    let params = json!({ "requestId": id, "reason": "Request timed out" });
+                    // A server that cannot hear this either is gone.
+                    let _ = self.tell("notifications/cancelled", params).await;
+                    return Err("MCP error -32001: Request timed out".to_owned());
+                }
+            },
+        };
+        Ok(hands::success(&result))
+    }
+
+    /// Says goodbye, where there is a way to.
+    pub(super) async fn close(&self) {
+        if let Wire::Http(http) = &self.wire {
+            http.close().await;
+        }
+    }
+
+    fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    async fn ask(&self, method: &str, params: Value) -> Result<Value, String> {
+        self.send(self.next_id(), method, params).await
+    }
+
+    async fn send(&self, id: u64, method: &str, params: Value) -> Result<Value, String> {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let answer = match &self.wire {
+            Wire::Http(http) => http.ask(id, &message).await?,
+            Wire::Stdio(stdio) => stdio.ask(id, &message).await?,
+        };
+        result_of(answer)
+    }
+
+    async fn tell(&self, method: &str, params: Value) -> Result<(), String> {
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        match &self.wire {
+            Wire::Http(http) => http.tell(&message).await,
+            Wire::Stdio(stdio) => stdio.write(&message).await,
+        }
+    }
+}
+
+/// The result inside an answer.
+fn result_of(mut answer: Value) -> Result<Value, String> {
+    if let Some(error) = answer.get("error") {
+        let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        return Err(format!("MCP error {code}: {message}"));
+    }
+    answer.get_mut("result").map(Value::take).ok_or_else(|| "an answer without a result".to_owned())
+}
+
+/// Whether this is the answer to the request of this number.
+fn answers(message: &Value, id: u64) -> bool {
+    message.get("id").and_then(Value::as_u64) == Some(id) && message.get("method").is_none()
+}

@@ -1,0 +1,287 @@
+//! `--print`: one prompt, one answer, as text, as JSON, or as lines of JSON while it comes
+//! (§9.4).
+
+use std::sync::Arc;
+
+use ibeam_proto::agent::TurnEndedUpdate;
+use serde_json::{Value, json};
+
+use super::{
+    acts::Act,
+    args::{Args, Format},
+    hands::Hands,
+    home::Chat,
+    lines::{Halt, Lines},
+    manners::Manner,
+    mcp,
+    mind::Event,
+    permissions::Permissions,
+    words,
+    world::{Said, World},
+};
+use crate::models;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// Said on stderr, and the exit code is 1.
+    Words(String),
+    Halt(Halt),
+}
+
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+impl From<String> for Stop {
+    fn from(words: String) -> Self {
+        Self::Words(words)
+    }
+}
+
+/// Answers one prompt.
+pub(super) async fn print(
+    world: &World,
+    args: &Args,
+    prompt: String,
+    lines: &mut Lines,
+) -> Result<(), Stop> {
+    let workspace = super::workspace(args)?;
+    let model = args.model.clone().unwrap_or_else(|| "auto".to_owned());
+    let name = models::display_name(&model).ok_or_else(|| words::bad_model(&model))?;
+    let mut chat = chat(world, args)?;
+    chat.cwd = workspace.display().to_string();
+    chat.model = model;
+    let mut hands = Hands {
+        permissions: Permissions::read(&workspace)?,
+        force: args.force,
+        timeout: world.manners.mcp_timeout(),
+        ..Hands::default()
+    };
+    let mut notes = Vec::new();
+    // Servers that nobody has approved are not loaded.
+    if args.approve_mcps {
+        let (open, failed) = world.connect(&mcp::from_workspace(&workspace)?).await;
+        hands.take_up(open);
+        notes = failed;
+    }
+    for note in notes {
+        super::complain(world, &note);
+    }
+    let hands = Arc::new(hands);
+    let said = Said { text: prompt, images: Vec::new(), mode: args.mode.number() };
+    let mut printer = Printer::new(world, args, &chat, lines);
+    printer.open(&name, &said.text)?;
+    if world.manners.has(&Manner::Hang) {
+        std::future::pending::<()>().await;
+    }
+    if world.manners.has(&Manner::UsageLimit) {
+        return Err(words::USAGE_LIMIT.to_owned().into());
+    }
+    if let Some(words) = world.manners.exit() {
+        return Err(words.to_owned().into());
+    }
+    let (mut turn, mut exchange) =
+        world.turn(chat, said, Arc::clone(&hands)).await.map_err(|error| error.to_string())?;
+    let mut outcome = Ok(());
+    while let Some(event) = turn.next().await {
+        exchange.note(&event);
+        if let Event::Failed(words) = &event {
+            outcome = Err(words.clone());
+        }
+        printer.tell(event)?;
+    }
+    for server in &hands.servers {
+        server.close().await;
+    }
+    outcome?;
+    world.home.keep(&exchange.into_chat()).map_err(|error| Stop::Words(error.to_string()))
+}
+
+/// The conversation to go on with, or a new one.
+fn chat(world: &World, args: &Args) -> Result<Chat, String> {
+    match &args.resume {
+        Some(Some(id)) => world.home.chat(id).ok_or_else(|| words::lost_chat(id)),
+        Some(None) => world.home.newest().ok_or_else(|| words::lost_chat("(newest)")),
+        None => {
+            let id = world.home.new_id().map_err(|error| error.to_string())?;
+            Ok(Chat { id, ..Chat::default() })
+        }
+    }
+}
+
+/// Writes down what happens, in the format that was asked for.
+struct Printer<'a> {
+    world: &'a World,
+    lines: &'a mut Lines,
+    format: Format,
+    partial: bool,
+    key_source: &'static str,
+    cwd: String,
+    session: String,
+    /// What was said since the last call, and all of it.
+    message: String,
+    all: String,
+    began_ms: u64,
+}
+
+impl<'a> Printer<'a> {
+    fn new(world: &'a World, args: &Args, chat: &Chat, lines: &'a mut Lines) -> Self {
+        Self {
+            world,
+            lines,
+            format: args.format,
+            partial: args.partial && !world.manners.has(&Manner::NoPartial),
+            key_source: if args.api_key.is_some() { "flag" } else { "login" },
+            cwd: chat.cwd.clone(),
+            session: chat.id.clone(),
+            message: String::new(),
+            all: String::new(),
+            began_ms: world.elapsed_ms(),
+        }
+    }
+
+    fn open(&mut self, model: &str, prompt: &str) -> Result<(), Halt> {
+        let init = json!({
+            "type": "system", "subtype": "init", "apiKeySource": self.key_source,
+            "cwd": self.cwd, "session_id": self.session, "model": model,
+            "permissionMode": "default",
+        });
+        self.stream(&init)?;
+        let message = message("user", prompt);
+        self.stream(&json!({ "type": "user", "message": message, "session_id": self.session }))
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), Halt> {
+        match event {
+            Event::Text(text) => {
+                let times = 1 + usize::from(self.has(&Manner::RepeatText));
+                (0..times).try_for_each(|_| self.text(&text))
+            }
+            Event::Thought(_) | Event::ThoughtOver if self.has(&Manner::NoThinking) => Ok(()),
+            Event::Thought(text) => {
+                let stamp = self.world.now_ms();
+                self.stream(&json!({
+                    "type": "thinking", "subtype": "delta", "text": text,
+                    "session_id": self.session, "timestamp_ms": stamp,
+                }))
+            }
+            Event::ThoughtOver => {
+                let stamp = self.world.now_ms();
+                self.stream(&json!({
+                    "type": "thinking", "subtype": "completed",
+                    "session_id": self.session, "timestamp_ms": stamp,
+                }))
+            }
+            Event::Started(act) => {
+                self.flush(Some(&act.model_call_id))?;
+                self.act("started", &act)
+            }
+            Event::Completed(act) => self.act("completed", &act),
+            Event::Ended(usage) => {
+                self.flush(None)?;
+                self.end(&usage)
+            }
+            Event::Failed(words) => {
+                if !self.has(&Manner::ErrorResult) {
+                    return Ok(());
+                }
+                let error = json!({ "message": words, "code": "unknown", "details": [] });
+                self.stream(&json!({
+                    "type": "result", "subtype": "error", "is_error": true, "error": error,
+                    "session_id": self.session,
+                }))
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Halt> {
+        self.message.push_str(text);
+        self.all.push_str(text);
+        if !self.partial {
+            return Ok(());
+        }
+        let stamped = !self.has(&Manner::Snapshots);
+        let snapshots = !stamped || self.has(&Manner::StampedSnapshots);
+        let text = if snapshots { self.message.clone() } else { text.to_owned() };
+        let line = self.assistant(&text, stamped, None);
+        self.stream(&line)
+    }
+
+    /// The message so far: before a call, or as the last one.
+    fn flush(&mut self, model_call_id: Option<&str>) -> Result<(), Halt> {
+        let text = std::mem::take(&mut self.message);
+        if text.is_empty() {
+            return Ok(());
+        }
+        // Without deltas, a message is told once, and in one form.
+        let before_call = model_call_id.filter(|_| self.partial);
+        let line = self.assistant(&text, before_call.is_some(), before_call);
+        self.stream(&line)
+    }
+
+    fn assistant(&self, text: &str, stamped: bool, model_call_id: Option<&str>) -> Value {
+        let message = message("assistant", text);
+        let mut line =
+            json!({ "type": "assistant", "message": message, "session_id": self.session });
+        if let Some(table) = line.as_object_mut() {
+            if stamped {
+                table.insert("timestamp_ms".to_owned(), json!(self.world.now_ms()));
+            }
+            if let Some(id) = model_call_id {
+                table.insert("model_call_id".to_owned(), json!(id));
+            }
+        }
+        line
+    }
+
+    fn act(&mut self, subtype: &str, act: &Act) -> Result<(), Halt> {
+        let payload = act.payload(self.has(&Manner::OldNames));
+        let stamp = self.world.now_ms();
+        self.stream(&json!({
+            "type": "tool_call", "subtype": subtype, "call_id": act.call_id,
+            "tool_call": payload, "model_call_id": act.model_call_id,
+            "session_id": self.session, "timestamp_ms": stamp,
+        }))
+    }
+
+    fn end(&mut self, usage: &TurnEndedUpdate) -> Result<(), Halt> {
+        if self.has(&Manner::NoResult) {
+            return Ok(());
+        }
+        let took = self.world.elapsed_ms() - self.began_ms;
+        let count = |tokens: Option<u64>| tokens.unwrap_or_default();
+        let result = json!({
+            "type": "result", "subtype": "success", "duration_ms": took,
+            "duration_api_ms": took, "is_error": false, "result": self.all,
+            "session_id": self.session,
+            "request_id": super::home::uuid(&format!("{}/{}", self.session, self.all)),
+            "usage": {
+                "inputTokens": count(usage.input_tokens),
+                "outputTokens": count(usage.output_tokens),
+                "cacheReadTokens": count(usage.cache_read_tokens),
+                "cacheWriteTokens": count(usage.cache_write_tokens),
+                "reasoningTokens": count(usage.reasoning_tokens),
+            },
+        });
+        match self.format {
+            Format::Text => self.lines.text(&format!("{}\n", self.all)),
+            Format::Json | Format::StreamJson => self.lines.object(&result),
+        }
+    }
+
+    /// A line, if lines were asked for.
+    fn stream(&mut self, line: &Value) -> Result<(), Halt> {
+        if self.format == Format::StreamJson { self.lines.object(line) } else { Ok(()) }
+    }
+
+    fn has(&self, manner: &Manner) -> bool {
+        self.world.manners.has(manner)
+    }
+}
+
+fn message(role: &str, text: &str) -> Value {
+    json!({ "role": role, "content": [{ "type": "text", "text": text }] })
+}
