@@ -128,6 +128,10 @@ fn filter(log: &Log) -> Targets {
             targets = targets.with_target(name, tracing::Level::WARN);
         }
     }
+    if !text.contains("rmcp") {
+        // It warns of every tool call that is taken back.
+        targets = targets.with_target("rmcp", tracing::Level::ERROR);
+    }
     if log.timing {
         // One line per turn, from its actor.
         targets = targets.with_target("ibeam::timing", tracing::Level::DEBUG);

@@ -126,6 +126,20 @@ pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The server that hosts a client's tools: MCP's own test of servers, and its official SDK.
+pub(super) fn mcp_host() -> anyhow::Result<Outcome> {
+    let folder = match setup::mcp_host() {
+        Ok(folder) => folder,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let example = ["--package", "ibeam-interop", "--example", "mcp-host"];
+    run(cargo().args(["build", "--locked"]).args(example))?;
+    let program = format!("debug/examples/mcp-host{}", std::env::consts::EXE_SUFFIX);
+    let program = crate::target().join(program);
+    run(node_script("host.test.mjs", folder).env("IBEAM_MCP_HOST", program))?;
+    Ok(Outcome::Passed)
+}
+
 fn python_test(pattern: &str) -> anyhow::Result<Outcome> {
     let python = match setup::python() {
         Ok(python) => python,

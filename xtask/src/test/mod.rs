@@ -63,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 33] = [
+const STEPS: [Step; 34] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -96,6 +96,7 @@ const STEPS: [Step; 33] = [
     Step { name: "connectrpc", kind: Kind::External, run: |_| external::connectrpc() },
     Step { name: "async-openai", kind: Kind::External, run: |_| external::async_openai() },
     Step { name: "acp-schema", kind: Kind::External, run: |_| external::acp_schema() },
+    Step { name: "mcp-host", kind: Kind::External, run: |_| external::mcp_host() },
     Step { name: "bench-smoke", kind: Kind::External, run: |_| external::bench_smoke() },
 ];
 

@@ -51,6 +51,11 @@ pub(super) fn clients() -> anyhow::Result<PathBuf> {
     node_packages("clients")
 }
 
+/// The same with what checks an MCP server.
+pub(super) fn mcp_host() -> anyhow::Result<PathBuf> {
+    node_packages("mcp-host")
+}
+
 /// The same for signing in, with a terminal to do it in.
 pub(super) fn login() -> anyhow::Result<PathBuf> {
     for (program, version) in [("tmux", "-V"), ("curl", "--version")] {

@@ -1,0 +1,224 @@
+//! Who is let in, and what it may bring.
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::{Instant, advance, timeout},
+};
+
+use super::*;
+use crate::mcp::host::{listener, served};
+
+async fn status(house: &House, request: http::request::Builder) -> StatusCode {
+    let request = request.header(header::ACCEPT, BOTH).body(Full::from(list().to_string()));
+    house.ask(request.unwrap()).await.status()
+}
+
+/// The request of a client in good standing, but for one header.
+fn but(house: &House, name: header::HeaderName, value: &str) -> http::request::Builder {
+    let mut request = house.request(Method::POST);
+    request.headers_mut().unwrap().insert(name, value.parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn only_the_bearer_of_the_room_lets_in() {
+    let house = House::with(&["a"]).await;
+    let other = house.host.open(tools(&["b"])).await.unwrap();
+    let own = house.room.address().bearer.expose_secret().to_owned();
+    assert_eq!(own.len(), 43, "32 bytes");
+    assert_eq!(status(&house, house.request(Method::POST)).await, StatusCode::OK);
+    let lower = but(&house, header::AUTHORIZATION, &format!("bearer {own}"));
+    assert_eq!(status(&house, lower).await, StatusCode::OK);
+
+    let foreign = other.address().bearer.expose_secret().to_owned();
+    for wrong in [
+        format!("Bearer {foreign}"),
+        format!("Bearer {}", &own[1..]),
+        format!("Bearer {own}x"),
+        format!("Basic {own}"),
+        "Bearer ".to_owned(),
+        own.clone(),
+    ] {
+        let request = but(&house, header::AUTHORIZATION, &wrong);
+        assert_eq!(status(&house, request).await, StatusCode::UNAUTHORIZED);
+    }
+    let mut missing = house.request(Method::POST);
+    missing.headers_mut().unwrap().remove(header::AUTHORIZATION);
+    let response = house.ask(missing.body(Full::default()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(response.headers()[header::WWW_AUTHENTICATE], "Bearer");
+    assert!(!whole(response).await.contains(&own));
+}
+
+#[tokio::test]
+async fn an_unknown_room_is_404() {
+    let house = House::with(&["a"]).await;
+    let url = house.room.address().url;
+    let name = url.rsplit('/').next().unwrap();
+    assert!(name.len() >= 24, "{name}");
+    for path in ["/", "/mcp", "/mcp/", "/mcp/AAAAAAAAAAAAAAAAAAAAAAAA", &format!("/{name}")] {
+        let request = house.request(Method::POST).uri(path);
+        assert_eq!(status(&house, request).await, StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+/// A page whose own name means 127.0.0.1 shows that name, and every page its origin.
+#[tokio::test]
+async fn web_pages_and_rebound_names_stay_outside() {
+    let house = House::with(&["a"]).await;
+    let port = house.host.port.get().copied().unwrap();
+    let own =
+        [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("LOCALHOST:{port}")];
+    for host in own {
+        assert_eq!(status(&house, but(&house, header::HOST, &host)).await, StatusCode::OK);
+    }
+    for host in [
+        "evil.example".to_owned(),
+        format!("evil.example:{port}"),
+        format!("127.0.0.1.evil.example:{port}"),
+        format!("127.0.0.1:{}", port.wrapping_add(1)),
+        "127.0.0.1".to_owned(),
+        String::new(),
+    ] {
+        let request = but(&house, header::HOST, &host);
+        assert_eq!(status(&house, request).await, StatusCode::FORBIDDEN, "{host}");
+    }
+    let mut nameless = house.request(Method::POST);
+    nameless.headers_mut().unwrap().remove(header::HOST);
+    assert_eq!(status(&house, nameless).await, StatusCode::FORBIDDEN);
+
+    let twice = house.request(Method::POST).header(header::HOST, "evil.example");
+    assert_eq!(status(&house, twice).await, StatusCode::FORBIDDEN);
+    let path = house.room.address().url.split_off(format!("http://127.0.0.1:{port}").len());
+    for (name, expected) in [
+        (format!("127.0.0.1:{port}"), StatusCode::OK),
+        (format!("evil.example:{port}"), StatusCode::FORBIDDEN),
+    ] {
+        let target = house.request(Method::POST).uri(format!("http://{name}{path}"));
+        assert_eq!(status(&house, target).await, expected, "{name}");
+    }
+
+    let own = but(&house, header::ORIGIN, &format!("http://127.0.0.1:{port}"));
+    assert_eq!(status(&house, own).await, StatusCode::OK);
+    for origin in ["http://evil.example", "null", "http://localhost", "https://127.0.0.1", ""] {
+        let request = but(&house, header::ORIGIN, origin);
+        assert_eq!(status(&house, request).await, StatusCode::FORBIDDEN, "{origin}");
+    }
+    // Whoever may not ask does not learn what there is.
+    let unknown = but(&house, header::ORIGIN, "http://evil.example").uri("/mcp/other");
+    assert_eq!(status(&house, unknown).await, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn a_body_may_have_32_mib() {
+    let house = House::with(&["a"]).await;
+    let padded = |length: usize| {
+        let mut body = list().to_string();
+        body.push_str(&" ".repeat(length - body.len()));
+        let request = house.request(Method::POST).header(header::ACCEPT, BOTH);
+        request.body(Full::from(body)).unwrap()
+    };
+    let fits = house.ask(padded(served::BODY_BYTES)).await;
+    assert_eq!(fits.status(), StatusCode::OK);
+    let too_large = house.ask(padded(served::BODY_BYTES + 1)).await;
+    assert_eq!(too_large.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let house = House::with(&["a"]).await;
+    let (mut client, server) = tokio::io::duplex(64 * 1024);
+    let request = house.request(Method::POST).body(()).unwrap();
+    let mut head = format!("POST {} HTTP/1.1\r\ncontent-length: 100\r\n", request.uri());
+    for (name, value) in request.headers() {
+        head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+    }
+    client.write_all(format!("{head}\r\n{{").as_bytes()).await.unwrap();
+    let began = Instant::now();
+    let door = Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let mut answer = vec![0; 12];
+    tokio::select! {
+        () = listener::serve(server, door) => panic!("closed without an answer"),
+        read = client.read_exact(&mut answer) => drop(read.unwrap()),
+    }
+    assert_eq!(answer, b"HTTP/1.1 408");
+    assert!(began.elapsed() >= served::BODY_TIME);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_for_nothing_is_closed() {
+    let house = House::with(&["a"]).await;
+    let door = || Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    for begin in [&b""[..], b"POST /mcp/x HTTP/1.1\r\nho"] {
+        let (mut client, server) = tokio::io::duplex(1024);
+        client.write_all(begin).await.unwrap();
+        let began = Instant::now();
+        timeout(2 * listener::HEAD, listener::serve(server, door())).await.unwrap();
+        assert!(began.elapsed() >= listener::HEAD);
+        advance(Duration::from_millis(1)).await;
+    }
+}
+
+/// The same by the wire, as another program would.
+#[tokio::test]
+async fn it_listens_on_loopback_and_needs_http() {
+    let house = House::with(&["a"]).await;
+    let port = house.host.port.get().copied().unwrap();
+    let ask = async |head: &str| {
+        let mut stream = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(LIMIT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        answer
+    };
+    let rebound = "POST /mcp/x HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
+    assert!(ask(rebound).await.starts_with("HTTP/1.1 403"));
+    let unknown =
+        format!("GET /mcp/x HTTP/1.1\r\nhost: localhost:{port}\r\nconnection: close\r\n\r\n");
+    assert!(ask(&unknown).await.starts_with("HTTP/1.1 404"));
+    assert!(ask("hello\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+}
+
+#[tokio::test]
+async fn the_listener_ends_with_the_program() {
+    let mut house = House::with(&["a"]).await;
+    let port = house.host.port.get().copied().unwrap();
+    let idle = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    house.tasks.stop();
+    assert_eq!(house.tasks.join_within(LIMIT).await, 0);
+    assert_eq!(house.room.next_call().await, None);
+    assert!(house.host.open(tools(&["b"])).await.is_err());
+    drop(idle);
+    assert!(TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await.is_err());
+}
+
+#[tokio::test]
+async fn there_is_no_listener_without_a_room_and_one_for_all() {
+    let tasks = Tasks::new();
+    let host = Host::new(&tasks);
+    assert!(tasks.is_empty() && host.port.get().is_none());
+    let mut rooms = Vec::new();
+    for _ in 0..ROOMS {
+        rooms.push(host.open(tools(&[])).await.unwrap());
+    }
+    assert_eq!(tasks.len(), 1 + ROOMS);
+    assert!(host.open(tools(&[])).await.is_err());
+    rooms.pop();
+    assert!(host.open(tools(&[])).await.is_ok());
+}
+
+#[tokio::test]
+async fn nothing_that_is_printed_lets_anyone_in() {
+    let house = House::with(&["a"]).await;
+    let HostAddress { url, bearer } = house.room.address();
+    let printed = format!(
+        "{:?} {:?} {:?} {:?}",
+        house.host,
+        house.room,
+        house.door,
+        house.room.address().bearer
+    );
+    assert!(!printed.contains(url.rsplit('/').next().unwrap()));
+    assert!(!printed.contains(bearer.expose_secret()));
+}

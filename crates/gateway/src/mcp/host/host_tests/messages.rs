@@ -1,0 +1,285 @@
+//! The protocol on the wire, in all its versions: with sessions, without, as a stream and
+//! in one piece.
+
+use super::*;
+use crate::mcp::host::{served, slow};
+
+const WITH_SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+#[tokio::test]
+async fn a_session_in_every_version_that_has_them() {
+    for version in WITH_SESSIONS {
+        let mut house = House::with(&["a"]).await;
+        let session = house.session(version).await;
+        let mut listed = Events::of(house.ask(house.post(BOTH, Some(&session), &list())).await);
+        let listed = listed.message().await.unwrap();
+        assert_eq!(
+            listed["result"],
+            json!({ "tools": [{ "name": "a", "description": "Does a.", "inputSchema": { "type": "object" } }] })
+        );
+        let mut events =
+            Events::of(house.ask(house.post(BOTH, Some(&session), &call(7, "a"))).await);
+        let asked = house.call().await;
+        assert_eq!(asked.arguments, r#"{"n":7}"#);
+        house.room.answer(text(asked.id, "done"));
+        let answer = events.message().await.unwrap();
+        assert_eq!(answer["id"], json!(7));
+        assert_eq!(answer["result"]["content"], json!([{ "type": "text", "text": "done" }]));
+        assert_eq!(events.message().await, None, "the stream ends with the answer");
+    }
+}
+
+fn without_session(house: &House, method: Method, session: &str) -> Request<Full<Bytes>> {
+    let request = house.request(method).header(header::ACCEPT, "text/event-stream");
+    request.header("mcp-session-id", session).body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_session_has_a_stream_of_its_own_and_an_end() {
+    let mut house = House::with(&["a"]).await;
+    let session = house.session("2025-06-18").await;
+    let stream = house.ask(without_session(&house, Method::GET, &session)).await;
+    let mut stream = Events::of(stream);
+    let mut waits = Events::of(house.ask(house.post(BOTH, Some(&session), &call(1, "a"))).await);
+    let asked = house.call().await;
+    let ended = house.ask(without_session(&house, Method::DELETE, &session)).await;
+    assert_eq!(ended.status(), StatusCode::ACCEPTED);
+    assert_eq!(stream.message().await, None);
+    assert_eq!(waits.message().await, None);
+    assert_eq!(house.event().await, RoomEvent::Dropped(asked.id));
+    let gone = house.ask(house.post(BOTH, Some(&session), &list())).await;
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    let unknown = house.ask(without_session(&house, Method::GET, "unknown")).await;
+    assert_eq!(unknown.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_cancellation_in_a_session_drops_the_call() {
+    let mut house = House::with(&["a"]).await;
+    let session = house.session("2025-06-18").await;
+    let waits = Events::of(house.ask(house.post(BOTH, Some(&session), &call(5, "a"))).await);
+    let asked = house.call().await;
+    let params = json!({ "requestId": 5, "reason": "enough" });
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+    let response = house.ask(house.post(BOTH, Some(&session), &cancel)).await;
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
+    assert_eq!(house.event().await, RoomEvent::Dropped(asked.id));
+    drop(waits);
+}
+
+/// The client lost its connection, not its interest.
+#[tokio::test]
+async fn in_a_session_the_rest_of_a_stream_can_be_fetched() {
+    let mut house = House::with(&["a"]).await;
+    let session = house.session("2025-11-25").await;
+    let mut lost = Events::of(house.ask(house.post(BOTH, Some(&session), &call(3, "a"))).await);
+    let asked = house.call().await;
+    // The first event has nothing but the name under which to come back.
+    while lost.last_id.is_none() {
+        let Ok(frame) = lost.body.frame().await.unwrap();
+        let text = std::str::from_utf8(frame.data_ref().unwrap()).unwrap().to_owned();
+        lost.last_id =
+            text.lines().find_map(|line| line.strip_prefix("id:")).map(|id| id.trim().to_owned());
+    }
+    let last = lost.last_id.take().unwrap();
+    drop(lost);
+    let mut again = without_session(&house, Method::GET, &session);
+    again.headers_mut().insert("last-event-id", last.parse().unwrap());
+    let mut rest = Events::of(house.ask(again).await);
+    house.room.answer(text(asked.id, "still here"));
+    let answer = rest.message().await.unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], json!("still here"));
+}
+
+#[tokio::test]
+async fn without_a_session_a_request_is_answered_by_itself() {
+    let mut house = House::with(&["a"]).await;
+    for accept in [BOTH, "text/event-stream"] {
+        let mut events = Events::of(house.ask(house.post(accept, None, &call(2, "a"))).await);
+        let asked = house.call().await;
+        house.room.answer(text(asked.id, "alone"));
+        let answer = events.message().await.unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], json!("alone"));
+        assert_eq!(events.message().await, None);
+    }
+    // Others read JSON only, and then nothing may come before the answer.
+    let mut with_token = call(2, "a");
+    with_token["params"]["_meta"] = json!({ "progressToken": "t" });
+    for accept in ["application/json", "*/*"] {
+        let request = house.post(accept, None, &with_token);
+        let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+        let answered = async {
+            let asked = house.call().await;
+            house.room.answer(text(asked.id, "whole"));
+        };
+        let (response, ()) = tokio::join!(door.answer(request), answered);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+        let answer: Value = serde_json::from_str(&whole(response).await).unwrap();
+        assert_eq!(answer["result"]["content"][0]["text"], json!("whole"));
+    }
+    let begun = house.ask(house.post("application/json", None, &initialize("2025-06-18"))).await;
+    assert!(!begun.headers().contains_key("mcp-session-id"));
+    let begun: Value = serde_json::from_str(&whole(begun).await).unwrap();
+    assert_eq!(begun["result"]["protocolVersion"], json!("2025-06-18"));
+    let page = house.ask(house.post("text/html", None, &list())).await;
+    assert_eq!(page.status(), StatusCode::NOT_ACCEPTABLE);
+}
+
+/// Long enough for several words of progress, if there were any.
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_one_piece_has_no_progress() {
+    let mut house = House::with(&["a"]).await;
+    let mut asks = call(2, "a");
+    asks["params"]["_meta"] = json!({ "progressToken": "t" });
+    let request = house.post("application/json", None, &asks);
+    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let answered = async {
+        let asked = house.call().await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        house.room.answer(text(asked.id, "at last"));
+    };
+    let (response, ()) = tokio::join!(door.answer(request), answered);
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+    assert!(whole(response).await.contains("at last"));
+}
+
+#[tokio::test]
+async fn without_a_session_a_closed_connection_drops_the_call() {
+    let mut house = House::with(&["a"]).await;
+    let events = Events::of(house.ask(house.post(BOTH, None, &call(1, "a"))).await);
+    assert_eq!(house.call().await.id, 1);
+    drop(events);
+    assert_eq!(house.event().await, RoomEvent::Dropped(1));
+    // Also one that has not got its head yet.
+    let request = house.post("application/json", None, &call(2, "a"));
+    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    tokio::select! {
+        _ = door.answer(request) => panic!("nobody answered"),
+        asked = house.call() => assert_eq!(asked.id, 2),
+    }
+    assert_eq!(house.event().await, RoomEvent::Dropped(2));
+}
+
+/// What the newest version has in every request instead of a session.
+fn newest(house: &House, mut message: Value, name: Option<&str>) -> Request<Full<Bytes>> {
+    const VERSION: &str = "2026-07-28";
+    message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] =
+        json!({ "name": "test", "version": "1" });
+    let mut request = house.post(BOTH, None, &message);
+    let headers = request.headers_mut();
+    headers.insert("mcp-protocol-version", VERSION.parse().unwrap());
+    headers.insert("mcp-method", message["method"].as_str().unwrap().parse().unwrap());
+    if let Some(name) = name {
+        headers.insert("mcp-name", name.parse().unwrap());
+    }
+    request
+}
+
+#[tokio::test]
+async fn the_newest_version_has_no_sessions() {
+    let mut house = House::with(&["a"]).await;
+    let discover = json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {} });
+    let found =
+        Events::of(house.ask(newest(&house, discover, None)).await).message().await.unwrap();
+    let versions = found["result"]["supportedVersions"].as_array().unwrap().clone();
+    for version in WITH_SESSIONS.into_iter().chain(["2026-07-28"]) {
+        assert!(versions.contains(&json!(version)), "{version} in {versions:?}");
+    }
+    let mut lists = list();
+    lists["params"] = json!({});
+    let listed = Events::of(house.ask(newest(&house, lists, None)).await).message().await.unwrap();
+    assert_eq!(listed["result"]["tools"][0]["name"], json!("a"));
+    let request = newest(&house, call(4, "a"), Some("a"));
+    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let answered = async {
+        let asked = house.call().await;
+        house.room.answer(text(asked.id, "new"));
+    };
+    let (response, ()) = tokio::join!(door.answer(request), answered);
+    let answer = Events::of(response).message().await.unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], json!("new"));
+}
+
+/// The library would send nothing at all until the tool has answered.
+#[tokio::test(start_paused = true)]
+async fn the_newest_version_waits_on_a_stream_that_lives() {
+    let mut house = House::with(&["a"]).await;
+    let began = tokio::time::Instant::now();
+    let response = house.ask(newest(&house, call(4, "a"), Some("a"))).await;
+    assert_eq!(began.elapsed(), slow::SOON);
+    let mut events = Events::of(response);
+    let asked = house.call().await;
+    for _ in 0..20 {
+        let Ok(frame) = events.body.frame().await.unwrap();
+        assert_eq!(frame.into_data().unwrap(), ":\n\n");
+    }
+    assert_eq!(began.elapsed(), slow::SOON + 20 * served::KEEP_ALIVE);
+    house.room.answer(text(asked.id, "at last"));
+    let answer = events.message().await.unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], json!("at last"));
+    assert_eq!(events.message().await, None);
+
+    // And a caller that hangs up is noticed there too.
+    let response = house.ask(newest(&house, call(5, "a"), Some("a"))).await;
+    let asked = house.call().await;
+    drop(response);
+    assert_eq!(house.event().await, RoomEvent::Dropped(asked.id));
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_room_reach_those_who_wait() {
+    let mut house = House::with(&["a"]).await;
+    let session = house.session("2025-06-18").await;
+    let mut stream = Events::of(house.ask(without_session(&house, Method::GET, &session)).await);
+    let mut in_session =
+        Events::of(house.ask(house.post(BOTH, Some(&session), &call(1, "a"))).await);
+    let mut alone = Events::of(house.ask(house.post(BOTH, None, &call(2, "a"))).await);
+    let (one, two) = (house.call().await, house.call().await);
+    assert_ne!(one.id, two.id);
+    let again = house.post(BOTH, Some(&session), &list());
+    let other = house.host.open(tools(&["b"])).await.unwrap();
+    drop(std::mem::replace(&mut house.room, other));
+    for events in [&mut in_session, &mut alone] {
+        let last = events.message().await.unwrap();
+        assert_eq!(
+            last["error"]["message"],
+            json!("the conversation that offered this tool is over")
+        );
+        assert_eq!(events.message().await, None);
+    }
+    drop((in_session, alone));
+    assert_eq!(stream.message().await, None);
+    assert_eq!(house.ask(again).await.status(), StatusCode::NOT_FOUND);
+    // The task of the other room, and the listener.
+    while house.tasks.len() > 2 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_bounded() {
+    let house = House::with(&["a"]).await;
+    for _ in 0..served::SESSIONS {
+        house.session("2025-06-18").await;
+    }
+    let more = house.ask(house.post(BOTH, None, &initialize("2025-06-18"))).await;
+    assert_eq!(more.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused() {
+    let house = House::with(&["a"]).await;
+    for (message, expected) in [
+        ("{", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        ("[]", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, StatusCode::ACCEPTED),
+    ] {
+        let request = house.request(Method::POST).header(header::ACCEPT, BOTH);
+        let response = house.ask(request.body(Full::from(message)).unwrap()).await;
+        assert_eq!(response.status(), expected, "{message}");
+    }
+    let put = house.ask(house.request(Method::PUT).body(Full::default()).unwrap()).await;
+    assert_eq!(put.status(), StatusCode::METHOD_NOT_ALLOWED);
+}

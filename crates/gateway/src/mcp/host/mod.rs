@@ -1,0 +1,181 @@
+//! The MCP server that offers the tools of a request to Cursor's CLI.
+//!
+//! There is one listener for the program, on 127.0.0.1 and a port of the system's choice.
+//! It is not there before the first request with tools. Each child process gets a [`Room`]
+//! of its own: a path that cannot be guessed, and a bearer that goes with it.
+//!
+//! A call waits for its answer as long as it takes: whoever runs the tool may ask a person.
+//! Meanwhile the stream is kept alive, and a caller that gave a progress token hears of it.
+//!
+//! *When a caller has gone:* it takes a call back with `notifications/cancelled`, and by
+//! ending its session. Without a session, a closed connection takes back what was asked on
+//! it. In a session it does not: the client may come for the rest of the stream with
+//! `Last-Event-ID`. A child that died is no caller any more, and its room is closed.
+
+mod door;
+mod handler;
+mod listener;
+mod room;
+mod served;
+mod slow;
+mod tools;
+
+use std::{collections::HashMap, fmt, io, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ibeam_core::{
+    child::{HostAddress, HostedCall, HostedResult},
+    model::Tool,
+};
+use parking_lot::Mutex;
+use secrecy::SecretString;
+use tokio::sync::{OnceCell, mpsc};
+
+use self::{
+    door::Door,
+    room::Inside,
+    served::{Served, Visit},
+};
+use crate::{random, tasks::Tasks};
+
+/// Rooms at once. Each belongs to a running child, so there are far fewer.
+const ROOMS: usize = 1024;
+
+/// Where all rooms are.
+#[derive(Debug)]
+pub struct Host {
+    tasks: Tasks,
+    rooms: Arc<Rooms>,
+    port: OnceCell<u16>,
+}
+
+impl Host {
+    #[must_use]
+    pub fn new(tasks: &Tasks) -> Self {
+        Self { tasks: tasks.clone(), rooms: Arc::default(), port: OnceCell::new() }
+    }
+
+    /// A room that offers exactly these tools. The first one starts the listener.
+    ///
+    /// # Errors
+    /// There is no port to listen on, there are too many rooms, or the program ends.
+    pub async fn open(&self, tools: Arc<[Tool]>) -> io::Result<Room> {
+        if self.tasks.is_stopping() {
+            return Err(io::Error::other("the program ends"));
+        }
+        let start = || listener::start(&self.tasks, &self.rooms);
+        let port = *self.port.get_or_try_init(start).await?;
+        let name = URL_SAFE_NO_PAD.encode(random::bytes::<24>());
+        let bearer = URL_SAFE_NO_PAD.encode(random::bytes::<32>());
+        let (inside, events) = Inside::new(&tools, &bearer);
+        let inside = Arc::new(inside);
+        let served = Arc::new(Served::new(&inside));
+        self.rooms.add(&name, &served)?;
+        self.tasks.spawn("mcp room", served.look_after(self.tasks.stopped()));
+        let url = format!("http://127.0.0.1:{port}{}{name}", Door::PREFIX);
+        Ok(Room {
+            address: HostAddress { url, bearer: SecretString::from(bearer) },
+            name,
+            inside,
+            events,
+            rooms: Arc::clone(&self.rooms),
+            tasks: self.tasks.clone(),
+        })
+    }
+}
+
+/// What a room tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoomEvent {
+    /// A tool was called, and the caller waits.
+    Call(HostedCall),
+    /// The caller of this one does not wait any more.
+    Dropped(u64),
+}
+
+/// One child's tools. When it is dropped its path is gone, and the calls that wait get an
+/// error.
+pub struct Room {
+    address: HostAddress,
+    name: String,
+    inside: Arc<Inside>,
+    events: mpsc::Receiver<RoomEvent>,
+    rooms: Arc<Rooms>,
+    tasks: Tasks,
+}
+
+impl Room {
+    #[must_use]
+    pub fn address(&self) -> HostAddress {
+        self.address.clone()
+    }
+
+    /// What happens next; `None` when the program ends. Nothing is lost when the future is
+    /// dropped.
+    pub async fn next_call(&mut self) -> Option<RoomEvent> {
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            () = self.tasks.stopped() => None,
+        }
+    }
+
+    /// Gives a caller what it waits for. If it does not any more, nothing happens.
+    pub fn answer(&self, result: HostedResult) {
+        self.inside.answer(result);
+    }
+
+    /// A client has listed the tools: it is really there.
+    #[must_use]
+    pub fn seen(&self) -> bool {
+        self.inside.seen()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.rooms.remove(&self.name);
+        self.inside.close();
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its name is half of what lets one in.
+        f.debug_struct("Room").field("seen", &self.seen()).finish_non_exhaustive()
+    }
+}
+
+/// The open rooms, by the last part of their path.
+#[derive(Default)]
+struct Rooms(Mutex<HashMap<String, Arc<Served>>>);
+
+impl Rooms {
+    fn add(&self, name: &str, served: &Arc<Served>) -> io::Result<()> {
+        let mut rooms = self.0.lock();
+        if rooms.len() >= ROOMS {
+            return Err(io::Error::other(format!("{ROOMS} children have tools already")));
+        }
+        rooms.insert(name.to_owned(), Arc::clone(served));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+
+    /// A visit to the room of this name. One that has begun is waited for when it closes.
+    fn visit(&self, name: &str) -> Option<Visit> {
+        self.0.lock().get(name).map(Served::visit)
+    }
+}
+
+impl fmt::Debug for Rooms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rooms").field("open", &self.0.lock().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "host_tests/mod.rs"]
+mod tests;

@@ -1,0 +1,171 @@
+//! What is in a room: its tools, and the calls that wait.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use ibeam_core::{
+    child::{HostedCall, HostedResult},
+    model::Tool,
+};
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{RoomEvent, tools};
+
+/// Calls that wait at once.
+pub(super) const CALLS: usize = 64;
+
+/// Every call may have two things to tell: that it is there, and that it is gone.
+const EVENTS: usize = 2 * CALLS;
+
+type Hash = [u8; 32];
+
+pub(super) struct Inside {
+    tools: Vec<rmcp::model::Tool>,
+    /// Of the bearer.
+    hash: Hash,
+    events: mpsc::Sender<RoomEvent>,
+    places: Arc<Semaphore>,
+    waiting: Mutex<Waiting>,
+    last: AtomicU64,
+    seen: AtomicBool,
+    closed: CancellationToken,
+}
+
+#[derive(Default)]
+struct Waiting {
+    closed: bool,
+    calls: HashMap<u64, oneshot::Sender<HostedResult>>,
+}
+
+/// Why a call is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Too many wait.
+    Full,
+    /// The room is closed.
+    Closed,
+}
+
+impl Inside {
+    pub(super) fn new(tools: &[Tool], bearer: &str) -> (Self, mpsc::Receiver<RoomEvent>) {
+        let (events, heard) = mpsc::channel(EVENTS);
+        let inside = Self {
+            tools: tools.iter().map(tools::offered).collect(),
+            hash: Sha256::digest(bearer).into(),
+            events,
+            places: Arc::new(Semaphore::new(CALLS)),
+            waiting: Mutex::default(),
+            last: AtomicU64::new(0),
+            seen: AtomicBool::new(false),
+            closed: CancellationToken::new(),
+        };
+        (inside, heard)
+    }
+
+    pub(super) fn tools(&self) -> &[rmcp::model::Tool] {
+        &self.tools
+    }
+
+    pub(super) fn offers(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+
+    /// Whether this is the bearer. It takes as long for a wrong one.
+    pub(super) fn lets_in(&self, bearer: &str) -> bool {
+        let given: Hash = Sha256::digest(bearer).into();
+        let pairs = given.iter().zip(&self.hash);
+        pairs.fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b))) == 0
+    }
+
+    /// Tells of a call. What comes back is held for as long as the caller waits.
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        name: String,
+        arguments: String,
+    ) -> Result<Call, Refused> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Refused::Full)?;
+        // Both at once, so that there is room to tell that the caller has gone. If nobody
+        // listens for a while, the call waits here.
+        let reserve = || self.events.clone().reserve_owned();
+        let arrival = reserve().await.map_err(|_| Refused::Closed)?;
+        let departure = reserve().await.map_err(|_| Refused::Closed)?;
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (result, answer) = oneshot::channel();
+        {
+            let mut waiting = self.waiting.lock();
+            if waiting.closed {
+                return Err(Refused::Closed);
+            }
+            waiting.calls.insert(id, result);
+        }
+        arrival.send(RoomEvent::Call(HostedCall { id, name, arguments }));
+        let inside = Arc::clone(self);
+        Ok(Call { inside, id, answer, departure: Some(departure), _place: place })
+    }
+
+    pub(super) fn answer(&self, result: HostedResult) {
+        let waits = self.waiting.lock().calls.remove(&result.id);
+        if waits.is_none_or(|caller| caller.send(result).is_err()) {
+            debug!("a result came for a call that nobody waits for");
+        }
+    }
+
+    pub(super) fn note_seen(&self) {
+        self.seen.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn seen(&self) -> bool {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Ends all calls that wait, and lets no more in.
+    pub(super) fn close(&self) {
+        let calls = {
+            let mut waiting = self.waiting.lock();
+            waiting.closed = true;
+            std::mem::take(&mut waiting.calls)
+        };
+        drop(calls);
+        self.closed.cancel();
+    }
+
+    /// Waits for [`Self::close`].
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+}
+
+/// A call that waits. Dropped without an answer, it tells that the caller has gone.
+pub(super) struct Call {
+    inside: Arc<Inside>,
+    id: u64,
+    answer: oneshot::Receiver<HostedResult>,
+    departure: Option<mpsc::OwnedPermit<RoomEvent>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Call {
+    /// The result, or `None` when the room was closed. May be asked again when the future
+    /// was dropped.
+    pub(super) async fn answered(&mut self) -> Option<HostedResult> {
+        (&mut self.answer).await.ok()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let unanswered = self.inside.waiting.lock().calls.remove(&self.id).is_some();
+        if let Some(departure) = self.departure.take().filter(|_| unanswered) {
+            departure.send(RoomEvent::Dropped(self.id));
+        }
+    }
+}
