@@ -7,7 +7,9 @@
 
 pub mod acp;
 pub mod agent;
+mod answer;
 pub mod auth;
+pub mod capabilities;
 pub mod child;
 pub mod cli;
 pub mod codec;
@@ -21,4 +23,5 @@ pub mod models;
 pub mod redact;
 pub mod retry;
 pub mod tokens;
+pub mod turn;
 pub mod wire;

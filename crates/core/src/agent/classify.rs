@@ -15,7 +15,7 @@ use crate::{
 
 /// What may be done about a failure, beside telling the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(crate) enum Remedy {
     /// Nothing: the same request would fail again.
     None,
     /// A passing fault: another try helps while nothing was sent on to the client.
@@ -33,9 +33,9 @@ pub(super) const SIGN_IN: &str = "ibeam login";
 
 /// A failure, classified.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) error: TurnError,
-    pub(super) remedy: Remedy,
+pub(crate) struct Failure {
+    pub(crate) error: TurnError,
+    pub(crate) remedy: Remedy,
 }
 
 impl Failure {
@@ -81,7 +81,7 @@ pub(super) fn connect_error(error: &ConnectError) -> Failure {
 }
 
 /// A transport that failed.
-pub(super) fn link_error(error: &LinkError) -> Failure {
+pub(crate) fn link_error(error: &LinkError) -> Failure {
     match error {
         LinkError::Connect(why) => {
             let text = format!(
@@ -105,6 +105,7 @@ pub(super) fn link_error(error: &LinkError) -> Failure {
             let text = format!("The connection to Cursor broke: {why}");
             failure(ErrorCode::UpstreamClosed, redact::text(&text).into(), Remedy::Resume)
         }
+        LinkError::Fault(error) => Failure { error: TurnError::clone(error), remedy: Remedy::None },
         LinkError::Status { status, error: Some(error), retry_after } => {
             refused(*status, error, *retry_after)
         }

@@ -16,6 +16,8 @@ pub enum LinkError {
     Status { status: u16, error: Option<ConnectError>, retry_after: Option<Duration> },
     /// The peer refused the stream before it looked at it (GOAWAY, REFUSED_STREAM).
     Refused(String),
+    /// The driver knows what is wrong, and that another try does not help.
+    Fault(Box<TurnError>),
     /// The stream was reset or the connection died after it was open.
     Reset(String),
 }

@@ -1,10 +1,8 @@
 //! The Agent API: one turn of it as a state machine, and the messages it is made
 //! of. Every fact about this wire is in here or in the `proto` crate.
 
-mod answer;
 mod blobs;
-mod classify;
-mod counts;
+pub(crate) mod classify;
 mod drift;
 mod exec;
 mod link;
@@ -21,4 +19,4 @@ pub use drift::DriftReport;
 pub use link::LinkError;
 pub use request::{Environment, Kept, ModelPick, Permissions, Plan, Surroundings};
 pub use settings::{Clocks, Settings};
-pub use turn::{Command, OpenSpec, Phase, Turn, Uncounted};
+pub use turn::{Turn, Uncounted};

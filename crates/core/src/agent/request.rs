@@ -1,7 +1,7 @@
 //! From a client's request to the run request: what goes into the first message
 //! of a stream, and everything the backend may ask for while it runs.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::agent::{
@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     codec::connect,
-    model::{Item, Message, Part, Role, Tool, ToolCall, ToolChoice, TurnRequest, ids::SessionId},
+    model::{Item, Message, Part, Role, ToolCall, TurnRequest, ids::SessionId},
+    turn::results::{GO_ON, instructions, offered},
 };
 
 /// The model as the backend wants to hear it.
@@ -95,7 +96,7 @@ impl Surroundings {
         let tools = offered(request);
         let toolbox = Toolbox::new(&tools);
         let equipment = if native { Equipment::of(&tools) } else { Equipment::default() };
-        let context = context(system_texts(request), &toolbox, environment, permissions);
+        let context = context(instructions(request).0, &toolbox, environment, permissions);
         Self { toolbox, equipment, context, permissions }
     }
 }
@@ -129,10 +130,6 @@ enum Action {
     Continue,
 }
 
-/// What is asked when the conversation ends with an answer. The backend resumes what was
-/// interrupted; what is over it answers with nothing.
-const GO_ON: &str = "Continue from exactly where you stopped. Repeat nothing.";
-
 impl RunSpec {
     #[must_use]
     pub(super) fn new(request: &TurnRequest, plan: Plan) -> Self {
@@ -154,10 +151,9 @@ impl RunSpec {
 
     /// Tells the whole conversation of `request` anew.
     pub(super) fn rebuild(&mut self, request: &TurnRequest) {
-        let (history, action) = match request.system.last() {
-            // Nothing but instructions: the last of them is the question.
-            Some(question) if request.items.is_empty() => (&[][..], ask(question, 0)),
-            _ => split(&request.items),
+        let (history, action) = match instructions(request).1 {
+            Some(question) => (&[][..], ask(question, 0)),
+            None => split(&request.items),
         };
         self.state = State::Built(Box::new(state::build(history, &mut self.blobs)));
         self.action = action;
@@ -324,25 +320,6 @@ impl RunSpec {
     }
 }
 
-/// The tools that the model may call.
-fn offered(request: &TurnRequest) -> Cow<'_, [Tool]> {
-    match &request.tool_choice {
-        ToolChoice::None => Cow::Borrowed(&[]),
-        ToolChoice::Auto | ToolChoice::Required => Cow::Borrowed(&request.tools),
-        ToolChoice::Named(name) => {
-            request.tools.iter().filter(|tool| tool.name == *name).cloned().collect()
-        }
-    }
-}
-
-/// The instructions; a request of nothing else has its last one as the question.
-fn system_texts(request: &TurnRequest) -> &[String] {
-    match request.system.split_last() {
-        Some((_, before)) if request.items.is_empty() => before,
-        _ => &request.system,
-    }
-}
-
 /// A checkpoint goes back byte for byte: decoding it here would drop every field
 /// that our schema does not know. Protobuf allows the fields of one message to be
 /// written in separate runs, so it is put before the rest.
@@ -376,6 +353,7 @@ fn split(items: &[Item]) -> (&[Item], Action) {
                 let message = state::user_message(message, before.len(), None);
                 (before, Action::User(Box::new(message)))
             }
+            // The backend resumes what was interrupted; what is over it answers with nothing.
             Role::Assistant => (items, ask(GO_ON, items.len())),
         },
         Item::Reasoning(_) => (items, ask(GO_ON, items.len())),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Dialect, Hints, Sampling, Tool, ToolContent, ToolResult};
+use crate::model::{Dialect, Hints, Sampling, Tool, ToolChoice, ToolContent, ToolResult};
 
 fn item(role: Role, text: &str) -> Item {
     Item::Message(Message { role, parts: vec![Part::Text(text.into())] })

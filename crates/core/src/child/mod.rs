@@ -5,10 +5,14 @@
 /// What the MCP server is called that hosts the client's tools for a child.
 pub const SERVER_NAME: &str = "ibeam";
 
+mod cap;
 mod heard;
 mod link;
+mod prompt;
 mod start;
+mod turn;
 
 pub use heard::{Failure, Heard, Remedy};
 pub use link::{Exit, FromChild, HostAddress, HostedCall, HostedResult, Ready, ToChild};
 pub use start::{Ask, Prompt, Speaker, Start};
+pub use turn::{Plan, Turn};

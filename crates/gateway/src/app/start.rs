@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    agent::{BlobLimits, ModelPick, Plan, Turn},
+    acp,
+    agent::{self, BlobLimits, Kept, ModelPick},
+    capabilities::Support,
+    child::{self, Speaker},
+    cli,
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
+    history,
     limits::{Kind, Owner, Why},
     model::{Dialect, Format, Item, Millis, Part, TurnRequest, ids::SessionId},
-    models::{Family, ModelInfo, ModelList, Resolved},
+    models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
+    turn::{Protocol, Turn},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -54,6 +60,9 @@ impl App {
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
         see_images(&request, &resolved)?;
+        if self.hub.driver.capabilities().images == Support::Impossible {
+            take_no_images(&request)?;
+        }
 
         let scope = self.scope_of(&meta.caller.id);
         let family =
@@ -94,21 +103,8 @@ impl App {
             before,
         };
         let keeper = Keeper::new(keeping, &request);
-        let plan = Plan {
-            model: case.identity.model.clone(),
-            conversation_id: id,
-            session,
-            surroundings: self.surroundings.of(&request, &case.outline.setup),
-            limits: BlobLimits {
-                count: self.config.limits.blobs,
-                blob_bytes: self.config.limits.blob_size,
-                total_bytes: self.config.limits.blob_bytes,
-            },
-            kept,
-        };
-        let settings = turn_settings(&self.config);
         let actor = Actor {
-            turn: Turn::new(request, plan, settings, random::bytes(), Millis(0)),
+            turn: self.machine(request, &case, id, session, kept).await,
             session,
             model: case.identity.model.id.clone(),
             identity: case.identity,
@@ -120,6 +116,63 @@ impl App {
             place,
         };
         Ok(actor.start(&self.hub))
+    }
+
+    /// The machine for what the driver speaks.
+    async fn machine(
+        &self,
+        request: TurnRequest,
+        case: &Case,
+        conversation_id: String,
+        session: SessionId,
+        kept: Option<Kept>,
+    ) -> Turn {
+        let (config, model) = (&self.config, &case.identity.model);
+        let (settings, seed) = (turn_settings(config), random::bytes());
+        let speaker: fn() -> Box<dyn Speaker> = match self.hub.driver.protocol() {
+            Protocol::Agent => {
+                let plan = agent::Plan {
+                    model: model.clone(),
+                    conversation_id,
+                    session,
+                    surroundings: self.surroundings.of(&request, &case.outline.setup),
+                    limits: BlobLimits {
+                        count: config.limits.blobs,
+                        blob_bytes: config.limits.blob_size,
+                        total_bytes: config.limits.blob_bytes,
+                    },
+                    kept,
+                };
+                return agent::Turn::new(request, plan, settings, seed, Millis(0)).into();
+            }
+            Protocol::Cli => || Box::<cli::Speaker>::default(),
+            Protocol::Acp if config.cursor_agent.own_tools => {
+                || Box::new(acp::Speaker::new(acp::Policy { own_tools: true }))
+            }
+            Protocol::Acp => || Box::<acp::Speaker>::default(),
+        };
+        let plan = child::Plan {
+            speaker,
+            model: self.spelled(model).await,
+            conversation_id,
+            session,
+            images: self.hub.driver.capabilities().images == Support::Native,
+            result_bytes: config.tools.result_bytes,
+            kept,
+        };
+        child::Turn::new(request, plan, settings, seed, Millis(0)).into()
+    }
+
+    /// The model as Cursor's CLI spells it. Some builds take nothing but what they list.
+    async fn spelled(&self, model: &ModelPick) -> String {
+        if model.id == AUTO_WIRE_ID {
+            return AUTO_NAME.to_owned();
+        }
+        let written = written_out(model);
+        match self.catalog.get().await {
+            Ok(list) => cli::listing::listed(&list, &written).to_owned(),
+            Err(_) => written,
+        }
     }
 
     /// Whom turns and conversations of this caller belong to.
@@ -214,6 +267,31 @@ fn counted(count: usize) -> String {
     if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") }
 }
 
+/// The id of a model, and in brackets what else was chosen.
+fn written_out(model: &ModelPick) -> String {
+    if model.parameters.is_empty() {
+        return model.id.clone();
+    }
+    let parameters = model.parameters.iter().map(|(name, value)| format!("{name}={value}"));
+    format!("{}[{}]", model.id, parameters.collect::<Vec<_>>().join(","))
+}
+
+/// A backend that cannot be shown anything must not be asked to look. What was shown before
+/// is told as left out.
+fn take_no_images(request: &TurnRequest) -> Result<(), TurnError> {
+    let new = request.items.iter().skip(history::split(&request.items));
+    let shows = new.into_iter().any(|item| match item {
+        Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
+        // Results are not part of the prompt.
+        Item::ToolResult(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
+    });
+    if !shows {
+        return Ok(());
+    }
+    let text = "The backend `cli` takes no images. The backends `agent` and `acp` do.";
+    Err(TurnError::new(ErrorCode::InvalidValue, text).param("messages"))
+}
+
 /// A model that cannot see must not be asked to look.
 fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnError> {
     let Some(Item::Message(last)) = request.items.last() else { return Ok(()) };
@@ -229,3 +307,7 @@ fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnErro
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+#[path = "start_tests.rs"]
+mod tests;

@@ -49,7 +49,7 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(sessions.ttl, Duration::from_secs(15 * 60));
     assert_eq!((sessions.max_parked, sessions.parked_bytes), (10_000, 512 << 20));
     assert_eq!((sessions.buffer, sessions.replay), (1 << 20, Duration::from_secs(5 * 60)));
-    assert_eq!(config.tools, Tools { max_repeat: 2, native: true });
+    assert_eq!(config.tools, Tools { max_repeat: 2, native: true, result_bytes: 1 << 20 });
     assert_eq!((config.store.path.as_deref(), config.store.file()), (None, None));
     assert_eq!(config.store.retention, Duration::from_secs(7 * 24 * 3600));
     assert!(config.store.enabled && config.store.bytes == 1 << 30);

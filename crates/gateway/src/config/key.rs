@@ -142,6 +142,8 @@ keys! {
         "identical calls with identical outcomes before the turn is stopped; 0: no guard";
     ToolNative "tools.native" [] = "true",
         "hand Cursor's own tools to the client's equivalents; off: refuse them";
+    ToolResultBytes "tools.result_bytes" [] = "1MiB",
+        "text of one tool result that Cursor's CLI is told; the rest is left out with a note";
     StoreEnabled "store.enabled" [] = "true",
         "keep conversations on disk, so that they go on after a restart; off: in memory only";
     StorePath "store.path" [] = "",

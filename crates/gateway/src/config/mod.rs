@@ -224,6 +224,8 @@ pub struct Tools {
     pub max_repeat: u32,
     /// The backend's own tools are handed to the client's equivalents.
     pub native: bool,
+    /// Text of one result that a child is told.
+    pub result_bytes: usize,
 }
 
 /// What is kept of conversations.

@@ -135,6 +135,7 @@ impl Resolver<'_> {
             tools: Tools {
                 max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
                 native: self.switch(Key::ToolNative),
+                result_bytes: self.size(Key::ToolResultBytes),
             },
             store: self.store(),
             responses: Responses {

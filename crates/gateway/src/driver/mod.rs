@@ -16,9 +16,11 @@ use std::{pin::Pin, sync::Arc};
 use bytes::Bytes;
 use ibeam_core::{
     agent::LinkError,
+    capabilities::Capabilities,
     child::{FromChild, Start, ToChild},
     error::TurnError,
     models::ModelInfo,
+    turn::Protocol,
 };
 use secrecy::SecretString;
 use tokio::sync::Notify;
@@ -57,6 +59,17 @@ pub enum Outgoing {
     /// One framed message.
     Bytes(Bytes),
     Child(ToChild),
+}
+
+impl Outgoing {
+    /// How many bytes wait while it does.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Child(message) => message.bytes(),
+        }
+    }
 }
 
 impl From<Bytes> for Outgoing {
@@ -131,6 +144,15 @@ pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
     /// The models this account may use.
     fn models(&self, token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>>;
 
+    /// What its streams carry.
+    fn protocol(&self) -> Protocol {
+        Protocol::Agent
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.protocol().capabilities()
+    }
+
     fn stats(&self) -> DriverStats {
         DriverStats::default()
     }
@@ -162,6 +184,15 @@ impl LinkSender {
             (Tx::H2(_) | Tx::H1(_), Outgoing::Child(_)) | (Tx::Child(_), Outgoing::Bytes(_)) => {
                 Err(LinkError::Reset("a message of another driver".to_owned()))
             }
+        }
+    }
+
+    /// Leaves a message with the task of a child if that takes no waiting. Gives whether it
+    /// was taken; other streams take none in this way.
+    pub(crate) fn hand_over(&self, message: Outgoing) -> bool {
+        match (&self.0, message) {
+            (Tx::Child(tx), Outgoing::Child(message)) => tx.hand_over(message),
+            _ => false,
         }
     }
 

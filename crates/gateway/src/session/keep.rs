@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ibeam_core::{
-    agent::Turn,
     history::{Chain, Fingerprint},
     model::{Item, TurnEvent, TurnRequest, ids::SessionId},
+    turn::Turn,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;

@@ -2,29 +2,30 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use crate::driver::Outgoing;
 
-/// Frames on their way upstream.
+/// Messages on their way upstream.
 #[derive(Default)]
 pub(super) struct Outbox {
-    pub(super) frames: VecDeque<Bytes>,
+    pub(super) messages: VecDeque<Outgoing>,
     pub(super) bytes: usize,
 }
 
 impl Outbox {
-    pub(super) fn push(&mut self, frame: Bytes) {
-        self.bytes += frame.len();
-        self.frames.push_back(frame);
+    pub(super) fn push(&mut self, message: impl Into<Outgoing>) {
+        let message = message.into();
+        self.bytes += message.size();
+        self.messages.push_back(message);
     }
 
     pub(super) fn sent(&mut self) {
-        if let Some(frame) = self.frames.pop_front() {
-            self.bytes -= frame.len();
+        if let Some(message) = self.messages.pop_front() {
+            self.bytes -= message.size();
         }
     }
 
     /// Gives back room that a burst took.
     pub(super) fn shrink(&mut self) {
-        self.frames.shrink_to_fit();
+        self.messages.shrink_to_fit();
     }
 }

@@ -3,13 +3,14 @@
 use super::{
     Command, Phase, Turn,
     recovery::{Tried, cut_short},
-    since::{Shown, said},
+    since::Shown,
     stream::{Link, Purpose},
 };
 use crate::{
     agent::classify::{Failure, Remedy},
     error::{ErrorCode, TurnError},
     model::{FinishReason, Millis, TurnRequest, Usage},
+    turn::results::{CALL_NOW, said},
 };
 
 impl Turn {
@@ -78,7 +79,7 @@ impl Turn {
             return;
         };
         self.tried.insisted = true;
-        self.spec.insist(request, newest, "Call the tool now. Do not answer with text.");
+        self.spec.insist(request, newest, CALL_NOW);
         self.answer.forget_held();
         self.commands.push_back(Command::Close { cancel: true });
         self.open(Purpose::Start, false);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ibeam_proto::agent::{
     AgentServerMessage, ConversationTokenDetails, ExecServerMessage, GetBlobResult,
     InteractionQuery, InteractionUpdate, KvClientMessage, KvServerMessage, SetBlobError,
-    SetBlobResult, agent_client_message::Message as ToServer,
+    SetBlobResult, TurnEndedUpdate, agent_client_message::Message as ToServer,
     agent_server_message::Message as FromServer, exec_client_message::Message as Reply,
     exec_server_control_message, exec_server_message::Message as Ask,
     interaction_update::Message as Update, kv_client_message, kv_server_message,
@@ -23,6 +23,7 @@ use crate::{
         exec::{self, Verdict},
         query,
     },
+    answer::Totals,
     codec::{
         connect::{self, ConnectError},
         pbwalk,
@@ -118,7 +119,7 @@ impl Turn {
             }
             Update::TurnEnded(usage) => {
                 link.ended_until = Some(now + self.settings.clocks.end_wait);
-                self.answer.turn_ended(usage);
+                self.answer.run_ended(totals(&usage));
                 if self.awaiting {
                     // Over, without the results: they will be told anew.
                     self.hang_up(false);
@@ -192,7 +193,7 @@ impl Turn {
         });
         self.since.checkpoint(self.answer.words().len());
         if let Some(tokens) = tokens {
-            self.answer.context_tokens(tokens);
+            self.answer.context_tokens(tokens.used_tokens.into());
         }
         self.flush_batch(now);
     }
@@ -278,5 +279,15 @@ impl Turn {
             Some(_) if self.answer.has_calls() => self.finish_stop(now, false),
             Some(error) => self.recover(classify::connect_error(error), false, now),
         }
+    }
+}
+
+fn totals(ended: &TurnEndedUpdate) -> Totals {
+    Totals {
+        input: ended.input_tokens,
+        output: ended.output_tokens,
+        cache_read: ended.cache_read_tokens,
+        cache_write: ended.cache_write_tokens,
+        reasoning: ended.reasoning_tokens,
     }
 }

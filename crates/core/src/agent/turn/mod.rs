@@ -11,8 +11,6 @@
 
 mod call;
 mod clocks;
-mod command;
-mod draws;
 mod endings;
 mod half_read;
 mod inbound;
@@ -28,21 +26,15 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+pub use self::usage::Uncounted;
 use self::{
     call::Call,
-    draws::Draws,
     half_read::HalfRead,
     recovery::{Tried, cut_short},
-    results::{Offer, note_loops},
     since::{Anchor, Shown, Since},
     stream::{Link, OpenLink, Purpose, upload_time},
 };
-pub use self::{
-    command::{Command, OpenSpec},
-    usage::Uncounted,
-};
 use super::{
-    answer::Answer,
     classify,
     drift::{Drift, DriftReport},
     link::LinkError,
@@ -50,23 +42,18 @@ use super::{
     settings::Settings,
 };
 use crate::{
+    answer::Answer,
     codec::connect::Envelope,
     error::{ErrorCode, TurnError},
     guard::LoopGuard,
     history,
     model::{Millis, TurnEvent, TurnRequest, ids::SessionId},
+    turn::{
+        Command, Phase,
+        draws::Draws,
+        results::{Offer, note_loops},
+    },
 };
-
-/// Where a turn stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// No stream yet, or waiting to try again.
-    Opening,
-    Streaming,
-    /// Calls are with the client; the stream is kept open for their results.
-    AwaitingTools,
-    Done,
-}
 
 /// The newest state of the conversation.
 #[derive(Debug)]
@@ -132,7 +119,7 @@ impl Turn {
         let new = history::split(&request.items);
         let past = request.items.get(..new).unwrap_or_default();
         let mut loops = LoopGuard::from_history(settings.max_repeat, past);
-        note_loops(&mut loops, &[], &mut request, new);
+        note_loops(&mut loops, &mut request, new, |_| true);
         let mut turn = Self {
             spec: RunSpec::new(&request, plan),
             loops,

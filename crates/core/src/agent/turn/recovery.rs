@@ -1,13 +1,14 @@
 //! Another try: what is done about a failure, by how far the turn got.
 
 use super::{
-    Command, OpenSpec, Turn,
+    Command, Turn,
     stream::{Link, Purpose},
 };
 use crate::{
     agent::classify::{Failure, Remedy},
     error::{ErrorCode, TurnError},
     model::Millis,
+    turn::OpenSpec,
 };
 
 /// What was tried for the present leg. Each remedy is good for once.
@@ -126,6 +127,7 @@ impl Turn {
             original_request_id: self.draws.original_id(),
             prefer_h1,
             fresh_token,
+            child: None,
         }));
     }
 }

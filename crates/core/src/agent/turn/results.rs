@@ -7,13 +7,10 @@ use super::{
     stream::{Link, upload_time},
 };
 use crate::{
-    guard::LoopGuard,
     history,
-    model::{Item, Message, Millis, Part, Role, ToolChoice, ToolContent, ToolResult, TurnRequest},
+    model::{Item, Millis, ToolContent, ToolResult, TurnRequest},
+    turn::results::{Brought, NO_RESULT, Offer, beside, must_call, note_loops},
 };
-
-/// What a call without a result is answered with.
-const NO_RESULT: &str = "The client sent no result for this call.";
 
 impl Turn {
     /// Goes on with the results that `request` brings, on the stream that waits for
@@ -30,28 +27,21 @@ impl Turn {
         mut request: TurnRequest,
         now: Millis,
     ) -> Result<(), Box<TurnRequest>> {
-        if self.phase() != Phase::AwaitingTools || offer(&request) != self.offer {
+        if self.phase() != Phase::AwaitingTools || Offer::of(&request) != self.offer {
             return Err(Box::new(request));
         }
         let new = history::split(&request.items);
-        let mut messages = Vec::new();
-        let mut brought = false;
-        for item in request.items.get(new..).unwrap_or_default() {
-            match item {
-                Item::ToolResult(result) => brought |= self.awaits(&result.call_id),
-                // What stands before the results was said before the calls.
-                Item::Message(message) if brought && message.role == Role::User => {
-                    messages.push(message);
-                }
-                _ => {}
-            }
-        }
+        let told = request.items.get(new..).unwrap_or_default();
+        let brought = Brought::new(told, |id| self.awaits(id));
         let room = self.calls.iter().any(|call| call.is_out() && call.takes_words());
-        if !brought || (!messages.is_empty() && !room) {
+        if !brought.any || (!brought.messages.is_empty() && !room) {
             return Err(Box::new(request));
         }
-        let beside = beside(&messages);
-        note_loops(&mut self.loops, &self.calls, &mut request, new);
+        let beside = beside(&brought.messages);
+        let calls = &self.calls;
+        note_loops(&mut self.loops, &mut request, new, |id| {
+            calls.iter().find(|call| call.id.as_str() == id).is_none_or(Call::takes_words)
+        });
         self.new_texts.clear();
         self.since.begin(&request);
         let calls = self.calls().into_iter().map(Item::ToolCall);
@@ -139,69 +129,11 @@ impl Turn {
 
     /// Takes note of how `request` wants its tools called.
     pub(super) fn demand(&mut self, request: &TurnRequest) {
-        self.offer = offer(request);
+        self.offer = Offer::of(request);
         self.one_by_one = !request.parallel_tool_calls;
-        self.must_call = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+        self.must_call = must_call(request);
         if self.must_call {
             self.answer.hold();
         }
-    }
-}
-
-/// Which of its tools a request offers to the model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Offer {
-    #[default]
-    All,
-    None,
-    One(String),
-}
-
-fn offer(request: &TurnRequest) -> Offer {
-    match &request.tool_choice {
-        ToolChoice::Auto | ToolChoice::Required => Offer::All,
-        ToolChoice::None => Offer::None,
-        ToolChoice::Named(name) => Offer::One(name.clone()),
-    }
-}
-
-/// Nothing but results can be said on a stream that waits for them, so what the user
-/// says meanwhile rides on one.
-fn beside(messages: &[&Message]) -> Vec<ToolContent> {
-    let mut content = Vec::new();
-    for part in messages.iter().flat_map(|message| &message.parts) {
-        content.push(match part {
-            Part::Text(text) => {
-                ToolContent::Text(format!("<user_message>\n{text}\n</user_message>"))
-            }
-            Part::Image(image) => ToolContent::Image(image.clone()),
-        });
-    }
-    content
-}
-
-/// Counts the new results, and lets a note ride on those that repeat themselves.
-pub(super) fn note_loops(
-    loops: &mut LoopGuard,
-    calls: &[Call],
-    request: &mut TurnRequest,
-    new: usize,
-) {
-    let mut user = false;
-    for item in request.items.get_mut(new..).unwrap_or_default() {
-        match item {
-            Item::ToolResult(result) => {
-                let note = loops.on_result(&result.call_id, result);
-                let call = calls.iter().find(|call| call.id.as_str() == result.call_id);
-                if call.is_none_or(Call::takes_words) {
-                    result.content.extend(note.map(ToolContent::Text));
-                }
-            }
-            Item::Message(_) => user = true,
-            Item::ToolCall(_) | Item::Reasoning(_) => {}
-        }
-    }
-    if user {
-        loops.on_user_message();
     }
 }

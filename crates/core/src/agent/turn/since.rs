@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::Turn;
 use crate::{
     history,
-    model::{Image, ImageSource, Item, Message, Part, Role, ToolContent, TurnRequest},
+    model::{Image, ImageSource, Item, Message, Part, ToolContent, TurnRequest},
+    turn::results::said,
 };
 
 #[derive(Debug, Default)]
@@ -93,13 +94,6 @@ impl Shown {
     pub(super) fn is_cut(&self) -> bool {
         self.cut
     }
-}
-
-/// What of `words` comes after the first `told` bytes, as a message.
-pub(super) fn said(words: &str, told: usize) -> Option<Item> {
-    let rest = words.get(told..).filter(|rest| !rest.trim().is_empty())?;
-    let parts = vec![Part::Text(rest.to_owned())];
-    Some(Item::Message(Message { role: Role::Assistant, parts }))
 }
 
 fn item_bytes(item: &Item) -> usize {

@@ -20,13 +20,11 @@ use crate::{
     error::{ErrorCode, TurnError},
     guard::LoopVerdict,
     model::{FinishReason, Millis, ToolCall, ids::CallId},
+    turn::results::STUBBORN,
 };
 
 /// How long the backend may be silent about a call that it announced while others wait.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// So many requests that are refused in one leg are a loop of their own.
-const STUBBORN: u32 = 64;
 
 // === from the backend ===
 

@@ -1,11 +1,7 @@
 //! What is left to count when the backend does not say how many tokens a leg took.
 
 use super::Turn;
-use crate::{
-    agent::answer::Produced,
-    model::{Usage, UsageSource},
-    tokens::Sample,
-};
+use crate::{answer::Produced, model::Usage, tokens::Sample};
 
 /// The texts of a leg whose usage nobody reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,16 +43,6 @@ impl Turn {
     /// is all of what the backend counted. Ask before [`Self::note_usage`].
     #[must_use]
     pub fn sample(&self, usage: &Usage) -> Option<Sample> {
-        let (text, thoughts) = self.answer.plain_words()?;
-        // Thoughts are shown in part or in other words, so only their number can be left out.
-        let told = match usage.source {
-            UsageSource::Backend => !thoughts || usage.reasoning > 0,
-            UsageSource::BackendPartial => !thoughts,
-            UsageSource::Estimate => false,
-        };
-        told.then(|| Sample {
-            text: text.to_owned(),
-            reported: usage.output.saturating_sub(usage.reasoning),
-        })
+        self.answer.sample(usage)
     }
 }

@@ -14,15 +14,13 @@ use std::{
 
 use bytes::BytesMut;
 use ibeam_core::{
-    agent::{
-        BlobLimits, Command, Environment, ModelPick, Permissions, Plan, Settings, Surroundings,
-        Turn,
-    },
+    agent::{BlobLimits, Environment, ModelPick, Permissions, Plan, Settings, Surroundings, Turn},
     controls::{self, Verdict},
     error::TurnError,
     history::{self, Chain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::{Family, ModelList},
+    turn::Command,
     wire::{Encode as _, chat, completions, messages, responses},
 };
 

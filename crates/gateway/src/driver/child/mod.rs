@@ -50,6 +50,10 @@ impl Sender {
         self.messages.send(message).await.map_err(gone)
     }
 
+    pub(super) fn hand_over(&self, message: ToChild) -> bool {
+        self.messages.try_send(message).is_ok()
+    }
+
     pub(super) fn cancel(&self) {
         self.kill.cancel();
     }

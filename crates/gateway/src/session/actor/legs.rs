@@ -1,10 +1,10 @@
 //! The legs of a turn: from a client's request to the event that ends its answer.
 
 use ibeam_core::{
-    agent::Phase,
     controls::Controls,
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, ids::SessionId},
+    turn::Phase,
 };
 use tokio::time::Instant;
 use tracing::debug;

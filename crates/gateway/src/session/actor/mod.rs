@@ -13,11 +13,12 @@ use std::{
 };
 
 use ibeam_core::{
-    agent::{Command, LinkError, OpenSpec, Phase, Turn},
+    agent::LinkError,
     controls::Controls,
     error::{ErrorCode, TurnError},
     model::ids::SessionId,
     models::Family,
+    turn::{Command, OpenSpec, Phase, Turn},
 };
 use secrecy::SecretString;
 use tokio::{
@@ -81,7 +82,7 @@ impl Actor {
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
-            turn: Box::new(turn),
+            turn,
             token: None,
             family,
             model,
@@ -118,7 +119,7 @@ impl Actor {
 
 struct Task {
     hub: Arc<Hub>,
-    turn: Box<Turn>,
+    turn: Turn,
     /// What the newest stream was opened with.
     token: Option<SecretString>,
     family: Family,
@@ -237,6 +238,7 @@ impl Task {
             match command {
                 Command::Open(spec) => self.open(spec),
                 Command::Send(frame) => self.outbox.push(frame),
+                Command::Tell(message) => self.outbox.push(message),
                 // The last stream gets its last words once the client was served.
                 Command::Close { cancel: true } if self.turn.phase() == Phase::Done => {}
                 Command::Close { .. } => self.drop_link(),
@@ -246,9 +248,12 @@ impl Task {
 
     fn drop_link(&mut self) {
         self.doze = None;
-        self.link = None;
+        let outbox = std::mem::take(&mut self.outbox);
+        if let Some(link) = self.link.take() {
+            // A child may have to be told that it was left in order.
+            let _ = outbox.messages.into_iter().all(|message| link.tx.hand_over(message));
+        }
         self.opening = None;
-        self.outbox = Outbox::default();
     }
 
     fn open(&mut self, spec: OpenSpec) {
@@ -272,7 +277,7 @@ impl Task {
                 request_id: spec.request_id,
                 original_request_id: spec.original_request_id,
                 prefer_h1: spec.prefer_h1,
-                child: None,
+                child: spec.child,
             };
             Ok(Opened { token, link: driver.open(open).await })
         }));
@@ -284,9 +289,10 @@ impl Task {
         (self.opening, self.doze) = (None, None);
         let Some(mut link) = self.link.take() else { return };
         let outbox = std::mem::take(&mut self.outbox);
-        let _ = timeout(LAST_WORDS, async {
-            for frame in outbox.frames {
-                if link.tx.send(frame).await.is_err() {
+        let words = if outbox.messages.is_empty() { Duration::ZERO } else { LAST_WORDS };
+        let _ = timeout(words, async {
+            for message in outbox.messages {
+                if link.tx.send(message).await.is_err() {
                     return;
                 }
             }
@@ -328,12 +334,12 @@ impl Task {
             None => (None, None),
         };
         let opening = self.opening.as_mut();
-        let next_frame = self.outbox.frames.front().cloned();
+        let next = self.outbox.messages.front().cloned();
         tokio::select! {
             biased;
             sent = async {
-                match (tx, next_frame) {
-                    (Some(tx), Some(frame)) => tx.send(frame).await,
+                match (tx, next) {
+                    (Some(tx), Some(message)) => tx.send(message).await,
                     _ => std::future::pending().await,
                 }
             } => Wake::Sent(sent),
@@ -382,7 +388,12 @@ impl Task {
                 self.opening = None;
                 self.turn.abort(error);
             }
-            Wake::Heard(Some(Ok(Incoming::Child(_)))) => {}
+            Wake::Heard(Some(Ok(Incoming::Child(heard)))) => {
+                self.mark(|marks| &mut marks.first_frame);
+                let size = heard.bytes();
+                self.turn.on_child(heard, now);
+                self.weigh(size);
+            }
             Wake::Heard(Some(Ok(Incoming::Bytes(bytes)))) => {
                 self.mark(|marks| &mut marks.first_frame);
                 let size = bytes.len();
@@ -446,7 +457,8 @@ impl Task {
         if !long || self.doze.is_some() || self.turn.phase() != Phase::AwaitingTools {
             return;
         }
-        let asleep = self.link.as_mut().and_then(|link| link.rx.sleep(Turn::heartbeat()));
+        let Some(heartbeat) = self.turn.heartbeat() else { return };
+        let asleep = self.link.as_mut().and_then(|link| link.rx.sleep(heartbeat));
         if let Some((asleep, called)) = asleep {
             self.turn.relieve();
             self.doze = Some(Doze { _asleep: asleep, called, looked: Instant::now() });
@@ -468,6 +480,9 @@ impl Task {
         }
     }
 }
+
+#[cfg(test)]
+mod child_tests;
 
 #[cfg(test)]
 mod tests {

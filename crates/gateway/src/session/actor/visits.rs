@@ -2,10 +2,10 @@
 //! that it is not wanted any more.
 
 use ibeam_core::{
-    agent::Phase,
     error::{ErrorCode, TurnError},
     history,
     model::{Item, TurnRequest},
+    turn::Phase,
 };
 use tokio::time::Instant;
 use tracing::debug;

@@ -35,7 +35,7 @@ fn a_cut_tells_the_backend_and_gives_nothing_more() {
     let seen = bench.events.len();
     bench.drain();
     assert_eq!((cancels(&bench), bench.turn.phase()), (1, Phase::Done));
-    assert_eq!(bench.commands.last(), Some(&Command::Close { cancel: true }));
+    assert!(matches!(bench.commands.last(), Some(Command::Close { cancel: true })));
     bench.text(" four");
     assert!(bench.turn.is_cut() && bench.events.len() == seen, "nobody listens");
     // A client that told nothing of the past relies on us to know what it saw.

@@ -85,13 +85,13 @@ fn transcript() -> impl Strategy<Value = Vec<Bytes>> {
     })
 }
 
-fn play(chunks: impl Iterator<Item = Bytes>) -> (Vec<TurnEvent>, Vec<Command>) {
+fn play(chunks: impl Iterator<Item = Bytes>) -> (Vec<TurnEvent>, String) {
     let mut bench = Bench::open(&["read"]);
     for chunk in chunks {
         bench.bytes(chunk);
     }
     bench.eof();
-    (bench.events, bench.commands)
+    (bench.events, format!("{:?}", bench.commands))
 }
 
 proptest! {

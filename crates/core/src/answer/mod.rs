@@ -4,17 +4,19 @@
 
 use std::collections::VecDeque;
 
-use ibeam_proto::agent::{ConversationTokenDetails, TurnEndedUpdate};
+mod counts;
 
-use super::counts::Counts;
+use self::counts::Counts;
+pub(crate) use self::counts::Totals;
 use crate::{
     error::TurnError,
     guard::{Piece, ThinkTags},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
+    tokens::Sample,
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     events: VecDeque<TurnEvent>,
     guard: TerminalGuard,
     tags: ThinkTags,
@@ -51,11 +53,11 @@ pub(super) struct Answer {
 
 /// What the model produced in one leg.
 #[derive(Debug)]
-pub(super) struct Produced {
-    pub(super) answer: String,
-    pub(super) thoughts: String,
+pub(crate) struct Produced {
+    pub(crate) answer: String,
+    pub(crate) thoughts: String,
     /// The backend's own count of all of it, if it gave one.
-    pub(super) output: Option<u64>,
+    pub(crate) output: Option<u64>,
 }
 
 /// How much of what earlier legs said is remembered.
@@ -63,7 +65,7 @@ const TOLD: usize = 64 << 10;
 
 impl Answer {
     /// The next event of this leg; none after its ending.
-    pub(super) fn pop(&mut self) -> Option<TurnEvent> {
+    pub(crate) fn pop(&mut self) -> Option<TurnEvent> {
         if self.taken {
             return None;
         }
@@ -73,7 +75,7 @@ impl Answer {
     }
 
     /// From here on everything belongs to the next leg.
-    pub(super) fn end_leg(&mut self) {
+    pub(crate) fn end_leg(&mut self) {
         if self.told.len() + self.words.len() > TOLD {
             self.told.clear();
         }
@@ -92,87 +94,101 @@ impl Answer {
     }
 
     /// The next leg has somebody who takes its events.
-    pub(super) fn begin_leg(&mut self) {
+    pub(crate) fn begin_leg(&mut self) {
         self.taken = false;
         self.waiting = 0;
         self.last = None;
     }
 
     /// Keeps text back until a tool is called.
-    pub(super) fn hold(&mut self) {
+    pub(crate) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
     /// Forgets the text that was kept back.
-    pub(super) fn forget_held(&mut self) {
+    pub(crate) fn forget_held(&mut self) {
         if let Some(held) = &mut self.held {
             held.clear();
         }
         self.blob_text = None;
     }
 
+    /// Another run answers in the place of one whose client saw nothing of it.
+    pub(crate) fn start_over(&mut self) {
+        self.forget_held();
+        self.tags = ThinkTags::default();
+        self.new_run();
+    }
+
     /// About how many bytes the answer takes.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         let said = self.said.len() + self.thoughts.len();
         self.words.len() + said + self.told.len() + self.waiting
     }
 
     /// What waits for the next leg's client, in bytes.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    pub(super) fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.guard.ended()
     }
 
     /// Whether the client of this leg was given anything it can see.
-    pub(super) fn delivered(&self) -> bool {
+    pub(crate) fn delivered(&self) -> bool {
         self.visible > self.visible_before
     }
 
     /// The text of this leg so far.
-    pub(super) fn words(&self) -> &str {
+    pub(crate) fn words(&self) -> &str {
         &self.words
     }
 
     /// Whether there is an answer to give, streamed or stored.
-    pub(super) fn has_answer(&self) -> bool {
+    pub(crate) fn has_answer(&self) -> bool {
         self.text || self.blob_text.is_some() || self.holds_text()
     }
 
-    pub(super) fn has_calls(&self) -> bool {
+    pub(crate) fn has_calls(&self) -> bool {
         self.calls
     }
 
     /// Grows with everything the client sees, from leg to leg.
-    pub(super) fn visible(&self) -> u64 {
+    pub(crate) fn visible(&self) -> u64 {
         self.visible
     }
 
     /// The backend spoke; only the first time counts.
-    pub(super) fn started(&mut self) {
+    pub(crate) fn started(&mut self) {
         if !self.started {
             self.started = true;
             self.push(TurnEvent::Started);
         }
     }
 
-    pub(super) fn text(&mut self, delta: String) {
+    pub(crate) fn text(&mut self, delta: String) {
         let mut pieces = std::mem::take(&mut self.pieces);
         self.tags.push(delta, &mut pieces);
         self.push_pieces(&mut pieces);
         self.pieces = pieces;
     }
 
-    pub(super) fn reasoning(&mut self, delta: String) {
+    pub(crate) fn reasoning(&mut self, delta: String) {
         if !delta.is_empty() {
             self.flush_tags();
             self.push_piece(Piece::Reasoning(delta));
         }
     }
 
-    pub(super) fn call_begin(&mut self, id: CallId, name: String) {
+    /// Something that the backend did by itself: a line of its own among the thoughts.
+    pub(crate) fn did(&mut self, line: &str) {
+        let whole = self.thoughts.is_empty() || self.thoughts.ends_with('\n');
+        let before = if whole { "" } else { "\n" };
+        self.reasoning(format!("{before}{line}\n"));
+    }
+
+    pub(crate) fn call_begin(&mut self, id: CallId, name: String) {
         self.release();
         self.flush_tags();
         self.calls = true;
@@ -181,14 +197,14 @@ impl Answer {
         self.push(TurnEvent::ToolCallBegin { id, name });
     }
 
-    pub(super) fn call_args(&mut self, id: &CallId, delta: String) {
+    pub(crate) fn call_args(&mut self, id: &CallId, delta: String) {
         if !delta.is_empty() {
             self.said.push_str(&delta);
             self.push(TurnEvent::ToolCallArgs { id: id.clone(), delta });
         }
     }
 
-    pub(super) fn call_end(&mut self, id: CallId) {
+    pub(crate) fn call_end(&mut self, id: CallId) {
         self.push(TurnEvent::ToolCallEnd { id });
     }
 
@@ -201,42 +217,57 @@ impl Answer {
         }
     }
 
-    pub(super) fn blob_text(&mut self, text: String) {
+    pub(crate) fn blob_text(&mut self, text: String) {
         if !self.told.contains(text.trim()) {
             self.blob_text = Some(text);
         }
     }
 
-    pub(super) fn output_tokens(&mut self, tokens: i32) {
+    pub(crate) fn output_tokens(&mut self, tokens: i32) {
         self.counts.output_tokens(tokens);
     }
 
-    pub(super) fn context_tokens(&mut self, details: ConversationTokenDetails) {
-        self.counts.context_tokens(details);
+    /// The context has so many tokens by now.
+    pub(crate) fn context_tokens(&mut self, used: u64) {
+        self.counts.context_tokens(used);
     }
 
-    pub(super) fn turn_ended(&mut self, usage: TurnEndedUpdate) {
-        self.counts.turn_ended(usage);
+    /// The numbers of the whole run.
+    pub(crate) fn run_ended(&mut self, totals: Totals) {
+        self.counts.run_ended(totals);
     }
 
     /// The backend starts from the beginning, and so do its counters.
-    pub(super) fn new_run(&mut self) {
+    pub(crate) fn new_run(&mut self) {
         self.counts = Counts::default();
     }
 
     /// The leg that just ended was told to be so many tokens of output.
-    pub(super) fn note_output(&mut self, tokens: u64, reasoning: u64) {
+    pub(crate) fn note_output(&mut self, tokens: u64, reasoning: u64) {
         self.counts.note_told(tokens, reasoning);
     }
 
-    /// The text of this leg if it is all that the model produced, its thoughts aside, and
-    /// whether there were any.
-    pub(super) fn plain_words(&self) -> Option<(&str, bool)> {
-        (!self.calls && self.text).then_some((self.words.as_str(), !self.thoughts.is_empty()))
+    /// What the leg teaches about the tokens of its model, if anything: a text that is all
+    /// of what the backend counted.
+    pub(crate) fn sample(&self, usage: &Usage) -> Option<Sample> {
+        if self.calls || !self.text {
+            return None;
+        }
+        let thoughts = !self.thoughts.is_empty();
+        // Thoughts are shown in part or in other words, so only their number can be left out.
+        let told = match usage.source {
+            UsageSource::Backend => !thoughts || usage.reasoning > 0,
+            UsageSource::BackendPartial => !thoughts,
+            UsageSource::Estimate => false,
+        };
+        told.then(|| Sample {
+            text: self.words.clone(),
+            reported: usage.output.saturating_sub(usage.reasoning),
+        })
     }
 
     /// Whether a clean end now would be an empty answer.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.delivered() && self.blob_text.is_none() && !self.holds_text()
     }
 
@@ -244,7 +275,7 @@ impl Answer {
         self.held.as_ref().is_some_and(|held| !held.is_empty())
     }
 
-    pub(super) fn finish(&mut self, reason: FinishReason) {
+    pub(crate) fn finish(&mut self, reason: FinishReason) {
         self.release();
         self.flush_tags();
         if !self.text
@@ -260,7 +291,7 @@ impl Answer {
         self.push(TurnEvent::Finished(reason));
     }
 
-    pub(super) fn fail(&mut self, error: TurnError) {
+    pub(crate) fn fail(&mut self, error: TurnError) {
         self.held = None;
         // What was held back as a possible tag was text after all.
         self.flush_tags();
@@ -270,7 +301,7 @@ impl Answer {
     /// The leg is over where it is: nobody takes what else there is. Gives the tokens that
     /// the backend counted. Its running counters may be behind, so what the client saw is
     /// there to be counted as well.
-    pub(super) fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
+    pub(crate) fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
         let (mut told, mut unseen) = (None, 0);
         for event in self.events.drain(..) {
             match event {
@@ -293,12 +324,12 @@ impl Answer {
     }
 
     /// What the model produced in the leg that ends.
-    pub(super) fn produced(&mut self) -> Produced {
+    pub(crate) fn produced(&mut self) -> Produced {
         self.last.take().unwrap_or_else(|| self.all_produced())
     }
 
     /// Nobody needs to count the leg that just ended.
-    pub(super) fn forget_produced(&mut self) {
+    pub(crate) fn forget_produced(&mut self) {
         self.last = None;
     }
 

@@ -5,12 +5,10 @@
 //! the whole run. Each leg reports what is its own, so that the outputs of a run's legs add
 //! up to the run's; the prompt is the one that the model read last, cached part included.
 
-use ibeam_proto::agent::{ConversationTokenDetails, TurnEndedUpdate};
-
 use crate::model::{Usage, UsageSource};
 
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Output that earlier legs of this run were told, and how much of it was reasoning.
     earlier: u64,
     earlier_reasoning: u64,
@@ -19,7 +17,29 @@ pub(super) struct Counts {
     /// Output of this leg, as the backend told it bit by bit.
     output: u64,
     context: Option<Context>,
-    ended: Option<TurnEndedUpdate>,
+    ended: Option<Totals>,
+}
+
+/// What a backend tells at the end about the whole run, as far as it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) input: Option<u64>,
+    pub(crate) output: Option<u64>,
+    pub(crate) cache_read: Option<u64>,
+    pub(crate) cache_write: Option<u64>,
+    pub(crate) reasoning: Option<u64>,
+}
+
+impl From<Usage> for Totals {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input: Some(usage.input),
+            output: Some(usage.output),
+            cache_read: Some(usage.cache_read),
+            cache_write: Some(usage.cache_write),
+            reasoning: Some(usage.reasoning),
+        }
+    }
 }
 
 /// The size of the context at some time in this leg.
@@ -31,61 +51,61 @@ struct Context {
 }
 
 impl Counts {
-    pub(super) fn output_tokens(&mut self, tokens: i32) {
+    pub(crate) fn output_tokens(&mut self, tokens: i32) {
         self.output += u64::try_from(tokens).unwrap_or(0);
     }
 
-    pub(super) fn context_tokens(&mut self, details: ConversationTokenDetails) {
-        self.context = Some(Context { used: details.used_tokens.into(), output: self.output });
+    pub(crate) fn context_tokens(&mut self, used: u64) {
+        self.context = Some(Context { used, output: self.output });
     }
 
-    pub(super) fn turn_ended(&mut self, usage: TurnEndedUpdate) {
-        self.ended = Some(usage);
+    pub(crate) fn run_ended(&mut self, totals: Totals) {
+        self.ended = Some(totals);
     }
 
     /// A leg of this run was told to be so many tokens of output.
-    pub(super) fn note_told(&mut self, output: u64, reasoning: u64) {
+    pub(crate) fn note_told(&mut self, output: u64, reasoning: u64) {
         self.earlier = self.earlier.saturating_add(output);
         self.earlier_reasoning = self.earlier_reasoning.saturating_add(reasoning);
     }
 
     /// The counters with which the next leg begins. An old context is no use to it: that
     /// knows nothing of the results.
-    pub(super) fn next_leg(&self) -> Self {
+    pub(crate) fn next_leg(&self) -> Self {
         let Self { earlier, earlier_reasoning, .. } = *self;
         Self { earlier, earlier_reasoning, later: true, ..Self::default() }
     }
 
     /// The output of this leg so far, if the backend counts it.
-    pub(super) fn output(&self) -> Option<u64> {
+    pub(crate) fn output(&self) -> Option<u64> {
         (self.output > 0).then_some(self.output)
     }
 
     /// The tokens of this leg: by the numbers of the run when it has ended, else by the
     /// running counters. Of the `bytes` that the leg said, so many were `thoughts`.
-    pub(super) fn usage(&self, thoughts: usize, bytes: usize) -> Option<Usage> {
+    pub(crate) fn usage(&self, thoughts: usize, bytes: usize) -> Option<Usage> {
         match &self.ended {
-            Some(ended) if ended.input_tokens.is_some() || ended.output_tokens.is_some() => {
+            Some(ended) if ended.input.is_some() || ended.output.is_some() => {
                 Some(self.of_run(ended, thoughts))
             }
             _ => self.so_far(thoughts, bytes),
         }
     }
 
-    fn of_run(&self, ended: &TurnEndedUpdate, thoughts: usize) -> Usage {
-        let whole = ended.output_tokens.is_some_and(|total| self.is_of_all_legs(total));
+    fn of_run(&self, ended: &Totals, thoughts: usize) -> Usage {
+        let whole = ended.output.is_some_and(|total| self.is_of_all_legs(total));
         let before = |told: u64| if whole { told } else { 0 };
-        let output = ended.output_tokens.map_or(self.output, |all| all - before(self.earlier));
-        let reasoning = ended.reasoning_tokens.unwrap_or(0);
+        let output = ended.output.map_or(self.output, |all| all - before(self.earlier));
+        let reasoning = ended.reasoning.unwrap_or(0);
         let reasoning = match (self.later, thoughts) {
             // Those are of earlier legs.
             (true, 0) => 0,
             _ => reasoning.saturating_sub(before(self.earlier_reasoning)).min(output),
         };
-        let cache_read = ended.cache_read_tokens.unwrap_or(0);
-        let cache_write = ended.cache_write_tokens.unwrap_or(0);
+        let cache_read = ended.cache_read.unwrap_or(0);
+        let cache_write = ended.cache_write.unwrap_or(0);
         let cached = cache_read.saturating_add(cache_write);
-        let input = ended.input_tokens.or(self.prompt()).unwrap_or(0);
+        let input = ended.input.or(self.prompt()).unwrap_or(0);
         Usage {
             // The cached part is in the prompt. Where it cannot be, it was left out.
             input: if cached > input { input.saturating_add(cached) } else { input },

@@ -1,15 +1,7 @@
 use super::*;
 
-fn context(used_tokens: u32) -> ConversationTokenDetails {
-    ConversationTokenDetails { used_tokens, max_tokens: 200_000 }
-}
-
-fn ended(input: u64, output: u64) -> TurnEndedUpdate {
-    TurnEndedUpdate {
-        input_tokens: Some(input),
-        output_tokens: Some(output),
-        ..TurnEndedUpdate::default()
-    }
+fn ended(input: u64, output: u64) -> Totals {
+    Totals { input: Some(input), output: Some(output), ..Totals::default() }
 }
 
 /// Ends the leg as a client would be told.
@@ -28,18 +20,18 @@ fn tell_thoughts(counts: &mut Counts, thoughts: usize, bytes: usize) -> Usage {
 fn the_outputs_of_legs_add_up_to_the_runs() {
     let mut counts = Counts::default();
     counts.output_tokens(30);
-    counts.context_tokens(context(130));
+    counts.context_tokens(130);
     let first = tell(&mut counts);
     assert_eq!((first.input, first.output), (100, 30));
     assert_eq!(first.source, UsageSource::BackendPartial);
 
     counts.output_tokens(12);
-    counts.context_tokens(context(200));
+    counts.context_tokens(200);
     let second = tell(&mut counts);
     assert_eq!((second.input, second.output), (188, 12));
 
     counts.output_tokens(8);
-    counts.turn_ended(ended(210, 50));
+    counts.run_ended(ended(210, 50));
     let last = tell(&mut counts);
     assert_eq!((last.input, last.output), (210, 8));
     assert_eq!(last.source, UsageSource::Backend);
@@ -52,7 +44,7 @@ fn what_an_estimate_told_is_not_told_again() {
     assert_eq!(counts.usage(0, 0), None, "nobody counted");
     counts.note_told(20, 0);
     counts = counts.next_leg();
-    counts.turn_ended(ended(500, 90));
+    counts.run_ended(ended(500, 90));
     assert_eq!(tell(&mut counts).output, 70);
 }
 
@@ -62,21 +54,17 @@ fn a_backend_that_counts_since_the_last_results_is_believed() {
     counts.note_told(300, 0);
     counts = counts.next_leg();
     counts.output_tokens(40);
-    counts.turn_ended(ended(500, 41));
+    counts.run_ended(ended(500, 41));
     assert_eq!(tell(&mut counts).output, 41);
 }
 
 #[test]
 fn a_prompt_has_its_cached_part_in_it() {
     let mut counts = Counts::default();
-    let cached = |input| TurnEndedUpdate {
-        cache_read_tokens: Some(60),
-        cache_write_tokens: Some(5),
-        ..ended(input, 1)
-    };
-    counts.turn_ended(cached(100));
+    let cached = |input| Totals { cache_read: Some(60), cache_write: Some(5), ..ended(input, 1) };
+    counts.run_ended(cached(100));
     assert_eq!(counts.usage(0, 0).unwrap().input, 100);
-    counts.turn_ended(cached(10));
+    counts.run_ended(cached(10));
     let usage = counts.usage(0, 0).unwrap();
     assert_eq!(usage.input, 75, "it was left out");
     assert!(usage.cache_read + usage.cache_write <= usage.input);
@@ -86,13 +74,13 @@ fn a_prompt_has_its_cached_part_in_it() {
 fn what_is_not_said_comes_from_the_running_counters() {
     let mut counts = Counts::default();
     counts.output_tokens(7);
-    counts.context_tokens(context(50));
+    counts.context_tokens(50);
     counts.output_tokens(3);
-    counts.turn_ended(TurnEndedUpdate::default());
+    counts.run_ended(Totals::default());
     let usage = counts.usage(0, 0).unwrap();
     assert_eq!((usage.input, usage.output), (43, 10), "the context was told before the last three");
     assert_eq!(usage.source, UsageSource::BackendPartial);
-    counts.turn_ended(TurnEndedUpdate { output_tokens: Some(11), ..TurnEndedUpdate::default() });
+    counts.run_ended(Totals { output: Some(11), ..Totals::default() });
     let usage = counts.usage(0, 0).unwrap();
     assert_eq!((usage.input, usage.output), (43, 11));
 }
@@ -100,7 +88,7 @@ fn what_is_not_said_comes_from_the_running_counters() {
 #[test]
 fn reasoning_is_part_of_the_output() {
     let mut counts = Counts::default();
-    counts.turn_ended(TurnEndedUpdate { reasoning_tokens: Some(90), ..ended(10, 50) });
+    counts.run_ended(Totals { reasoning: Some(90), ..ended(10, 50) });
     assert_eq!(counts.usage(0, 0).unwrap().reasoning, 50);
 }
 
@@ -108,7 +96,7 @@ fn reasoning_is_part_of_the_output() {
 fn a_context_of_an_earlier_leg_says_nothing() {
     let mut counts = Counts::default();
     counts.output_tokens(10);
-    counts.context_tokens(context(100));
+    counts.context_tokens(100);
     tell(&mut counts);
     counts.output_tokens(5);
     assert_eq!(counts.usage(0, 0), None);
@@ -117,21 +105,21 @@ fn a_context_of_an_earlier_leg_says_nothing() {
 
 #[test]
 fn reasoning_is_told_where_it_was_delivered() {
-    let run = TurnEndedUpdate { reasoning_tokens: Some(20), ..ended(300, 50) };
+    let run = Totals { reasoning: Some(20), ..ended(300, 50) };
     let first = |counts: &mut Counts| {
         counts.output_tokens(30);
-        counts.context_tokens(context(130));
+        counts.context_tokens(130);
         tell_thoughts(counts, 100, 200)
     };
     let mut counts = Counts::default();
     assert_eq!(first(&mut counts).reasoning, 15, "half of what was said");
-    counts.turn_ended(run);
+    counts.run_ended(run);
     let last = counts.usage(0, 80).unwrap();
     assert_eq!((last.output, last.reasoning), (20, 0), "it has none");
     let last = counts.usage(10, 80).unwrap();
     assert_eq!((last.output, last.reasoning), (20, 5), "the rest of the run's");
     // What a backend counts and does not show belongs to the only leg there is.
     let mut counts = Counts::default();
-    counts.turn_ended(run);
+    counts.run_ended(run);
     assert_eq!(counts.usage(0, 80).unwrap().reasoning, 20);
 }

@@ -5,27 +5,27 @@ use sha2::{Digest as _, Sha256};
 use crate::model::ids::uuid_from_random;
 
 #[derive(Debug)]
-pub(super) struct Draws {
+pub(crate) struct Draws {
     seed: [u8; 16],
     drawn: u64,
 }
 
 impl Draws {
-    pub(super) fn new(seed: [u8; 16]) -> Self {
+    pub(crate) fn new(seed: [u8; 16]) -> Self {
         Self { seed, drawn: 0 }
     }
 
     /// The id that all streams of the turn share.
-    pub(super) fn original_id(&self) -> String {
+    pub(crate) fn original_id(&self) -> String {
         uuid_from_random(self.seed)
     }
 
-    pub(super) fn uuid(&mut self) -> String {
+    pub(crate) fn uuid(&mut self) -> String {
         uuid_from_random(self.next())
     }
 
     /// A number in `0..1`.
-    pub(super) fn fraction(&mut self) -> f64 {
+    pub(crate) fn fraction(&mut self) -> f64 {
         let [a, b, ..] = self.next();
         f64::from(u16::from_be_bytes([a, b])) / 65_536.0
     }

@@ -1,0 +1,51 @@
+use super::*;
+use crate::model::{Image, ImageSource};
+
+fn text(part: &ToolContent) -> &str {
+    match part {
+        ToolContent::Text(text) => text,
+        ToolContent::Image(_) => panic!("an image"),
+    }
+}
+
+#[test]
+fn a_short_result_is_not_copied() {
+    let content = [ToolContent::Text("short".into())];
+    assert!(matches!(cap(&content, 5), Cow::Borrowed(_)));
+}
+
+#[test]
+fn twenty_megabytes_are_cut_with_a_note() {
+    let content = [ToolContent::Text("x".repeat(20_000_000))];
+    let capped = cap(&content, 1 << 20);
+    let text = text(&capped[0]);
+    assert!(text.len() < (1 << 20) + 200);
+    assert!(text.starts_with("xxxx"));
+    assert!(text.contains("the first 1048576 of 20000000 bytes"), "{}", &text[1 << 20..]);
+}
+
+#[test]
+fn the_longest_text_gives_way_and_a_note_behind_it_stays() {
+    let note = "You made this call before.";
+    let content = [ToolContent::Text("x".repeat(1000)), ToolContent::Text(note.into())];
+    let capped = cap(&content, 100);
+    assert_eq!(text(&capped[1]), note);
+    assert!(text(&capped[0]).contains("the first 74 of 1000 bytes"));
+}
+
+#[test]
+fn a_character_is_not_cut_and_images_pass() {
+    let source = ImageSource::Inline { mime: "image/png".into(), data: vec![0; 100].into() };
+    let image = ToolContent::Image(Image { source });
+    let content = [ToolContent::Text("ééé".into()), image.clone()];
+    let capped = cap(&content, 3);
+    assert!(text(&capped[0]).starts_with("é\n[Cut here: the first 2 of 6 bytes"));
+    assert_eq!(capped[1], image);
+}
+
+#[test]
+fn several_long_texts_are_bounded_together() {
+    let content = vec![ToolContent::Text("x".repeat(5000)); 50];
+    let whole: usize = cap(&content, 1000).iter().map(ToolContent::bytes).sum();
+    assert!(whole < 1000 + 50 * 150, "{whole}");
+}

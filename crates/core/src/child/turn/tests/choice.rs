@@ -1,0 +1,61 @@
+//! `tool_choice`.
+
+use super::*;
+
+fn with(choice: ToolChoice) -> TurnRequest {
+    TurnRequest { tool_choice: choice, ..request(&["read", "write"]) }
+}
+
+#[test]
+fn a_call_that_must_come_is_insisted_on_once() {
+    let mut bench = Bench::run(with(ToolChoice::Required), None);
+    bench.says("session s1\ntext I would rather talk.\nend");
+    assert_eq!(bench.text(), "", "it is held back");
+    assert_eq!(bench.released(), 1, "the child ended in order");
+    assert_eq!(bench.starts()[1].resume.as_deref(), Some("s1"));
+    bench.ready();
+    assert_eq!(bench.prompts()[1], "[s1] Call the tool now. Do not answer with text.");
+    bench.calls(1, "read", "{}");
+    bench.wait(WINDOW);
+    assert_eq!((bench.ending(), bench.text().as_str()), (&CALLS, ""));
+}
+
+#[test]
+fn a_call_that_never_comes_is_an_error() {
+    let mut bench = Bench::run(with(ToolChoice::Required), None);
+    bench.says("text no\nend");
+    bench.ready();
+    let told = &bench.prompts()[1];
+    assert!(told.contains("<user>\nhi\n</user>"), "without a name everything is told: {told}");
+    bench.says("text no\nend");
+    assert_eq!(bench.failure(), ErrorCode::ToolChoiceUnmet);
+}
+
+#[test]
+fn text_before_the_call_comes_with_it() {
+    let mut bench = Bench::run(with(ToolChoice::Required), None);
+    bench.says("text I look.");
+    assert_eq!(bench.text(), "");
+    bench.calls(1, "read", "{}");
+    assert_eq!(bench.text(), "I look.");
+}
+
+#[test]
+fn a_named_tool_is_the_only_one() {
+    let mut bench = Bench::run(with(ToolChoice::Named("write".into())), None);
+    let names: Vec<_> = bench.starts()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names, ["write"]);
+    bench.calls(1, "read", "{}");
+    assert_eq!(bench.results().len(), 1, "others are refused");
+    bench.calls(2, "write", "{}");
+    bench.wait(WINDOW);
+    assert_eq!(bench.ending(), &CALLS);
+}
+
+#[test]
+fn no_tool_is_hosted_where_none_is_wanted() {
+    let mut bench = Bench::run(with(ToolChoice::None), None);
+    assert!(bench.starts()[0].tools.is_empty());
+    assert_eq!(bench.prompts(), ["hi"], "and none is spoken of");
+    finish(&mut bench, "done");
+}

@@ -1,0 +1,57 @@
+use bytes::Bytes;
+use ibeam_core::model::{
+    Hints, Image, ImageSource, Message, Role, Sampling, ToolChoice, ToolContent, ToolResult,
+};
+
+use super::*;
+
+fn image() -> Image {
+    let data = Bytes::from_static(b"png");
+    Image { source: ImageSource::Inline { mime: "image/png".into(), data } }
+}
+
+fn said(role: Role, part: Part) -> Item {
+    Item::Message(Message { role, parts: vec![part] })
+}
+
+fn request(items: Vec<Item>) -> TurnRequest {
+    TurnRequest {
+        model: "auto".into(),
+        system: Vec::new(),
+        items,
+        tools: Vec::new(),
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        sampling: Sampling::default(),
+        dialect: Dialect::Chat,
+        hints: Hints::default(),
+    }
+}
+
+#[test]
+fn a_new_image_is_refused_where_nobody_can_look_at_it() {
+    let shown = said(Role::User, Part::Image(image()));
+    let error = take_no_images(&request(vec![shown.clone()])).unwrap_err();
+    assert_eq!((error.code.row().status, error.param.as_deref()), (400, Some("messages")));
+
+    let answer = said(Role::Assistant, Part::Text("a cat".into()));
+    let next = said(Role::User, Part::Text("whose?".into()));
+    assert_eq!(take_no_images(&request(vec![shown.clone(), answer.clone(), next])), Ok(()));
+    assert!(take_no_images(&request(vec![answer, shown])).is_err());
+}
+
+#[test]
+fn an_image_in_a_result_is_not_part_of_the_prompt() {
+    let content = vec![ToolContent::Image(image())];
+    let result = ToolResult { call_id: "c".into(), content, is_error: false };
+    assert_eq!(take_no_images(&request(vec![Item::ToolResult(result)])), Ok(()));
+}
+
+#[test]
+fn a_model_is_written_out_with_what_was_chosen() {
+    let mut model = ModelPick { id: "gpt-5.4".into(), ..ModelPick::default() };
+    assert_eq!(written_out(&model), "gpt-5.4");
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    model.parameters = vec![set("reasoning", "high"), set("fast", "true")];
+    assert_eq!(written_out(&model), "gpt-5.4[reasoning=high,fast=true]");
+}

@@ -1,0 +1,417 @@
+//! A turn and a child, joined by a link in memory, under a clock that the tests own.
+
+use ibeam_core::{
+    agent::{ModelPick, Settings},
+    child::{self, Exit, FromChild, HostedCall, Ready, Start, ToChild},
+    cli,
+    limits::{Owner, Rules},
+    model::{
+        Dialect, FinishReason, Hints, Item, Message, Millis, Part, Role, Sampling, Tool, ToolCall,
+        ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
+    },
+    models::ModelInfo,
+    turn::Protocol,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    auth::Tokens,
+    checks::Checks,
+    counter::Counter,
+    driver::{
+        BoxFuture, Driver,
+        child::{ChildEnd, link},
+    },
+    limits::{Seeker, Turns},
+    session::{Ask, Conversations, Keeping, Legs, Limits, Names, Patience, Registry, Resume},
+    store::{ResponseLimits, Scope, Store, StoreLimits},
+    tasks::Tasks,
+};
+
+const SCOPE: Scope = [1; 32];
+const GRACE: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(900);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Gives the other end of each link to the test.
+#[derive(Debug)]
+struct Fake(mpsc::Sender<(Start, ChildEnd)>);
+
+impl Driver for Fake {
+    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>> {
+        let (link, end) = link();
+        self.0.try_send((*open.child.expect("no start"), end)).unwrap();
+        Box::pin(async { Ok(link) })
+    }
+
+    fn models(&self, _token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Cli
+    }
+}
+
+struct Bench {
+    hub: Arc<Hub>,
+    tasks: Tasks,
+    opened: mpsc::Receiver<(Start, ChildEnd)>,
+    store: Store,
+    conversations: Arc<Conversations>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let tasks = Tasks::new();
+        let (sender, opened) = mpsc::channel(4);
+        let (day, bytes) = (Duration::from_secs(86_400), 1 << 20);
+        let responses = ResponseLimits { retention: day, count: 9, bytes };
+        let limits = StoreLimits { retention: day, bytes, responses };
+        let hub = Hub {
+            driver: Arc::new(Fake(sender)),
+            tokens: Tokens::fixed(SecretString::from("token"), "test", &tasks),
+            patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
+            registry: Registry::new(Limits::default()),
+            legs: Legs::new(SECOND),
+            turns: Turns::new(Rules { total: 4, reserve: 0, waiting: 4 }),
+            stop: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            counter: Counter::new(tasks.clone()),
+            checks: Checks::new(tasks.clone()),
+            tasks: tasks.clone(),
+        };
+        Self {
+            hub: Arc::new(hub),
+            store: Store::open(None, limits, &tasks).unwrap(),
+            tasks,
+            opened,
+            conversations: Arc::default(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        self.hub.turns.try_enter(Seeker { owner: Owner(1), limit: 9 }).unwrap()
+    }
+
+    fn start(&self) -> TurnStream {
+        let plan = child::Plan {
+            speaker: || Box::<cli::Speaker>::default(),
+            model: "auto".into(),
+            conversation_id: "conv".into(),
+            session: session(),
+            images: false,
+            result_bytes: 1 << 20,
+            kept: None,
+        };
+        let keeping = Keeping {
+            store: self.store.clone(),
+            conversations: Arc::clone(&self.conversations),
+            scope: SCOPE,
+            session: session(),
+            setup: [0; 32],
+            claim: self.conversations.claim(SCOPE, "conv").unwrap(),
+            id: "conv".into(),
+            before: None,
+        };
+        let actor = Actor {
+            keeper: Keeper::new(keeping, &request()),
+            turn: child::Turn::new(request(), plan, Settings::default(), [7; 16], Millis(0)).into(),
+            session: session(),
+            identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
+            family: Family::of("auto"),
+            controls: None,
+            model: "auto".into(),
+            ticket: self.hub.legs.reserve(Names::default()),
+            asked: Instant::now(),
+            place: self.place(),
+        };
+        actor.start(&self.hub)
+    }
+
+    /// A child that was asked what it is there for.
+    async fn child(&mut self) -> Child {
+        let (start, end) = self.opened.recv().await.unwrap();
+        let mut child = Child { start, end };
+        child.hear(FromChild::Ready(Ready::default())).await;
+        assert!(matches!(child.told().await, Some(ToChild::Input(_))));
+        assert!(matches!(child.told().await, Some(ToChild::CloseInput)));
+        child
+    }
+
+    /// A turn that waits for the result of its only call.
+    async fn parked(&mut self) -> Child {
+        let mut stream = self.start();
+        let mut child = self.child().await;
+        child.line(&json!({ "type": "system", "subtype": "init", "session_id": "s1" })).await;
+        child.calls().await;
+        assert_eq!(last(&mut stream).await, FINISHED_CALLS);
+        assert_eq!(self.hub.registry.snapshot().parked, 1);
+        child
+    }
+
+    async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<Ask>> {
+        let live = self.hub.registry.find(session(), SCOPE).unwrap();
+        let ticket = self.hub.legs.reserve(Names::default());
+        let ask = Ask { request, place: self.place(), ticket, controls: None };
+        let (reply, answer) = oneshot::channel();
+        let resume = Resume { ask, asked: Instant::now(), reply };
+        live.mailbox.send(Visit::Resume(Box::new(resume))).await.unwrap();
+        answer.await.unwrap()
+    }
+
+    /// Nothing runs any more, and nothing is held.
+    async fn all_gone(self) {
+        assert_eq!(self.tasks.join_within(SECOND).await, 0);
+        let now = self.hub.registry.snapshot();
+        assert_eq!((now.active, now.parked, self.hub.turns.free()), (0, 0, 4));
+    }
+}
+
+struct Child {
+    start: Start,
+    end: ChildEnd,
+}
+
+impl Child {
+    async fn hear(&mut self, heard: FromChild) {
+        self.end.heard.send(heard).await.unwrap();
+    }
+
+    async fn line(&mut self, event: &Value) {
+        self.hear(FromChild::Output(format!("{event}\n").into())).await;
+    }
+
+    async fn says(&mut self, text: &str) {
+        self.line(&delta(text)).await;
+    }
+
+    async fn calls(&mut self) {
+        let (name, arguments) = ("read".into(), r#"{"path":"a"}"#.into());
+        self.hear(FromChild::Call(HostedCall { id: 5, name, arguments })).await;
+    }
+
+    async fn ends(&mut self) {
+        let usage = json!({ "inputTokens": 10, "outputTokens": 3 });
+        self.line(&json!({ "type": "result", "subtype": "success", "is_error": false,
+            "result": "", "session_id": "s1", "usage": usage }))
+            .await;
+    }
+
+    async fn told(&mut self) -> Option<ToChild> {
+        self.end.told.recv().await
+    }
+}
+
+fn delta(text: &str) -> Value {
+    json!({ "type": "assistant", "session_id": "s1", "timestamp_ms": 1,
+        "message": { "role": "assistant", "content": [{ "type": "text", "text": text }] } })
+}
+
+fn session() -> SessionId {
+    SessionId::from_random([0xab; 16])
+}
+
+fn request() -> TurnRequest {
+    let parts = vec![Part::Text("hi".into())];
+    TurnRequest {
+        model: "auto".into(),
+        system: Vec::new(),
+        items: vec![Item::Message(Message { role: Role::User, parts })],
+        tools: vec![Tool { name: "read".into(), description: String::new(), schema: None }],
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        sampling: Sampling::default(),
+        dialect: Dialect::Chat,
+        hints: Hints::default(),
+    }
+}
+
+/// The same with the call and its result.
+fn answered() -> TurnRequest {
+    let id = CallId::in_session(session(), 1).as_str().to_owned();
+    let (name, arguments) = ("read".into(), r#"{"path":"a"}"#.into());
+    let content = vec![ToolContent::Text("A".into())];
+    let mut request = request();
+    request.items.push(Item::ToolCall(ToolCall { id: id.clone(), name, arguments }));
+    request.items.push(Item::ToolResult(ToolResult { call_id: id, content, is_error: false }));
+    request
+}
+
+const FINISHED_CALLS: TurnEvent = TurnEvent::Finished(FinishReason::ToolCalls);
+const STOP: TurnEvent = TurnEvent::Finished(FinishReason::Stop);
+
+/// The ending of a leg.
+async fn last(stream: &mut TurnStream) -> TurnEvent {
+    loop {
+        let event = stream.next().await.unwrap();
+        if event.is_terminal() {
+            return event;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_arrive_when_they_are_said() {
+    const APART: Duration = Duration::from_millis(100);
+    let mut bench = Bench::new();
+    let mut stream = bench.start();
+    let mut child = bench.child().await;
+    assert_eq!((child.start.model.as_str(), child.start.tools.len()), ("auto", 1));
+    let began = Instant::now();
+    let speaks = async {
+        for _ in 0..10 {
+            child.says("no ").await;
+            tokio::time::sleep(APART).await;
+        }
+        child.ends().await;
+    };
+    let reads = async {
+        let mut seen = Vec::new();
+        loop {
+            match stream.next().await.unwrap() {
+                TurnEvent::Text(text) => seen.push((began.elapsed(), text)),
+                event if event.is_terminal() => return (seen, event),
+                _ => {}
+            }
+        }
+    };
+    let ((), (seen, ending)) = tokio::join!(speaks, reads);
+    let expected: Vec<_> = (0..10).map(|n| (n * APART, "no ".to_owned())).collect();
+    assert_eq!((seen, ending), (expected, STOP));
+    assert!(matches!(child.told().await, Some(ToChild::Release)), "left in order");
+    assert!(child.told().await.is_none());
+    assert!(!child.end.kill.is_cancelled());
+    let stored = bench.store.by_session(SCOPE, session()).await.unwrap().unwrap();
+    assert_eq!(stored.checkpoint.unwrap(), br#"{"v":1,"session":"s1"}"#[..]);
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_waits_for_its_result_and_goes_on() {
+    let mut bench = Bench::new();
+    let mut child = bench.parked().await;
+    tokio::time::sleep(TTL / 2).await;
+    let mut stream = bench.resume(answered()).await.unwrap();
+    let Some(ToChild::Result(result)) = child.told().await else { panic!("no result") };
+    assert_eq!((result.id, result.content), (5, vec![ToolContent::Text("A".into())]));
+    child.says("Done.").await;
+    child.ends().await;
+    assert_eq!(last(&mut stream).await, STOP);
+    assert!(matches!(child.told().await, Some(ToChild::Release)));
+    assert_eq!(bench.hub.registry.snapshot().fates.resumed, 1);
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_has_a_moment_to_come_back() {
+    let mut bench = Bench::new();
+    let stream = bench.start();
+    let mut child = bench.child().await;
+    child.says("half").await;
+    tokio::task::yield_now().await;
+    let left = Instant::now();
+    drop(stream);
+    child.end.kill.cancelled().await;
+    assert_eq!(left.elapsed().as_secs(), GRACE.as_secs());
+    assert!(child.told().await.is_none(), "not a word, and no release");
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_stops_ends_its_children() {
+    let mut bench = Bench::new();
+    let mut stream = bench.start();
+    let mut child = bench.child().await;
+    child.says("half").await;
+    bench.hub.stop.cancel();
+    let TurnEvent::Failed(error) = last(&mut stream).await else { panic!("no failure") };
+    assert_eq!(error.code, ErrorCode::Unavailable);
+    child.end.kill.cancelled().await;
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_is_going_down_parks_nothing() {
+    let mut bench = Bench::new();
+    let child = bench.parked().await;
+    bench.hub.drain.cancel();
+    child.end.kill.cancelled().await;
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_child_has_its_time() {
+    let mut bench = Bench::new();
+    let child = bench.parked().await;
+    let began = Instant::now();
+    child.end.kill.cancelled().await;
+    assert_eq!(began.elapsed().as_secs(), TTL.as_secs());
+    assert_eq!(bench.hub.registry.snapshot().fates.expired, 1);
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_dies_parked_is_forgotten() {
+    let mut bench = Bench::new();
+    let mut child = bench.parked().await;
+    child.hear(FromChild::Exited(Exit::default())).await;
+    assert!(child.told().await.is_none());
+    assert!(bench.hub.registry.find(session(), SCOPE).is_none());
+    assert_eq!(bench.hub.registry.snapshot().fates.died_parked, 1);
+    let stored = bench.store.by_session(SCOPE, session()).await.unwrap().unwrap();
+    assert_eq!(stored.calls.len(), 1, "what it waited for can be told anew");
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_the_child_gave_up_on_is_given_back() {
+    let mut bench = Bench::new();
+    let mut child = bench.parked().await;
+    child.hear(FromChild::Dropped(5)).await;
+    child.says("I go on without.").await;
+    tokio::time::sleep(SECOND).await;
+    let ask = bench.resume(answered()).await.unwrap_err();
+    assert_eq!(ask.request.items.len(), 3);
+    drop(ask);
+    child.end.kill.cancelled().await;
+    assert_eq!(bench.hub.registry.snapshot().fates.superseded, 1);
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_lost_is_started_again() {
+    let mut bench = Bench::new();
+    let mut stream = bench.start();
+    let child = bench.child().await;
+    drop(child);
+    let mut child = bench.child().await;
+    child.says("Hello.").await;
+    child.ends().await;
+    assert_eq!(last(&mut stream).await, STOP);
+    bench.all_gone().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_holds_its_child_up() {
+    let mut bench = Bench::new();
+    let mut stream = bench.start();
+    let mut child = bench.child().await;
+    let line = FromChild::Output(format!("{}\n", delta("more ")).into());
+    let mut taken = 0;
+    while tokio::time::timeout(SECOND, child.hear(line.clone())).await.is_ok() {
+        taken += 1;
+        assert!(taken < 1000, "nobody stops it");
+    }
+    let mut seen = 0;
+    while seen < taken {
+        if let TurnEvent::Text(_) = stream.next().await.unwrap() {
+            seen += 1;
+        }
+    }
+    child.ends().await;
+    assert_eq!(last(&mut stream).await, STOP);
+    bench.all_gone().await;
+}
