@@ -124,6 +124,7 @@ impl Server {
     /// error its client can read.
     pub async fn run(self, shutdown: Shutdown) {
         let Self { app, mut doors, tls, tasks } = self;
+        app.driver().warm_up();
         let config = app.config();
         let limits = config.limits;
         let crowd = Crowd::new(files::connections(limits.connections, limits.upstream_connections));

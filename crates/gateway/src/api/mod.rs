@@ -26,6 +26,7 @@ mod ws;
 use std::{
     future::Future,
     net::IpAddr,
+    path::PathBuf,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -165,6 +166,9 @@ pub struct Settings {
     pub keep_responses: bool,
     /// Refuse parameters that nobody honours, unless the client says otherwise.
     pub strict: bool,
+    /// Folders that a client may ask to work in, and all below them. None: the backend
+    /// works in no folder.
+    pub workspaces: Option<Arc<[PathBuf]>>,
 }
 
 impl Default for Settings {
@@ -184,6 +188,7 @@ impl Default for Settings {
             client_stall: Duration::from_secs(60),
             keep_responses: true,
             strict: false,
+            workspaces: None,
         }
     }
 }

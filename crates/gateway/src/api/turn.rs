@@ -1,7 +1,10 @@
 //! One request for a turn, whatever dialect it is in: its body is read, the turn runs, and
 //! the answer goes out as a stream or as a whole.
 
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use axum::{
     body::Body,
@@ -37,6 +40,9 @@ const SESSION_AFFINITY: &str = "x-session-affinity";
 
 /// Whether parameters that nobody honours are refused.
 const STRICT: &str = "x-ibeam-strict";
+
+/// The folder that the turn is about, for backends that work in one.
+const WORKSPACE: &str = "x-cursor-workspace";
 
 /// The longest header value that is taken for a key or a name.
 const VALUE_CAP: usize = 256;
@@ -133,7 +139,17 @@ impl Asked {
             caller: self.caller.clone(),
         };
         let service = Arc::clone(&shared.service);
-        Answer::new(Box::pin(async move { service.start_turn(turn, meta).await }))
+        let asked = self.headers.get(WORKSPACE).cloned();
+        let allowed = shared.service.settings().workspaces.clone();
+        Answer::new(Box::pin(async move {
+            if let Some((asked, allowed)) = asked.zip(allowed) {
+                // A folder on a disk that hangs must not hold others up.
+                let look = move || workspace(&asked, &allowed);
+                let found = service.tasks().spawn_blocking(look).await.ok().flatten();
+                turn.hints.workspace = Some(found.ok_or_else(no_workspace)?);
+            }
+            service.start_turn(turn, meta).await
+        }))
     }
 
     /// The header counts more than the setting. Who misspells it is not left in the belief
@@ -213,6 +229,24 @@ pub(super) async fn streamed<S: Service>(
     Ok(SseBody::new(answer, encoder, settings.keep_alive, late, Arc::clone(&asked.log)))
 }
 
+/// The folder, if it is one and may be asked for.
+fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
+    let path = Path::new(asked.to_str().ok()?.trim());
+    // Without links in it: they may lead anywhere.
+    let path = path.is_absolute().then(|| path.canonicalize().ok()).flatten()?;
+    let inside = allowed.iter().any(|folder| path.starts_with(folder));
+    (inside && path.is_dir()).then(|| path.to_str().map(str::to_owned)).flatten()
+}
+
+/// The same for all that is wrong with one: nobody learns which folders there are.
+fn no_workspace() -> TurnError {
+    let text = format!(
+        "the header `{WORKSPACE}` names no folder that clients may work in; the setting \
+         `cursor_agent.workspaces` lists those"
+    );
+    TurnError::new(ErrorCode::InvalidValue, text).param(WORKSPACE)
+}
+
 fn ignored(name: &'static str) -> TurnError {
     let text = format!(
         "`{name}` has no effect: the backend does not know it. Leave it out, or switch `strict` \
@@ -231,4 +265,45 @@ fn controls(params: &Params) -> Option<HeaderValue> {
         .map(|(treatment, names)| format!("{treatment}=({})", names.join(" ")))
         .collect();
     if entries.is_empty() { None } else { HeaderValue::try_from(entries.join(", ")).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_lies_in_a_folder_that_is_allowed() {
+        let base = tempfile::tempdir().unwrap();
+        let root = base.path().canonicalize().unwrap();
+        let (open, shut) = (root.join("open"), root.join("shut"));
+        for folder in [open.join("project"), shut.clone(), root.join("open-not")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::fs::write(open.join("file"), "").unwrap();
+        let allowed = vec![open.clone()];
+        let of = |path: &str| workspace(&HeaderValue::from_str(path).unwrap(), &allowed);
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        assert_eq!(of(&text(&open)), Some(text(&open)));
+        assert_eq!(of(&text(&open.join("project"))), Some(text(&open.join("project"))));
+        let dotted = text(&open.join("project/../project/."));
+        assert_eq!(of(&dotted), Some(text(&open.join("project"))));
+        for wrong in [
+            text(&shut),
+            text(&root.join("open-not")),
+            text(&open.join("../shut")),
+            text(&open.join("file")),
+            text(&open.join("nowhere")),
+            "open".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(of(&wrong), None, "{wrong}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&shut, open.join("link")).unwrap();
+            assert_eq!(of(&text(&open.join("link"))), None);
+        }
+        assert_eq!(workspace(&HeaderValue::from_static("/"), &[]), None);
+        assert_eq!(no_workspace().param.as_deref(), Some(WORKSPACE));
+    }
 }

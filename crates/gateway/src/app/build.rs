@@ -20,9 +20,12 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Config},
+    config::{self, Config, Via},
     counter::Counter,
-    driver::{AgentConfig, AgentDriver, Driver, Profile, Transport},
+    driver::{
+        AgentConfig, AgentDriver, Driver, Profile, Transport,
+        child::{ChildConfig, ChildDriver, Kind, Program},
+    },
     keys::Keys,
     limits::Turns,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
@@ -37,6 +40,9 @@ impl App {
     /// # Errors
     /// There is no memory for the store.
     pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
+        if let Some(kind) = child_kind(config.via) {
+            return Self::with_children(config, kind, sim.is_some(), tasks);
+        }
         match sim {
             Some(sim) => {
                 let tokens = Tokens::fixed(SecretString::from(Sim::TOKEN), SIM, tasks);
@@ -49,6 +55,24 @@ impl App {
                 Self::with_tokens(config, &connector, "agent", tokens, tasks)
             }
         }
+    }
+
+    /// Cursor's CLI answers, or its stand-in. It has its own sign-in.
+    fn with_children(
+        config: Config,
+        kind: Kind,
+        simulated: bool,
+        tasks: &Tasks,
+    ) -> Result<Self, StoreError> {
+        let driver = ChildDriver::new(child_config(&config, kind, simulated), tasks);
+        let tokens = Tokens::delegated(driver.gate(), tasks);
+        let store = store(&config, tasks)?;
+        let backend = match (simulated, kind) {
+            (true, _) => SIM,
+            (false, Kind::Cli) => "cli",
+            (false, Kind::Acp) => "acp",
+        };
+        Ok(Self::with_driver(config, Arc::new(driver), backend, tokens, store, tasks))
     }
 
     /// The same for tokens of the caller's choosing.
@@ -170,6 +194,26 @@ fn agent_config(config: &Config) -> AgentConfig {
     agent
 }
 
+/// None: no child answers.
+fn child_kind(via: Via) -> Option<Kind> {
+    match via {
+        Via::Auto | Via::Agent => None,
+        Via::Cli => Some(Kind::Cli),
+        Via::Acp => Some(Kind::Acp),
+    }
+}
+
+/// How Cursor's CLI, or its stand-in, is run.
+pub(crate) fn child_config(config: &Config, kind: Kind, simulated: bool) -> ChildConfig {
+    ChildConfig {
+        kind,
+        agent: config.cursor_agent.clone(),
+        queue: config.clocks.queue,
+        program: simulated.then(Program::simulated),
+        folders: config::cache_dir().map(|cache| cache.join("runs")),
+    }
+}
+
 fn http_settings(config: &Config) -> api::Settings {
     api::Settings {
         bind: config.exposed().unwrap_or(&config.listen).ip(),
@@ -187,6 +231,8 @@ fn http_settings(config: &Config) -> api::Settings {
         websocket_idle: config.clocks.websocket_idle,
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
+        workspaces: child_kind(config.via)
+            .map(|_| config.cursor_agent.workspaces.as_slice().into()),
     }
 }
 
@@ -238,7 +284,7 @@ fn catalog(
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
-    let file = if backend == SIM { None } else { models_file(config, tokens) };
+    let file = if backend == SIM { None } else { models_file(config, backend, tokens) };
     let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
         let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
@@ -262,9 +308,11 @@ fn catalog(
 
 /// Where this account's last good list is kept. Another account on the same
 /// machine has another list, so the name carries a hash of it.
-fn models_file(config: &Config, tokens: &Tokens) -> Option<std::path::PathBuf> {
+fn models_file(config: &Config, backend: &str, tokens: &Tokens) -> Option<std::path::PathBuf> {
     let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
     let host = config.api.authority.as_str();
-    let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];
+    // The CLI has names of its own.
+    let list = if backend == "agent" { "models" } else { backend };
+    let parts = [list.as_bytes(), host.as_bytes(), account.as_bytes()];
     Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
 }

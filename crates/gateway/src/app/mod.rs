@@ -6,8 +6,8 @@ mod count;
 mod settle;
 mod start;
 
-pub(crate) use build::connector;
 pub use build::in_memory;
+pub(crate) use build::{child_config, connector};
 
 use std::sync::Arc;
 

@@ -82,8 +82,8 @@ fn without_an_account_the_way_out_is_named() {
     for way in ["ibeam login --profile work", "CURSOR_ACCESS_TOKEN", "CURSOR_API_KEY", "--sim"] {
         assert!(hints.contains(way), "{hints}");
     }
-    let config = Config { backend: Backend::Sim { scenario: None }, ..Config::default() };
-    assert!(require_account(&config).is_ok());
+    let mut config = Config { backend: Backend::Sim { scenario: None }, ..Config::default() };
+    assert!(require_account(&mut config).is_ok());
 }
 
 #[test]

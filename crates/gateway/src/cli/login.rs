@@ -7,7 +7,7 @@ use clap::Args;
 use ibeam_core::auth::poll::PollError;
 
 use super::{
-    Global, INTERRUPTED, Refusal, Upstream, block_on, browser, print, say,
+    Global, INTERRUPTED, Refusal, Upstream, block_on, browser, children, print, say,
     screen::{self, Waiting},
     whoami,
 };
@@ -31,6 +31,7 @@ Examples:
   ibeam login --no-browser              over ssh: open the link on another device
   ibeam login --profile work            a second account, used where you name it
   ibeam login --use cli                 use the sign-in of the Cursor CLI
+  ibeam login --backend cli             sign in to the Cursor CLI itself
   CURSOR_API_URL=http://127.0.0.1:9100 ibeam login --profile sim
                                         against `ibeam sim --port 9100 --login-page`")]
 pub(super) struct Login {
@@ -43,11 +44,20 @@ pub(super) struct Login {
     /// Print who is signed in as JSON
     #[arg(long)]
     json: bool,
+    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["no_browser", "source", "json"])]
+    backend: Option<String>,
 }
 
 impl Login {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        let upstream = Upstream::through(self.backend.as_ref());
+        let config = global.load_quietly(RawConfig::default(), &upstream)?;
+        if children::answers(&config) && self.source.is_none() {
+            let code = children::hand_over(&config, "login")?;
+            children::tell(&config);
+            return Ok(code);
+        }
         let here = Here::of(&config)?;
         let account = match self.source {
             Some(kind) => {

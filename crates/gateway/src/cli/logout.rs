@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Global, Upstream, block_on, say};
+use super::{Global, Upstream, block_on, children, say};
 use crate::{
     auth::{Here, Keep, Kind, LOCK_WAIT},
     config::RawConfig,
@@ -18,12 +18,23 @@ on this machine stay signed in.
 
 Examples:
   ibeam logout
-  ibeam logout --profile work")]
-pub(super) struct Logout {}
+  ibeam logout --profile work
+  ibeam logout --backend cli            sign out of the Cursor CLI itself")]
+pub(super) struct Logout {
+    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+}
 
 impl Logout {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        let upstream = Upstream::through(self.backend.as_ref());
+        let config = global.load_quietly(RawConfig::default(), &upstream)?;
+        if children::answers(&config) {
+            let code = children::hand_over(&config, "logout")?;
+            children::tell(&config);
+            return Ok(code);
+        }
         let here = Here::of(&config)?;
         let file = here.file();
         // Where there is nothing, not even a lock is made.

@@ -4,6 +4,7 @@
 
 mod audit;
 mod browser;
+mod children;
 mod config;
 mod keys;
 mod login;
@@ -34,7 +35,8 @@ use ibeam_core::{
 use crate::{
     auth::{Here, Refused, tokens::login_command},
     config::{
-        Backend, Config, Key, Origin, Problem, RawConfig, Resolution, Simulator, environment, load,
+        Backend, Config, Key, Origin, Problem, RawConfig, Resolution, Simulator, Via, environment,
+        load,
     },
     harden, net,
     server::StartError,
@@ -356,6 +358,11 @@ struct Loaded {
 }
 
 impl Upstream {
+    /// For commands that have no other of these options.
+    fn through(backend: Option<&String>) -> Self {
+        Self { backend: backend.cloned(), ..Self::default() }
+    }
+
     fn raw(&self) -> RawConfig {
         let mut raw = RawConfig::default();
         set(&mut raw, Key::ApiUrl, "--api-url", self.api_url.as_deref());
@@ -406,15 +413,26 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     result
 }
 
-/// Refuses to go on without an account where one is needed.
-fn require_account(config: &Config) -> anyhow::Result<()> {
-    if config.backend != Backend::Cursor || config.access_token.is_some() {
+/// Refuses to go on without an account where one is needed. Where nobody said who is to
+/// answer, and nobody is signed in to Cursor's API here, its CLI may be.
+fn require_account(config: &mut Config) -> anyhow::Result<()> {
+    if config.backend != Backend::Cursor {
+        return Ok(());
+    }
+    if children::answers(config) {
+        return children::require_account(config);
+    }
+    if config.access_token.is_some() {
         return Ok(());
     }
     let here = Here::of(config)?;
     let discovery = here.discover()?;
     match discovery.found {
         Some(_) => Ok(()),
+        None if config.via == Via::Auto && children::account(config).is_ok() => {
+            config.via = Via::Cli;
+            Ok(())
+        }
         None => Err(not_signed_in(&here, &discovery.refused).into()),
     }
 }
@@ -427,6 +445,7 @@ fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
         refusal = refusal.hint(refused.to_string());
     }
     refusal
+        .hint("or sign in to Cursor's CLI, if you have it: `ibeam login --backend cli`")
         .hint("or set CURSOR_ACCESS_TOKEN, or CURSOR_API_KEY, to one of your account")
         .hint("or try everything without an account: `ibeam up --sim`")
 }

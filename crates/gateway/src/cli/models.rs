@@ -55,8 +55,8 @@ struct Row<'a> {
 
 impl ModelsCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
-        let config = global.load_quietly(RawConfig::default(), &self.upstream)?;
-        require_account(&config)?;
+        let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
+        require_account(&mut config)?;
         block_on(async {
             let tasks = Tasks::new();
             let sim = match &config.backend {

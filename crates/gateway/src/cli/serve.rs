@@ -32,8 +32,8 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let config = global.load(self.listening.raw(), &self.upstream)?.config;
-        require_account(&config)?;
+        let mut config = global.load(self.listening.raw(), &self.upstream)?.config;
+        require_account(&mut config)?;
         block_on(serve(config, |ready| {
             print(ready.url)?;
             ready.also.iter().try_for_each(|url| print(url))

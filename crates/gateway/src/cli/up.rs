@@ -7,7 +7,7 @@ use clap::Args;
 use ibeam_core::error::{ErrorCode, TurnError};
 
 use super::{
-    Global, Listening, Loaded, Refusal, Upstream, advice, block_on,
+    Global, Listening, Loaded, Refusal, Upstream, advice, block_on, children,
     login::{Way, sign_in, signed_in, tell_of_others},
     require_account, say,
     serve::serve,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     api::Service as _,
     auth::{Here, tokens::login_command},
-    config::{Backend, Config, Listen, Origin},
+    config::{Backend, Config, Listen, Origin, Via},
     keys::{self, Door},
 };
 
@@ -36,8 +36,8 @@ pub(super) struct Up {
 
 impl Up {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let loaded = global.load(self.listening.raw(), &self.upstream)?;
-        if let Err(nobody) = require_account(&loaded.config) {
+        let mut loaded = global.load(self.listening.raw(), &self.upstream)?;
+        if let Err(nobody) = require_account(&mut loaded.config) {
             login_first(&loaded.config, nobody)?;
         }
         let facts = Facts::of(&loaded);
@@ -72,7 +72,7 @@ impl Up {
 /// Signs the user in, if there is one to ask.
 fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
     let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !asked || nobody.downcast_ref::<Refusal>().is_none() {
+    if !asked || children::answers(config) || nobody.downcast_ref::<Refusal>().is_none() {
         return Err(nobody);
     }
     let here = Here::of(config)?;
@@ -87,6 +87,7 @@ fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
 #[derive(Debug)]
 struct Facts {
     sim: bool,
+    via: Via,
     /// The command that signs in.
     login: String,
     key: ClientKey,
@@ -106,7 +107,11 @@ impl Facts {
     fn of(loaded: &Loaded) -> Self {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
-            login: login_command(&loaded.config.profile),
+            via: loaded.config.via,
+            login: match children::answers(&loaded.config) {
+                true => "ibeam login --backend cli".to_owned(),
+                false => login_command(&loaded.config.profile),
+            },
             key: match &loaded.config.api_key {
                 Some(_) => ClientKey::From(loaded.key_from.clone()),
                 // If the file is no good, the server says so.
@@ -122,7 +127,14 @@ impl Facts {
 
 fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String {
     let mut out = String::new();
-    let backend = if facts.sim { ": the simulator answers (no account, no model)." } else { "." };
+    let backend = match (facts.sim, facts.via) {
+        (true, Via::Auto | Via::Agent) => ": the simulator answers (no account, no model).",
+        (true, Via::Cli) => ": a simulated `cursor-agent` answers (no account, no model).",
+        (true, Via::Acp) => ": a simulated `cursor-agent acp` answers (no account, no model).",
+        (false, Via::Auto | Via::Agent) => ".",
+        (false, Via::Cli) => ": `cursor-agent` answers, one process for each turn.",
+        (false, Via::Acp) => ": `cursor-agent acp` answers.",
+    };
     let version = env!("CARGO_PKG_VERSION");
     let (shown, value) = key(&facts.key);
     let _ = writeln!(out, "\nibeam {version} is up{backend}\n");
@@ -264,7 +276,7 @@ mod tests {
         Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
 
     fn facts(sim: bool, key: ClientKey) -> Facts {
-        Facts { sim, login: String::new(), key }
+        Facts { sim, via: Via::Auto, login: String::new(), key }
     }
 
     fn shown(key: ClientKey) -> String {

@@ -7,7 +7,7 @@ use ibeam_core::auth::jwt;
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
-use super::{Global, Refusal, Upstream, block_on, not_signed_in, print};
+use super::{Global, Refusal, Upstream, block_on, children, not_signed_in, print};
 use crate::{
     app::connector,
     auth::{
@@ -27,11 +27,15 @@ Ends with 1 when nobody is signed in.
 Examples:
   ibeam whoami
   ibeam whoami --profile work
+  ibeam whoami --backend cli            of the Cursor CLI
   ibeam whoami --json | jq -r .account.sub")]
 pub(super) struct Whoami {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
 }
 
 /// Where Cursor tells what an account has paid for.
@@ -64,7 +68,13 @@ struct Names {
 
 impl Whoami {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        let upstream = Upstream::through(self.backend.as_ref());
+        let config = global.load_quietly(RawConfig::default(), &upstream)?;
+        if children::answers(&config) {
+            let identity = Identity::of_cli(children::account(&config)?);
+            print(&if self.json { identity.json()? } else { identity.table() })?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let here = Here::of(&config)?;
         if config.access_token.is_none() {
             let discovery = here.discover()?;
@@ -144,6 +154,21 @@ async fn look(
 }
 
 impl Identity {
+    /// Of Cursor's CLI, which tells a name at most.
+    fn of_cli(account: String) -> Self {
+        Self {
+            signed_in: true,
+            account: Names { email: Some(account), sub: None },
+            plan: None,
+            expires: None,
+            source: "cursor-agent".to_owned(),
+            profile: "default".to_owned(),
+            backends: vec!["cli", "acp"],
+            now: 0,
+            problem: None,
+        }
+    }
+
     pub(super) fn json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string_pretty(self)?)
     }

@@ -5,7 +5,6 @@ mod backend;
 mod listen;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,8 +14,8 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Listen, Log, Models, Responses, Sessions, Simulator,
-    StoreConfig, TlsFiles, Tools, Transport,
+    Allow, Backend, Clocks, Config, Limits, Log, Models, Responses, Sessions, Simulator,
+    StoreConfig, Tools, Transport,
     key::Key,
     parse,
     raw::{Found, Origin, Problem, RawConfig},

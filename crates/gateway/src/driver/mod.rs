@@ -153,6 +153,9 @@ pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
         self.protocol().capabilities()
     }
 
+    /// Gets ready for turns, in the background. For a program that serves.
+    fn warm_up(&self) {}
+
     fn stats(&self) -> DriverStats {
         DriverStats::default()
     }
@@ -166,6 +169,8 @@ pub struct DriverStats {
     pub http1_streams: usize,
     /// Whether new streams go over HTTP/1.1 because HTTP/2 was refused.
     pub fallen_back: bool,
+    /// Processes, with a turn or without.
+    pub children: usize,
 }
 
 impl LinkSender {

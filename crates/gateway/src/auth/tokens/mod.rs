@@ -27,7 +27,7 @@ use self::words::{refused_fixed, unavailable};
 use super::{
     AuthFileError, Credential, CredentialFile, DiscoverError, Found, Source, http::AuthHttp,
 };
-use crate::{clock, net::chain, random, tasks::Tasks};
+use crate::{clock, driver::BoxFuture, net::chain, random, tasks::Tasks};
 
 /// After a renewal ahead of time has failed, the next one waits: the token is still good.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -97,6 +97,20 @@ enum Holder {
     Own(CredentialFile),
     /// Another program's: read again, and otherwise renewed in memory only.
     Borrowed(Source, Reread),
+    /// Another program has it, and uses it itself. We get no token.
+    Delegated(Box<dyn Delegate>),
+}
+
+/// A program that signs its own requests.
+pub trait Delegate: Send + Sync + 'static {
+    /// Asks whether it could, now.
+    fn check(&self) -> BoxFuture<'_, Result<(), TurnError>>;
+    /// It could not after all: what it said last does not count any more.
+    fn doubt(&self);
+    /// Whom it signs for, as far as is known.
+    fn account(&self) -> String;
+    /// Whether it could, as far as is known.
+    fn signed_in(&self) -> bool;
 }
 
 struct State {
@@ -208,6 +222,12 @@ impl Tokens {
         Self { inner: Arc::new(Inner { holder, own, watched, http, wall, tasks, state }) }
     }
 
+    /// Leaves all of it to another program.
+    #[must_use]
+    pub fn delegated(delegate: impl Delegate, tasks: &Tasks) -> Self {
+        Self::with(Holder::Delegated(Box::new(delegate)), None, |_| None, None, wall(), tasks)
+    }
+
     /// A credential that is there and cannot be used; `reread` says why.
     #[must_use]
     pub fn unusable(source: Source, reread: Reread, tasks: &Tasks) -> Self {
@@ -219,7 +239,7 @@ impl Tokens {
     pub fn own_at(file: CredentialFile, http: AuthHttp, wall: WallClock, tasks: &Tasks) -> Self {
         let load = |holder: &Holder| match holder {
             Holder::Own(file) => file.load().ok().flatten(),
-            Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..) => None,
+            Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..) | Holder::Delegated(_) => None,
         };
         Self::with(Holder::Own(file), None, load, Some(http), wall, tasks)
     }
@@ -238,6 +258,9 @@ impl Tokens {
     /// # Errors
     /// Nobody is signed in (any more), or the token is over and cannot be renewed now.
     pub async fn current(&self) -> Outcome {
+        if let Holder::Delegated(delegate) = &self.inner.holder {
+            return delegate.check().await.map(|()| SecretString::default());
+        }
         self.notice().await;
         let flight = {
             let mut state = self.inner.state.lock();
@@ -270,6 +293,9 @@ impl Tokens {
         if let Holder::Fixed(place) = &self.inner.holder {
             return Err(refused_fixed(place));
         }
+        if let Holder::Delegated(delegate) = &self.inner.holder {
+            delegate.doubt();
+        }
         {
             let mut state = self.inner.state.lock();
             if let Some(held) = &mut state.held
@@ -292,6 +318,7 @@ impl Tokens {
         match (&state.held, &self.inner.holder) {
             (Some(held), _) => held.account.clone(),
             (None, Holder::Key(key)) => hashed(key),
+            (None, Holder::Delegated(delegate)) => delegate.account(),
             (None, _) => String::new(),
         }
     }
@@ -299,6 +326,9 @@ impl Tokens {
     /// Whether there is anything to sign requests with, as far as is known.
     #[must_use]
     pub fn signed_in(&self) -> bool {
+        if let Holder::Delegated(delegate) = &self.inner.holder {
+            return delegate.signed_in();
+        }
         if let Holder::Own(file) = &self.inner.holder
             && file.path().try_exists().is_ok_and(|there| !there)
         {
@@ -329,6 +359,7 @@ impl Tokens {
             Holder::Key(_) => Source::ApiKeyEnv.to_string(),
             Holder::Own(file) => Source::Own(file.profile().clone()).to_string(),
             Holder::Borrowed(source, _) => source.to_string(),
+            Holder::Delegated(_) => "cursor-agent".to_owned(),
         }
     }
 }

@@ -80,6 +80,8 @@ impl Tokens {
                 Ok(self.adopt_grant(*grant, None))
             }
             Holder::Own(file) => self.renewed_own(file, stale).await,
+            // There is no token that could be renewed.
+            Holder::Delegated(delegate) => delegate.check().await.map(|()| SecretString::default()),
             Holder::Borrowed(_, reread) => {
                 let reread = Arc::clone(reread);
                 let read = self.inner.tasks.spawn_blocking(move || reread());

@@ -33,7 +33,9 @@ pub(super) fn paths(holder: &Holder, own: Option<&CredentialFile>) -> Vec<PathBu
             let consents = Consents::none(folder);
             vec![file.path().to_path_buf(), consents.path().to_path_buf()]
         }
-        (Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..), _) => Vec::new(),
+        (Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..) | Holder::Delegated(_), _) => {
+            Vec::new()
+        }
     }
 }
 
@@ -78,7 +80,9 @@ impl Tokens {
                 let reread = Arc::clone(reread);
                 self.inner.tasks.spawn_blocking(move || Ok(reread()?.map(|found| found.credential)))
             }
-            Holder::Fixed(_) | Holder::Key(_) => return Err(self.nobody()),
+            Holder::Fixed(_) | Holder::Key(_) | Holder::Delegated(_) => {
+                return Err(self.nobody());
+            }
         };
         let Ok(found) = read.await else { return Err(self.nobody()) };
         let stale = {

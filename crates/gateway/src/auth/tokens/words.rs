@@ -28,6 +28,7 @@ impl Tokens {
         match &self.inner.holder {
             Holder::Own(file) => login_command(file.profile()),
             Holder::Fixed(_) | Holder::Key(_) | Holder::Borrowed(..) => "ibeam login".to_owned(),
+            Holder::Delegated(_) => "ibeam login --backend cli".to_owned(),
         }
     }
 

@@ -1,16 +1,158 @@
 //! Turns that run in a child process: Cursor's CLI.
+//!
+//! A turn gets a [`Link`] to a task that looks after one process: it carries what the two
+//! say to each other ([`process`]), and ends the process with everything it started when
+//! the turn wants no more of it. Over stream-json each turn has a process of its own
+//! ([`run`]); over ACP a process serves one turn after another ([`pool`]).
+//!
+//! *Invariant:* a process, its folder and its room outlive the task by nothing. Whoever
+//! drops any of them ends it.
+
+mod arguments;
+mod capture;
+mod environment;
+mod find;
+mod kit;
+mod pool;
+mod process;
+mod run;
+mod session;
+mod spawn;
+mod status;
+mod tail;
+mod tree;
+mod workspace;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ibeam_core::{
     agent::LinkError,
     child::{FromChild, ToChild},
+    cli::listing,
+    error::{ErrorCode, TurnError},
+    models::ModelInfo,
+    turn::Protocol,
 };
+use secrecy::SecretString;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Link, LinkReceiver, LinkSender, Rx, Tx};
+pub use self::{find::Program, status::Gate};
+use self::{kit::Kit, pool::Pool};
+use super::{BoxFuture, Driver, DriverStats, Link, LinkReceiver, LinkSender, Open, Rx, Tx};
+use crate::{config::CursorAgent, tasks::Tasks};
 
 /// Messages on their way to or from a child. Few: a child that is not read stops writing.
 const MESSAGES: usize = 16;
+
+/// For the list of models. The program asks Cursor for it.
+const MODELS_TIME: Duration = Duration::from_secs(20);
+
+/// How the child is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One process for each turn, which answers in stream-json.
+    Cli,
+    /// Processes that stay.
+    Acp,
+}
+
+#[derive(Clone, Debug)]
+pub struct ChildConfig {
+    pub kind: Kind,
+    pub agent: CursorAgent,
+    /// How long a turn waits for a process.
+    pub queue: Duration,
+    /// In place of the one that would be looked for.
+    pub program: Option<Program>,
+    /// Where the children's folders are.
+    pub folders: Option<PathBuf>,
+}
+
+/// Runs turns in Cursor's CLI.
+#[derive(Debug)]
+pub struct ChildDriver {
+    kit: Arc<Kit>,
+    kind: Kind,
+    pool: Pool,
+}
+
+impl ChildDriver {
+    #[must_use]
+    pub fn new(config: ChildConfig, tasks: &Tasks) -> Self {
+        let kind = config.kind;
+        let kit = Arc::new(Kit::new(config, tasks));
+        let pool = Pool::new(&kit);
+        Self { kit, kind, pool }
+    }
+
+    /// The program that is run.
+    ///
+    /// # Errors
+    /// It is nowhere. Says what helps.
+    pub async fn program(&self) -> Result<Program, TurnError> {
+        self.kit.program().await.cloned()
+    }
+
+    /// Who is signed in to the CLI.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        Gate::new(&self.kit)
+    }
+
+    async fn start(&self, open: Open) -> Result<Link, TurnError> {
+        let start = open.child.ok_or_else(|| {
+            let text = "A turn was started without saying how. This is a fault in ibeam.";
+            TurnError::new(ErrorCode::Internal, text)
+        })?;
+        match self.kind {
+            Kind::Cli => run::open(&self.kit, *start).await,
+            Kind::Acp => self.pool.open(*start).await,
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<ModelInfo>, TurnError> {
+        let said = self.kit.ask(&["models"], MODELS_TIME).await?;
+        // Over stream-json the prompt is text, over ACP it is not only that.
+        let images = self.kind == Kind::Acp;
+        let models = listing::models(&said.stdout, images).list.models().to_vec();
+        if said.code != Some(0) || models.is_empty() {
+            let text = "`cursor-agent models` gave no list. Run it by hand to see why.";
+            return Err(TurnError::new(ErrorCode::UpstreamError, text).cause(said.stderr));
+        }
+        Ok(models)
+    }
+}
+
+impl Driver for ChildDriver {
+    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>> {
+        Box::pin(async {
+            self.start(open).await.map_err(|error| LinkError::Fault(Box::new(error)))
+        })
+    }
+
+    fn models(&self, _: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>> {
+        Box::pin(self.list())
+    }
+
+    fn protocol(&self) -> Protocol {
+        match self.kind {
+            Kind::Cli => Protocol::Cli,
+            Kind::Acp => Protocol::Acp,
+        }
+    }
+
+    fn warm_up(&self) {
+        self.kit.sweep();
+        if self.kind == Kind::Acp {
+            self.pool.warm_up();
+        }
+    }
+
+    fn stats(&self) -> DriverStats {
+        DriverStats { children: self.kit.running(), ..DriverStats::default() }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -29,6 +171,16 @@ pub(crate) struct ChildEnd {
     pub(crate) heard: mpsc::Sender<FromChild>,
     /// The turn wants no more of the child.
     pub(crate) kill: CancellationToken,
+}
+
+impl ChildEnd {
+    /// Tells the turn something, unless it is gone.
+    async fn tell(&self, message: FromChild) {
+        tokio::select! {
+            _ = self.heard.send(message) => {}
+            () = self.kill.cancelled() => {}
+        }
+    }
 }
 
 /// The two ends of a link to a child.
@@ -64,3 +216,8 @@ impl Receiver {
         self.0.recv().await
     }
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+#[path = "child_tests/mod.rs"]
+mod tests;

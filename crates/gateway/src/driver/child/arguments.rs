@@ -1,0 +1,155 @@
+//! What the program is started with.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use ibeam_core::{
+    child::Start,
+    error::{ErrorCode, TurnError},
+};
+
+/// What decides about a child besides the request.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    /// Its own folder.
+    pub(super) workspace: PathBuf,
+    /// A folder of the user's.
+    pub(super) beside: Option<PathBuf>,
+    pub(super) own_tools: bool,
+}
+
+/// One run that answers and ends.
+///
+/// # Errors
+/// A name that would be taken for a flag.
+pub(super) fn run(start: &Start, terms: &Terms) -> Result<Vec<OsString>, TurnError> {
+    let mut args = Args::default();
+    args.add(["--print", "--output-format", "stream-json", "--stream-partial-output", "--trust"]);
+    let hosted = !start.tools.is_empty();
+    if hosted {
+        args.add(["--approve-mcps"]);
+    }
+    if !start.model.is_empty() {
+        args.add(["--model", named("model", &start.model)?]);
+    }
+    if let Some(session) = &start.resume {
+        args.add(["--resume", named("conversation", session)?]);
+    }
+    args.path("--workspace", &terms.workspace);
+    args.beside(terms);
+    if terms.own_tools {
+        args.add(["--force", "--sandbox", "enabled"]);
+    } else if !hosted {
+        // It has nothing to do but to answer.
+        args.add(["--mode", "ask"]);
+    }
+    Ok(args.0)
+}
+
+/// A process for many turns. Models, conversations and servers are told to it later.
+pub(super) fn acp(terms: &Terms) -> Vec<OsString> {
+    let mut args = Args::default();
+    args.add(["--trust", "--approve-mcps"]);
+    args.path("--workspace", &terms.workspace);
+    args.beside(terms);
+    if terms.own_tools {
+        args.add(["--force", "--sandbox", "enabled"]);
+    }
+    args.add(["acp"]);
+    args.0
+}
+
+#[derive(Default)]
+struct Args(Vec<OsString>);
+
+impl Args {
+    fn add<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) {
+        self.0.extend(words.into_iter().map(OsString::from));
+    }
+
+    fn path(&mut self, flag: &str, path: &Path) {
+        self.0.extend([OsString::from(flag), path.into()]);
+    }
+
+    fn beside(&mut self, terms: &Terms) {
+        if let Some(folder) = &terms.beside {
+            self.path("--add-dir", folder);
+        }
+    }
+}
+
+/// A client chooses these. None of them may be a flag.
+fn named<'a>(what: &str, name: &'a str) -> Result<&'a str, TurnError> {
+    if name.starts_with('-') {
+        let text = format!("There is no {what} with the name `{name}`.");
+        return Err(TurnError::new(ErrorCode::InvalidValue, text).param("model"));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use ibeam_core::model::Tool;
+
+    use super::*;
+
+    fn start(tools: usize) -> Start {
+        let tool = Tool { name: "t".to_owned(), description: String::new(), schema: None };
+        Start {
+            model: "gpt-5".to_owned(),
+            resume: None,
+            workspace: None,
+            tools: vec![tool; tools].into(),
+        }
+    }
+
+    fn terms(own_tools: bool) -> Terms {
+        Terms { workspace: PathBuf::from("/w"), beside: None, own_tools }
+    }
+
+    fn line(args: &[OsString]) -> String {
+        args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    const ALWAYS: &str = "--print --output-format stream-json --stream-partial-output --trust";
+
+    #[test]
+    fn a_plain_question_is_only_answered() {
+        let args = run(&start(0), &terms(false)).unwrap();
+        assert_eq!(line(&args), format!("{ALWAYS} --model gpt-5 --workspace /w --mode ask"));
+    }
+
+    #[test]
+    fn hosted_tools_are_approved_and_nothing_is_forced() {
+        let start = Start { resume: Some("chat-1".to_owned()), ..start(1) };
+        let args = run(&start, &terms(false)).unwrap();
+        let want = "--approve-mcps --model gpt-5 --resume chat-1 --workspace /w";
+        assert_eq!(line(&args), format!("{ALWAYS} {want}"));
+    }
+
+    #[test]
+    fn its_own_tools_are_forced_in_a_sandbox() {
+        let terms = Terms { beside: Some(PathBuf::from("/home/me/p")), ..terms(true) };
+        let args = line(&run(&start(0), &terms).unwrap());
+        assert!(args.ends_with("--add-dir /home/me/p --force --sandbox enabled"), "{args}");
+        let args = line(&acp(&terms));
+        assert_eq!(
+            args,
+            "--trust --approve-mcps --workspace /w --add-dir /home/me/p --force --sandbox \
+             enabled acp"
+        );
+    }
+
+    #[test]
+    fn no_name_becomes_a_flag() {
+        for start in [
+            Start { model: "--force".to_owned(), ..start(0) },
+            Start { resume: Some("-f".to_owned()), ..start(0) },
+        ] {
+            let error = run(&start, &terms(false)).unwrap_err();
+            assert_eq!(error.code, ErrorCode::InvalidValue);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The driver with shell scripts in place of Cursor's CLI.
+
+mod pool;
+mod run;
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use ibeam_core::{
+    child::{Exit, FromChild, Ready, Start, ToChild},
+    model::Tool,
+};
+
+use super::*;
+use crate::{
+    config::Config,
+    driver::{Incoming, Outgoing},
+};
+
+pub(super) struct Bench {
+    pub(super) driver: ChildDriver,
+    pub(super) tasks: Tasks,
+    /// Where the children's folders are.
+    pub(super) folders: PathBuf,
+    _base: tempfile::TempDir,
+}
+
+/// A driver whose program is a shell script. Its arguments are the CLI's.
+pub(super) fn script(text: &str) -> Program {
+    let leading = ["-c", text, "cursor-agent"].map(OsString::from).to_vec();
+    Program { path: PathBuf::from("/bin/sh"), leading }
+}
+
+pub(super) fn bench(kind: Kind, text: &str, change: impl FnOnce(&mut ChildConfig)) -> Bench {
+    let base = tempfile::tempdir().unwrap();
+    let tasks = Tasks::new();
+    let folders = base.path().join("runs");
+    let mut config = ChildConfig {
+        kind,
+        agent: CursorAgent { warm: 0, ..Config::default().cursor_agent },
+        queue: Duration::from_secs(10),
+        program: Some(script(text)),
+        folders: Some(folders.clone()),
+    };
+    change(&mut config);
+    Bench { driver: ChildDriver::new(config, &tasks), tasks, folders, _base: base }
+}
+
+pub(super) fn start() -> Start {
+    Start { model: "auto".to_owned(), resume: None, workspace: None, tools: Arc::default() }
+}
+
+pub(super) fn tool() -> Arc<[Tool]> {
+    vec![Tool { name: "look".to_owned(), description: String::new(), schema: None }].into()
+}
+
+impl Bench {
+    pub(super) async fn open(&self, start: Start) -> Result<Link, LinkError> {
+        let open = Open {
+            token: SecretString::default(),
+            tokens: None,
+            request_id: String::new(),
+            original_request_id: String::new(),
+            prefer_h1: false,
+            child: Some(Box::new(start)),
+        };
+        self.driver.open(open).await
+    }
+
+    /// Opens a link, and waits for the child.
+    pub(super) async fn begin(&self, start: Start) -> (Link, Ready) {
+        let mut link = self.open(start).await.unwrap();
+        let Some(FromChild::Ready(ready)) = next(&mut link).await else { panic!("not ready") };
+        (link, ready)
+    }
+
+    /// All tasks have ended, and with them all children and folders.
+    pub(super) async fn over(&self) {
+        assert_eq!(self.tasks.join_within(Duration::from_secs(4)).await, 0);
+        assert_eq!(self.driver.stats().children, 0);
+        let homes = std::fs::read_dir(&self.folders).unwrap();
+        for home in homes {
+            let names: Vec<_> = std::fs::read_dir(home.unwrap().path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            assert_eq!(names, ["lock"]);
+        }
+    }
+}
+
+pub(super) async fn next(link: &mut Link) -> Option<FromChild> {
+    let heard = tokio::time::timeout(Duration::from_secs(20), link.rx.next()).await;
+    match heard.expect("the child is silent")? {
+        Ok(Incoming::Child(heard)) => Some(heard),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) async fn tell(link: &Link, message: ToChild) {
+    link.tx.send(Outgoing::Child(message)).await.unwrap();
+}
+
+pub(super) fn input(text: &str) -> ToChild {
+    ToChild::Input(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Output up to so many lines.
+pub(super) async fn lines(link: &mut Link, count: usize) -> String {
+    let mut all = String::new();
+    while all.lines().count() < count || !all.ends_with('\n') {
+        match next(link).await {
+            Some(FromChild::Output(bytes)) => all.push_str(std::str::from_utf8(&bytes).unwrap()),
+            other => panic!("{other:?} after {all}"),
+        }
+    }
+    all
+}
+
+/// All output, and how it ended.
+pub(super) async fn rest(link: &mut Link) -> (Vec<u8>, Exit) {
+    let mut all = Vec::new();
+    loop {
+        match next(link).await {
+            Some(FromChild::Output(bytes)) => all.extend_from_slice(&bytes),
+            Some(FromChild::Exited(exit)) => return (all, exit),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Gone, or dead and not fetched yet by whoever inherited it.
+pub(super) fn is_dead(pid: &str) -> bool {
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')),
+        Err(_) => true,
+    }
+}

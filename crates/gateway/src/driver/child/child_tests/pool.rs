@@ -1,0 +1,160 @@
+use super::*;
+
+/// Tells who it is, then answers each line as if it named a session; ends when told to.
+const SERVER: &str = r#"
+    while read line; do
+        case "$line" in
+            crash) exit 9 ;;
+            who) echo $$ ;;
+            args) echo "$@" ;;
+            *) echo "{\"result\":{\"sessionId\":\"$line\"}}" ;;
+        esac
+    done"#;
+
+async fn ask(link: &mut Link, word: &str) -> String {
+    tell(link, input(&format!("{word}\n"))).await;
+    lines(link, 1).await.trim().to_owned()
+}
+
+async fn release(mut link: Link) {
+    tell(&link, ToChild::Release).await;
+    assert!(next(&mut link).await.is_none());
+}
+
+fn resume(session: &str) -> Start {
+    Start { resume: Some(session.to_owned()), ..start() }
+}
+
+#[tokio::test]
+async fn a_process_serves_one_turn_after_another() {
+    let bench = bench(Kind::Acp, SERVER, |_| {});
+    let (mut link, ready) = bench.begin(start()).await;
+    assert!(!ready.greeted);
+    let args = ask(&mut link, "args").await;
+    assert!(args.ends_with(" acp"), "{args}");
+    ask(&mut link, "one").await;
+    let pid = ask(&mut link, "who").await;
+    release(link).await;
+    let (mut link, again) = bench.begin(resume("one")).await;
+    assert!(again.greeted);
+    assert_eq!(again.session.as_deref(), Some("one"));
+    assert_eq!(again.workspace, ready.workspace);
+    assert_eq!(ask(&mut link, "who").await, pid);
+    // It is taken, so that this one has another.
+    let (mut other, ready) = bench.begin(resume("one")).await;
+    assert!(!ready.greeted && ready.session.is_none());
+    assert_ne!(ask(&mut other, "who").await, pid);
+    drop((link, other));
+    bench.tasks.stop();
+    bench.over().await;
+    assert!(is_dead(&pid));
+}
+
+#[tokio::test]
+async fn other_tools_open_the_conversation_anew() {
+    let bench = bench(Kind::Acp, SERVER, |_| {});
+    let (mut link, _) = bench.begin(Start { tools: tool(), ..start() }).await;
+    ask(&mut link, "one").await;
+    release(link).await;
+    let (link, same) = bench.begin(Start { tools: tool(), ..resume("one") }).await;
+    assert_eq!(same.session.as_deref(), Some("one"));
+    let host = same.host.unwrap();
+    release(link).await;
+    let (link, without) = bench.begin(resume("one")).await;
+    assert!(without.greeted && without.session.is_none() && without.host.is_none());
+    release(link).await;
+    let (_link, anew) = bench.begin(Start { tools: tool(), ..resume("one") }).await;
+    assert!(anew.session.is_none());
+    assert_ne!(anew.host.unwrap().url, host.url);
+}
+
+/// Only a word brings a process back; one whose turn just left may be in any state.
+#[tokio::test]
+async fn a_process_that_was_left_is_not_used_again() {
+    let bench = bench(Kind::Acp, SERVER, |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    let pid = ask(&mut link, "who").await;
+    drop(link);
+    let (mut link, ready) = bench.begin(start()).await;
+    assert!(!ready.greeted);
+    assert_ne!(ask(&mut link, "who").await, pid);
+    tell(&link, input("crash\n")).await;
+    let (_, exit) = rest(&mut link).await;
+    assert_eq!(exit.code, Some(9));
+    bench.over().await;
+}
+
+/// The word is all that is sent before the link is dropped, and it counts.
+#[tokio::test]
+async fn a_word_that_was_handed_over_counts() {
+    let bench = bench(Kind::Acp, SERVER, |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    let pid = ask(&mut link, "who").await;
+    assert!(link.tx.hand_over(Outgoing::Child(ToChild::Release)));
+    drop(link);
+    while bench.driver.pool.shelved() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (mut link, ready) = bench.begin(start()).await;
+    assert!(ready.greeted);
+    assert_eq!(ask(&mut link, "who").await, pid);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_turn_for_ever() {
+    let bench = bench(Kind::Acp, SERVER, |config| config.agent.idle = Duration::from_millis(50));
+    let (link, _) = bench.begin(start()).await;
+    release(link).await;
+    bench.over().await;
+}
+
+#[tokio::test]
+async fn some_are_kept_ready() {
+    let bench = bench(Kind::Acp, SERVER, |config| config.agent.warm = 1);
+    bench.driver.warm_up();
+    while bench.driver.pool.shelved() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(bench.driver.stats().children, 1);
+    let (mut link, ready) = bench.begin(start()).await;
+    assert!(!ready.greeted && ready.session.is_none());
+    ask(&mut link, "one").await;
+    // Another one takes its place.
+    while bench.driver.pool.shelved() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(bench.driver.stats().children, 2);
+    drop(link);
+    bench.tasks.stop();
+    bench.over().await;
+}
+
+/// With one process for all, a turn with another folder ends the one that lies there.
+#[tokio::test]
+async fn one_with_another_folder_makes_room() {
+    let bench = bench(Kind::Acp, SERVER, |config| config.agent.children = 1);
+    let (mut link, _) = bench.begin(start()).await;
+    let pid = ask(&mut link, "who").await;
+    release(link).await;
+    let user = tempfile::tempdir().unwrap();
+    let workspace = Some(user.path().to_str().unwrap().to_owned());
+    let (mut link, ready) = bench.begin(Start { workspace, ..start() }).await;
+    assert!(!ready.greeted);
+    assert_ne!(ask(&mut link, "who").await, pid);
+}
+
+/// A crash between two turns costs nobody anything.
+#[tokio::test]
+async fn one_that_crashed_while_idle_is_replaced() {
+    let text = "read line; echo '{\"result\":{\"sessionId\":\"one\"}}'; read line; exit 1";
+    let bench = bench(Kind::Acp, text, |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    ask(&mut link, "x").await;
+    tell(&link, input("now\n")).await;
+    release(link).await;
+    while bench.driver.stats().children > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (_link, ready) = bench.begin(resume("one")).await;
+    assert!(!ready.greeted && ready.session.is_none());
+}

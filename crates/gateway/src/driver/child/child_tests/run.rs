@@ -1,0 +1,229 @@
+use std::{os::unix::fs::PermissionsExt as _, path::Path};
+
+use ibeam_core::error::ErrorCode;
+use tokio::time::Instant;
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_run_is_carried_both_ways() {
+    let bench = bench(Kind::Cli, "cat; echo oh >&2; exit 3", |_| {});
+    let (mut link, ready) = bench.begin(start()).await;
+    assert!(!ready.greeted && ready.session.is_none() && ready.host.is_none());
+    let folder = PathBuf::from(&ready.workspace);
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(mode(&folder.join(".cursor/mcp.json")), 0o600);
+    let rules = std::fs::read_to_string(folder.join(".cursor/cli.json")).unwrap();
+    for denied in ["Shell(*)", "Write(**)", "Read(**)", "Read(/**)", "WebFetch(*)"] {
+        assert!(rules.contains(denied), "{rules}");
+    }
+    tell(&link, input("hello ")).await;
+    tell(&link, input("there\n")).await;
+    tell(&link, ToChild::CloseInput).await;
+    let (said, exit) = rest(&mut link).await;
+    assert_eq!(said, b"hello there\n");
+    assert_eq!(exit, Exit { code: Some(3), stderr: "oh\n".to_owned() });
+    assert!(!folder.exists());
+    assert!(next(&mut link).await.is_none());
+    bench.over().await;
+}
+
+#[tokio::test]
+async fn hosted_tools_are_told_to_the_child() {
+    let bench = bench(Kind::Cli, "cat .cursor/mcp.json; echo; echo \"$@\"", |_| {});
+    let (mut link, ready) = bench.begin(Start { tools: tool(), ..start() }).await;
+    let host = ready.host.unwrap();
+    let (said, _) = rest(&mut link).await;
+    let said = String::from_utf8(said).unwrap();
+    let (servers, args) = said.split_once('\n').unwrap();
+    let servers: serde_json::Value = serde_json::from_str(servers).unwrap();
+    let server = &servers["mcpServers"]["ibeam"];
+    assert_eq!(server["url"], host.url.as_str());
+    let bearer = server["headers"]["Authorization"].as_str().unwrap();
+    let secret = secrecy::ExposeSecret::expose_secret(&host.bearer);
+    assert_eq!(bearer.strip_prefix("Bearer "), Some(secret));
+    assert!(args.contains("--approve-mcps") && !args.contains("--force"), "{args}");
+    assert!(!args.contains(secret), "everybody can read a command line");
+    bench.tasks.stop();
+    bench.over().await;
+}
+
+/// One ignores the request to end, one is in the group, one has left it.
+#[tokio::test]
+async fn whoever_leaves_takes_the_whole_tree_along() {
+    let text = "trap '' TERM; sleep 1000 & echo $!; setsid sh -c 'trap \"\" TERM; echo $$; \
+                while :; do sleep 1; done' & echo $$; while :; do sleep 1; done";
+    let bench = bench(Kind::Cli, text, |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    let pids = lines(&mut link, 3).await;
+    assert!(pids.lines().all(|pid| !is_dead(pid)), "{pids}");
+    let left = Instant::now();
+    drop(link);
+    bench.over().await;
+    assert!(left.elapsed() < Duration::from_secs(3), "{:?}", left.elapsed());
+    assert!(pids.lines().all(is_dead), "{pids}");
+}
+
+/// What a child leaves behind goes with it, also when it ended in order, and does not hold
+/// the end of its output up.
+#[tokio::test]
+async fn a_child_that_ends_leaves_nobody_behind() {
+    let text = "setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000 & echo $!; echo $$; sleep 0.3";
+    let bench = bench(Kind::Cli, text, |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    let (pids, exit) = rest(&mut link).await;
+    assert_eq!(exit.code, Some(0));
+    let pids = String::from_utf8(pids).unwrap();
+    assert_eq!(pids.lines().count(), 3);
+    assert!(pids.lines().all(is_dead), "{pids}");
+    // Its own child was fetched by this program.
+    let own = pids.lines().last().unwrap();
+    assert!(!Path::new(&format!("/proc/{own}")).exists());
+}
+
+#[tokio::test]
+async fn a_cancel_ends_a_child_that_listens() {
+    let bench = bench(Kind::Cli, "echo $$; cat", |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    let pid = lines(&mut link, 1).await;
+    link.tx.cancel();
+    assert!(next(&mut link).await.is_none());
+    bench.over().await;
+    assert!(is_dead(pid.trim()));
+}
+
+#[tokio::test]
+async fn only_so_many_run_at_once() {
+    let bench = bench(Kind::Cli, "cat", |config| {
+        config.agent.children = 1;
+        config.queue = Duration::from_millis(50);
+    });
+    let (link, _) = bench.begin(start()).await;
+    match bench.open(start()).await {
+        Err(LinkError::Fault(error)) => {
+            assert_eq!(error.code, ErrorCode::Overloaded);
+            assert!(error.message.contains("cursor_agent.children"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(bench.driver.stats().children, 1);
+    tell(&link, ToChild::CloseInput).await;
+    let mut link = link;
+    rest(&mut link).await;
+    let (link, _) = bench.begin(start()).await;
+    drop(link);
+    bench.over().await;
+}
+
+/// Bytes of memory this process has.
+fn memory() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[tokio::test]
+async fn a_child_that_nobody_reads_stops_writing() {
+    const ALL: usize = 100 << 20;
+    let bench = bench(Kind::Cli, "head -c 104857600 /dev/zero; echo done >&2", |_| {});
+    let before = memory();
+    let (mut link, _) = bench.begin(start()).await;
+    // Long enough for it to write everything, if anybody took it.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let grown = memory().saturating_sub(before);
+    assert!(grown < 16 << 20, "{grown} bytes");
+    let mut read = 0;
+    let exit = loop {
+        match next(&mut link).await {
+            Some(FromChild::Output(bytes)) => {
+                assert!(bytes.len() <= 16 * 1024);
+                read += bytes.len();
+            }
+            Some(FromChild::Exited(exit)) => break exit,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((read, exit.stderr.as_str()), (ALL, "done\n"));
+}
+
+#[tokio::test]
+async fn a_child_sees_little_of_our_environment() {
+    let bench = bench(Kind::Cli, "env", |_| {});
+    let (mut link, _) = bench.begin(start()).await;
+    let (said, _) = rest(&mut link).await;
+    let said = String::from_utf8(said).unwrap();
+    let names: Vec<&str> = said.lines().filter_map(|line| line.split('=').next()).collect();
+    assert!(names.contains(&"PATH") && said.contains("NO_COLOR=1"), "{said}");
+    assert!(names.contains(&"IBEAM_RUN"), "{said}");
+    // The runner of these tests has set those.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    for name in names {
+        let ours = ["CARGO", "NEXTEST", "RUST", "TERM", "AWS", "SSH"];
+        assert!(!ours.iter().any(|prefix| name.starts_with(prefix)), "{name}");
+        assert!(!name.starts_with("IBEAM_") || name == "IBEAM_RUN", "{name}");
+    }
+}
+
+/// The CLI finds its conversations by the folder they were held in.
+#[tokio::test]
+async fn a_conversation_goes_on_where_it_was_held() {
+    let text = r#"echo '{"type":"system","session_id":"chat-1"}'"#;
+    let bench = bench(Kind::Cli, text, |_| {});
+    let (mut link, first) = bench.begin(start()).await;
+    rest(&mut link).await;
+    let resume = Some("chat-1".to_owned());
+    let (mut link, again) = bench.begin(Start { resume: resume.clone(), ..start() }).await;
+    assert_eq!(again.workspace, first.workspace);
+    // While it is there, another one has to be elsewhere.
+    let (mut other, elsewhere) = bench.begin(Start { resume, ..start() }).await;
+    rest(&mut link).await;
+    rest(&mut other).await;
+    let (mut link, new) = bench.begin(start()).await;
+    assert_ne!(new.workspace, first.workspace);
+    rest(&mut link).await;
+    assert!(!elsewhere.workspace.is_empty());
+}
+
+#[tokio::test]
+async fn a_user_folder_is_only_given_beside() {
+    let user = tempfile::tempdir().unwrap();
+    let path = user.path().to_str().unwrap().to_owned();
+    let bench = bench(Kind::Cli, "pwd; echo \"$@\"", |_| {});
+    let (mut link, ready) =
+        bench.begin(Start { workspace: Some(path.clone()), tools: tool(), ..start() }).await;
+    let (said, _) = rest(&mut link).await;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.starts_with(&ready.workspace), "{said}");
+    assert!(said.contains(&format!("--workspace {}", ready.workspace)), "{said}");
+    assert!(said.contains(&format!("--add-dir {path}")), "{said}");
+    assert_eq!(std::fs::read_dir(user.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_told() {
+    let program = Program::at("/nowhere/cursor-agent");
+    let bench = bench(Kind::Cli, "", |config| config.program = Some(program));
+    match bench.open(start()).await {
+        Err(LinkError::Fault(error)) => {
+            assert_eq!(error.code, ErrorCode::Unavailable);
+            assert!(error.message.contains("cursor_agent.bin"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(bench.driver.stats().children, 0);
+}
+
+#[tokio::test]
+async fn the_models_are_listed() {
+    let text = "test \"$1\" = models && printf 'Available models\\n\\nauto - Auto\\ngpt-5 - GPT-5 (current)\\n'";
+    let bench = bench(Kind::Cli, text, |_| {});
+    let models = bench.driver.models(SecretString::default()).await.unwrap();
+    let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+    assert_eq!(ids, ["auto", "gpt-5"]);
+    let broken = super::bench(Kind::Cli, "echo no >&2; exit 1", |_| {});
+    let error = broken.driver.models(SecretString::default()).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::UpstreamError);
+}

@@ -1,0 +1,110 @@
+//! What a child gets to see of our environment: what it needs to run, to reach Cursor and
+//! to find its own sign-in. Everything else stays here, above all what is secret.
+
+use std::ffi::{OsStr, OsString};
+
+/// Marks a child and all that it starts. They inherit it, even where they leave its group.
+pub(super) const MARK: &str = "IBEAM_RUN";
+
+/// How the stand-in is told what to do.
+const SIMULATION: &str = "IBEAM_FAKE_AGENT";
+
+const PLAIN: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    // Windows starts no program without some of these.
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "WINDIR",
+    "COMSPEC",
+    "PATHEXT",
+    "USERPROFILE",
+    "USERNAME",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMDATA",
+    "TEMP",
+    "TMP",
+];
+
+const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+
+const FAMILIES: &[&str] = &["LC_", "XDG_", "CURSOR_"];
+
+/// Settings of ibeam that only look like the CLI's own.
+const OURS: &[&str] =
+    &["CURSOR_ACCESS_TOKEN", "CURSOR_API_URL", "CURSOR_AGENT_BIN", "CURSOR_AGENT_EXECUTABLE"];
+
+/// The environment of a child, from ours.
+pub(super) fn cleaned(
+    ours: impl Iterator<Item = (OsString, OsString)>,
+    simulated: bool,
+) -> Vec<(OsString, OsString)> {
+    let mut kept: Vec<_> = ours.filter(|(name, _)| is_needed(name, simulated)).collect();
+    // What it prints is read by a program.
+    kept.push(("NO_COLOR".into(), "1".into()));
+    kept
+}
+
+fn is_needed(name: &OsStr, simulated: bool) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    // Windows does not care how they are spelled; proxies are spelled both ways elsewhere.
+    let upper = name.to_ascii_uppercase();
+    let is = |known: &&str| **known == *if cfg!(windows) { upper.as_str() } else { name };
+    if PROXIES.contains(&upper.as_str()) {
+        return true;
+    }
+    if simulated && name == SIMULATION {
+        return true;
+    }
+    let family = FAMILIES.iter().any(|prefix| name.starts_with(prefix));
+    PLAIN.iter().any(is) || (family && !OURS.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(of: &[&str], simulated: bool) -> Vec<String> {
+        let ours = of.iter().map(|name| (OsString::from(name), OsString::from("x")));
+        let kept = cleaned(ours, simulated);
+        kept.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
+    }
+
+    #[test]
+    fn it_gets_what_it_needs() {
+        let needed = ["PATH", "HOME", "LC_ALL", "XDG_CONFIG_HOME", "https_proxy", "CURSOR_API_KEY"];
+        let mut want: Vec<String> = needed.map(str::to_owned).to_vec();
+        want.push("NO_COLOR".to_owned());
+        assert_eq!(names(&needed, false), want);
+    }
+
+    #[test]
+    fn it_gets_nothing_that_is_ours() {
+        let ours = [
+            "IBEAM_API_KEY",
+            "IBEAM_ACCESS_TOKEN",
+            "CURSOR_ACCESS_TOKEN",
+            "CURSOR_API_URL",
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_AUTH_SOCK",
+            "TERM",
+            "LD_PRELOAD",
+            "NODE_OPTIONS",
+            "IBEAM_FAKE_AGENT",
+        ];
+        assert_eq!(names(&ours, false), ["NO_COLOR"]);
+        assert_eq!(names(&ours, true), ["IBEAM_FAKE_AGENT", "NO_COLOR"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! Finds Cursor's CLI on this machine.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ibeam_core::{
+    cli::listing,
+    error::{ErrorCode, TurnError},
+};
+use tokio::sync::OnceCell;
+use tracing::debug;
+
+use super::capture::capture;
+use crate::tasks::Tasks;
+
+/// For a program to say its version. A cold start reads many files.
+const VERSION_TIME: Duration = Duration::from_secs(10);
+
+/// What is run: a program, and the arguments that go before all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    pub path: PathBuf,
+    pub leading: Vec<OsString>,
+}
+
+impl Program {
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), leading: Vec::new() }
+    }
+
+    /// The stand-in that is part of this program.
+    #[must_use]
+    pub fn simulated() -> Self {
+        let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ibeam"));
+        Self { path, leading: vec![OsString::from("fake-cursor-agent")] }
+    }
+
+    /// It stands in for the real one.
+    pub(super) fn is_simulated(&self) -> bool {
+        !self.leading.is_empty()
+    }
+}
+
+/// Looks once, and remembers what it found. What was not there may be installed meanwhile.
+#[derive(Debug)]
+pub(super) struct Finder {
+    /// The setting, or the stand-in.
+    named: Option<Program>,
+    found: OnceCell<Program>,
+    tasks: Tasks,
+}
+
+impl Finder {
+    pub(super) fn new(named: Option<Program>, tasks: &Tasks) -> Self {
+        Self { named, found: OnceCell::new(), tasks: tasks.clone() }
+    }
+
+    /// # Errors
+    /// It is nowhere. Says what helps.
+    pub(super) async fn find(&self) -> Result<&Program, TurnError> {
+        self.found.get_or_try_init(|| self.search()).await
+    }
+
+    async fn search(&self) -> Result<Program, TurnError> {
+        // Who names a program means it, whatever it says of itself.
+        if let Some(named) = &self.named {
+            return match is_program(&named.path) {
+                true => Ok(named.clone()),
+                false => Err(wrong(&named.path)),
+            };
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let home = etcetera::home_dir().ok();
+        self.search_in(candidates(&path, home.as_deref())).await
+    }
+
+    async fn search_in(&self, candidates: Vec<PathBuf>) -> Result<Program, TurnError> {
+        for path in candidates {
+            let program = Program::at(path);
+            if !is_program(&program.path) {
+                continue;
+            }
+            match capture(&program, &["--version"], VERSION_TIME, &self.tasks).await {
+                Ok(said) if said.code == Some(0) && listing::version(&said.stdout).is_some() => {
+                    debug!(path = %program.path.display(), "found cursor-agent");
+                    return Ok(program);
+                }
+                Ok(_) => debug!(path = %program.path.display(), "not Cursor's program"),
+                Err(error) => debug!(path = %program.path.display(), "passed over: {error}"),
+            }
+        }
+        Err(missing())
+    }
+}
+
+/// Where it may be, the likeliest first. The name `agent` is used by others, too.
+fn candidates(path: &OsStr, home: Option<&Path>) -> Vec<PathBuf> {
+    let names: &[&str] = match cfg!(windows) {
+        true => &["cursor-agent.cmd", "cursor-agent.exe", "agent.cmd", "agent.exe"],
+        false => &["cursor-agent", "agent"],
+    };
+    let mut found = Vec::new();
+    let folders: Vec<PathBuf> = std::env::split_paths(path).filter(|p| p.is_absolute()).collect();
+    for name in names {
+        found.extend(folders.iter().map(|folder| folder.join(name)));
+    }
+    if let Some(home) = home {
+        let local = home.join(".local/bin");
+        found.extend([local.join("cursor-agent"), local.join("agent")]);
+        found.push(home.join(".cursor-agent/cursor-agent"));
+    }
+    if let Some(local) = std::env::var_os("LOCALAPPDATA").filter(|_| cfg!(windows)) {
+        found.push(Path::new(&local).join("cursor-agent").join("cursor-agent.cmd"));
+    }
+    if cfg!(unix) {
+        found.push(PathBuf::from("/usr/local/bin/cursor-agent"));
+    }
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|path| seen.insert(path.clone()));
+    found
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(meta) = std::fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        meta.is_file() && meta.permissions().mode() & 0o111 != 0
+    }
+    #[cfg(not(unix))]
+    meta.is_file()
+}
+
+fn missing() -> TurnError {
+    let install = match cfg!(windows) {
+        true => "irm 'https://cursor.com/install?win32=true' | iex",
+        false => "curl https://cursor.com/install -fsS | bash",
+    };
+    let text = format!(
+        "Cursor's program `cursor-agent` was not found. Install it with `{install}`, or name it \
+         with the setting `cursor_agent.bin`."
+    );
+    TurnError::new(ErrorCode::Unavailable, text)
+}
+
+fn wrong(path: &Path) -> TurnError {
+    let text = format!(
+        "The setting `cursor_agent.bin` names {}, which is no program that can be run.",
+        path.display()
+    );
+    TurnError::new(ErrorCode::Unavailable, text)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+#[path = "find_tests.rs"]
+mod tests;

@@ -1,0 +1,55 @@
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use super::*;
+
+fn program(path: &Path, says: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_likeliest_places_are_first() {
+    let found = candidates(OsStr::new("/a:relative:/b:/a"), Some(Path::new("/home/me")));
+    let found: Vec<_> = found.iter().map(|path| path.to_str().unwrap()).collect();
+    let want = [
+        "/a/cursor-agent",
+        "/b/cursor-agent",
+        "/a/agent",
+        "/b/agent",
+        "/home/me/.local/bin/cursor-agent",
+        "/home/me/.local/bin/agent",
+        "/home/me/.cursor-agent/cursor-agent",
+        "/usr/local/bin/cursor-agent",
+    ];
+    assert_eq!(found, want);
+}
+
+#[tokio::test]
+async fn another_program_of_that_name_is_passed_over() {
+    let base = tempfile::tempdir().unwrap();
+    let (other, real) = (base.path().join("a/agent"), base.path().join("b/agent"));
+    program(&other, "agent 1.2.3");
+    program(&real, "2026.01.28-fd13201");
+    let plain = base.path().join("c/cursor-agent");
+    fs::create_dir_all(plain.parent().unwrap()).unwrap();
+    fs::write(&plain, "").unwrap();
+    let finder = Finder::new(None, &Tasks::new());
+    let places = vec![plain.clone(), other.clone(), real.clone()];
+    assert_eq!(finder.search_in(places).await.unwrap(), Program::at(real));
+    let error = finder.search_in(vec![plain, other]).await.unwrap_err();
+    assert!(error.message.contains("cursor.com/install"), "{error}");
+    assert!(error.message.contains("cursor_agent.bin"), "{error}");
+}
+
+#[tokio::test]
+async fn a_named_program_is_taken_at_its_word() {
+    let base = tempfile::tempdir().unwrap();
+    let mine = base.path().join("mine");
+    program(&mine, "whatever");
+    let finder = Finder::new(Some(Program::at(&mine)), &Tasks::new());
+    assert_eq!(finder.find().await.unwrap().path, mine);
+    let finder = Finder::new(Some(Program::at(base.path().join("none"))), &Tasks::new());
+    let error = finder.find().await.unwrap_err();
+    assert!(error.message.contains("cursor_agent.bin"), "{error}");
+}

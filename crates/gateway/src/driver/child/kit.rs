@@ -1,0 +1,157 @@
+//! What every child needs: the program, a place among those that run, a folder, and a room
+//! for its tools.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use ibeam_core::{
+    child::{HostAddress, Start},
+    error::{ErrorCode, TurnError},
+    model::Tool,
+};
+use sha2::{Digest as _, Sha256};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use super::{
+    ChildConfig,
+    arguments::Terms,
+    capture::{Captured, capture},
+    find::{Finder, Program},
+    workspace::{Workspace, Workspaces},
+};
+use crate::{
+    config::CursorAgent,
+    mcp::host::{Host, Room},
+    tasks::Tasks,
+};
+
+#[derive(Debug)]
+pub(super) struct Kit {
+    pub(super) settings: CursorAgent,
+    pub(super) workspaces: Arc<Workspaces>,
+    /// One for each process that may run.
+    pub(super) places: Arc<Semaphore>,
+    pub(super) queue: Duration,
+    pub(super) tasks: Tasks,
+    finder: Finder,
+    host: Host,
+}
+
+impl Kit {
+    pub(super) fn new(config: ChildConfig, tasks: &Tasks) -> Self {
+        let ChildConfig { agent, queue, program, folders, .. } = config;
+        let named = program.or_else(|| agent.bin.as_ref().map(Program::at));
+        Self {
+            workspaces: Arc::new(Workspaces::new(folders)),
+            places: Arc::new(Semaphore::new(agent.children.max(1))),
+            queue,
+            tasks: tasks.clone(),
+            finder: Finder::new(named, tasks),
+            host: Host::new(tasks),
+            settings: agent,
+        }
+    }
+
+    /// Processes that run, with a turn or without.
+    pub(super) fn running(&self) -> usize {
+        self.settings.children.max(1).saturating_sub(self.places.available_permits())
+    }
+
+    pub(super) async fn program(&self) -> Result<&Program, TurnError> {
+        self.finder.find().await
+    }
+
+    /// What the program prints for these arguments.
+    pub(super) async fn ask(&self, args: &[&str], limit: Duration) -> Result<Captured, TurnError> {
+        capture(self.program().await?, args, limit, &self.tasks).await
+    }
+
+    /// A place for a process, waiting for one if need be.
+    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, TurnError> {
+        let place = Arc::clone(&self.places).acquire_owned();
+        timeout(self.queue, place).await.ok().and_then(Result::ok).ok_or_else(|| self.full())
+    }
+
+    pub(super) fn full(&self) -> TurnError {
+        let text = format!(
+            "As many `cursor-agent` processes as may run do, turns that wait for their tools \
+             included: {}. Try again shortly, or raise `cursor_agent.children`.",
+            self.settings.children
+        );
+        TurnError::new(ErrorCode::Overloaded, text)
+    }
+
+    /// A room for these tools, if there are any.
+    pub(super) async fn room(&self, tools: &Arc<[Tool]>) -> Result<Option<Room>, TurnError> {
+        if tools.is_empty() {
+            return Ok(None);
+        }
+        let room = self.host.open(Arc::clone(tools)).await;
+        room.map(Some).map_err(|error| failed("The tools cannot be offered to it", &error))
+    }
+
+    /// A new folder.
+    pub(super) async fn workspace(&self, resume: Option<&str>) -> Result<Workspace, TurnError> {
+        let (workspaces, resume) = (Arc::clone(&self.workspaces), resume.map(str::to_owned));
+        let made = self.tasks.spawn_blocking(move || workspaces.open(resume.as_deref())).await;
+        flat(made).map_err(|error| failed("There is no folder for it to work in", &error))
+    }
+
+    /// Tells the child in that folder about its tools.
+    pub(super) async fn furnish(
+        &self,
+        workspace: &Arc<Workspace>,
+        host: Option<HostAddress>,
+    ) -> Result<(), TurnError> {
+        let (workspace, own_tools) = (Arc::clone(workspace), self.settings.own_tools);
+        let work = move || workspace.furnish(host.as_ref(), own_tools);
+        let written = self.tasks.spawn_blocking(work).await;
+        flat(written).map_err(|error| failed("Its folder cannot be written to", &error))
+    }
+
+    /// Removes a folder off the event loop.
+    pub(super) async fn remove(&self, workspace: Arc<Workspace>) {
+        let _ = self.tasks.spawn_blocking(move || drop(workspace)).await;
+    }
+
+    /// Clears up after programs that were killed.
+    pub(super) fn sweep(&self) {
+        let workspaces = Arc::clone(&self.workspaces);
+        self.tasks.spawn_blocking(move || workspaces.sweep());
+    }
+
+    /// The user's folder that a turn is about.
+    pub(super) fn beside(&self, start: &Start) -> Option<PathBuf> {
+        let asked = start.workspace.as_ref().map(PathBuf::from);
+        asked.or_else(|| self.settings.workspace.clone())
+    }
+
+    pub(super) fn terms(&self, workspace: &Workspace, beside: Option<PathBuf>) -> Terms {
+        let own_tools = self.settings.own_tools;
+        Terms { workspace: workspace.path().to_path_buf(), beside, own_tools }
+    }
+}
+
+/// Tells one set of tools from another.
+pub(super) fn digest(tools: &[Tool]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for tool in tools {
+        let schema = tool.schema.as_ref().map_or("", |schema| schema.get());
+        for part in [tool.name.as_str(), tool.description.as_str(), schema] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    hash.finalize().into()
+}
+
+fn flat<T>(done: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T> {
+    done.map_err(io::Error::other).flatten()
+}
+
+fn failed(what: &str, error: &io::Error) -> TurnError {
+    let text = format!("{what}: {error}.");
+    TurnError::new(ErrorCode::Unavailable, format!("`cursor-agent` cannot be run. {text}"))
+}

@@ -1,0 +1,358 @@
+//! Processes that serve one turn after another.
+//!
+//! Each has a task of its own for as long as it lives. Between turns it lies on a shelf,
+//! from which the next turn takes it: the one that has the turn's conversation open, else
+//! one that has none. One that crashed is simply not there any more.
+//!
+//! The server with the tools belongs to a conversation, which was told of it when it was
+//! opened. So the room is kept with an open conversation; a turn that has other tools gets
+//! a new room, and opens the conversation again.
+
+use std::{path::PathBuf, pin::pin, sync::Arc};
+
+use ibeam_core::{
+    child::{FromChild, Ready, Start},
+    error::TurnError,
+};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, OwnedSemaphorePermit, oneshot},
+    time::{Instant, sleep, timeout_at},
+};
+use tracing::debug;
+
+use super::{
+    ChildEnd, arguments,
+    kit::{Kit, digest},
+    link,
+    process::{Over, Process},
+    session::Session,
+    spawn::spawn,
+    workspace::Workspace,
+};
+use crate::{driver::Link, mcp::host::Room};
+
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    kit: Arc<Kit>,
+    shelf: Arc<Shelf>,
+}
+
+/// Processes without a turn, the one that has lain longest first.
+#[derive(Debug, Default)]
+struct Shelf {
+    idle: Mutex<Vec<Idle>>,
+    returned: Notify,
+}
+
+/// A process that waits for a turn. Dropped, it is ended.
+#[derive(Debug)]
+struct Idle {
+    place: Place,
+    job: oneshot::Sender<Job>,
+}
+
+/// What a turn chooses a process by.
+#[derive(Clone, Debug)]
+struct Place {
+    workspace: Arc<Workspace>,
+    beside: Option<PathBuf>,
+    open: Option<Conversation>,
+}
+
+/// What is open in a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Conversation {
+    session: String,
+    tools: [u8; 32],
+}
+
+/// A turn for a process.
+#[derive(Debug)]
+struct Job {
+    end: ChildEnd,
+    /// None: the one it has is the right one, and its conversation is open.
+    room: Option<Option<Room>>,
+    resume: Option<String>,
+    tools: [u8; 32],
+}
+
+impl Pool {
+    pub(super) fn new(kit: &Arc<Kit>) -> Self {
+        Self { kit: Arc::clone(kit), shelf: Arc::default() }
+    }
+
+    /// Gives the turn a process.
+    ///
+    /// # Errors
+    /// None can be started, or too many run already.
+    pub(super) async fn open(&self, start: Start) -> Result<Link, TurnError> {
+        let beside = self.kit.beside(&start);
+        let wanted = start.resume.clone().map(|session| {
+            let tools = digest(&start.tools);
+            Conversation { session, tools }
+        });
+        let link = match self.find(beside.as_ref(), wanted.as_ref()).await? {
+            Found::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
+            Found::Room(place) => self.fresh(place, beside, start).await?,
+        };
+        self.warm_up();
+        Ok(link)
+    }
+
+    /// Starts as many processes as are to be kept ready, where there is room for them.
+    pub(super) fn warm_up(&self) {
+        let beside = self.kit.settings.workspace.clone();
+        let ready = self.shelf.idle.lock().iter().filter(|idle| idle.place.open.is_none()).count();
+        if ready >= self.kit.settings.warm || self.kit.tasks.is_stopping() {
+            return;
+        }
+        let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() else { return };
+        let pool = self.clone();
+        self.kit.tasks.spawn("cursor-agent warm-up", async move {
+            match pool.process(place, beside, None).await {
+                Ok(worker) => {
+                    pool.kit.tasks.spawn("cursor-agent acp", worker.work(None));
+                }
+                Err(error) => debug!("no process is kept ready: {error}"),
+            }
+        });
+    }
+
+    /// Processes that wait for a turn.
+    #[cfg(test)]
+    pub(super) fn shelved(&self) -> usize {
+        self.shelf.idle.lock().len()
+    }
+
+    /// A process, or room for a new one.
+    async fn find(
+        &self,
+        beside: Option<&PathBuf>,
+        wanted: Option<&Conversation>,
+    ) -> Result<Found, TurnError> {
+        let until = Instant::now() + self.kit.queue;
+        loop {
+            let mut returned = pin!(self.shelf.returned.notified());
+            // Before looking: one that comes back meanwhile is noticed.
+            returned.as_mut().enable();
+            if let Some(idle) = self.shelf.take(beside, wanted) {
+                return Ok(Found::Idle(idle));
+            }
+            if let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() {
+                return Ok(Found::Room(place));
+            }
+            // One that has another conversation open can begin a new one; one that has
+            // another folder has to make room.
+            match self.shelf.oldest(beside) {
+                Some(idle) if idle.place.beside.as_ref() == beside => return Ok(Found::Idle(idle)),
+                Some(_) | None => {}
+            }
+            let place = Arc::clone(&self.kit.places).acquire_owned();
+            let waited = timeout_at(until, async {
+                tokio::select! {
+                    place = place => place.ok(),
+                    () = returned => None,
+                }
+            });
+            match waited.await {
+                Ok(Some(place)) => return Ok(Found::Room(place)),
+                Ok(None) => {}
+                Err(_elapsed) => return Err(self.kit.full()),
+            }
+        }
+    }
+
+    /// Gives a turn to a process that waits.
+    async fn assign(
+        &self,
+        idle: Idle,
+        start: Start,
+        wanted: Option<&Conversation>,
+    ) -> Result<Link, TurnError> {
+        let Idle { place, job } = idle;
+        let same = wanted.is_some() && place.open.as_ref() == wanted;
+        let room = match same {
+            true => None,
+            false => {
+                let room = self.kit.room(&start.tools).await?;
+                self.kit.furnish(&place.workspace, room.as_ref().map(Room::address)).await?;
+                Some(room)
+            }
+        };
+        let (link, end) = link();
+        // If it crashed this very moment, the turn hears that, as of any other crash.
+        let tools = digest(&start.tools);
+        if job.send(Job { end, room, resume: start.resume, tools }).is_err() {
+            debug!("a process was gone before its turn");
+        }
+        Ok(link)
+    }
+
+    /// A new process for a turn.
+    async fn fresh(
+        &self,
+        place: OwnedSemaphorePermit,
+        beside: Option<PathBuf>,
+        start: Start,
+    ) -> Result<Link, TurnError> {
+        let room = self.kit.room(&start.tools).await?;
+        let worker = self.process(place, beside, start.resume.as_deref()).await?;
+        self.kit.furnish(&worker.place.workspace, room.as_ref().map(Room::address)).await?;
+        let (link, end) = link();
+        let tools = digest(&start.tools);
+        let job = Job { end, room: Some(room), resume: start.resume, tools };
+        self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job)));
+        Ok(link)
+    }
+
+    async fn process(
+        &self,
+        permit: OwnedSemaphorePermit,
+        beside: Option<PathBuf>,
+        resume: Option<&str>,
+    ) -> Result<Worker, TurnError> {
+        let program = self.kit.program().await?;
+        let workspace = Arc::new(self.kit.workspace(resume).await?);
+        self.kit.furnish(&workspace, None).await?;
+        let args = arguments::acp(&self.kit.terms(&workspace, beside.clone()));
+        let tasks = &self.kit.tasks;
+        let (child, pipes) = spawn(program, &args, workspace.path(), workspace.name(), tasks)?;
+        Ok(Worker {
+            kit: Arc::clone(&self.kit),
+            shelf: Arc::clone(&self.shelf),
+            process: Process::new(child, pipes, tasks),
+            place: Place { workspace, beside, open: None },
+            room: None,
+            greeted: false,
+            permit,
+        })
+    }
+}
+
+enum Found {
+    Idle(Idle),
+    Room(OwnedSemaphorePermit),
+}
+
+impl Shelf {
+    /// The process that a turn goes on in, or one that has nothing open.
+    fn take(&self, beside: Option<&PathBuf>, wanted: Option<&Conversation>) -> Option<Idle> {
+        let mut idle = self.idle.lock();
+        let fits = |idle: &Idle| idle.place.beside.as_ref() == beside;
+        let session = |idle: &Idle| idle.place.open.as_ref().map(|open| open.session.clone());
+        let wanted = wanted.map(|wanted| wanted.session.clone());
+        let at = match &wanted {
+            Some(_) => idle.iter().position(|idle| fits(idle) && session(idle) == wanted),
+            None => None,
+        };
+        let at =
+            at.or_else(|| idle.iter().position(|idle| fits(idle) && idle.place.open.is_none()));
+        at.map(|at| idle.remove(at))
+    }
+
+    /// The one that has lain longest, of those that fit if there are any.
+    fn oldest(&self, beside: Option<&PathBuf>) -> Option<Idle> {
+        let mut idle = self.idle.lock();
+        let at = idle.iter().position(|idle| idle.place.beside.as_ref() == beside).unwrap_or(0);
+        (at < idle.len()).then(|| idle.remove(at))
+    }
+
+    fn put(&self, place: Place) -> oneshot::Receiver<Job> {
+        let (job, jobs) = oneshot::channel();
+        self.idle.lock().push(Idle { place, job });
+        self.returned.notify_waiters();
+        jobs
+    }
+
+    /// Takes it off again. False: a turn was faster.
+    fn withdraw(&self, workspace: &Arc<Workspace>) -> bool {
+        let mut idle = self.idle.lock();
+        let at = idle.iter().position(|idle| Arc::ptr_eq(&idle.place.workspace, workspace));
+        at.map(|at| idle.remove(at)).is_some()
+    }
+}
+
+/// Looks after one process. The order is that in which they go, if the task is dropped.
+struct Worker {
+    kit: Arc<Kit>,
+    shelf: Arc<Shelf>,
+    process: Process,
+    place: Place,
+    room: Option<Room>,
+    greeted: bool,
+    permit: OwnedSemaphorePermit,
+}
+
+impl Worker {
+    async fn work(mut self, first: Option<Job>) {
+        let mut next = first;
+        while let Some(job) = match next.take() {
+            Some(job) => Some(job),
+            None => self.idle().await,
+        } {
+            if !self.turn(job).await {
+                break;
+            }
+        }
+        let Self { kit, mut process, place, room, permit, .. } = self;
+        // Whoever waits for a place need not wait for this one's last breath.
+        drop((permit, room));
+        process.end().await;
+        drop(process);
+        kit.remove(place.workspace).await;
+    }
+
+    /// Waits for a turn. None: nobody will come.
+    async fn idle(&mut self) -> Option<Job> {
+        let mut jobs = self.shelf.put(self.place.clone());
+        tokio::select! {
+            biased;
+            job = &mut jobs => return job.ok(),
+            () = self.kit.tasks.stopped() => {}
+            () = self.process.rest() => debug!("an idle process has ended"),
+            () = sleep(self.kit.settings.idle) => debug!("an idle process is ended"),
+        }
+        match self.shelf.withdraw(&self.place.workspace) {
+            true => None,
+            false => jobs.await.ok(),
+        }
+    }
+
+    /// Serves one turn. False: the process is of no more use.
+    async fn turn(&mut self, job: Job) -> bool {
+        let Job { mut end, room, resume, tools } = job;
+        let open = match room {
+            Some(room) => {
+                self.room = room;
+                None
+            }
+            None => self.place.open.take().map(|open| open.session),
+        };
+        let ready = Ready {
+            workspace: self.place.workspace.path().to_string_lossy().into_owned(),
+            host: self.room.as_ref().map(Room::address),
+            greeted: self.greeted,
+            session: open,
+        };
+        end.tell(FromChild::Ready(ready)).await;
+        let mut session = Session::of(resume);
+        let over = self.process.serve(&mut end, &mut self.room, &mut session).await;
+        let session = session.name().map(str::to_owned);
+        if let Some(session) = &session {
+            self.kit.workspaces.note(session, &self.place.workspace);
+        }
+        match over {
+            Over::Released => {
+                self.greeted = true;
+                self.place.open = session.map(|session| Conversation { session, tools });
+                true
+            }
+            Over::Exited(exit) => {
+                end.tell(FromChild::Exited(exit)).await;
+                false
+            }
+            Over::Left => false,
+        }
+    }
+}

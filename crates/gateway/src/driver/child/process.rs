@@ -1,0 +1,285 @@
+//! Carries what a turn and its child say to each other, for one turn.
+
+use std::{future::pending, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use ibeam_core::child::{Exit, FromChild, ToChild};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{ChildStdin, ChildStdout},
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+use super::{
+    ChildEnd,
+    session::Session,
+    spawn::{Child, Pipes},
+    tail::Tail,
+};
+use crate::{
+    mcp::host::{Room, RoomEvent},
+    tasks::Tasks,
+};
+
+/// One piece of output. A child that is not read stops once its pipe is full.
+const PIECE: usize = 16 * 1024;
+/// Pieces of input that wait for the child to take them.
+const INPUTS: usize = 4;
+/// What a dead child wrote is all there; only somebody who shares its pipe could add to it.
+const LEFTOVERS: Duration = Duration::from_millis(500);
+/// For a child to end after it has closed its output.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// For a child that stays to take the last input of a turn.
+const LAST_INPUT: Duration = Duration::from_millis(250);
+
+/// A child and its streams.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Output,
+    errors: Option<Tail>,
+}
+
+/// How a turn is over for its child.
+#[derive(Debug)]
+pub(super) enum Over {
+    /// The child ended, with all that it started.
+    Exited(Exit),
+    /// The turn wants no more of it.
+    Left,
+    /// The turn left it in order.
+    Released,
+}
+
+impl Process {
+    pub(super) fn new(child: Child, pipes: Pipes, tasks: &Tasks) -> Self {
+        let Pipes { stdin, stdout, stderr } = pipes;
+        let stdout = Output { pipe: stdout, mid_line: false, skip: false };
+        Self { child, stdin, stdout, errors: stderr.map(|pipe| Tail::of(pipe, tasks)) }
+    }
+
+    /// Carries everything there and back until one of the two is done.
+    pub(super) async fn serve(
+        &mut self,
+        end: &mut ChildEnd,
+        room: &mut Option<Room>,
+        session: &mut Session,
+    ) -> Over {
+        // The rest of a line that the turn before saw the beginning of.
+        self.stdout.skip = self.stdout.mid_line;
+        let ChildEnd { told, heard, kill } = end;
+        let stop = {
+            let (input, inputs) = mpsc::channel(INPUTS);
+            let writing = write(inputs, &mut self.stdin);
+            tokio::pin!(writing);
+            let stop = tokio::select! {
+                biased;
+                () = kill.cancelled() => Stop::Left,
+                stop = talk(told, room, input, heard) => stop,
+                () = self.stdout.listen(heard, session, None) => Stop::Mute,
+                _ = self.child.wait() => Stop::Dead,
+                () = async { writing.as_mut().await; pending().await } => Stop::Left,
+                // The turn's last words may still be on their way to a child that stays.
+                () = async { heard.closed().await; sleep(LAST_INPUT).await } => Stop::Left,
+            };
+            match stop {
+                Stop::Released if timeout(LAST_INPUT, writing).await.is_ok() => Stop::Released,
+                // Half a message is in its pipe. Nobody could speak to it any more.
+                Stop::Released => Stop::Left,
+                stop => stop,
+            }
+        };
+        let gone = async {
+            tokio::select! {
+                () = kill.cancelled() => {}
+                () = heard.closed() => {}
+            }
+        };
+        match stop {
+            Stop::Released => return Over::Released,
+            Stop::Left => return Over::Left,
+            Stop::Mute => {}
+            Stop::Dead => {
+                // Before the rest is read: others may hold the pipe open.
+                self.child.clear().await;
+                tokio::select! {
+                    () = self.stdout.listen(heard, session, Some(LEFTOVERS)) => {}
+                    () = gone => return Over::Left,
+                }
+            }
+        }
+        Over::Exited(self.exit().await)
+    }
+
+    /// Keeps a child that has no turn from being stuck with what it says. Returns once it
+    /// has ended.
+    pub(super) async fn rest(&mut self) {
+        tokio::select! {
+            () = self.stdout.discard() => {}
+            _ = self.child.wait() => {}
+        }
+    }
+
+    /// Ends it, whatever it does.
+    pub(super) async fn end(&mut self) {
+        // Some end by themselves when nothing can come any more.
+        self.stdin = None;
+        self.child.end().await;
+    }
+
+    async fn exit(&mut self) -> Exit {
+        let code = match timeout(FAREWELL, self.child.wait()).await {
+            Ok(ended) => {
+                self.child.clear().await;
+                ended.ok().and_then(|status| status.code())
+            }
+            Err(_elapsed) => self.child.end().await,
+        };
+        let stderr = match &mut self.errors {
+            Some(errors) => errors.last().await,
+            None => String::new(),
+        };
+        Exit { code, stderr }
+    }
+}
+
+/// Why the carrying stopped.
+enum Stop {
+    Left,
+    Released,
+    /// It closed its output.
+    Mute,
+    Dead,
+}
+
+/// What the child is to be given.
+enum Input {
+    Bytes(Bytes),
+    End,
+}
+
+/// Does what the turn says, and tells it what is called.
+async fn talk(
+    told: &mut mpsc::Receiver<ToChild>,
+    room: &mut Option<Room>,
+    input: mpsc::Sender<Input>,
+    heard: &mpsc::Sender<FromChild>,
+) -> Stop {
+    loop {
+        tokio::select! {
+            biased;
+            message = told.recv() => {
+                let next = match message {
+                    None => return Stop::Left,
+                    Some(ToChild::Release) => return Stop::Released,
+                    Some(ToChild::Result(result)) => {
+                        if let Some(room) = room {
+                            room.answer(result);
+                        }
+                        continue;
+                    }
+                    Some(ToChild::Input(bytes)) => Input::Bytes(bytes),
+                    Some(ToChild::CloseInput) => Input::End,
+                };
+                // Who takes them lives as long as this.
+                let _ = input.send(next).await;
+            }
+            called = called(room, heard) => {
+                let (place, event) = called;
+                place.send(match event {
+                    RoomEvent::Call(call) => FromChild::Call(call),
+                    RoomEvent::Dropped(id) => FromChild::Dropped(id),
+                });
+            }
+        }
+    }
+}
+
+/// The next call, and a place for it among what the turn hears. Safe to drop half-way.
+async fn called<'a>(
+    room: &mut Option<Room>,
+    heard: &'a mpsc::Sender<FromChild>,
+) -> (mpsc::Permit<'a, FromChild>, RoomEvent) {
+    let Some(room) = room else { return pending().await };
+    let Ok(place) = heard.reserve().await else { return pending().await };
+    match room.next_call().await {
+        Some(event) => (place, event),
+        None => pending().await,
+    }
+}
+
+/// Gives the child what it is told, at its pace.
+async fn write(mut inputs: mpsc::Receiver<Input>, stdin: &mut Option<ChildStdin>) {
+    while let Some(input) = inputs.recv().await {
+        let Some(pipe) = stdin else { continue };
+        let done = match input {
+            Input::Bytes(bytes) => match pipe.write_all(&bytes).await {
+                Ok(()) => pipe.flush().await.is_err(),
+                Err(_) => true,
+            },
+            Input::End => true,
+        };
+        if done {
+            *stdin = None;
+        }
+    }
+}
+
+/// Its standard output.
+#[derive(Debug)]
+struct Output {
+    pipe: Option<ChildStdout>,
+    /// What was read last was no end of a line.
+    mid_line: bool,
+    /// Nobody wants what comes before the next line.
+    skip: bool,
+}
+
+impl Output {
+    /// Passes it on, up to its end. Nothing is read before the turn has room for it. With
+    /// `patience`, a silence is taken for the end.
+    async fn listen(
+        &mut self,
+        heard: &mpsc::Sender<FromChild>,
+        session: &mut Session,
+        patience: Option<Duration>,
+    ) {
+        loop {
+            // The turn is gone, which others notice.
+            let Ok(place) = heard.reserve().await else { return pending().await };
+            let piece = match patience {
+                Some(patience) => timeout(patience, self.read()).await.ok().flatten(),
+                None => self.read().await,
+            };
+            let Some(piece) = piece else { return };
+            session.hear(&piece);
+            if !piece.is_empty() {
+                place.send(FromChild::Output(piece));
+            }
+        }
+    }
+
+    async fn discard(&mut self) {
+        while self.read().await.is_some() {}
+    }
+
+    /// None: that was all. Safe to drop half-way.
+    async fn read(&mut self) -> Option<Bytes> {
+        let mut buffer = BytesMut::with_capacity(PIECE);
+        let read = self.pipe.as_mut()?.read_buf(&mut buffer).await;
+        if !matches!(read, Ok(1..)) {
+            self.pipe = None;
+            return None;
+        }
+        self.mid_line = !buffer.ends_with(b"\n");
+        let mut piece = buffer.freeze();
+        if self.skip {
+            let rest = piece.iter().position(|byte| *byte == b'\n').map(|end| end + 1);
+            self.skip = rest.is_none();
+            piece = piece.split_off(rest.unwrap_or(piece.len()));
+        }
+        Some(piece)
+    }
+}

@@ -1,0 +1,79 @@
+//! One process for one turn.
+
+use std::sync::Arc;
+
+use ibeam_core::{
+    child::{FromChild, Ready, Start},
+    error::TurnError,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    ChildEnd, arguments,
+    kit::Kit,
+    link,
+    process::{Over, Process},
+    session::Session,
+    spawn::spawn,
+    workspace::Workspace,
+};
+use crate::{driver::Link, mcp::host::Room};
+
+/// Starts the process of a turn.
+///
+/// # Errors
+/// It cannot be started, or too many run already.
+pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<Link, TurnError> {
+    let program = kit.program().await?;
+    let place = kit.place().await?;
+    let room = kit.room(&start.tools).await?;
+    let workspace = Arc::new(kit.workspace(start.resume.as_deref()).await?);
+    kit.furnish(&workspace, room.as_ref().map(Room::address)).await?;
+    let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
+    let (child, pipes) = spawn(program, &args, workspace.path(), workspace.name(), &kit.tasks)?;
+    let process = Process::new(child, pipes, &kit.tasks);
+    let session = Session::of(start.resume);
+    let (link, end) = link();
+    let run = Run { kit: Arc::clone(kit), process, workspace, room, session, end, _place: place };
+    kit.tasks.spawn("cursor-agent run", run.go());
+    Ok(link)
+}
+
+/// In the order in which they go, if the task is dropped.
+struct Run {
+    kit: Arc<Kit>,
+    process: Process,
+    workspace: Arc<Workspace>,
+    room: Option<Room>,
+    session: Session,
+    end: ChildEnd,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Run {
+    async fn go(mut self) {
+        let ready = Ready {
+            workspace: self.workspace.path().to_string_lossy().into_owned(),
+            host: self.room.as_ref().map(Room::address),
+            greeted: false,
+            session: None,
+        };
+        self.end.tell(FromChild::Ready(ready)).await;
+        let over = self.process.serve(&mut self.end, &mut self.room, &mut self.session).await;
+        let exit = match over {
+            Over::Exited(exit) => Some(exit),
+            Over::Left | Over::Released => {
+                self.process.end().await;
+                None
+            }
+        };
+        if let Some(session) = self.session.name() {
+            self.kit.workspaces.note(session, &self.workspace);
+        }
+        drop((self.process, self.room));
+        self.kit.remove(self.workspace).await;
+        if let Some(exit) = exit {
+            self.end.tell(FromChild::Exited(exit)).await;
+        }
+    }
+}

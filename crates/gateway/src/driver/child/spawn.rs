@@ -1,0 +1,172 @@
+//! Starts a child, and ends it with all that it started.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use ibeam_core::error::{ErrorCode, TurnError};
+use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop};
+use tokio::{
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    time::timeout,
+};
+
+use super::{
+    environment::{MARK, cleaned},
+    find::Program,
+    tree::{self, Signal},
+};
+use crate::{random, tasks::Tasks};
+
+/// To put its things in order, once it was asked to end.
+const GRACE: Duration = Duration::from_secs(2);
+/// For the system to tell that what was killed is dead.
+const DEATH: Duration = Duration::from_millis(500);
+
+/// A process that runs, the head of its own group. Dropped, it is killed, and all that it
+/// started.
+#[derive(Debug)]
+pub(super) struct Child {
+    process: Box<dyn ChildWrapper>,
+    leader: Option<u32>,
+    mark: String,
+    /// Nothing is left of it.
+    over: bool,
+    tasks: Tasks,
+}
+
+/// Its three streams.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdin: Option<ChildStdin>,
+    pub(super) stdout: Option<ChildStdout>,
+    pub(super) stderr: Option<ChildStderr>,
+}
+
+/// Starts the program in `folder`. `name` begins the mark that all it starts will have.
+///
+/// # Errors
+/// The system does not start it. Says why.
+pub(super) fn spawn(
+    program: &Program,
+    args: &[OsString],
+    folder: &Path,
+    name: &str,
+    tasks: &Tasks,
+) -> Result<(Child, Pipes), TurnError> {
+    let mark = format!("{name}.{}", random::uuid());
+    let mut command = CommandWrap::with_new(&program.path, |command| {
+        command
+            .args(&program.leading)
+            .args(args)
+            .current_dir(folder)
+            .env_clear()
+            .envs(cleaned(std::env::vars_os(), program.is_simulated()))
+            .env(MARK, &mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+    });
+    command.wrap(KillOnDrop);
+    #[cfg(unix)]
+    command.wrap(process_wrap::tokio::ProcessGroup::leader());
+    let mut process = command.spawn().map_err(|error| refused(&error, program))?;
+    let pipes = Pipes {
+        stdin: process.stdin().take(),
+        stdout: process.stdout().take(),
+        stderr: process.stderr().take(),
+    };
+    let leader = process.id();
+    Ok((Child { process, leader, mark, over: false, tasks: tasks.clone() }, pipes))
+}
+
+impl Child {
+    /// Waits until it has ended by itself. Safe to drop half-way.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.process.wait().await
+    }
+
+    /// It has ended by itself; what it left running ends, too.
+    pub(super) async fn clear(&mut self) {
+        if self.over {
+            return;
+        }
+        self.signal(Signal::Kill);
+        self.end_strays().await;
+        self.over = true;
+    }
+
+    /// Asks it to end, and makes it end if it does not. None: a signal did it.
+    pub(super) async fn end(&mut self) -> Option<i32> {
+        self.signal(Signal::Ask);
+        let ended = match timeout(GRACE, self.process.wait()).await {
+            Ok(ended) => ended.ok(),
+            Err(_elapsed) => {
+                self.signal(Signal::Kill);
+                // Without groups there is this one at least.
+                let _ = self.process.start_kill();
+                timeout(DEATH, self.process.wait()).await.ok().and_then(Result::ok)
+            }
+        };
+        self.clear().await;
+        ended.and_then(|status| status.code())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.leader.filter(|_| !self.over) {
+            tree::signal_group(leader, signal);
+        }
+    }
+
+    async fn end_strays(&self) {
+        let mark = self.mark.clone();
+        // If the program is ending, it has no time for this.
+        let _ = self.tasks.spawn_blocking(move || tree::end_marked(&mark)).await;
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.over {
+            self.signal(Signal::Kill);
+            tree::end_marked(&self.mark);
+        }
+    }
+}
+
+/// Why there is no process, and what helps.
+fn refused(error: &io::Error, program: &Program) -> TurnError {
+    let path = program.path.display();
+    let (code, text) = match error.kind() {
+        io::ErrorKind::NotFound => (
+            ErrorCode::Unavailable,
+            format!("{path} is not there any more, or what it needs to run is not."),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            ErrorCode::Unavailable,
+            format!("{path} may not be run by this user. Check its permissions."),
+        ),
+        io::ErrorKind::ArgumentListTooLong => (
+            ErrorCode::RequestTooLarge,
+            format!("The system takes no such long command line for {path}."),
+        ),
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => (
+            ErrorCode::Unavailable,
+            format!(
+                "The system has no room for another process to run {path}. Try again shortly, or \
+                 lower `cursor_agent.children`."
+            ),
+        ),
+        _ => (ErrorCode::Unavailable, format!("{path} cannot be started: {error}.")),
+    };
+    TurnError::new(code, text).cause(error.to_string())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+#[path = "spawn_tests.rs"]
+mod tests;

@@ -1,0 +1,123 @@
+//! Who is signed in to the CLI. It keeps its own sign-in; we only ask about it.
+
+use std::{sync::Arc, time::Duration};
+
+use ibeam_core::{
+    cli::listing::Status,
+    error::{ErrorCode, TurnError},
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::kit::Kit;
+use crate::{auth::tokens::Delegate, driver::BoxFuture};
+
+/// How long an answer counts.
+const GOOD: Duration = Duration::from_secs(30);
+const BAD: Duration = Duration::from_secs(5);
+
+/// The account, where the CLI does not say.
+const NAMELESS: &str = "cli";
+
+/// Asks the CLI who is signed in, once for all who want to know. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kit: Arc<Kit>,
+    known: Mutex<Option<Known>>,
+    /// Held by who asks, so that others wait for the answer.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    account: Result<String, TurnError>,
+    until: Instant,
+}
+
+impl Gate {
+    pub(super) fn new(kit: &Arc<Kit>) -> Self {
+        let kit = Arc::clone(kit);
+        Self(Arc::new(Inner { kit, known: Mutex::new(None), asking: Default::default() }))
+    }
+
+    /// The account that is signed in.
+    ///
+    /// # Errors
+    /// Nobody is, or the CLI does not say.
+    pub async fn account(&self) -> Result<String, TurnError> {
+        if let Some(known) = self.fresh() {
+            return known;
+        }
+        let _asking = self.0.asking.lock().await;
+        // Somebody else may have asked meanwhile.
+        if let Some(known) = self.fresh() {
+            return known;
+        }
+        let account = self.ask().await;
+        let until = Instant::now() + if account.is_ok() { GOOD } else { BAD };
+        *self.0.known.lock() = Some(Known { account: account.clone(), until });
+        account
+    }
+
+    fn fresh(&self) -> Option<Result<String, TurnError>> {
+        let known = self.0.known.lock();
+        known.as_ref().filter(|known| Instant::now() < known.until).map(|k| k.account.clone())
+    }
+
+    async fn ask(&self) -> Result<String, TurnError> {
+        let kit = &self.0.kit;
+        let said = kit.ask(&["status"], kit.settings.auth_timeout).await?;
+        match Status::read(&format!("{}\n{}", said.stdout, said.stderr)) {
+            Status::SignedIn { account } => Ok(account.unwrap_or_else(|| NAMELESS.to_owned())),
+            Status::SignedOut => Err(nobody()),
+            Status::Unclear => {
+                let text = "`cursor-agent status` does not say who is signed in. Run it by hand \
+                            to see why.";
+                Err(TurnError::new(ErrorCode::Unavailable, text).cause(said.stderr))
+            }
+        }
+    }
+}
+
+fn nobody() -> TurnError {
+    let text = "Nobody is signed in to Cursor's CLI. Run `ibeam login --backend cli`, or \
+                `cursor-agent login`.";
+    TurnError::new(ErrorCode::NotAuthenticated, text)
+}
+
+impl Delegate for Gate {
+    fn check(&self) -> BoxFuture<'_, Result<(), TurnError>> {
+        Box::pin(async { self.account().await.map(|_| ()) })
+    }
+
+    fn doubt(&self) {
+        if let Some(known) = self.0.known.lock().as_mut() {
+            known.until = Instant::now();
+        }
+    }
+
+    fn account(&self) -> String {
+        let known = self.0.known.lock();
+        let account = known.as_ref().and_then(|known| known.account.as_ref().ok());
+        account.cloned().unwrap_or_default()
+    }
+
+    fn signed_in(&self) -> bool {
+        if self.fresh().is_none() && self.0.asking.try_lock().is_ok() {
+            let this = self.clone();
+            self.0.kit.tasks.spawn("cursor-agent status", async move {
+                // How it went is known the next time.
+                let _ = this.account().await;
+            });
+        }
+        self.0.known.lock().as_ref().is_some_and(|known| known.account.is_ok())
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+#[path = "status_tests.rs"]
+mod tests;

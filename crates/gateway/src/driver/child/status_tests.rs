@@ -1,0 +1,70 @@
+use std::path::Path;
+
+use super::*;
+use crate::driver::child::{
+    Kind,
+    tests::{Bench, bench},
+};
+
+fn asked(count: &Path) -> usize {
+    std::fs::read_to_string(count).unwrap_or_default().lines().count()
+}
+
+fn counting(count: &Path, says: &str) -> Bench {
+    let text = format!("test \"$1\" = status && echo x >> '{}'; {says}", count.display());
+    bench(Kind::Cli, &text, |config| config.agent.auth_timeout = Duration::from_secs(20))
+}
+
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_good_answer_counts_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let bench = counting(&count, "echo ' ✓ Logged in as me@example.com'");
+    let gate = bench.driver.gate();
+    assert_eq!(Delegate::account(&gate), "");
+    let (one, two) = tokio::join!(gate.account(), gate.account());
+    assert_eq!((one.unwrap(), two.unwrap()), ("me@example.com".into(), "me@example.com".into()));
+    assert_eq!(asked(&count), 1, "once for both");
+    assert!(gate.signed_in());
+    assert_eq!(Delegate::account(&gate), "me@example.com");
+    pass(GOOD + Duration::from_secs(1)).await;
+    gate.account().await.unwrap();
+    assert_eq!(asked(&count), 2);
+    gate.doubt();
+    gate.check().await.unwrap();
+    assert_eq!(asked(&count), 3);
+}
+
+#[tokio::test]
+async fn a_bad_answer_counts_for_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let bench = counting(&count, "echo 'Not logged in'; exit 1");
+    let gate = bench.driver.gate();
+    for _ in 0..2 {
+        let error = gate.account().await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::NotAuthenticated);
+        assert!(error.message.contains("ibeam login --backend cli"), "{error}");
+    }
+    assert_eq!(asked(&count), 1);
+    assert!(!gate.signed_in());
+    pass(BAD + Duration::from_secs(1)).await;
+    gate.account().await.unwrap_err();
+    assert_eq!(asked(&count), 2);
+}
+
+#[tokio::test]
+async fn one_that_does_not_answer_is_not_waited_for() {
+    let bench = bench(Kind::Cli, "exec sleep 1000", |config| {
+        config.agent.auth_timeout = Duration::from_millis(50);
+    });
+    let error = bench.driver.gate().account().await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::Timeout);
+    assert!(error.message.contains("50 ms"), "{error}");
+}

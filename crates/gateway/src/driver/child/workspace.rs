@@ -1,0 +1,249 @@
+//! The folders that children work in.
+//!
+//! Each child has one of its own, empty but for the two files that tell it about the
+//! hosted tools and about what it may not do. Nobody else can look into it, and it goes
+//! when the child goes.
+//!
+//! A folder of the user's is never worked in directly. The CLI takes its MCP servers and
+//! its permissions from `.cursor` in the folder it works in, so that hosting tools there
+//! would mean to write into the user's files, and two turns at once would overwrite each
+//! other's. It is given as a further folder instead (`--add-dir`), beside the child's own.
+//!
+//! The CLI keeps its conversations by the folder they were held in. A conversation that
+//! goes on therefore gets a folder of the same name again, as long as this program runs.
+//!
+//! All folders of one program are in one, whose lock it holds. What a killed program left
+//! behind has no holder, and is removed by the next one that starts.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use ibeam_core::child::{HostAddress, SERVER_NAME};
+use parking_lot::Mutex;
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use tracing::{debug, info};
+
+use super::tree;
+use crate::random;
+
+const LOCK: &str = "lock";
+/// A folder that has no lock yet. Nobody removes it.
+const UNBORN: &str = "new-";
+/// Conversations whose folders are remembered.
+const KNOWN: usize = 1024;
+
+/// Makes folders for children. What it does blocks for a moment.
+#[derive(Debug)]
+pub(super) struct Workspaces {
+    /// None: this machine has no place for them.
+    base: Option<PathBuf>,
+    home: Mutex<Option<Home>>,
+    /// Which folder a conversation was held in, the oldest first.
+    known: Mutex<VecDeque<(String, String)>>,
+}
+
+/// The folder of this program's folders.
+#[derive(Debug)]
+struct Home {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// One child's folder. Dropped, it is gone.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    path: PathBuf,
+    name: String,
+}
+
+impl Workspaces {
+    pub(super) fn new(base: Option<PathBuf>) -> Self {
+        Self { base, home: Mutex::new(None), known: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Removes what programs left behind that are no more, and ends what they started.
+    pub(super) fn sweep(&self) {
+        let Some(entries) = self.base.as_ref().and_then(|base| fs::read_dir(base).ok()) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if entry.file_name().to_string_lossy().starts_with(UNBORN) {
+                continue;
+            }
+            // Held until the folder is gone.
+            let Ok(lock) = File::open(path.join(LOCK)) else { continue };
+            if lock.try_lock().is_err() {
+                continue;
+            }
+            let inner = fs::read_dir(&path).into_iter().flatten().flatten();
+            let names: Vec<_> =
+                inner.filter_map(|run| run.file_name().into_string().ok()).collect();
+            tree::end_named(&names);
+            match fs::remove_dir_all(&path) {
+                Ok(()) => info!("removed what a killed gateway left behind"),
+                Err(error) => debug!(%error, "leftovers were not removed"),
+            }
+        }
+    }
+
+    /// A new folder, or one in the place where that conversation was held.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(super) fn open(&self, conversation: Option<&str>) -> io::Result<Workspace> {
+        let home = self.home()?;
+        let before = conversation.and_then(|session| self.place_of(session));
+        // Somebody may be in it: then this one is as good as lost to the child, which says so.
+        let again = before.and_then(|name| Workspace::make(&home, name).ok());
+        again.map_or_else(|| Workspace::make(&home, random_name()), Ok)
+    }
+
+    /// Remembers where a conversation is held.
+    pub(super) fn note(&self, conversation: &str, workspace: &Workspace) {
+        let mut known = self.known.lock();
+        known.retain(|(session, _)| session != conversation);
+        if known.len() >= KNOWN {
+            known.pop_front();
+        }
+        known.push_back((conversation.to_owned(), workspace.name.clone()));
+    }
+
+    fn place_of(&self, conversation: &str) -> Option<String> {
+        let known = self.known.lock();
+        known.iter().find(|(session, _)| session == conversation).map(|(_, name)| name.clone())
+    }
+
+    fn home(&self) -> io::Result<PathBuf> {
+        let mut home = self.home.lock();
+        if let Some(home) = home.as_ref() {
+            return Ok(home.path.clone());
+        }
+        let base = self.base.as_ref().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "there is no home directory; set HOME")
+        })?;
+        let made = Home::make(base)?;
+        Ok(home.insert(made).path.clone())
+    }
+}
+
+impl Home {
+    /// Under another name until it is locked, so that nobody takes it for a leftover.
+    fn make(base: &Path) -> io::Result<Self> {
+        private_folder(base, true)?;
+        let name = random_name();
+        let unborn = base.join(format!("{UNBORN}{name}"));
+        private_folder(&unborn, false)?;
+        let lock = private_file(&unborn.join(LOCK))?;
+        lock.lock()?;
+        let path = base.join(name);
+        fs::rename(&unborn, &path)?;
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Workspace {
+    fn make(home: &Path, name: String) -> io::Result<Self> {
+        let path = home.join(&name);
+        private_folder(&path, false)?;
+        let made = Self { path, name };
+        private_folder(&made.path.join(".cursor"), false)?;
+        Ok(made)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins the marks of what runs in it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Tells the child where its tools are, and what it may not do.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn furnish(&self, host: Option<&HostAddress>, own_tools: bool) -> io::Result<()> {
+        let servers = match host {
+            Some(host) => json!({ SERVER_NAME: {
+                "url": host.url,
+                "headers": { "Authorization": format!("Bearer {}", host.bearer.expose_secret()) },
+            }}),
+            None => json!({}),
+        };
+        self.write("mcp.json", &json!({ "mcpServers": servers }))?;
+        if own_tools {
+            return Ok(());
+        }
+        // A pattern without a root is about this folder, one with a root about all others.
+        let deny = [
+            "Shell(*)",
+            "Shell(**)",
+            "Read(**)",
+            "Read(/**)",
+            "Write(**)",
+            "Write(/**)",
+            "WebFetch(*)",
+        ];
+        let allow = [format!("Mcp({SERVER_NAME}:*)")];
+        self.write("cli.json", &json!({ "permissions": { "allow": allow, "deny": deny } }))
+    }
+
+    fn write(&self, name: &str, value: &serde_json::Value) -> io::Result<()> {
+        let path = self.path.join(".cursor").join(name);
+        private_file(&path)?.write_all(value.to_string().as_bytes())
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            debug!(%error, "a child's folder was not removed");
+        }
+    }
+}
+
+fn random_name() -> String {
+    random::uuid()
+}
+
+fn private_folder(path: &Path, recursive: bool) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(recursive);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+#[path = "workspace_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::driver::child::environment::MARK;
+
+#[test]
+fn a_folder_goes_with_its_owner() {
+    let base = tempfile::tempdir().unwrap();
+    let folders = Workspaces::new(Some(base.path().join("runs")));
+    let one = folders.open(None).unwrap();
+    let two = folders.open(None).unwrap();
+    assert_ne!(one.path(), two.path());
+    fs::write(one.path().join("left"), "x").unwrap();
+    let path = one.path().to_path_buf();
+    drop(one);
+    assert!(!path.exists() && two.path().exists());
+    let home = two.path().parent().unwrap().to_path_buf();
+    drop(two);
+    drop(folders);
+    assert!(!home.exists());
+}
+
+#[test]
+fn without_a_place_there_is_no_folder() {
+    let error = Workspaces::new(None).open(None).unwrap_err();
+    assert!(error.to_string().contains("HOME"), "{error}");
+}
+
+#[test]
+fn its_own_tools_are_not_forbidden_where_they_are_wanted() {
+    let base = tempfile::tempdir().unwrap();
+    let folders = Workspaces::new(Some(base.path().join("runs")));
+    let one = folders.open(None).unwrap();
+    one.furnish(None, true).unwrap();
+    assert!(!one.path().join(".cursor/cli.json").exists());
+    let servers = fs::read_to_string(one.path().join(".cursor/mcp.json")).unwrap();
+    assert_eq!(servers, r#"{"mcpServers":{}}"#);
+}
+
+/// A killed program leaves folders and processes. One that runs has a lock, one that is
+/// just starting has no name yet.
+#[test]
+fn leftovers_of_killed_programs_are_swept() {
+    let base = tempfile::tempdir().unwrap();
+    let runs = base.path().join("runs");
+    let folders = Workspaces::new(Some(runs.clone()));
+    let alive = folders.open(None).unwrap();
+    let dead = runs.join("dead");
+    let name = random_name();
+    fs::create_dir_all(dead.join(&name).join(".cursor")).unwrap();
+    fs::write(dead.join(LOCK), "").unwrap();
+    let unborn = runs.join("new-born");
+    fs::create_dir(&unborn).unwrap();
+    fs::write(unborn.join(LOCK), "").unwrap();
+    let mut left = Command::new("sleep");
+    left.arg("1000").env(MARK, format!("{name}.1")).stdin(Stdio::null());
+    let mut left = left.spawn().unwrap();
+    let mut other = Command::new("sleep").arg("1000").env(MARK, "another.1").spawn().unwrap();
+
+    Workspaces::new(Some(runs)).sweep();
+    assert!(!dead.exists() && unborn.exists() && alive.path().exists());
+    if cfg!(target_os = "linux") {
+        assert!(!left.wait().unwrap().success());
+    }
+    assert!(other.try_wait().unwrap().is_none());
+    for child in [&mut left, &mut other] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+#[test]
+fn only_so_many_conversations_are_remembered() {
+    let base = tempfile::tempdir().unwrap();
+    let folders = Workspaces::new(Some(base.path().join("runs")));
+    let one = folders.open(None).unwrap();
+    for number in 0..=KNOWN {
+        folders.note(&format!("chat-{number}"), &one);
+    }
+    assert_eq!(folders.place_of("chat-0"), None);
+    assert_eq!(folders.place_of("chat-1").as_deref(), Some(one.name()));
+    assert_eq!(folders.known.lock().len(), KNOWN);
+}
