@@ -30,6 +30,7 @@ use crate::{
     app::App,
     config::{self, Backend, Config, Listen, TlsFiles},
     keys::{self, Door, KeyFileError},
+    mcp::bridge::Bridge,
     net::tls,
     shutdown::Shutdown,
     tasks::Tasks,
@@ -85,7 +86,9 @@ impl Server {
                 Some(Sim::new(simulated.context("cannot use the scenario")?))
             }
         };
-        let app = Arc::new(App::new(config, sim.as_ref(), tasks)?);
+        let app = App::new(config, sim.as_ref(), tasks)?;
+        let bridge = Bridge::new(app.config(), tasks);
+        let app = Arc::new(app.with_bridge(bridge));
         Ok(Self { app, doors, tls, tasks: tasks.clone() })
     }
 

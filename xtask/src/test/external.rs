@@ -140,6 +140,17 @@ pub(super) fn mcp_host() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// MCP servers that others wrote, as the user's: over pipes, HTTP and the older transport, by
+/// command and inside a turn; and the protocol's own test of clients.
+pub(super) fn mcp_servers() -> anyhow::Result<Outcome> {
+    let folder = match setup::mcp() {
+        Ok(folder) => folder,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    run(node_script("servers.test.mjs", folder).arg("conformance.test.mjs"))?;
+    Ok(Outcome::Passed)
+}
+
 fn python_test(pattern: &str) -> anyhow::Result<Outcome> {
     let python = match setup::python() {
         Ok(python) => python,

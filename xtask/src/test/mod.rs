@@ -63,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 34] = [
+const STEPS: [Step; 35] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -97,6 +97,7 @@ const STEPS: [Step; 34] = [
     Step { name: "async-openai", kind: Kind::External, run: |_| external::async_openai() },
     Step { name: "acp-schema", kind: Kind::External, run: |_| external::acp_schema() },
     Step { name: "mcp-host", kind: Kind::External, run: |_| external::mcp_host() },
+    Step { name: "mcp-servers", kind: Kind::External, run: |_| external::mcp_servers() },
     Step { name: "bench-smoke", kind: Kind::External, run: |_| external::bench_smoke() },
 ];
 

@@ -92,7 +92,7 @@ pub(super) fn deny() -> anyhow::Result<Outcome> {
 /// Lock files hold versions and hashes, never the address of a registry: each
 /// user's own configuration decides that.
 pub(super) fn lockfiles() -> anyhow::Result<Outcome> {
-    for folder in ["node", "clients", "login", "mcp-host"] {
+    for folder in ["node", "clients", "login", "mcp", "mcp-host"] {
         let lock = crate::root().join("interop").join(folder).join("package-lock.json");
         let text = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
         if text.contains("\"resolved\": \"http") {

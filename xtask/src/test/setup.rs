@@ -56,6 +56,11 @@ pub(super) fn mcp_host() -> anyhow::Result<PathBuf> {
     node_packages("mcp-host")
 }
 
+/// The same with public MCP servers and the protocol's test of clients.
+pub(super) fn mcp() -> anyhow::Result<PathBuf> {
+    node_packages("mcp")
+}
+
 /// The same for signing in, with a terminal to do it in.
 pub(super) fn login() -> anyhow::Result<PathBuf> {
     for (program, version) in [("tmux", "-V"), ("curl", "--version")] {

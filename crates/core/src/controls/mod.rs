@@ -257,6 +257,17 @@ impl Controls {
         self.before.map_or(usage, |before| before.plus(usage))
     }
 
+    /// What was said so far came before a call that the client gets to know nothing of: it
+    /// is no part of an answer that has to be JSON.
+    pub fn set_aside(&mut self) {
+        if let Some(json) = &mut self.json {
+            json.reset();
+            self.unchecked.clear();
+            self.words.clear();
+            self.broken = false;
+        }
+    }
+
     // === text ===
 
     fn text(&mut self, text: String) -> Verdict {

@@ -20,6 +20,7 @@ mod models;
 mod openapi;
 mod read;
 mod responses;
+mod tools;
 mod turn;
 mod ws;
 
@@ -52,6 +53,7 @@ pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
 pub(crate) use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
+pub use tools::ToolList;
 pub(crate) use ws::{Line, OnLine};
 
 use crate::{
@@ -85,6 +87,11 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Count, TurnError>> + Send;
 
     fn health(&self) -> Health;
+
+    /// The tools of the user's MCP servers.
+    fn tools(&self) -> ToolList {
+        ToolList::default()
+    }
 
     /// Where responses are kept.
     fn store(&self) -> &Store;
@@ -228,6 +235,7 @@ fn versioned<S: Service>(websocket: bool) -> Vec<Route<S>> {
         ("/models", GET, get(models::list::<S>)),
         // Ids may have slashes in them, as `anthropic/claude-…`.
         ("/models/{*id}", GET, get(models::one::<S>)),
+        ("/tools", GET, get(tools::list::<S>)),
     ]
 }
 

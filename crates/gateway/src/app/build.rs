@@ -28,6 +28,7 @@ use crate::{
     },
     keys::Keys,
     limits::Turns,
+    mcp::bridge::Bridge,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
     session::{Conversations, Hub, Legs, Limits, Patience, Registry},
     store::{ResponseLimits, Store, StoreError, StoreLimits},
@@ -130,6 +131,8 @@ impl App {
             hub: Arc::new(hub),
             backend,
             catalog,
+            // Only who serves starts servers.
+            bridge: Bridge::default(),
             surroundings: Shelf::new(&config, environment()),
             store,
             conversations: Arc::new(Conversations::default()),

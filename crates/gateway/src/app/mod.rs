@@ -20,13 +20,17 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
 use crate::{
-    api::{self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions, StoreHealth},
+    api::{
+        self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions, StoreHealth,
+        ToolList,
+    },
     auth::Tokens,
     catalog::Catalog,
     clock,
     config::Config,
     driver::Driver,
     keys::Caller,
+    mcp::bridge::Bridge,
     random,
     session::{Conversations, Hub, Snapshot, TurnStream},
     store::{Scope, Store},
@@ -47,6 +51,7 @@ pub struct App {
     hub: Arc<Hub>,
     backend: &'static str,
     catalog: Catalog,
+    bridge: Bridge,
     surroundings: around::Shelf,
     store: Store,
     conversations: Arc<Conversations>,
@@ -82,6 +87,26 @@ impl App {
     #[must_use]
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.hub.driver
+    }
+
+    /// The MCP servers of the user.
+    #[must_use]
+    pub fn bridge(&self) -> &Bridge {
+        &self.bridge
+    }
+
+    /// The same program with other MCP servers.
+    #[must_use]
+    pub fn with_bridge(self, bridge: Bridge) -> Self {
+        Self { bridge, ..self }
+    }
+
+    fn mcp(&self) -> Mcp {
+        Mcp {
+            enabled: self.bridge.is_enabled(),
+            servers: self.bridge.connected() as u64,
+            tools: self.bridge.tools().len() as u64,
+        }
     }
 
     /// Turns that could start now without waiting.
@@ -157,9 +182,14 @@ impl Service for App {
                 in_memory: store.in_memory,
                 failed_saves: store.failed_saves,
             },
-            mcp: Mcp::default(),
+            mcp: self.mcp(),
             uptime_seconds: self.started.elapsed().as_secs(),
         }
+    }
+
+    fn tools(&self) -> ToolList {
+        let data = self.bridge.tools();
+        ToolList { servers: self.bridge.connected(), data }
     }
 
     fn store(&self) -> &Store {

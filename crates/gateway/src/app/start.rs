@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ibeam_core::{
     acp,
-    agent::{self, BlobLimits, Kept, ModelPick},
+    agent::{self, BlobLimits, Kept, ModelPick, Settings},
     capabilities::Support,
     child::{self, Speaker},
     cli,
@@ -30,7 +30,7 @@ use crate::{
     keys::Caller,
     limits::{Place, Seeker},
     random,
-    session::{Actor, Ask, Identity, Keeper, Keeping, Outline, TurnStream},
+    session::{Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, TurnStream},
     store::Scope,
 };
 
@@ -72,6 +72,11 @@ impl App {
             parameters: resolved.parameters,
             max_mode: resolved.max_mode,
         };
+        // A prompt that is to be completed is no conversation.
+        let offer = match request.dialect {
+            Dialect::Completions => None,
+            _ => self.bridge.offer(&mut request.tools).await,
+        };
         // What the model is told about the format belongs to the prompt.
         let controls = self.prepare(&mut request, family).await?;
         let outline = Outline::of(&request);
@@ -103,8 +108,12 @@ impl App {
             before,
         };
         let keeper = Keeper::new(keeping, &request);
+        let mut settings = turn_settings(&self.config);
+        let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
+        // A run that is given up cannot be told what our own tools say.
+        settings.park |= bridged.is_some();
         let actor = Actor {
-            turn: self.machine(request, &case, id, session, kept).await,
+            turn: self.machine(request, &case, settings, (id, session), kept).await,
             session,
             model: case.identity.model.id.clone(),
             identity: case.identity,
@@ -114,6 +123,7 @@ impl App {
             ticket,
             asked,
             place,
+            bridged,
         };
         Ok(actor.start(&self.hub))
     }
@@ -123,12 +133,11 @@ impl App {
         &self,
         request: TurnRequest,
         case: &Case,
-        conversation_id: String,
-        session: SessionId,
+        settings: Settings,
+        (conversation_id, session): (String, SessionId),
         kept: Option<Kept>,
     ) -> Turn {
-        let (config, model) = (&self.config, &case.identity.model);
-        let (settings, seed) = (turn_settings(config), random::bytes());
+        let (config, model, seed) = (&self.config, &case.identity.model, random::bytes());
         let speaker: fn() -> Box<dyn Speaker> = match self.hub.driver.protocol() {
             Protocol::Agent => {
                 let plan = agent::Plan {

@@ -20,6 +20,7 @@ use crate::{
     auth::{Account, AuthFileError, Credential, DiscoverError, Here},
     config::{Backend, Config, Listen, Origin},
     keys::{KeyFile, KeyFileError, Keys, Listed},
+    mcp::config::{Places, ServerSpec, gather},
     net::{
         self,
         hosts::{self, By},
@@ -117,6 +118,21 @@ pub struct Allowed {
     pub web_fetch: bool,
     /// Cursor's own tools are handed to the client's equivalents.
     pub native_tools: bool,
+    /// MCP servers that ibeam starts or calls.
+    pub mcp: Vec<McpLine>,
+}
+
+/// A server that the user configured; no argument, no variable, no header.
+#[derive(Debug, Serialize)]
+pub struct McpLine {
+    pub name: String,
+    /// The program that is run, or the host that is called.
+    pub reached: String,
+    pub source: String,
+    /// It is started with the gateway.
+    pub starts: bool,
+    /// The tools that models may call, as patterns.
+    pub offered: Vec<String>,
 }
 
 /// What is looked at.
@@ -139,6 +155,7 @@ pub fn audit(subject: &Subject<'_>) -> Report {
     let keys = found.keys(config, subject.key_from);
     let listener = found.listener(config, keys.count > 0);
     let credential = found.credential(subject);
+    let mcp = found.mcp(config);
     let files = files::look(subject, &mut found);
     Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -157,6 +174,7 @@ pub fn audit(subject: &Subject<'_>) -> Report {
             web_search: config.allow.web_search,
             web_fetch: config.allow.web_fetch,
             native_tools: config.tools.native,
+            mcp,
         },
         files,
     }
@@ -242,6 +260,21 @@ impl Findings {
             any_address: config.exposed().is_some(),
             origins: config.cors_origins.clone(),
         }
+    }
+
+    fn mcp(&mut self, config: &Config) -> Vec<McpLine> {
+        let gathered = gather(&config.mcp, &Places::here());
+        for warning in gathered.warnings {
+            self.note(warning);
+        }
+        let line = |spec: ServerSpec| McpLine {
+            starts: config.mcp.enabled && spec.named,
+            reached: spec.way.to_string(),
+            source: spec.source.display().to_string(),
+            offered: if spec.offer { spec.allow } else { Vec::new() },
+            name: spec.name,
+        };
+        gathered.servers.into_iter().map(line).collect()
     }
 
     fn credential(&mut self, subject: &Subject<'_>) -> CredentialReport {

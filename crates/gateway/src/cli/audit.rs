@@ -6,7 +6,7 @@ use clap::{Args, builder::styling};
 
 use super::{Global, Listening, STYLES, Upstream, models::align, print, say};
 use crate::{
-    audit::{Fault, FileLine, HostLine, Purpose, Report, Subject, audit},
+    audit::{Fault, FileLine, HostLine, McpLine, Purpose, Report, Subject, audit},
     auth::Here,
     clock,
     config::{environment, file_in_use},
@@ -59,6 +59,7 @@ fn page(report: &Report) -> String {
         ("Sign-in", rows(&sign_in(report))),
         ("Hosts it may contact", hosts(&report.hosts)),
         ("What a model can bring about", rows(&allowed(report))),
+        ("MCP servers", servers(&report.allowed.mcp)),
         ("Files", files(&report.files)),
     ];
     let (bold, end) = (STYLES.get_header(), styling::Reset);
@@ -147,12 +148,30 @@ fn allowed(report: &Report) -> Vec<(&'static str, String)> {
         true => "Cursor's own tools are handed to the client's equivalents",
         false => "only the client's own tools are called",
     };
+    let offered = |line: &&McpLine| line.starts && !line.offered.is_empty();
+    let offered: Vec<_> = allowed.mcp.iter().filter(offered).map(|line| &*line.name).collect();
+    let here = match offered.is_empty() {
+        true => "nothing: ibeam runs no tool".to_owned(),
+        false => format!("whatever the allowed tools of {} do", offered.join(", ")),
+    };
     vec![
-        ("On this machine", "nothing: ibeam runs no tool".to_owned()),
+        ("On this machine", here),
         ("In your client", native.to_owned()),
         ("Web search at Cursor", yes(allowed.web_search)),
         ("Page fetch at Cursor", yes(allowed.web_fetch)),
     ]
+}
+
+fn servers(servers: &[McpLine]) -> String {
+    let line = |server: &McpLine| {
+        let does = match (server.starts, server.offered.is_empty()) {
+            (false, _) => "not started".to_owned(),
+            (true, true) => "started, its tools only listed".to_owned(),
+            (true, false) => format!("started, models may call {}", server.offered.join(" ")),
+        };
+        [server.name.clone(), server.reached.clone(), does, server.source.clone()]
+    };
+    or_none(&align(&servers.iter().map(line).collect::<Vec<_>>()))
 }
 
 fn files(files: &[FileLine]) -> String {

@@ -30,6 +30,9 @@ struct Value<'a> {
     origin: &'a str,
 }
 
+/// Tables, which are no settings of one value.
+const SERVERS: &str = "mcp.servers";
+
 impl ConfigCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
         let Action::Show { json } = self.action;
@@ -47,11 +50,13 @@ impl ConfigCommand {
 
 fn show(resolution: &Resolution, json: bool) -> anyhow::Result<String> {
     if json {
-        let map: BTreeMap<&str, Value<'_>> = resolution
+        let mut map: BTreeMap<&str, Value<'_>> = resolution
             .shown
             .iter()
             .map(|shown| (shown.name, Value { value: shown.json(), origin: &shown.origin }))
             .collect();
+        let names: Vec<&str> = resolution.config.mcp.servers.keys().map(String::as_str).collect();
+        map.insert(SERVERS, Value { value: names.into(), origin: "file" });
         return Ok(serde_json::to_string_pretty(&map)?);
     }
     let mut table = vec![["SETTING", "VALUE", "FROM"].map(str::to_owned)];
@@ -60,6 +65,10 @@ fn show(resolution: &Resolution, json: bool) -> anyhow::Result<String> {
         table.push([shown.name.to_owned(), value.to_owned(), shown.origin.clone()]);
     }
     let mut text = align(&table);
+    let servers: Vec<&str> = resolution.config.mcp.servers.keys().map(String::as_str).collect();
+    if !servers.is_empty() {
+        text.push_str(&format!("\n\n[{SERVERS}] has {}; see `ibeam mcp list`", servers.join(", ")));
+    }
     if let Some(path) = default_path() {
         text.push_str(&format!("\n\nThe default file is {}", path.display()));
     }

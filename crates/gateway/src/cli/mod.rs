@@ -9,6 +9,7 @@ mod config;
 mod keys;
 mod login;
 mod logout;
+mod mcp;
 mod models;
 mod screen;
 mod serve;
@@ -102,6 +103,8 @@ enum Command {
     Models(models::ModelsCommand),
     /// Make, list and revoke keys for your clients
     Keys(keys::KeysCommand),
+    /// List your MCP servers and their tools, and call one
+    Mcp(mcp::McpCommand),
     /// Show what this program may do on this machine, and what is not as it should be
     Audit(audit::Audit),
     /// Look at the settings
@@ -266,6 +269,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Whoami(whoami) => whoami.run(&global),
         Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
         Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Mcp(mcp) => mcp.run(&global),
         Command::Audit(audit) => audit.run(&global),
         Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
         Command::FakeCursorAgent { args } => Ok(ibeam_sim::cursor_agent::main(args)),

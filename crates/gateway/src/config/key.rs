@@ -144,6 +144,11 @@ keys! {
         "hand Cursor's own tools to the client's equivalents; off: refuse them";
     ToolResultBytes "tools.result_bytes" [] = "1MiB",
         "text of one tool result that Cursor's CLI is told; the rest is left out with a note";
+    McpEnabled "mcp.enabled" [] = "false",
+        "start the MCP servers of `[mcp.servers.NAME]`, and list or offer their tools";
+    McpDiscover "mcp.discover" [] = "false",
+        "read the MCP servers of other programs (OpenCode, Cursor, Claude Code); none is started unless `[mcp.servers.NAME]` names it";
+    McpStart "mcp.start" [] = "10s", "for an MCP server to start and tell its tools";
     StoreEnabled "store.enabled" [] = "true",
         "keep conversations on disk, so that they go on after a restart; off: in memory only";
     StorePath "store.path" [] = "",

@@ -7,9 +7,11 @@ pub mod key;
 mod parse;
 pub mod raw;
 pub mod resolve;
+pub mod servers;
 mod simulator;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
@@ -24,6 +26,7 @@ pub use key::Key;
 pub(crate) use parse::duration;
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
+pub use servers::McpServer;
 pub use simulator::Simulator;
 
 use crate::{
@@ -73,6 +76,7 @@ pub struct Config {
     pub inline_context: bool,
     pub sessions: Sessions,
     pub tools: Tools,
+    pub mcp: Mcp,
     pub store: StoreConfig,
     pub responses: Responses,
     /// Waits between tries; no retries when they are switched off.
@@ -226,6 +230,18 @@ pub struct Tools {
     pub native: bool,
     /// Text of one result that a child is told.
     pub result_bytes: usize,
+}
+
+/// MCP servers that the user has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mcp {
+    /// Off: none is started.
+    pub enabled: bool,
+    /// Whether other programs' files are read.
+    pub discover: bool,
+    /// For one to start and tell its tools.
+    pub start: Duration,
+    pub servers: BTreeMap<String, McpServer>,
 }
 
 /// What is kept of conversations.
@@ -423,6 +439,7 @@ pub(crate) fn holds_secret(path: &Path) -> bool {
 
 fn has_secret(raw: &RawConfig) -> bool {
     Key::ALL.iter().any(|key| key.row().secret && raw.get(*key).is_some())
+        || raw.servers.values().any(McpServer::holds_secret)
 }
 
 /// The environment as text; variables that are none are no settings.

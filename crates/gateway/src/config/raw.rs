@@ -9,7 +9,10 @@ use std::{
 
 use secrecy::zeroize::Zeroizing;
 
-use super::key::{INERT, Key, Unit};
+use super::{
+    key::{INERT, Key, Unit},
+    servers::{self, McpServer},
+};
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +78,8 @@ pub type Env = BTreeMap<String, String>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawConfig {
     values: BTreeMap<Key, Found>,
+    /// The tables of `mcp.servers`.
+    pub servers: BTreeMap<String, McpServer>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
 }
@@ -94,6 +99,9 @@ impl RawConfig {
     pub fn or(mut self, weaker: Self) -> Self {
         for (key, found) in weaker.values {
             self.values.entry(key).or_insert(found);
+        }
+        for (name, server) in weaker.servers {
+            self.servers.entry(name).or_insert(server);
         }
         self.problems.extend(weaker.problems);
         self.warnings.extend(weaker.warnings);
@@ -178,6 +186,10 @@ impl RawConfig {
     fn add_table(&mut self, prefix: &str, table: &toml::Table, origin: &Origin) {
         for (name, value) in table {
             let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            if name == SERVERS {
+                self.add_servers(value, origin);
+                continue;
+            }
             if let toml::Value::Table(inner) = value {
                 self.add_table(&name, inner, origin);
                 continue;
@@ -193,6 +205,15 @@ impl RawConfig {
         }
     }
 
+    fn add_servers(&mut self, value: &toml::Value, origin: &Origin) {
+        match (value, origin) {
+            (toml::Value::Table(tables), Origin::File(path)) => {
+                self.servers = servers::read(self, tables, path);
+            }
+            _ => self.problem(SERVERS, origin.clone(), "must be tables: `[mcp.servers.NAME]`"),
+        }
+    }
+
     pub fn problem(&mut self, subject: &str, origin: Origin, text: impl Into<String>) {
         let subject = subject.to_owned();
         self.problems.push(Problem { subject, origin, text: text.into() });
@@ -203,6 +224,9 @@ impl RawConfig {
         self.warnings.push(Problem { subject, origin, text: text.into() });
     }
 }
+
+/// What has tables with names of the user's choice.
+const SERVERS: &str = "mcp.servers";
 
 /// Variables of ours that are no settings.
 const OTHER_ENV: [&str; 1] = ["IBEAM_CONFIG"];

@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Log, Models, Responses, Sessions, Simulator,
+    Allow, Backend, Clocks, Config, Limits, Log, Mcp, Models, Responses, Sessions, Simulator,
     StoreConfig, Tools, Transport,
     key::Key,
     parse,
@@ -135,6 +135,12 @@ impl Resolver<'_> {
                 max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
                 native: self.switch(Key::ToolNative),
                 result_bytes: self.size(Key::ToolResultBytes),
+            },
+            mcp: Mcp {
+                enabled: self.switch(Key::McpEnabled),
+                discover: self.switch(Key::McpDiscover),
+                start: self.positive(Key::McpStart),
+                servers: self.raw.servers.clone(),
             },
             store: self.store(),
             responses: Responses {

@@ -81,6 +81,12 @@ impl Reach {
         Self(Some(dialled.map(|contact| contact.host).collect()))
     }
 
+    /// One host that the user named.
+    #[must_use]
+    pub fn only(host: Host) -> Self {
+        Self(Some(Arc::new([host])))
+    }
+
     #[cfg(test)]
     pub(crate) fn anywhere() -> Self {
         Self(None)

@@ -26,7 +26,7 @@ use ibeam_core::{
 };
 use tokio::sync::mpsc;
 
-pub(crate) use actor::Actor;
+pub(crate) use actor::{Actor, Bridged};
 pub(crate) use conversations::{Claim, Conversations};
 pub(crate) use hub::Hub;
 pub use hub::Patience;

@@ -191,7 +191,7 @@ fn scripts_find_the_same_fields_in_every_version() {
         ("/keys", "setting count list"),
         ("/credential", "source profile email sub expires renewable unused"),
         ("/hosts/0", "origin by purpose proxy"),
-        ("/allowed", "web_search web_fetch native_tools"),
+        ("/allowed", "web_search web_fetch native_tools mcp"),
         ("/files/0", "path what purpose there mode owner consent problem"),
     ];
     for (at, fields) in expect {

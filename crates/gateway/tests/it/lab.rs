@@ -10,6 +10,7 @@ use ibeam::{
     app::{App, in_memory},
     auth::Tokens,
     config::{Config, Transport},
+    mcp::{bridge::Bridge, config::ServerSpec},
     net::connect::Connector,
     session::Fates,
     tasks::Tasks,
@@ -51,12 +52,26 @@ impl Lab {
     }
 
     fn before(sim: Sim, change: impl FnOnce(&mut Config)) -> Self {
+        Self::bridged(sim, change, Vec::new())
+    }
+
+    /// A gateway whose user has these MCP servers.
+    pub(crate) fn bridged(
+        sim: Sim,
+        change: impl FnOnce(&mut Config),
+        servers: Vec<ServerSpec>,
+    ) -> Self {
         watch::logs();
         let mut config = Config::default();
         change(&mut config);
         let limit = config.limits.turns;
         let tasks = Tasks::new();
-        let app = Arc::new(App::new(config, Some(&sim), &tasks).unwrap());
+        let bridge = Bridge::started(servers, &config, &tasks);
+        let mut app = App::new(config, Some(&sim), &tasks).unwrap();
+        if !bridge.servers().is_empty() {
+            app = app.with_bridge(bridge);
+        }
+        let app = Arc::new(app);
         let router = api::router(Arc::clone(&app));
         Self { sim, app, router, tasks, limit }
     }

@@ -29,6 +29,9 @@ mod killed;
 mod lab;
 mod leaving;
 mod login;
+mod mcp;
+#[cfg(unix)]
+mod mcp_servers;
 mod messages;
 mod named;
 mod parking;

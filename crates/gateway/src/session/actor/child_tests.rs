@@ -127,6 +127,7 @@ impl Bench {
             ticket: self.hub.legs.reserve(Names::default()),
             asked: Instant::now(),
             place: self.place(),
+            bridged: None,
         };
         actor.start(&self.hub)
     }

@@ -81,7 +81,7 @@ impl Task {
         self.finish(reason).await;
     }
 
-    fn give_up(&mut self, error: TurnError) {
+    pub(super) fn give_up(&mut self, error: TurnError) {
         self.turn.cut(None);
         self.carry_out();
         self.fail(error);

@@ -75,15 +75,21 @@ impl Task {
         while !self.outlets.is_blocked()
             && let Some(event) = self.turn.poll_event()
         {
-            if self.leg.as_ref().is_some_and(|leg| leg.controls.is_some()) {
-                self.control(event).await;
-            } else {
-                self.take(event).await;
+            if let Some(event) = self.sift(event).await {
+                self.forward(event).await;
             }
         }
         // A reader whose place was found empty is gone from the list, and does not wake us.
         self.look_for_readers();
         self.turn.set_reading(self.reads(), millis_since(self.started));
+    }
+
+    pub(super) async fn forward(&mut self, event: TurnEvent) {
+        if self.leg.as_ref().is_some_and(|leg| leg.controls.is_some()) {
+            self.control(event).await;
+        } else {
+            self.take(event).await;
+        }
     }
 
     pub(super) async fn take(&mut self, event: TurnEvent) {
@@ -118,6 +124,7 @@ impl Task {
     }
 
     pub(super) fn tell(&mut self, event: TurnEvent) {
+        let event = self.summed(event);
         self.keeper.hear(&event);
         if let Some(leg) = &mut self.leg {
             leg.record.push(&event);

@@ -1,6 +1,7 @@
 //! The task that owns one turn: it carries out what the turn machine asks for and
 //! passes events on, leg after leg. It decides nothing about the protocol.
 
+mod bridged;
 mod control;
 mod legs;
 mod visits;
@@ -16,7 +17,7 @@ use ibeam_core::{
     agent::LinkError,
     controls::Controls,
     error::{ErrorCode, TurnError},
-    model::ids::SessionId,
+    model::{ToolResult, ids::SessionId},
     models::Family,
     turn::{Command, OpenSpec, Phase, Turn},
 };
@@ -27,6 +28,7 @@ use tokio::{
 };
 use tracing::{Instrument as _, debug, info, warn};
 
+pub(crate) use self::bridged::Bridged;
 use self::legs::Leg;
 use super::{
     TurnStream,
@@ -72,13 +74,26 @@ pub(crate) struct Actor {
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
     pub(crate) place: Place,
+    /// There when tools are offered that we execute.
+    pub(crate) bridged: Option<Box<Bridged>>,
 }
 
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
     pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
-        let Self { turn, session, identity, family, model, controls, keeper, ticket, asked, place } =
-            self;
+        let Self {
+            turn,
+            session,
+            identity,
+            family,
+            model,
+            controls,
+            keeper,
+            ticket,
+            asked,
+            place,
+            bridged,
+        } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
@@ -89,6 +104,7 @@ impl Actor {
             started: Instant::now(),
             keeper: Box::new(keeper),
             place,
+            bridged,
             outlets: Outlets::default(),
             leg: None,
             legs: 0,
@@ -127,6 +143,7 @@ struct Task {
     started: Instant,
     keeper: Box<Keeper>,
     place: Place,
+    bridged: Option<Box<Bridged>>,
     outlets: Outlets,
     /// `None` between legs.
     leg: Option<Box<Leg>>,
@@ -191,6 +208,8 @@ enum Wake {
     /// There is something to read for a turn that dozes.
     Called,
     Visit(Option<Visit>),
+    /// A tool that we executed is done.
+    Bridged(ToolResult),
     Timer,
     Drain,
     Stop,
@@ -203,8 +222,7 @@ impl Task {
             self.pass_on().await;
             if self.turn.phase() == Phase::Done {
                 if self.leg.is_some() && !self.outlets.is_blocked() {
-                    let text = "The turn ended without an ending. This is a fault in ibeam.";
-                    self.fail(TurnError::new(ErrorCode::Internal, text));
+                    self.fail(self.unended());
                 }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
@@ -334,6 +352,7 @@ impl Task {
             None => (None, None),
         };
         let opening = self.opening.as_mut();
+        let bridged = self.bridged.as_mut();
         let next = self.outbox.messages.front().cloned();
         tokio::select! {
             biased;
@@ -363,6 +382,12 @@ impl Task {
                     None => std::future::pending().await,
                 }
             } => Wake::Opened(opened),
+            result = async {
+                match bridged {
+                    Some(bridged) => bridged.next().await,
+                    None => std::future::pending().await,
+                }
+            } => Wake::Bridged(result),
             () = self.timer.as_mut() => Wake::Timer,
             () = self.drain.as_mut(), if self.parked.is_some() => Wake::Drain,
             () = self.stop.as_mut(), if self.turn.phase() != Phase::Done => Wake::Stop,
@@ -415,6 +440,7 @@ impl Task {
             Wake::Called => self.catch_up(),
             Wake::Visit(Some(visit)) => self.on_visit(visit),
             Wake::Visit(None) => self.retired = true,
+            Wake::Bridged(result) => self.on_bridged(result),
             Wake::Timer => self.on_timer(),
             Wake::Drain => self.end_parked(|_| (), "ibeam is shutting down"),
             Wake::Stop if self.parked.is_some() => {

@@ -46,6 +46,7 @@ impl Task {
     }
 
     fn resume(&mut self, resume: Resume) {
+        let Some(resume) = self.hold_back(resume) else { return };
         let Resume { ask: Ask { request, place, ticket, controls }, asked, reply } = resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
@@ -54,6 +55,7 @@ impl Task {
         // What came while it dozed was said before the results, and is heard before them.
         self.catch_up();
         let next = self.keeper.peek(&request);
+        let request = self.bring(request);
         let given = if self.parked.is_some() {
             self.turn.resume(request, millis_since(self.started))
         } else {
@@ -72,6 +74,7 @@ impl Task {
                 let _ = reply.send(Ok(stream));
             }
             Err(request) => {
+                let request = self.take_back(request);
                 if self.parked.is_some() && self.is_for(&request) {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");

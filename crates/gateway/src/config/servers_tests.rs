@@ -1,0 +1,81 @@
+use super::*;
+
+fn read(text: &str) -> RawConfig {
+    RawConfig::from_toml(text, Path::new("config.toml"))
+}
+
+fn problems(text: &str) -> Vec<String> {
+    read(text).problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_server_has_all_its_settings() {
+    let raw = read(
+        r#"
+        [mcp]
+        enabled = true
+        [mcp.servers.files]
+        command = "npx"
+        args = ["-y", "server-filesystem", "."]
+        env = { TOKEN = "shh" }
+        cwd = "/srv"
+        use = "offer"
+        allow = ["read_file", "list_*"]
+        timeout = "5s"
+        output = "1KiB"
+        [mcp.servers.far]
+        url = "https://mcp.example/mcp"
+        headers = { Authorization = "Bearer ${FAR}" }
+        "#,
+    );
+    assert!(raw.problems.is_empty(), "{:?}", raw.problems);
+    let files = &raw.servers["files"];
+    assert_eq!(files.command.as_deref(), Some("npx"));
+    assert_eq!(files.args, ["-y", "server-filesystem", "."]);
+    assert_eq!(files.env["TOKEN"].expose(), "shh");
+    assert!(files.offer && files.holds_secret());
+    assert_eq!((files.timeout, files.output), (Duration::from_secs(5), 1024));
+    let far = &raw.servers["far"];
+    assert!(!far.offer && !far.holds_secret(), "a variable's name is no secret");
+    assert_eq!((far.timeout, far.output), (CALL_TIMEOUT, CALL_OUTPUT));
+}
+
+#[test]
+fn nothing_hidden_is_printed() {
+    let raw = read("[mcp.servers.a]\ncommand = \"x\"\nenv = { TOKEN = \"hunter2\" }");
+    assert!(!format!("{raw:?}").contains("hunter2"));
+}
+
+#[test]
+fn what_is_wrong_is_told_by_its_place() {
+    for (text, told) in [
+        (
+            "[mcp.servers.a]\ncomand = \"x\"",
+            "`mcp.servers.a.comand` is no setting of a server; did you mean `command`?",
+        ),
+        ("[mcp.servers.a]\nuse = \"maybe\"", "`mcp.servers.a.use` is none of"),
+        ("[mcp.servers.a]\nargs = \"x\"", "`mcp.servers.a.args` must be a list"),
+        ("[mcp.servers.a]\nenv = { A = 1 }", "`mcp.servers.a.env.A` must be text"),
+        (
+            "[mcp.servers.a]\ncommand = \"x\"\nuse = \"offer\"",
+            "`mcp.servers.a.allow` names no tool",
+        ),
+        ("[mcp.servers.a]\ncommand = \"x\"\nurl = \"y\"", "`mcp.servers.a.url` stands beside"),
+        ("[mcp.servers.a]\ntimeout = \"soon\"", "`mcp.servers.a.timeout`"),
+        ("[mcp.servers]\na = 1", "`mcp.servers.a` must be a table"),
+        ("[mcp]\nservers = 1", "`mcp.servers` must be tables"),
+        ("[mcp]\nenable = true", "`mcp.enable` is no setting; did you mean `mcp.enabled`?"),
+    ] {
+        let problems = problems(text);
+        assert!(problems.iter().any(|problem| problem.starts_with(told)), "{told}: {problems:?}");
+    }
+}
+
+#[test]
+fn there_are_only_so_many() {
+    let text: String =
+        (0..=MAX_SERVERS).map(|n| format!("[mcp.servers.s{n}]\nurl = \"x\"\n")).collect();
+    let raw = read(&text);
+    assert_eq!(raw.servers.len(), MAX_SERVERS);
+    assert_eq!(raw.problems.len(), 1);
+}

@@ -1,0 +1,113 @@
+//! One server in another program's file.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    Program, Way,
+    expand::{Dialect, Expander},
+};
+use crate::{config::servers::Hidden, mcp::http::Remote};
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    OpenCode,
+    Cursor,
+    Claude,
+}
+
+impl Style {
+    pub(super) fn dialect(self) -> Dialect {
+        match self {
+            Self::OpenCode => Dialect::OpenCode,
+            Self::Cursor => Dialect::Cursor,
+            Self::Claude => Dialect::Shell,
+        }
+    }
+
+    /// Where the servers are in the file.
+    pub(super) fn sections(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenCode => &["mcp", "mcpServers"],
+            Self::Cursor | Self::Claude => &["mcpServers"],
+        }
+    }
+}
+
+/// Reads one server. None: it is switched off.
+///
+/// # Errors
+/// Says what is wrong with it, and where.
+pub(super) fn read(
+    style: Style,
+    value: &Value,
+    expander: &Expander<'_>,
+) -> Result<Option<Way>, String> {
+    let table = value.as_object().ok_or("is no object")?;
+    let is = |key: &str, wanted: bool| table.get(key).and_then(Value::as_bool) == Some(wanted);
+    if is("enabled", false) || is("disabled", true) {
+        return Ok(None);
+    }
+    let kind = table.get("type").and_then(Value::as_str).unwrap_or_default();
+    if let Some(url) = table.get("url").or_else(|| table.get("serverUrl")) {
+        let url = expander.text(url.as_str().ok_or("url: is no text")?)?;
+        let headers = texts(table.get("headers"), "headers", expander)?;
+        return Remote::new(&url, headers.into_iter().collect(), kind == "sse")
+            .map(|remote| Some(Way::Http(remote)));
+    }
+    let mut line = match table.get("command") {
+        Some(Value::String(command)) => vec![expander.text(command)?],
+        // OpenCode's has its arguments in it.
+        Some(Value::Array(line)) => list(line, "command", expander)?,
+        Some(_) => return Err("command: is neither text nor a list".to_owned()),
+        None => return Err("has neither `command` nor `url`".to_owned()),
+    };
+    match table.get("args") {
+        Some(Value::Array(args)) => line.extend(list(args, "args", expander)?),
+        Some(_) => return Err("args: is no list".to_owned()),
+        None => {}
+    }
+    let key = if style == Style::OpenCode && table.contains_key("environment") {
+        "environment"
+    } else {
+        "env"
+    };
+    let env = texts(table.get(key), key, expander)?;
+    let cwd = table.get("cwd").and_then(Value::as_str).map(|cwd| expander.text(cwd)).transpose()?;
+    if line.first().is_none_or(String::is_empty) {
+        return Err("command: is empty".to_owned());
+    }
+    let command = line.remove(0);
+    Ok(Some(Way::Stdio(Program { command, args: line, env, cwd: cwd.map(Into::into) })))
+}
+
+fn list(items: &[Value], key: &str, expander: &Expander<'_>) -> Result<Vec<String>, String> {
+    let item = |(at, item): (usize, &Value)| match item.as_str() {
+        Some(text) => expander.text(text).map_err(|why| format!("{key}[{at}]: {why}")),
+        None => Err(format!("{key}[{at}]: is no text")),
+    };
+    items.iter().enumerate().map(item).collect()
+}
+
+fn texts(
+    value: Option<&Value>,
+    key: &str,
+    expander: &Expander<'_>,
+) -> Result<BTreeMap<String, Hidden>, String> {
+    let Some(value) = value else { return Ok(BTreeMap::new()) };
+    let table = value.as_object().ok_or_else(|| format!("{key}: is no object"))?;
+    let item = |(name, value): (&String, &Value)| {
+        // Numbers and switches are what people mean by their text.
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Bool(on) => on.to_string(),
+            _ => return Err(format!("{key}.{name}: is no text")),
+        };
+        let text = expander.text(&text).map_err(|why| format!("{key}.{name}: {why}"))?;
+        Ok((name.clone(), Hidden::from(text)))
+    };
+    table.iter().map(item).collect()
+}

@@ -1,0 +1,142 @@
+//! A server as a child of this program: in a group of its own, with few variables, and gone
+//! with everything under it.
+
+use std::{collections::VecDeque, io, process::Stdio, sync::Arc, time::Duration};
+
+use ibeam_core::redact;
+use parking_lot::Mutex;
+#[cfg(unix)]
+use process_wrap::tokio::ProcessGroup;
+use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop};
+use tokio::{
+    io::AsyncReadExt as _,
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::debug;
+
+use super::config::Program;
+use crate::tasks::Tasks;
+
+/// What is kept of its complaints.
+const TAIL: usize = 4 << 10;
+/// For what a dead child said to be read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// For it to end by itself once nobody speaks to it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What a program needs to find its way about, and nothing that is a secret. The rest is
+/// for the user to give.
+const KEPT: [&str; 27] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "USERNAME",
+    "USERPROFILE",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "PROGRAMFILES",
+    "PATHEXT",
+    "COMSPEC",
+    "TEMP",
+];
+
+/// A running child.
+pub(super) struct Child {
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+    pub(super) hold: Hold,
+}
+
+/// Dropping it ends the child.
+#[derive(Debug)]
+pub(super) struct Hold {
+    tail: Arc<Mutex<VecDeque<u8>>>,
+    /// It will not complain any more.
+    silent: CancellationToken,
+    _end: DropGuard,
+}
+
+impl Hold {
+    /// The last that it complained of, without secrets. Of one that died, all that it said
+    /// is waited for, for a moment.
+    pub(super) async fn complaint(&self) -> Option<String> {
+        let _ = timeout(LAST_WORDS, self.silent.cancelled()).await;
+        let tail = self.tail.lock();
+        let bytes: Vec<u8> = tail.iter().copied().collect();
+        drop(tail);
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default().join(" | ");
+        (!last.is_empty()).then(|| redact::text(&last).into_owned())
+    }
+}
+
+pub(super) fn spawn(program: &Program, tasks: &Tasks) -> io::Result<Child> {
+    let mut command = CommandWrap::with_new(&program.command, |command| {
+        command.args(&program.args).env_clear();
+        let kept = KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.envs(kept);
+        command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+        if let Some(folder) = &program.cwd {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    });
+    command.wrap(KillOnDrop);
+    #[cfg(unix)]
+    command.wrap(ProcessGroup::leader());
+    let mut child = command.spawn()?;
+    let missing = || io::Error::other("a standard stream is missing");
+    let stdin = child.stdin().take().ok_or_else(missing)?;
+    let stdout = child.stdout().take().ok_or_else(missing)?;
+    let stderr = child.stderr().take().ok_or_else(missing)?;
+    let tail = Arc::new(Mutex::new(VecDeque::new()));
+    let (end, silent) = (CancellationToken::new(), CancellationToken::new());
+    let done = silent.clone().drop_guard();
+    tasks.spawn("mcp complaints", listen(stderr, Arc::clone(&tail), done));
+    tasks.spawn("mcp child", reap(child, end.clone()));
+    Ok(Child { stdin, stdout, hold: Hold { tail, silent, _end: end.drop_guard() } })
+}
+
+/// Ends a child that nobody wants any more, and whatever a dead one left behind.
+async fn reap(mut child: Box<dyn ChildWrapper>, end: CancellationToken) {
+    let over = tokio::select! {
+        status = child.wait() => status.is_ok(),
+        () = end.cancelled() => timeout(GRACE, child.wait()).await.is_ok(),
+    };
+    // To the group, so that those who outlive their parent go too.
+    let killed = child.start_kill();
+    if !over {
+        let _ = timeout(GRACE, child.wait()).await;
+        debug!(?killed, "an MCP server had to be killed");
+    }
+}
+
+async fn listen(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<u8>>>, _done: DropGuard) {
+    let mut buffer = [0; 1024];
+    while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+        let mut tail = tail.lock();
+        tail.extend(buffer.get(..length).unwrap_or_default());
+        let more = tail.len().saturating_sub(TAIL);
+        tail.drain(..more);
+    }
+}
