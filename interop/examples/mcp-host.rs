@@ -111,9 +111,9 @@ async fn answer(call: HostedCall, dropped: u64) -> HostedResult {
             vec![text("done")]
         }
         "slow" => {
-            let seconds = arguments["seconds"].as_u64().unwrap_or_default();
+            let seconds = arguments.get("seconds").and_then(Value::as_u64).unwrap_or_default();
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            vec![text(arguments["word"].as_str().unwrap_or_default())]
+            vec![text(arguments.get("word").and_then(Value::as_str).unwrap_or_default())]
         }
         "dropped" => vec![text(&dropped.to_string())],
         other => vec![text(other)],
