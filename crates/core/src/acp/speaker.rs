@@ -38,9 +38,7 @@ pub struct Speaker {
     session: Option<String>,
     signed_in: bool,
     cancelled: bool,
-    /// Some of the answer was heard.
-    said: bool,
-    /// Some of it was words, or a deed.
+    /// Words were heard, or of a deed.
     answered: bool,
     calls: Calls,
     out: VecDeque<ToChild>,
@@ -229,11 +227,7 @@ impl Speaker {
     fn hear(&mut self, heard: Heard) {
         match &heard {
             Heard::Alive if self.heard.back() == Some(&Heard::Alive) => return,
-            Heard::Text(_) | Heard::Did(_) | Heard::Announced => {
-                self.said = true;
-                self.answered = true;
-            }
-            Heard::Thought(_) => self.said = true,
+            Heard::Text(_) | Heard::Did(_) | Heard::Announced => self.answered = true,
             _ => {}
         }
         self.heard.push_back(heard);
@@ -434,13 +428,9 @@ impl child::Speaker for Speaker {
         if self.cancelled {
             return self.fail(failures::cancelled());
         }
-        let passing = if self.is_untold() {
-            Remedy::TellAnew
-        } else if self.said {
-            Remedy::None
-        } else {
-            Remedy::Retry
-        };
+        // Whether the client saw some of it is known to the turn alone: it may have begun
+        // another leg.
+        let passing = if self.is_untold() { Remedy::TellAnew } else { Remedy::Retry };
         self.fail(failures::gone(exit, self.ask.resume.is_some(), passing));
     }
 

@@ -58,7 +58,10 @@ pub(super) fn write(request: &TurnRequest, telling: &Telling, rules: Rules) -> P
         last = Some(message);
         items = before;
     }
-    for call in &telling.calls {
+    let told = |call: &ToolCall| {
+        items.iter().any(|item| matches!(item, Item::ToolCall(told) if told.id == call.id))
+    };
+    for call in telling.calls.iter().filter(|call| !told(call)) {
         writer.call(call);
     }
     let said = telling.said.iter().filter(|_| !resumes);

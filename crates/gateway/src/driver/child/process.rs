@@ -122,6 +122,23 @@ impl Process {
         }
     }
 
+    /// Lets a child end by itself that has said everything: it may still have to put its
+    /// conversation away.
+    pub(super) async fn see_off(&mut self) {
+        self.stdin = None;
+        let Self { child, stdout, .. } = self;
+        let ended = timeout(FAREWELL, async {
+            tokio::select! {
+                _ = child.wait() => {}
+                () = async { stdout.discard().await; pending().await } => {}
+            }
+        });
+        match ended.await {
+            Ok(()) => self.child.clear().await,
+            Err(_elapsed) => self.end().await,
+        }
+    }
+
     /// Ends it, whatever it does.
     pub(super) async fn end(&mut self) {
         // Some end by themselves when nothing can come any more.

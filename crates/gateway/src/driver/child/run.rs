@@ -27,6 +27,9 @@ pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<Link, TurnError
     let program = kit.program().await?;
     let place = kit.place().await?;
     let room = kit.room(&start.tools).await?;
+    if let Some(session) = &start.resume {
+        kit.workspaces.vacated(session).await;
+    }
     let workspace = Arc::new(kit.workspace(start.resume.as_deref()).await?);
     kit.furnish(&workspace, room.as_ref().map(Room::address)).await?;
     let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
@@ -60,16 +63,21 @@ impl Run {
         };
         self.end.tell(FromChild::Ready(ready)).await;
         let over = self.process.serve(&mut self.end, &mut self.room, &mut self.session).await;
+        // Before it has left: who goes on with the conversation waits for its folder.
+        if let Some(session) = self.session.name() {
+            self.kit.workspaces.note(session, &self.workspace);
+        }
         let exit = match over {
             Over::Exited(exit) => Some(exit),
-            Over::Left | Over::Released => {
+            Over::Released => {
+                self.process.see_off().await;
+                None
+            }
+            Over::Left => {
                 self.process.end().await;
                 None
             }
         };
-        if let Some(session) = self.session.name() {
-            self.kit.workspaces.note(session, &self.workspace);
-        }
         drop((self.process, self.room));
         self.kit.remove(self.workspace).await;
         if let Some(exit) = exit {

@@ -44,10 +44,11 @@ impl Session {
     }
 }
 
-/// `session_id` of stream-json; `sessionId` in what ACP answers or reports.
+/// `session_id` of stream-json; `sessionId` in what ACP answers to `session/new`. What it
+/// reports may still be about the conversation before.
 fn named(line: &[u8]) -> Option<String> {
     let line: Value = serde_json::from_slice(line).ok()?;
-    let places = ["/session_id", "/result/sessionId", "/params/sessionId"];
+    let places = ["/session_id", "/result/sessionId"];
     let name = places.iter().find_map(|place| line.pointer(place)?.as_str())?;
     Some(name.to_owned())
 }
@@ -68,6 +69,8 @@ mod tests {
     fn both_protocols_name_it() {
         let init = br#"{"type":"system","subtype":"init","session_id":"chat-1"}"#;
         assert_eq!(heard(&[b"noise\n", init, b"\n"]).as_deref(), Some("chat-1"));
+        let late = b"{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s1\"}}\n";
+        assert_eq!(heard(&[late]), None);
         let acp = b"{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{\"sessionId\":\"s2\"}}\n";
         for cut in 0..acp.len() {
             let (one, two) = acp.split_at(cut);

@@ -85,9 +85,10 @@ pub(super) fn spawn(
 }
 
 impl Child {
-    /// Waits until it has ended by itself. Safe to drop half-way.
+    /// Waits until it has ended by itself, whoever else of its group runs on: where we are
+    /// the first process of a container, those are our children, too. Safe to drop half-way.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        self.process.wait().await
+        self.process.inner_mut().wait().await
     }
 
     /// It has ended by itself; what it left running ends, too.
@@ -103,13 +104,13 @@ impl Child {
     /// Asks it to end, and makes it end if it does not. None: a signal did it.
     pub(super) async fn end(&mut self) -> Option<i32> {
         self.signal(Signal::Ask);
-        let ended = match timeout(GRACE, self.process.wait()).await {
+        let ended = match timeout(GRACE, self.wait()).await {
             Ok(ended) => ended.ok(),
             Err(_elapsed) => {
                 self.signal(Signal::Kill);
                 // Without groups there is this one at least.
                 let _ = self.process.start_kill();
-                timeout(DEATH, self.process.wait()).await.ok().and_then(Result::ok)
+                timeout(DEATH, self.wait()).await.ok().and_then(Result::ok)
             }
         };
         self.clear().await;

@@ -20,12 +20,16 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
 };
 
 use ibeam_core::child::{HostAddress, SERVER_NAME};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use tokio::{sync::Notify, time::timeout};
 use tracing::{debug, info};
 
 use super::tree;
@@ -36,6 +40,9 @@ const LOCK: &str = "lock";
 const UNBORN: &str = "new-";
 /// Conversations whose folders are remembered.
 const KNOWN: usize = 1024;
+/// For the last child of a conversation to leave its folder. One that was told to end is
+/// gone by then.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// Makes folders for children. What it does blocks for a moment.
 #[derive(Debug)]
@@ -45,6 +52,8 @@ pub(super) struct Workspaces {
     home: Mutex<Option<Home>>,
     /// Which folder a conversation was held in, the oldest first.
     known: Mutex<VecDeque<(String, String)>>,
+    /// Some folder is gone.
+    left: Arc<Notify>,
 }
 
 /// The folder of this program's folders.
@@ -59,11 +68,13 @@ struct Home {
 pub(super) struct Workspace {
     path: PathBuf,
     name: String,
+    left: Arc<Notify>,
 }
 
 impl Workspaces {
     pub(super) fn new(base: Option<PathBuf>) -> Self {
-        Self { base, home: Mutex::new(None), known: Mutex::new(VecDeque::new()) }
+        let known = Mutex::new(VecDeque::new());
+        Self { base, home: Mutex::new(None), known, left: Arc::default() }
     }
 
     /// Removes what programs left behind that are no more, and ends what they started.
@@ -100,8 +111,28 @@ impl Workspaces {
         let home = self.home()?;
         let before = conversation.and_then(|session| self.place_of(session));
         // Somebody may be in it: then this one is as good as lost to the child, which says so.
-        let again = before.and_then(|name| Workspace::make(&home, name).ok());
-        again.map_or_else(|| Workspace::make(&home, random_name()), Ok)
+        let again = before.and_then(|name| self.make(&home, name).ok());
+        again.map_or_else(|| self.make(&home, random_name()), Ok)
+    }
+
+    /// Waits until nobody is in the folder of that conversation. The client has its answer
+    /// before the child that gave it has left, and goes on at once.
+    pub(super) async fn vacated(&self, conversation: &str) {
+        let Some(name) = self.place_of(conversation) else { return };
+        let Some(path) = self.home.lock().as_ref().map(|home| home.path.join(name)) else { return };
+        let gone = async {
+            loop {
+                let mut left = pin!(self.left.notified());
+                // Before looking: one that goes meanwhile is noticed.
+                left.as_mut().enable();
+                if !path.exists() {
+                    return;
+                }
+                left.await;
+            }
+        };
+        // Whoever stays longer is at work there.
+        let _ = timeout(LEAVING, gone).await;
     }
 
     /// Remembers where a conversation is held.
@@ -117,6 +148,10 @@ impl Workspaces {
     fn place_of(&self, conversation: &str) -> Option<String> {
         let known = self.known.lock();
         known.iter().find(|(session, _)| session == conversation).map(|(_, name)| name.clone())
+    }
+
+    fn make(&self, home: &Path, name: String) -> io::Result<Workspace> {
+        Workspace::make(home, name, &self.left)
     }
 
     fn home(&self) -> io::Result<PathBuf> {
@@ -154,10 +189,10 @@ impl Drop for Home {
 }
 
 impl Workspace {
-    fn make(home: &Path, name: String) -> io::Result<Self> {
+    fn make(home: &Path, name: String, left: &Arc<Notify>) -> io::Result<Self> {
         let path = home.join(&name);
         private_folder(&path, false)?;
-        let made = Self { path, name };
+        let made = Self { path, name, left: Arc::clone(left) };
         private_folder(&made.path.join(".cursor"), false)?;
         Ok(made)
     }
@@ -214,6 +249,7 @@ impl Drop for Workspace {
         {
             debug!(%error, "a child's folder was not removed");
         }
+        self.left.notify_waiters();
     }
 }
 
