@@ -15,7 +15,7 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tracing::{debug, info};
+use tracing::debug;
 
 use crate::tasks::Tasks;
 
@@ -109,7 +109,7 @@ impl Counter {
             (uncounted.before.saturating_add(prompt), output, thoughts.min(output))
         });
         let (input, output, reasoning) = counted.await.unwrap_or_default();
-        info!(input, output, estimated = true, "the backend reported no usage");
+        debug!(input, output, estimated = true, "the backend reported no usage");
         Usage { input, output, reasoning, source: UsageSource::Estimate, ..Usage::default() }
     }
 

@@ -86,16 +86,18 @@ impl Counts {
     pub(crate) fn usage(&self, thoughts: usize, bytes: usize) -> Option<Usage> {
         match &self.ended {
             Some(ended) if ended.input.is_some() || ended.output.is_some() => {
-                Some(self.of_run(ended, thoughts))
+                Some(self.of_run(ended, thoughts, bytes))
             }
             _ => self.so_far(thoughts, bytes),
         }
     }
 
-    fn of_run(&self, ended: &Totals, thoughts: usize) -> Usage {
+    fn of_run(&self, ended: &Totals, thoughts: usize, bytes: usize) -> Usage {
         let whole = ended.output.is_some_and(|total| self.is_of_all_legs(total));
         let before = |told: u64| if whole { told } else { 0 };
         let output = ended.output.map_or(self.output, |all| all - before(self.earlier));
+        // Earlier legs may have been estimated too high. What was said is not nothing.
+        let output = output.max(u64::from(bytes > 0));
         let reasoning = ended.reasoning.unwrap_or(0);
         let reasoning = match (self.later, thoughts) {
             // Those are of earlier legs.

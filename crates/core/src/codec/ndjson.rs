@@ -95,6 +95,7 @@ impl Lines {
         if line.ends_with(b"\r") {
             line.truncate(line.len() - 1);
         }
+        let line = uncoloured(line);
         (!line.is_empty()).then_some(line)
     }
 
@@ -110,6 +111,26 @@ impl Lines {
             self.partial.extend_from_slice(piece);
         }
     }
+}
+
+/// Without `ESC [ … letter`, the colours of a terminal: JSON writes that character in
+/// another way, so it is no part of the value.
+#[must_use]
+pub fn uncoloured(line: Bytes) -> Bytes {
+    const ESCAPE: u8 = 0x1b;
+    if memchr::memchr(ESCAPE, &line).is_none() {
+        return line;
+    }
+    let mut out = BytesMut::with_capacity(line.len());
+    let mut bytes = line.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        if byte != ESCAPE {
+            out.extend_from_slice(&[byte]);
+        } else if bytes.next_if_eq(&b'[').is_some() {
+            let _ = bytes.find(|byte| (b'@'..=b'~').contains(byte));
+        }
+    }
+    out.freeze()
 }
 
 #[cfg(test)]

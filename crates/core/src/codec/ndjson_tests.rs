@@ -102,3 +102,27 @@ proptest! {
         prop_assert_eq!(whole.dropped(), long as u64);
     }
 }
+
+#[test]
+fn colours_are_no_part_of_a_line() {
+    let rows: [(&[u8], &[u8]); 5] = [
+        (b"\x1b[0m{\"a\":1}\x1b[1;31m\n", b"{\"a\":1}"),
+        (b"\x1b[2K\x1b[G{}\r\n", b"{}"),
+        (b"\x1b{}\n", b"{}"),
+        ("{\"a\":\"é\x1b[1mü\"}\n".as_bytes(), "{\"a\":\"éü\"}".as_bytes()),
+        (b"plain\n", b"plain"),
+    ];
+    for (given, expect) in rows {
+        for cut in 0..given.len() {
+            let mut lines = Lines::default();
+            let (one, two) = given.split_at(cut);
+            lines.push(Bytes::copy_from_slice(one));
+            lines.push(Bytes::copy_from_slice(two));
+            assert_eq!(lines.next().as_deref(), Some(expect), "{cut}");
+            assert_eq!(lines.next(), None);
+        }
+    }
+    let mut lines = Lines::default();
+    lines.push(Bytes::from_static(b"\x1b[0m\n"));
+    assert_eq!(lines.next(), None, "a line of nothing but colours is empty");
+}

@@ -59,10 +59,10 @@ impl App {
         let resolved = self.resolve(&request).await?;
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
-        see_images(&request, &resolved)?;
         if self.hub.driver.capabilities().images == Support::Impossible {
             take_no_images(&request)?;
         }
+        see_images(&request, &resolved)?;
 
         let scope = self.scope_of(&meta.caller.id);
         let family =

@@ -229,7 +229,7 @@ impl RawConfig {
 const SERVERS: &str = "mcp.servers";
 
 /// Variables of ours that are no settings.
-const OTHER_ENV: [&str; 1] = ["IBEAM_CONFIG"];
+const OTHER_ENV: [&str; 3] = ["IBEAM_CONFIG", "IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
 
 /// Every user of a machine can list the command lines of its programs.
 fn on_the_line(key: Key) -> String {

@@ -23,7 +23,6 @@
 //! | `error-result` | a failure is told in a `result` line, too | §9.4 |
 //! | `empty` | an answer with no text in it | §9.4 |
 //! | `snapshots` | every `assistant` line holds all text so far, without a time | §9.4 |
-//! | `stamped-snapshots` | the same, with a time | §9.4 |
 //! | `no-partial` | does not know `--stream-partial-output` | §9.4 |
 //! | `no-thinking` | keeps its thoughts to itself | §9.4 |
 //! | `repeat-text` | says every piece of text twice, and means it | §9.4 |

@@ -203,10 +203,9 @@ impl<'a> Printer<'a> {
         if !self.partial {
             return Ok(());
         }
-        let stamped = !self.has(&Manner::Snapshots);
-        let snapshots = !stamped || self.has(&Manner::StampedSnapshots);
+        let snapshots = self.has(&Manner::Snapshots);
         let text = if snapshots { self.message.clone() } else { text.to_owned() };
-        let line = self.assistant(&text, stamped, None);
+        let line = self.assistant(&text, !snapshots, None);
         self.stream(&line)
     }
 

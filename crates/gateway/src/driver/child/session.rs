@@ -1,6 +1,8 @@
 //! Which conversation is open in a child, told from the first lines that name one. The
 //! turn reads them, too, and better; this is only to find the child, and its folder, again.
 
+use bytes::Bytes;
+use ibeam_core::codec::ndjson;
 use serde_json::Value;
 
 /// A longer line is about something else.
@@ -47,7 +49,8 @@ impl Session {
 /// `session_id` of stream-json; `sessionId` in what ACP answers to `session/new`. What it
 /// reports may still be about the conversation before.
 fn named(line: &[u8]) -> Option<String> {
-    let line: Value = serde_json::from_slice(line).ok()?;
+    let line = ndjson::uncoloured(Bytes::copy_from_slice(line));
+    let line: Value = serde_json::from_slice(&line).ok()?;
     let places = ["/session_id", "/result/sessionId"];
     let name = places.iter().find_map(|place| line.pointer(place)?.as_str())?;
     Some(name.to_owned())
