@@ -5,8 +5,9 @@ use serde_json::value::RawValue;
 
 use super::say::PROTOCOL;
 use crate::{
+    child::Tokens,
     codec::jsonrpc::{read, text},
-    model::{Usage, UsageSource},
+    model::Usage,
 };
 
 /// The way to sign in when the agent names none.
@@ -134,44 +135,9 @@ impl Ending {
         }
         let ended: Ended<'_> = read(answer).unwrap_or_default();
         let meta: Meta<'_> = read(ended.meta).unwrap_or_default();
-        let usage = ended.usage.or(meta.usage).and_then(usage);
+        let usage = ended.usage.or(meta.usage).and_then(|raw| read::<Tokens>(Some(raw))?.usage());
         Self { reason: text(ended.stop_reason), usage }
     }
-}
-
-/// The words of ACP for the tokens, and those that Cursor has for them elsewhere.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Tokens {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    #[serde(alias = "cachedReadTokens")]
-    cache_read_tokens: Option<u64>,
-    #[serde(alias = "cachedWriteTokens")]
-    cache_write_tokens: Option<u64>,
-    #[serde(alias = "thoughtTokens")]
-    reasoning_tokens: Option<u64>,
-}
-
-fn usage(raw: &RawValue) -> Option<Usage> {
-    let tokens: Tokens = read(Some(raw))?;
-    if tokens.input_tokens.is_none() && tokens.output_tokens.is_none() {
-        return None;
-    }
-    let input = tokens.input_tokens.unwrap_or(0);
-    let output = tokens.output_tokens.unwrap_or(0);
-    let cache_read = tokens.cache_read_tokens.unwrap_or(0);
-    let cache_write = tokens.cache_write_tokens.unwrap_or(0);
-    let cached = cache_read.saturating_add(cache_write);
-    Some(Usage {
-        // The cached part is in the prompt. Where it cannot be, it was left out.
-        input: if cached > input { input.saturating_add(cached) } else { input },
-        output,
-        cache_read,
-        cache_write,
-        reasoning: tokens.reasoning_tokens.unwrap_or(0).min(output),
-        source: UsageSource::Backend,
-    })
 }
 
 #[cfg(test)]

@@ -26,6 +26,3 @@ mod speaker;
 
 pub use leave::Policy;
 pub use speaker::Speaker;
-
-/// Images go as they are. A build that takes none is told apart when it is greeted.
-pub const TAKES_IMAGES: bool = true;

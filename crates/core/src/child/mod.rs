@@ -10,9 +10,11 @@ mod heard;
 mod link;
 mod prompt;
 mod start;
+mod tokens;
 mod turn;
 
 pub use heard::{Failure, Heard, Remedy};
 pub use link::{Exit, FromChild, HostAddress, HostedCall, HostedResult, Ready, ToChild};
 pub use start::{Ask, Prompt, Speaker, Start};
+pub(crate) use tokens::Tokens;
 pub use turn::{Plan, Turn};

@@ -10,6 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::voice::Shape;
+use crate::child::Tokens;
 
 /// One line. Which of the fields are there depends on `kind`.
 #[derive(Default, Deserialize)]
@@ -38,22 +39,6 @@ pub(super) struct Event<'a> {
     timestamp_ms: Option<IgnoredAny>,
     #[serde(deserialize_with = "lenient")]
     model_call_id: Option<Text>,
-}
-
-/// The counts of a `result`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Tokens {
-    #[serde(deserialize_with = "lenient")]
-    pub(super) input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) output_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) cache_read_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) cache_write_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) reasoning_tokens: Option<u64>,
 }
 
 /// One part of what a message holds.

@@ -1,20 +1,20 @@
 //! One run of `cursor-agent --print`: the prompt goes in, events come out.
 
-use std::{collections::VecDeque, fmt::Write as _};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
 use super::{
-    event::{Event, Part, Tokens},
+    event::{Event, Part},
     failure,
     plain::Tail,
     tool::Call,
     voice::{Shape, Voice},
 };
 use crate::{
-    child::{self, Ask, Exit, Failure, Heard, Prompt, Ready, ToChild},
+    child::{self, Ask, Exit, Failure, Heard, Ready, ToChild, Tokens},
     codec::ndjson::Lines,
-    model::{FinishReason, Image, ImageSource, Usage, UsageSource},
+    model::FinishReason,
 };
 
 /// The prompt goes out in pieces of this many bytes.
@@ -46,7 +46,7 @@ pub struct Speaker {
 
 impl child::Speaker for Speaker {
     fn begin(&mut self, _ready: &Ready, ask: &Ask) {
-        self.input = Bytes::from(written(&ask.prompt));
+        self.input = Bytes::from(ask.prompt.text.clone());
         self.closes = true;
         self.resumed = ask.resume.is_some();
     }
@@ -191,7 +191,7 @@ impl Speaker {
     }
 
     fn on_result(&mut self, event: &Event<'_>) {
-        self.heard.extend(event.usage.and_then(usage).map(Heard::Usage));
+        self.heard.extend(event.usage.and_then(Tokens::usage).map(Heard::Usage));
         if event.is_error() {
             self.fail(failure::of_complaint(&event.complaint(), self.resumed));
             return;
@@ -211,44 +211,6 @@ impl Speaker {
         self.over = true;
         self.heard.push_back(Heard::Failed(failure));
     }
-}
-
-/// The prompt as text: standard input cannot carry images, and the model is told so.
-fn written(prompt: &Prompt) -> String {
-    let mut text = prompt.text.clone();
-    for (index, Image { source: ImageSource::Inline { mime, .. } }) in
-        prompt.images.iter().enumerate()
-    {
-        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(
-            text,
-            "{gap}[image {}: {mime}, not shown: this backend takes text only]",
-            index + 1
-        );
-    }
-    text
-}
-
-fn usage(tokens: Tokens) -> Option<Usage> {
-    let Tokens { input_tokens, output_tokens, .. } = tokens;
-    if input_tokens.is_none() && output_tokens.is_none() {
-        return None;
-    }
-    let input = input_tokens.unwrap_or(0);
-    let output = output_tokens.unwrap_or(0);
-    let cache_read = tokens.cache_read_tokens.unwrap_or(0);
-    let cache_write = tokens.cache_write_tokens.unwrap_or(0);
-    let cached = cache_read.saturating_add(cache_write);
-    Some(Usage {
-        // The cached part is in the prompt. Where it cannot be, it was left out.
-        input: if cached > input { input.saturating_add(cached) } else { input },
-        output,
-        cache_read,
-        cache_write,
-        reasoning: tokens.reasoning_tokens.unwrap_or(0).min(output),
-        source: UsageSource::Backend,
-    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    child::Prompt,
+    model::{Usage, UsageSource},
+};
+use crate::{
     child::{Remedy, Speaker as _},
     cli::{
         hear,
@@ -269,22 +273,6 @@ fn the_prompt_goes_out_in_pieces_and_then_the_input_is_closed() {
     let prompt = Prompt { text: text.clone(), images: Vec::new() };
     speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });
     assert_eq!(told(&mut speaker), (text, vec![PIECE, PIECE]));
-}
-
-#[test]
-fn images_are_named_where_they_cannot_be_shown() {
-    let image = |mime: &str| Image {
-        source: ImageSource::Inline { mime: mime.to_owned(), data: Bytes::from_static(b"x") },
-    };
-    let images = vec![image("image/png"), image("image/webp")];
-    let mut speaker = Speaker::default();
-    let prompt = Prompt { text: "What is this?".to_owned(), images };
-    speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });
-    insta::assert_snapshot!(told(&mut speaker).0, @r"
-    What is this?
-    [image 1: image/png, not shown: this backend takes text only]
-    [image 2: image/webp, not shown: this backend takes text only]
-    ");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use ibeam_core::child::SERVER_NAME;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -21,9 +22,6 @@ use super::{
 /// How often a caller that wants to know hears that its call still waits.
 pub(super) const PROGRESS: Duration = Duration::from_secs(5);
 
-/// The name under which tools are offered.
-const NAME: &str = "ibeam";
-
 /// Marks an HTTP request whose answer has to be one piece of JSON: no progress, then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnePiece;
@@ -36,7 +34,7 @@ impl ServerHandler for Offer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new(NAME, env!("CARGO_PKG_VERSION")))
+            .with_server_info(Implementation::new(SERVER_NAME, env!("CARGO_PKG_VERSION")))
     }
 
     async fn list_tools(
