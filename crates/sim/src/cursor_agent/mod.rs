@@ -8,8 +8,8 @@
 //! # How it is told what to do
 //!
 //! `IBEAM_FAKE_AGENT_HOME` is the folder where it keeps conversations and counts; by default
-//! one in the folder for temporary files. `IBEAM_FAKE_AGENT` is a list of words with commas
-//! between them. Each names the section of the protocol notes that its behaviour is from.
+//! one in the user's cache. `IBEAM_FAKE_AGENT` is a list of words with commas between them.
+//! Each names the section of the protocol notes that its behaviour is from.
 //!
 //! | word | what it does | from |
 //! |---|---|---|
@@ -131,6 +131,12 @@ fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(World, Args), St
     args.api_key = args.api_key.or_else(key);
     let manners = Manners::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
     let home = manners.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
+    // Not where others could have made it first, to read what is said.
+    let cache = || {
+        let home = || Some(PathBuf::from(env("HOME")?).join(".cache"));
+        env("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
+    };
+    let home = home.or_else(|| Some(cache()?.join("ibeam").join("fake-agent")));
     let home = home.unwrap_or_else(|| std::env::temp_dir().join("ibeam-fake-agent"));
     Ok((World::new(manners, home)?, args))
 }

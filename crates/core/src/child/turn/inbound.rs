@@ -26,6 +26,7 @@ impl Turn {
             self.say();
             let Link::Open(run) = &mut self.link else { return };
             let Some(heard) = run.speaker.poll_heard() else { return };
+            run.spoke = true;
             self.on_heard(heard, now);
         }
     }

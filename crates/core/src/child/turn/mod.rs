@@ -211,7 +211,6 @@ impl Turn {
         match heard {
             FromChild::Ready(ready) => self.begin_run(&ready, now),
             FromChild::Output(bytes) => {
-                run.spoke = true;
                 run.speaker.on_output(bytes);
                 self.hear(now);
             }

@@ -16,7 +16,7 @@ pub(super) enum Link {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) speaker: Box<dyn Speaker>,
-    /// It wrote anything.
+    /// It said something that concerns the turn. Greetings do not, nor does noise.
     pub(super) spoke: bool,
     pub(super) last_heard: Millis,
     /// False while back-pressure keeps us from reading: silence is then our own.

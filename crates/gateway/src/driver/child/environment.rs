@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 /// Marks a child and all that it starts. They inherit it, even where they leave its group.
 pub(super) const MARK: &str = "IBEAM_RUN";
 
-/// How the stand-in is told what to do.
-const SIMULATION: &str = "IBEAM_FAKE_AGENT";
+/// How the stand-in is told what to do, and where it keeps its things.
+const SIMULATION: &[&str] = &["IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
 
 const PLAIN: &[&str] = &[
     "PATH",
@@ -63,7 +63,7 @@ fn is_needed(name: &OsStr, simulated: bool) -> bool {
     if PROXIES.contains(&upper.as_str()) {
         return true;
     }
-    if simulated && name == SIMULATION {
+    if simulated && SIMULATION.contains(&name) {
         return true;
     }
     let family = FAMILIES.iter().any(|prefix| name.starts_with(prefix));
@@ -103,8 +103,10 @@ mod tests {
             "LD_PRELOAD",
             "NODE_OPTIONS",
             "IBEAM_FAKE_AGENT",
+            "IBEAM_FAKE_AGENT_HOME",
         ];
         assert_eq!(names(&ours, false), ["NO_COLOR"]);
-        assert_eq!(names(&ours, true), ["IBEAM_FAKE_AGENT", "NO_COLOR"]);
+        let told = ["IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME", "NO_COLOR"];
+        assert_eq!(names(&ours, true), told);
     }
 }

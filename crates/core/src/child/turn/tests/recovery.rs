@@ -171,6 +171,14 @@ fn a_child_that_says_nothing_at_all_is_replaced() {
 }
 
 #[test]
+fn noise_is_no_word() {
+    let mut bench = Bench::open(&[]);
+    bench.says("(node:1) a warning");
+    bench.wait(Duration::from_secs(47));
+    assert_eq!(bench.starts().len(), 2);
+}
+
+#[test]
 fn a_child_that_spoke_may_think_for_long() {
     let mut bench = Bench::open(&[]);
     bench.says("session s");
