@@ -336,12 +336,9 @@ impl Worker {
             session: open,
         };
         end.tell(FromChild::Ready(ready)).await;
-        let mut session = Session::of(resume);
+        let mut session = Session::of(resume, &self.kit, &self.place.workspace);
         let over = self.process.serve(&mut end, &mut self.room, &mut session).await;
         let session = session.name().map(str::to_owned);
-        if let Some(session) = &session {
-            self.kit.workspaces.note(session, &self.place.workspace);
-        }
         match over {
             Over::Released => {
                 self.greeted = true;

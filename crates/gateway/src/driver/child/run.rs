@@ -35,7 +35,7 @@ pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<Link, TurnError
     let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
     let (child, pipes) = spawn(program, &args, workspace.path(), workspace.name(), &kit.tasks)?;
     let process = Process::new(child, pipes, &kit.tasks);
-    let session = Session::of(start.resume);
+    let session = Session::of(start.resume, kit, &workspace);
     let (link, end) = link();
     let run = Run { kit: Arc::clone(kit), process, workspace, room, session, end, _place: place };
     kit.tasks.spawn("cursor-agent run", run.go());
@@ -63,10 +63,6 @@ impl Run {
         };
         self.end.tell(FromChild::Ready(ready)).await;
         let over = self.process.serve(&mut self.end, &mut self.room, &mut self.session).await;
-        // Before it has left: who goes on with the conversation waits for its folder.
-        if let Some(session) = self.session.name() {
-            self.kit.workspaces.note(session, &self.workspace);
-        }
         let exit = match over {
             Over::Exited(exit) => Some(exit),
             Over::Released => {
