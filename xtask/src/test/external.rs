@@ -93,6 +93,17 @@ pub(super) fn strace() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// 500 turns in Cursor's CLI that end badly, and nothing is left of them; and a very long
+/// answer to a client that takes its time.
+pub(super) fn children_500() -> anyhow::Result<Outcome> {
+    if !cfg!(target_os = "linux") {
+        return Ok(Outcome::NotRun("it looks into /proc".to_owned()));
+    }
+    let tests = ["test", "--locked", "--package", "ibeam", "--test", "it", "--"];
+    run(cargo().args(tests).args(["--ignored", "--nocapture", "children::"]))?;
+    Ok(Outcome::Passed)
+}
+
 /// A user signs in: in a terminal, with a browser.
 pub(super) fn login() -> anyhow::Result<Outcome> {
     let ready = setup::login().and_then(|folder| Ok((folder, setup::chromium()?)));

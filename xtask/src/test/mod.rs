@@ -63,7 +63,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 35] = [
+const STEPS: [Step; 36] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
@@ -76,6 +76,7 @@ const STEPS: [Step; 35] = [
     Step { name: "random-requests", kind: Kind::External, run: |_| rust::random_requests() },
     Step { name: "build", kind: Kind::External, run: |_| external::build() },
     Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
+    Step { name: "children-500", kind: Kind::External, run: |_| external::children_500() },
     Step { name: "login", kind: Kind::External, run: |_| external::login() },
     Step { name: "keychain", kind: Kind::Named, run: |_| external::keychain() },
     Step { name: "claude-code", kind: Kind::External, run: |_| clients::claude_code() },

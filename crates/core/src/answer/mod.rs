@@ -27,12 +27,14 @@ pub(crate) struct Answer {
     calls: bool,
     /// The newest assistant message seen in a blob.
     blob_text: Option<String>,
-    /// The text of this leg.
+    /// The text of this leg, as far as it is kept.
     words: String,
     /// What else the model produced, for counting when the backend does not: the calls, and
     /// the thoughts.
     said: String,
     thoughts: String,
+    /// There was more of them than is kept.
+    longer: bool,
     /// How many pieces the client could see, over all legs.
     visible: u64,
     /// The same when this leg began.
@@ -59,6 +61,10 @@ pub(crate) struct Produced {
     /// The backend's own count of all of it, if it gave one.
     pub(crate) output: Option<u64>,
 }
+
+/// How much is kept of what one leg says. No model says that much; of a backend that does,
+/// the conversation is not known again, and our own count of it is too low.
+const KEPT: usize = 8 << 20;
 
 /// How much of what earlier legs said is remembered.
 const TOLD: usize = 64 << 10;
@@ -193,13 +199,13 @@ impl Answer {
         self.flush_tags();
         self.calls = true;
         self.visible += 1;
-        self.said.push_str(&name);
+        self.longer |= !keep(&mut self.said, &name);
         self.push(TurnEvent::ToolCallBegin { id, name });
     }
 
     pub(crate) fn call_args(&mut self, id: &CallId, delta: String) {
         if !delta.is_empty() {
-            self.said.push_str(&delta);
+            self.longer |= !keep(&mut self.said, &delta);
             self.push(TurnEvent::ToolCallArgs { id: id.clone(), delta });
         }
     }
@@ -250,7 +256,7 @@ impl Answer {
     /// What the leg teaches about the tokens of its model, if anything: a text that is all
     /// of what the backend counted.
     pub(crate) fn sample(&self, usage: &Usage) -> Option<Sample> {
-        if self.calls || !self.text {
+        if self.calls || !self.text || self.longer {
             return None;
         }
         let thoughts = !self.thoughts.is_empty();
@@ -368,11 +374,11 @@ impl Answer {
         match piece {
             Piece::Text(text) => {
                 self.text = true;
-                self.words.push_str(&text);
+                self.longer |= !keep(&mut self.words, &text);
                 self.push(TurnEvent::Text(text));
             }
             Piece::Reasoning(text) => {
-                self.thoughts.push_str(&text);
+                self.longer |= !keep(&mut self.thoughts, &text);
                 self.push(TurnEvent::Reasoning(text));
             }
         }
@@ -391,6 +397,13 @@ impl Answer {
     }
 }
 
+/// Adds what there is room for. False: that was not all of it.
+fn keep(all: &mut String, more: &str) -> bool {
+    let room = more.floor_char_boundary(KEPT.saturating_sub(all.len()));
+    all.push_str(more.get(..room).unwrap_or_default());
+    room == more.len()
+}
+
 fn event_bytes(event: &TurnEvent) -> usize {
     let text = match event {
         TurnEvent::Text(text) | TurnEvent::Reasoning(text) => text.len(),
@@ -399,3 +412,7 @@ fn event_bytes(event: &TurnEvent) -> usize {
     };
     text + size_of::<TurnEvent>()
 }
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

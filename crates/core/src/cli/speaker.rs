@@ -42,6 +42,8 @@ pub struct Speaker {
     /// The last word was heard.
     over: bool,
     unknown: u64,
+    /// Lines that were too long, up to the last one that was not.
+    dropped: u64,
 }
 
 impl child::Speaker for Speaker {
@@ -62,6 +64,14 @@ impl child::Speaker for Speaker {
         self.lines.finish();
         self.read_lines();
         if self.over {
+            return;
+        }
+        // Its last word tells the whole answer again. One that is longer than a line may be was
+        // dropped, and nothing is missing without it.
+        let dropped = self.lines.dropped() > self.dropped;
+        if dropped && exit.code == Some(0) && self.answer.any() && !self.cancelled {
+            self.over = true;
+            self.heard.push_back(Heard::Ended(FinishReason::Stop));
             return;
         }
         let failure = if self.cancelled {
@@ -100,6 +110,7 @@ impl Speaker {
         while !self.over
             && let Some(line) = self.lines.next()
         {
+            self.dropped = self.lines.dropped();
             let line = String::from_utf8_lossy(&line);
             let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
             match Event::read(line) {

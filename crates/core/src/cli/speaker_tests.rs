@@ -107,6 +107,27 @@ fn what_is_unknown_is_counted_and_loses_nothing() {
 }
 
 #[test]
+fn a_result_that_is_too_long_to_be_read_ends_the_answer() {
+    let long = success(&"x".repeat(crate::codec::ndjson::MAX_LINE));
+    let last = |events: &[Value], code| {
+        let mut speaker = Speaker::default();
+        speaker.on_output(Bytes::from(lines(events)));
+        speaker.on_exit(&Exit { code: Some(code), stderr: String::new() });
+        std::iter::from_fn(|| speaker.poll_heard()).last()
+    };
+    let ended = Some(Heard::Ended(FinishReason::Stop));
+    assert_eq!(last(&[delta("a"), long.clone()], 0), ended);
+    // It failed, there is no answer, or something else was too long.
+    for (events, code) in [
+        (vec![delta("a"), long.clone()], 1),
+        (vec![long.clone()], 0),
+        (vec![long.clone(), delta("a")], 0),
+    ] {
+        assert!(matches!(last(&events, code), Some(Heard::Failed(_))));
+    }
+}
+
+#[test]
 fn half_a_character_loses_only_itself() {
     let line = br#"{"type":"assistant","text":"a\ud83d b"}"#;
     let heard = hear(&[line, b"\n"]);

@@ -11,6 +11,8 @@ mod attach;
 mod audit;
 mod auth;
 mod chat;
+#[cfg(target_os = "linux")]
+mod children;
 mod cli;
 mod client;
 mod client_rules;

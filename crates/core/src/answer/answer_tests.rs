@@ -1,0 +1,19 @@
+use super::*;
+
+#[test]
+fn an_answer_without_end_is_told_and_not_kept() {
+    let mut answer = Answer::default();
+    let piece = "ä".repeat(KEPT / 8 + 1);
+    for _ in 0..16 {
+        answer.text(piece.clone());
+        answer.reasoning(piece.clone());
+        let told = std::iter::from_fn(|| answer.pop());
+        let told: usize = told.map(|event| event_bytes(&event) - size_of::<TurnEvent>()).sum();
+        assert_eq!(told, 2 * piece.len());
+    }
+    assert!(answer.memory() <= 2 * KEPT, "{}", answer.memory());
+    assert!(answer.words().chars().all(|c| c == 'ä'));
+    // The count is of all of it, and the text is not.
+    let usage = Usage { output: 1, source: UsageSource::Backend, ..Usage::default() };
+    assert!(answer.sample(&usage).is_none());
+}
