@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ibeam_core::{
     agent::{Clocks, Environment, Settings as TurnSettings},
-    error::ErrorCode,
+    error::{ErrorCode, TurnError},
     limits::Rules,
     model::ids,
-    models::ModelList,
+    models::{ModelInfo, ModelList},
 };
 use ibeam_sim::Sim;
 use secrecy::SecretString;
@@ -67,6 +67,8 @@ impl App {
     ) -> Result<Self, StoreError> {
         let driver = ChildDriver::new(child_config(&config, kind, simulated), tasks);
         let tokens = Tokens::delegated(driver.gate(), tasks);
+        // Begins to ask, so that `/health` soon knows.
+        let _ = tokens.signed_in();
         let store = store(&config, tasks)?;
         let backend = match (simulated, kind) {
             (true, _) => SIM,
@@ -213,7 +215,7 @@ pub(crate) fn child_config(config: &Config, kind: Kind, simulated: bool) -> Chil
         agent: config.cursor_agent.clone(),
         queue: config.clocks.queue,
         program: simulated.then(Program::simulated),
-        folders: config::cache_dir().map(|cache| cache.join("runs")),
+        folders: config::runs_dir(),
     }
 }
 
@@ -292,6 +294,9 @@ fn catalog(
     let fetch: Fetch = Arc::new(move || {
         let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
         Box::pin(async move {
+            if tokens.are_delegated() {
+                return unsigned(&*driver, &tokens).await.map(ModelList::new);
+            }
             let token = tokens.current().await?;
             let mut models = driver.models(token.clone()).await;
             if matches!(&models, Err(error) if error.code == ErrorCode::NotAuthenticated) {
@@ -307,6 +312,15 @@ fn catalog(
     let options =
         catalog::Options { ttl: config.models.cache_ttl, file, unknown: config.models.unknown };
     Catalog::new(fetch, options, tasks.clone())
+}
+
+/// The list of a program that has its own sign-in. Whether it needs one for that is its own
+/// affair; if it gives no list, that may be why.
+async fn unsigned(driver: &dyn Driver, tokens: &Tokens) -> Result<Vec<ModelInfo>, TurnError> {
+    match driver.models(SecretString::default()).await {
+        Ok(models) => Ok(models),
+        Err(error) => Err(tokens.current().await.err().unwrap_or(error)),
+    }
 }
 
 /// Where this account's last good list is kept. Another account on the same

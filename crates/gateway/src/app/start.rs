@@ -59,10 +59,11 @@ impl App {
         let resolved = self.resolve(&request).await?;
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
-        if self.hub.driver.capabilities().images == Support::Impossible {
-            take_no_images(&request)?;
+        // Where the backend cannot look, it is not the model that is at fault.
+        match self.hub.driver.capabilities().images {
+            Support::Impossible => take_no_images(&request)?,
+            Support::Native | Support::Emulated => see_images(&request, &resolved)?,
         }
-        see_images(&request, &resolved)?;
 
         let scope = self.scope_of(&meta.caller.id);
         let family =

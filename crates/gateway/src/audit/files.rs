@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 #[cfg(unix)]
 use super::modes::{judge, ways};
-use super::{Fault, Findings, Subject};
+use super::{Fault, Findings, Subject, child};
 use crate::{
     auth::{Consents, CredentialFile, Here},
     config::{self, Backend, Config, Listen},
@@ -190,6 +190,10 @@ impl Items {
             for path in companions {
                 self.write(path, "part of the store", Rule::Secret);
             }
+        }
+        let runs = config::runs_dir();
+        if let Some(folder) = runs.filter(|folder| child::answers(config) || folder.exists()) {
+            self.write(folder, "folders of cursor-agent", Rule::Secret);
         }
         if let Some(folder) = config::cache_dir().filter(|_| config.backend == Backend::Cursor) {
             self.write(&folder, "cache", Rule::Safe);

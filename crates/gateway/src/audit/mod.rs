@@ -3,6 +3,7 @@
 //!
 //! *Invariant:* an audit opens no connection and changes nothing.
 
+mod child;
 mod files;
 #[cfg(unix)]
 mod modes;
@@ -13,12 +14,13 @@ use ibeam_core::auth::jwt;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
+pub use child::ChildReport;
 pub use files::{FileLine, Purpose};
 
 use crate::{
     api::OPEN_PATHS,
     auth::{Account, AuthFileError, Credential, DiscoverError, Here},
-    config::{Backend, Config, Listen, Origin},
+    config::{Backend, Config, Listen, Origin, Via},
     keys::{KeyFile, KeyFileError, Keys, Listed},
     mcp::config::{Places, ServerSpec, gather},
     net::{
@@ -43,6 +45,8 @@ pub struct Report {
     pub backend: &'static str,
     pub hosts: Vec<HostLine>,
     pub allowed: Allowed,
+    /// Cursor's CLI, where it answers or would.
+    pub cursor_agent: Option<ChildReport>,
     pub files: Vec<FileLine>,
 }
 
@@ -156,6 +160,7 @@ pub fn audit(subject: &Subject<'_>) -> Report {
     let listener = found.listener(config, keys.count > 0);
     let credential = found.credential(subject);
     let mcp = found.mcp(config);
+    let cursor_agent = found.child(config, credential.source.is_some());
     let files = files::look(subject, &mut found);
     Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -165,9 +170,11 @@ pub fn audit(subject: &Subject<'_>) -> Report {
         listener,
         keys,
         credential,
-        backend: match config.backend {
-            Backend::Cursor => "agent",
-            Backend::Sim { .. } => "sim",
+        backend: match (&config.backend, config.via) {
+            (Backend::Cursor, Via::Auto | Via::Agent) => "agent",
+            (Backend::Cursor, Via::Cli) => "cli",
+            (Backend::Cursor, Via::Acp) => "acp",
+            (Backend::Sim { .. }, _) => "sim",
         },
         hosts: contacts(config),
         allowed: Allowed {
@@ -176,6 +183,7 @@ pub fn audit(subject: &Subject<'_>) -> Report {
             native_tools: config.tools.native,
             mcp,
         },
+        cursor_agent,
         files,
     }
 }
@@ -284,6 +292,10 @@ impl Findings {
         if matches!(config.backend, Backend::Sim { .. }) {
             return report;
         }
+        if child::answers(config) {
+            report.source = Some("`cursor-agent` itself".to_owned());
+            return report;
+        }
         if let Some(token) = &config.access_token {
             let credential = Credential::of_access_token(token.clone());
             report.describe("the setting `access_token`".to_owned(), &credential);
@@ -320,9 +332,9 @@ impl CredentialReport {
     }
 }
 
-/// Everybody who is called. The simulator is in this process.
+/// Everybody who is called. The simulator is in this process, and the CLI calls by itself.
 fn contacts(config: &Config) -> Vec<HostLine> {
-    if matches!(config.backend, Backend::Sim { .. }) {
+    if matches!(config.backend, Backend::Sim { .. }) || child::answers(config) {
         return Vec::new();
     }
     let proxy = Proxy::from_env();

@@ -6,7 +6,7 @@ use clap::{Args, builder::styling};
 
 use super::{Global, Listening, STYLES, Upstream, models::align, print, say};
 use crate::{
-    audit::{Fault, FileLine, HostLine, McpLine, Purpose, Report, Subject, audit},
+    audit::{ChildReport, Fault, FileLine, HostLine, McpLine, Purpose, Report, Subject, audit},
     auth::Here,
     clock,
     config::{environment, file_in_use},
@@ -16,7 +16,8 @@ use crate::{
 #[command(after_help = "\
 Shows who can call the gateway that `ibeam serve` with the same options would start, which
 hosts it may contact, the sign-in and the keys in use (never a secret), what a model can
-bring about, and every file with its mode. It opens no connection and changes nothing.
+bring about, how `cursor-agent` would be run if it answers, and every file with its mode.
+It opens no connection and changes nothing.
 
 Ends with 0 when all is well, and with 1 when something is not: then a red line says what,
 and below it is the command that mends it, where there is one. A note changes nothing.
@@ -24,6 +25,7 @@ and below it is the command that mends it, where there is one. A note changes no
 Examples:
   ibeam audit
   ibeam audit --host 0.0.0.0            before you open the door
+  ibeam audit --backend cli             with Cursor's own `cursor-agent` to answer
   ibeam audit --json | jq -r '.problems[].mend'")]
 pub(super) struct Audit {
     /// Print JSON
@@ -57,11 +59,14 @@ fn page(report: &Report) -> String {
         ("Listener", rows(&listener(report))),
         ("Keys", keys(report)),
         ("Sign-in", rows(&sign_in(report))),
-        ("Hosts it may contact", hosts(&report.hosts)),
+        ("Hosts it may contact", contacts(report)),
         ("What a model can bring about", rows(&allowed(report))),
         ("MCP servers", servers(&report.allowed.mcp)),
         ("Files", files(&report.files)),
     ];
+    let child =
+        report.cursor_agent.as_ref().map(|child| ("cursor-agent", rows(&cursor_agent(child))));
+    let sections = sections.into_iter().chain(child);
     let (bold, end) = (STYLES.get_header(), styling::Reset);
     let mut out = String::new();
     for (title, text) in sections {
@@ -132,6 +137,13 @@ fn sign_in(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
+fn contacts(report: &Report) -> String {
+    match report.backend {
+        "cli" | "acp" => "none; `cursor-agent` calls Cursor by itself".to_owned(),
+        _ => hosts(&report.hosts),
+    }
+}
+
 fn hosts(hosts: &[HostLine]) -> String {
     let line = |host: &HostLine| {
         let who = if host.by == "browser" { "your browser: " } else { "" };
@@ -159,6 +171,20 @@ fn allowed(report: &Report) -> Vec<(&'static str, String)> {
         ("In your client", native.to_owned()),
         ("Web search at Cursor", yes(allowed.web_search)),
         ("Page fetch at Cursor", yes(allowed.web_fetch)),
+    ]
+}
+
+fn cursor_agent(child: &ChildReport) -> Vec<(&'static str, String)> {
+    let own = match child.own_tools {
+        true => "on: it may run commands and change files, in its sandbox",
+        false => "told to leave them off, which is up to that program",
+    };
+    vec![
+        ("Program", or_none(child.program.as_deref().unwrap_or_default())),
+        ("Its own tools", own.to_owned()),
+        ("Your folder", or_none(child.workspace.as_deref().unwrap_or_default())),
+        ("Clients may name", or_none(&child.workspaces.join(", "))),
+        ("Processes", format!("{} at once", child.children)),
     ]
 }
 

@@ -160,7 +160,7 @@ struct Upstream {
     /// Who answers: auto, agent, cli or acp; with --sim, which of them is simulated
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Folder that `cursor-agent` works in; by default an empty one
+    /// Folder of yours that `cursor-agent` gets besides its own, which is empty
     #[arg(long, value_name = "DIR")]
     workspace: Option<String>,
     /// Use this origin in place of every Cursor host; not with --sim

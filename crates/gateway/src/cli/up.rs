@@ -25,6 +25,9 @@ Examples:
   ibeam up --sim                        no account needed
   ibeam up                              answer with the models of your plan
   ibeam up --sim --port 8080
+  ibeam up --backend cli                let Cursor's own `cursor-agent` answer
+  ibeam up --listen 18741 --listen 32124 --backend cli
+                                        in the place of a proxy over `cursor-agent`
 
 Signs you in first if nobody is, where there is a terminal to ask you.")]
 pub(super) struct Up {

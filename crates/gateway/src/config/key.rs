@@ -85,11 +85,11 @@ keys! {
     AgentBin "cursor_agent.bin" [same("CURSOR_AGENT_BIN"), same("CURSOR_AGENT_EXECUTABLE")] = "",
         "the program; by default `cursor-agent` or `agent`, where it is found";
     AgentWorkspace "cursor_agent.workspace" [] = "",
-        "folder it works in; by default an empty one that is thrown away";
+        "folder of yours that it gets besides its own, which is empty and thrown away";
     AgentWorkspaces "cursor_agent.workspaces" [] = "",
         "folders that a client may name with `x-cursor-workspace`, and all below them";
     AgentOwnTools "cursor_agent.own_tools" [] = "false",
-        "let it use its own shell and files, in that folder; off: only the client's tools";
+        "let it use its own shell and file tools; off: only the client's tools";
     AgentChildren "cursor_agent.children" [] = "8", "processes at once; others wait";
     AgentWarm "cursor_agent.warm" [] = "1", "`acp` processes kept ready";
     AgentIdle "cursor_agent.idle" [] = "5m", "an `acp` process without a turn is ended after that";

@@ -464,6 +464,12 @@ pub fn cache_dir() -> Option<PathBuf> {
     Some(dirs.cache_dir().join("ibeam"))
 }
 
+/// Where `cursor-agent` has its folders while it runs.
+#[must_use]
+pub fn runs_dir() -> Option<PathBuf> {
+    cache_dir().map(|cache| cache.join("runs"))
+}
+
 /// `store.db` in the platform's place for what a program remembers. Not the cache:
 /// what is in it cannot be fetched again.
 fn store_path() -> Option<PathBuf> {

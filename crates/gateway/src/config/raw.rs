@@ -228,7 +228,7 @@ impl RawConfig {
 /// What has tables with names of the user's choice.
 const SERVERS: &str = "mcp.servers";
 
-/// Variables of ours that are no settings.
+/// Variables of ours that are no settings. The last two are for the simulated `cursor-agent`.
 const OTHER_ENV: [&str; 3] = ["IBEAM_CONFIG", "IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
 
 /// Every user of a machine can list the command lines of its programs.

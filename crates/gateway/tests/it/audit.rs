@@ -182,7 +182,10 @@ fn scripts_find_the_same_fields_in_every_version() {
     place.set(".config/ibeam/keys.json", 0o640);
     let report = place.json("");
     let expect = [
-        ("", "version ok problems notes listener keys credential backend hosts allowed files"),
+        (
+            "",
+            "version ok problems notes listener keys credential backend hosts allowed cursor_agent files",
+        ),
         ("/problems/0", "what mend"),
         (
             "/listener",
@@ -303,4 +306,40 @@ fn a_secret_on_the_command_line_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("IBEAM_ACCESS_TOKEN") && !text.contains("very-secret"), "{text}");
     assert!(!Path::new(&place.home).join(".config").exists());
+}
+
+/// It is shown, and not started.
+#[test]
+fn cursors_cli_is_shown_with_what_it_may_do() {
+    let place = Place::new();
+    let agent = place.put(".local/bin/cursor-agent", "#!/bin/sh\n: > \"$HOME/ran\"\n", 0o755);
+    let report = place.json("--backend cli");
+    let child = &report["cursor_agent"];
+    assert_eq!(child["program"], agent.display().to_string(), "{report}");
+    assert_eq!((&child["own_tools"], &child["children"]), (&false.into(), &8.into()));
+    assert_eq!(report["backend"], "cli");
+    // It calls Cursor, and has its own sign-in.
+    assert_eq!(report["hosts"].as_array().unwrap().len(), 0, "{report}");
+    assert_eq!(report["credential"]["source"], "`cursor-agent` itself");
+    assert!(!place.home.join("ran").exists());
+    let page = place.audit("--backend acp --set cursor_agent.own_tools=true");
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("on: it may run commands") && page.contains("note"), "{page}");
+    // Nobody is signed in here, so that it would be asked.
+    assert_eq!(place.json("")["cursor_agent"]["program"], child["program"]);
+    assert!(place.json("--backend agent")["cursor_agent"].is_null());
+    assert!(place.json("--sim")["cursor_agent"].is_null());
+    assert_eq!(place.json("--sim --backend cli")["cursor_agent"]["simulated"], true);
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_a_problem() {
+    let place = Place::new();
+    let text = place.put("cursor-agent", "no program", 0o644);
+    let mut command = place.ibeam("audit --json --backend cli");
+    let output = command.env("CURSOR_AGENT_BIN", text).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let problem = &report["problems"][0];
+    assert!(problem["what"].as_str().unwrap().contains("`cursor_agent.bin`"), "{report}");
 }

@@ -22,6 +22,8 @@ mod crowd;
 mod cuts;
 mod door;
 mod doors;
+#[cfg(unix)]
+mod dropin;
 mod endings;
 mod fake_agent;
 mod faults;

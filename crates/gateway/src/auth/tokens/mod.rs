@@ -323,6 +323,12 @@ impl Tokens {
         }
     }
 
+    /// Another program signs its requests by itself.
+    #[must_use]
+    pub fn are_delegated(&self) -> bool {
+        matches!(self.inner.holder, Holder::Delegated(_))
+    }
+
     /// Whether there is anything to sign requests with, as far as is known.
     #[must_use]
     pub fn signed_in(&self) -> bool {

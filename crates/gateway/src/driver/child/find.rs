@@ -97,6 +97,17 @@ impl Finder {
     }
 }
 
+/// What would be tried first, without running anything.
+#[must_use]
+pub fn likely(named: Option<&Path>) -> Option<PathBuf> {
+    if let Some(named) = named {
+        return is_program(named).then(|| named.to_path_buf());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let home = etcetera::home_dir().ok();
+    candidates(&path, home.as_deref()).into_iter().find(|path| is_program(path))
+}
+
 /// Where it may be, the likeliest first. The name `agent` is used by others, too.
 fn candidates(path: &OsStr, home: Option<&Path>) -> Vec<PathBuf> {
     let names: &[&str] = match cfg!(windows) {

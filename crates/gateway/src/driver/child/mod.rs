@@ -37,7 +37,10 @@ use secrecy::SecretString;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use self::{find::Program, status::Gate};
+pub use self::{
+    find::{Program, likely},
+    status::Gate,
+};
 use self::{kit::Kit, pool::Pool};
 use super::{BoxFuture, Driver, DriverStats, Link, LinkReceiver, LinkSender, Open, Rx, Tx};
 use crate::{config::CursorAgent, tasks::Tasks};
