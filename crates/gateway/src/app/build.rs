@@ -20,7 +20,7 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Config, Via},
+    config::{self, Backend, Config, Via},
     counter::Counter,
     driver::{
         AgentConfig, AgentDriver, Driver, Profile, Transport,
@@ -214,7 +214,13 @@ pub(crate) fn child_config(config: &Config, kind: Kind, simulated: bool) -> Chil
         kind,
         agent: config.cursor_agent.clone(),
         queue: config.clocks.queue,
-        program: simulated.then(Program::simulated),
+        program: simulated.then(|| {
+            let scenario = match &config.backend {
+                Backend::Sim { scenario } => scenario.as_deref(),
+                Backend::Cursor => None,
+            };
+            Program::simulated(scenario, config.simulator.native_tools)
+        }),
         folders: config::runs_dir(),
     }
 }

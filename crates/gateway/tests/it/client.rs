@@ -30,16 +30,30 @@ pub(crate) struct Call {
     pub(crate) arguments: String,
 }
 
-/// Sends a chat request. HTTP/1.0, so that the body is not cut into chunks.
+/// Sends a chat request.
 pub(crate) fn send(url: &str, headers: &[(&str, &str)], body: &Value) -> Incoming {
+    send_to(url, "/v1/chat/completions", headers, body)
+}
+
+/// Sends a request. HTTP/1.0, so that the body is not cut into chunks.
+pub(crate) fn send_to(url: &str, path: &str, headers: &[(&str, &str)], body: &Value) -> Incoming {
+    let body = body.to_string();
+    request(url, &format!("POST {path}"), headers, &body)
+}
+
+/// Asks for what is there.
+pub(crate) fn get(url: &str, path: &str) -> String {
+    request(url, &format!("GET {path}"), &[], "").rest()
+}
+
+fn request(url: &str, head: &str, headers: &[(&str, &str)], body: &str) -> Incoming {
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let body = body.to_string();
     write!(
         stream,
-        "POST /v1/chat/completions HTTP/1.0\r\nhost: {address}\r\n{more}\
+        "{head} HTTP/1.0\r\nhost: {address}\r\n{more}\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -63,6 +77,14 @@ impl Incoming {
         }
         crate::watch::heard(&seen);
         seen
+    }
+
+    /// The next line, if there is one.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).unwrap();
+        crate::watch::heard(&line);
+        (read > 0).then_some(line)
     }
 
     pub(crate) fn rest(mut self) -> String {

@@ -10,6 +10,8 @@
 mod attach;
 mod audit;
 mod auth;
+#[cfg(target_os = "linux")]
+mod backends;
 mod chat;
 #[cfg(target_os = "linux")]
 mod children;

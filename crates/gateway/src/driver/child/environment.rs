@@ -3,11 +3,16 @@
 
 use std::ffi::{OsStr, OsString};
 
+use super::find::Program;
+
 /// Marks a child and all that it starts. They inherit it, even where they leave its group.
 pub(super) const MARK: &str = "IBEAM_RUN";
 
-/// How the stand-in is told what to do, and where it keeps its things.
-const SIMULATION: &[&str] = &["IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
+/// How the stand-in is told what to do.
+const SIMULATION: &str = "IBEAM_FAKE_AGENT";
+
+/// Where it keeps its things.
+const SIMULATED_HOME: &str = "IBEAM_FAKE_AGENT_HOME";
 
 const PLAIN: &[&str] = &[
     "PATH",
@@ -44,26 +49,34 @@ const FAMILIES: &[&str] = &["LC_", "XDG_", "CURSOR_"];
 const OURS: &[&str] =
     &["CURSOR_ACCESS_TOKEN", "CURSOR_API_URL", "CURSOR_AGENT_BIN", "CURSOR_AGENT_EXECUTABLE"];
 
-/// The environment of a child, from ours.
+/// The environment of a child, from ours. A stand-in is told what to do in it.
 pub(super) fn cleaned(
     ours: impl Iterator<Item = (OsString, OsString)>,
-    simulated: bool,
+    program: &Program,
 ) -> Vec<(OsString, OsString)> {
-    let mut kept: Vec<_> = ours.filter(|(name, _)| is_needed(name, simulated)).collect();
+    let mut words = program.words.clone();
+    let mut kept = Vec::new();
+    for (name, value) in ours {
+        if program.is_simulated() && name == SIMULATION {
+            words.push(value);
+        } else if is_needed(&name) || (program.is_simulated() && name == SIMULATED_HOME) {
+            kept.push((name, value));
+        }
+    }
+    if !words.is_empty() {
+        kept.push((SIMULATION.into(), words.join(OsStr::new(","))));
+    }
     // What it prints is read by a program.
     kept.push(("NO_COLOR".into(), "1".into()));
     kept
 }
 
-fn is_needed(name: &OsStr, simulated: bool) -> bool {
+fn is_needed(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     // Windows does not care how they are spelled; proxies are spelled both ways elsewhere.
     let upper = name.to_ascii_uppercase();
     let is = |known: &&str| **known == *if cfg!(windows) { upper.as_str() } else { name };
     if PROXIES.contains(&upper.as_str()) {
-        return true;
-    }
-    if simulated && SIMULATION.contains(&name) {
         return true;
     }
     let family = FAMILIES.iter().any(|prefix| name.starts_with(prefix));
@@ -72,12 +85,28 @@ fn is_needed(name: &OsStr, simulated: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    fn names(of: &[&str], simulated: bool) -> Vec<String> {
+    fn names(of: &[&str], program: &Program) -> Vec<String> {
         let ours = of.iter().map(|name| (OsString::from(name), OsString::from("x")));
-        let kept = cleaned(ours, simulated);
+        let kept = cleaned(ours, program);
         kept.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
+    }
+
+    fn real() -> Program {
+        Program::at("cursor-agent")
+    }
+
+    #[test]
+    fn a_stand_in_is_told_its_scenario_before_all_else() {
+        let program = Program::simulated(Some(Path::new("/a/b.toml")), true);
+        let ours = [(OsString::from(SIMULATION), OsString::from("exit-1:a, b"))];
+        let kept = cleaned(ours.into_iter(), &program);
+        assert_eq!(kept[0].1, "scenario=/a/b.toml,own-tools,exit-1:a, b");
+        let program = Program::simulated(None, false);
+        assert_eq!(names(&[], &program), ["NO_COLOR"]);
     }
 
     #[test]
@@ -85,7 +114,7 @@ mod tests {
         let needed = ["PATH", "HOME", "LC_ALL", "XDG_CONFIG_HOME", "https_proxy", "CURSOR_API_KEY"];
         let mut want: Vec<String> = needed.map(str::to_owned).to_vec();
         want.push("NO_COLOR".to_owned());
-        assert_eq!(names(&needed, false), want);
+        assert_eq!(names(&needed, &real()), want);
     }
 
     #[test]
@@ -105,8 +134,9 @@ mod tests {
             "IBEAM_FAKE_AGENT",
             "IBEAM_FAKE_AGENT_HOME",
         ];
-        assert_eq!(names(&ours, false), ["NO_COLOR"]);
+        assert_eq!(names(&ours, &real()), ["NO_COLOR"]);
+        let simulated = Program::simulated(None, false);
         let told = ["IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME", "NO_COLOR"];
-        assert_eq!(names(&ours, true), told);
+        assert_eq!(names(&ours, &simulated), told);
     }
 }

@@ -24,19 +24,30 @@ const VERSION_TIME: Duration = Duration::from_secs(10);
 pub struct Program {
     pub path: PathBuf,
     pub leading: Vec<OsString>,
+    /// What a stand-in is told, before the words of the environment.
+    pub words: Vec<OsString>,
 }
 
 impl Program {
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), leading: Vec::new() }
+        Self { path: path.into(), leading: Vec::new(), words: Vec::new() }
     }
 
-    /// The stand-in that is part of this program.
+    /// The stand-in that is part of this program. It plays the scenario, if there is one.
     #[must_use]
-    pub fn simulated() -> Self {
+    pub fn simulated(scenario: Option<&Path>, own_tools: bool) -> Self {
         let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("ibeam"));
-        Self { path, leading: vec![OsString::from("fake-cursor-agent")] }
+        let mut words = Vec::new();
+        if let Some(file) = scenario {
+            // It works in another folder.
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+            let mut word = OsString::from("scenario=");
+            word.push(file);
+            words.push(word);
+        }
+        words.extend(own_tools.then(|| OsString::from("own-tools")));
+        Self { path, leading: vec![OsString::from("fake-cursor-agent")], words }
     }
 
     /// It stands in for the real one.

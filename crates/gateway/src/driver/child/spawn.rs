@@ -65,7 +65,7 @@ pub(super) fn spawn(
             .args(args)
             .current_dir(folder)
             .env_clear()
-            .envs(cleaned(std::env::vars_os(), program.is_simulated()))
+            .envs(cleaned(std::env::vars_os(), program))
             .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

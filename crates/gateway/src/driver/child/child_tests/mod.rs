@@ -28,7 +28,7 @@ pub(super) struct Bench {
 /// A driver whose program is a shell script. Its arguments are the CLI's.
 pub(super) fn script(text: &str) -> Program {
     let leading = ["-c", text, "cursor-agent"].map(OsString::from).to_vec();
-    Program { path: PathBuf::from("/bin/sh"), leading }
+    Program { leading, ..Program::at("/bin/sh") }
 }
 
 pub(super) fn bench(kind: Kind, text: &str, change: impl FnOnce(&mut ChildConfig)) -> Bench {

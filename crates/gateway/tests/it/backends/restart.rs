@@ -1,0 +1,70 @@
+//! The gateway is killed, and another takes its place.
+
+use serde_json::{Value, json};
+
+use super::{
+    Backend, Gateway,
+    gateway::{soon, user},
+    on_each_backend,
+};
+use crate::client::{Said, ask, tool};
+
+fn body(messages: &[Value]) -> Value {
+    let tools = [tool("get_weather", &["city"]), tool("get_time", &["city"])];
+    json!({ "model": "auto", "stream": true, "messages": messages, "tools": tools })
+}
+
+const TWO: &str = "Use the tool get_weather {\"city\":\"Oslo\"}, then use the tool get_time \
+                   {\"city\":\"Rome\"}";
+
+/// Kills it; nothing of what it started is left.
+fn replace(gateway: &mut Gateway) {
+    let (processes, folders) = (gateway.processes(), gateway.folders());
+    if gateway.backend != Backend::Agent {
+        assert!(!processes.is_empty() && !folders.is_empty(), "{}", gateway.log());
+    }
+    gateway.kill_and_restart();
+    let left = |gateway: &Gateway| {
+        let alive = gateway.processes().iter().any(|id| processes.contains(id));
+        alive || folders.iter().any(|folder| folder.exists())
+    };
+    soon("something of the killed gateway is left", || !left(gateway));
+}
+
+fn a_result_is_answered_after_a_restart(backend: Backend) {
+    let mut gateway = Gateway::start(backend, "");
+    let mut messages = vec![user(TWO)];
+    let first: Said = gateway.ask(&body(&messages));
+    assert_eq!(first.calls[0].name, "get_weather", "{first:?}");
+    messages.extend([first.message(), first.calls[0].result("rain in Oslo")]);
+    replace(&mut gateway);
+    // The chain goes on where it was.
+    let second = gateway.ask(&body(&messages));
+    assert_eq!(second.calls[0].name, "get_time", "{second:?}");
+    messages.extend([second.message(), second.calls[0].result("noon in Rome")]);
+    let last = gateway.ask(&body(&messages));
+    assert!(last.text.contains("noon in Rome"), "{last:?}");
+    gateway.assert_idle();
+}
+
+/// Both are sent by a client that names its session and tells only what is new.
+fn a_conversation_goes_on_after_a_restart(backend: Backend) {
+    let mut gateway = Gateway::start_lasting(backend);
+    let session = [("x-session-id", "restarted")];
+    let first = ask(&gateway.url, &session, &body(&[user("My word is heliotrope.")]));
+    assert_eq!(first.finish, "stop", "{first:?}");
+    if backend == Backend::Acp {
+        replace(&mut gateway);
+    } else {
+        // There is no process where there is no turn.
+        gateway.assert_idle();
+        gateway.kill_and_restart();
+    }
+    let next = body(&[user("What did I say?")]);
+    let told = ask(&gateway.url, &session, &next);
+    assert!(told.text.contains("My word is heliotrope."), "{told:?}\n{}", gateway.log());
+    let told = ask(&gateway.url, &[("x-session-id", "another")], &next);
+    assert!(!told.text.contains("heliotrope"), "{told:?}");
+}
+
+on_each_backend!(a_result_is_answered_after_a_restart, a_conversation_goes_on_after_a_restart);

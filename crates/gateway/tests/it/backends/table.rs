@@ -1,0 +1,19 @@
+//! What the backends differ in, as `docs/backends.md` tells it.
+
+use std::path::Path;
+
+use ibeam_core::capabilities;
+
+const BEGIN: &str = "<!-- capabilities -->\n";
+const END: &str = "<!-- /capabilities -->";
+
+#[test]
+fn the_documentation_has_the_table_that_the_code_goes_by() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/backends.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once(BEGIN).unwrap();
+    let (block, _) = rest.split_once(END).unwrap();
+    let table = capabilities::table();
+    println!("{table}");
+    assert_eq!(block.trim(), table.trim(), "docs/backends.md should have:\n{table}");
+}
