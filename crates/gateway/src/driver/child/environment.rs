@@ -136,7 +136,7 @@ mod tests {
         ];
         assert_eq!(names(&ours, &real()), ["NO_COLOR"]);
         let simulated = Program::simulated(None, false);
-        let told = ["IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME", "NO_COLOR"];
+        let told = ["IBEAM_FAKE_AGENT_HOME", "IBEAM_FAKE_AGENT", "NO_COLOR"];
         assert_eq!(names(&ours, &simulated), told);
     }
 }
