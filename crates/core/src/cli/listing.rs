@@ -188,14 +188,15 @@ pub fn version(output: &str) -> Option<String> {
     text.split_whitespace().take(64).find(|word| is_version(word)).map(str::to_owned)
 }
 
-/// Year, month and day, then the commit.
+/// Year, month and day, then the commit, or the time of day as `01-15-52`.
 fn is_version(word: &str) -> bool {
     let Some((date, commit)) = word.split_once('-') else { return false };
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let sizes: Vec<usize> = date.split('.').map(str::len).collect();
     let is_date = matches!(sizes[..], [4, 1 | 2, 1 | 2]) && date.split('.').all(digits);
     let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-    is_date && !commit.is_empty() && commit.len() <= 64 && commit.chars().all(is_hex)
+    let is_build = |part: &str| !part.is_empty() && part.chars().all(is_hex);
+    is_date && commit.len() <= 64 && commit.split('-').all(is_build)
 }
 
 #[cfg(test)]

@@ -115,9 +115,11 @@ fn the_version_tells_whose_program_it_is() {
     let rows = [
         ("2026.01.28-fd13201\n", Some("2026.01.28-fd13201")),
         ("\x1b[1mCursor Agent 2025.9.4-0aa\x1b[0m", Some("2025.9.4-0aa")),
+        ("2026.06.12-01-15-52\n", Some("2026.06.12-01-15-52")),
         ("agent 1.2.3\n", None),
         ("2026.01.28\n", None),
         ("2026.01.28-", None),
+        ("2026.01.28-01-", None),
         ("2026.01.28-XYZ", None),
         ("26.01.28-abc", None),
         ("2026.1.2.3-abc", None),

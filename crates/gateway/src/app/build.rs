@@ -13,6 +13,7 @@ use ibeam_sim::Sim;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::{App, SIM, around::Shelf};
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     config::{self, Backend, Config, Via},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, Driver, Profile, Transport,
+        AgentConfig, AgentDriver, Driver, MakeRoom, Profile, Transport,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -35,6 +36,9 @@ use crate::{
     tasks::Tasks,
 };
 
+/// The backend's name when Cursor's API answers.
+const AGENT: &str = "agent";
+
 impl App {
     /// Puts the program together. `sim` is there when the simulator answers.
     ///
@@ -43,6 +47,9 @@ impl App {
     pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
         if let Some(kind) = child_kind(config.via) {
             return Self::with_children(config, kind, sim.is_some(), tasks);
+        }
+        if config.cursor_agent.workspace.is_some() {
+            warn!("`cursor_agent.workspace` has no effect: no `cursor-agent` answers here");
         }
         match sim {
             Some(sim) => {
@@ -53,7 +60,7 @@ impl App {
                 let connector = connector(&config);
                 let http = AuthHttp::new(&connector, &config.api, tasks);
                 let tokens = here::tokens(&config, http, tasks);
-                Self::with_tokens(config, &connector, "agent", tokens, tasks)
+                Self::with_tokens(config, &connector, AGENT, tokens, tasks)
             }
         }
     }
@@ -67,8 +74,6 @@ impl App {
     ) -> Result<Self, StoreError> {
         let driver = ChildDriver::new(child_config(&config, kind, simulated), tasks);
         let tokens = Tokens::delegated(driver.gate(), tasks);
-        // Begins to ask, so that `/health` soon knows.
-        let _ = tokens.signed_in();
         let store = store(&config, tasks)?;
         let backend = match (simulated, kind) {
             (true, _) => SIM,
@@ -106,6 +111,8 @@ impl App {
             count: config.sessions.max_parked,
             bytes: config.sessions.parked_bytes,
         });
+        let turns = registry.clone();
+        driver.on_crowded(MakeRoom::new(move || turns.send_one_away()));
         let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
         let hub = Hub {
             driver,
@@ -286,7 +293,8 @@ fn os_version() -> String {
 }
 
 /// The live model list. The simulator's is not kept: it must never answer for a
-/// real account.
+/// real account. Nor is that of Cursor's CLI, which does not say whose it is before it is
+/// asked.
 fn catalog(
     config: &Config,
     driver: &Arc<dyn Driver>,
@@ -295,7 +303,7 @@ fn catalog(
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
-    let file = if backend == SIM { None } else { models_file(config, backend, tokens) };
+    let file = if backend == AGENT { models_file(config, tokens) } else { None };
     let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
         let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
@@ -331,11 +339,9 @@ async fn unsigned(driver: &dyn Driver, tokens: &Tokens) -> Result<Vec<ModelInfo>
 
 /// Where this account's last good list is kept. Another account on the same
 /// machine has another list, so the name carries a hash of it.
-fn models_file(config: &Config, backend: &str, tokens: &Tokens) -> Option<std::path::PathBuf> {
+fn models_file(config: &Config, tokens: &Tokens) -> Option<std::path::PathBuf> {
     let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
     let host = config.api.authority.as_str();
-    // The CLI has names of its own.
-    let list = if backend == "agent" { "models" } else { backend };
-    let parts = [list.as_bytes(), host.as_bytes(), account.as_bytes()];
+    let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];
     Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
 }

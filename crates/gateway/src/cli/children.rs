@@ -27,6 +27,35 @@ pub(super) fn account(config: &Config) -> Result<String, TurnError> {
     asked.unwrap_or_else(|error| Err(TurnError::new(ErrorCode::Internal, error.to_string())))
 }
 
+/// Who is signed in to it, where nobody said who is to answer. Who has no CLI hears nothing
+/// of it.
+pub(super) fn instead(config: &Config) -> Option<String> {
+    if config.via != Via::Auto {
+        return None;
+    }
+    let asked = block_on(async {
+        let driver = driver(config);
+        Ok(match driver.program().await {
+            Ok(_) => driver.gate().account().await.map(Some),
+            Err(error) if config.cursor_agent.bin.is_some() => Err(error),
+            Err(_) => Ok(None),
+        })
+    });
+    let trouble = match asked {
+        Ok(Ok(account)) => return account,
+        Ok(Err(error)) if error.code == ErrorCode::NotAuthenticated => return None,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    say(&format!("warning: Cursor's CLI is not used: {trouble}"));
+    None
+}
+
+/// With what else there is to do. What helps the CLI is part of the error.
+pub(super) fn refusal(error: &TurnError) -> Refusal {
+    Refusal::new(error.to_string()).hint("or use Cursor's API instead: `--backend agent`")
+}
+
 /// Refuses to go on where it is not there, or nobody is signed in to it. That it could not
 /// be asked now is no reason.
 pub(super) fn require_account(config: &Config) -> anyhow::Result<()> {
@@ -36,16 +65,14 @@ pub(super) fn require_account(config: &Config) -> anyhow::Result<()> {
             say(&format!("warning: {error}"));
             Ok(())
         }
-        Err(error) => {
-            let refusal = Refusal::new(error.to_string());
-            Err(refusal.hint("or use Cursor's API instead: `--backend agent`").into())
-        }
+        Err(error) => Err(refusal(&error).into()),
     }
 }
 
 /// Runs one of its commands, which has the terminal to itself.
 pub(super) fn hand_over(config: &Config, command: &str) -> anyhow::Result<ExitCode> {
-    let program = block_on(async { Ok(driver(config).program().await?) })?;
+    let found = block_on(async { Ok(driver(config).program().await) })?;
+    let program = found.map_err(|error| refusal(&error))?;
     let mut child = Command::new(&program.path);
     child.args(&program.leading).arg(command);
     for (name, _) in std::env::vars_os() {

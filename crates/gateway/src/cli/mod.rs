@@ -433,7 +433,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     let discovery = here.discover()?;
     match discovery.found {
         Some(_) => Ok(()),
-        None if config.via == Via::Auto && children::account(config).is_ok() => {
+        None if children::instead(config).is_some() => {
             config.via = Via::Cli;
             Ok(())
         }

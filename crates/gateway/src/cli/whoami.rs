@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ibeam_core::auth::jwt;
+use ibeam_core::{auth::jwt, error::ErrorCode};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
@@ -38,6 +38,9 @@ pub(super) struct Whoami {
     backend: Option<String>,
 }
 
+/// Cursor's CLI has one sign-in for all.
+const CLI_PROFILE: &str = "default";
+
 /// Where Cursor tells what an account has paid for.
 const PLAN_PAGE: &str = "/auth/full_stripe_profile";
 
@@ -71,25 +74,42 @@ impl Whoami {
         let upstream = Upstream::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
         if children::answers(&config) {
-            let identity = Identity::of_cli(children::account(&config)?);
-            print(&if self.json { identity.json()? } else { identity.table() })?;
-            return Ok(ExitCode::SUCCESS);
+            return match children::account(&config) {
+                Ok(account) => self.show(&Identity::of_cli(account)),
+                Err(error) => {
+                    if error.code == ErrorCode::NotAuthenticated {
+                        self.show_nobody(CLI_PROFILE)?;
+                    }
+                    Err(children::refusal(&error).into())
+                }
+            };
         }
         let here = Here::of(&config)?;
         if config.access_token.is_none() {
             let discovery = here.discover()?;
             if discovery.found.is_none() {
-                if self.json {
-                    let profile = here.profile().as_str();
-                    let nobody = serde_json::json!({ "signed_in": false, "profile": profile });
-                    print(&serde_json::to_string_pretty(&nobody)?)?;
+                if let Some(account) = children::instead(&config) {
+                    return self.show(&Identity::of_cli(account));
                 }
+                self.show_nobody(here.profile().as_str())?;
                 return Err(not_signed_in(&here, &discovery.refused).into());
             }
         }
-        let identity = block_on(in_use(&config, &here))?;
+        self.show(&block_on(in_use(&config, &here))?)
+    }
+
+    fn show(&self, identity: &Identity) -> anyhow::Result<ExitCode> {
         print(&if self.json { identity.json()? } else { identity.table() })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// For programs; people read the error.
+    fn show_nobody(&self, profile: &str) -> anyhow::Result<()> {
+        if self.json {
+            let nobody = serde_json::json!({ "signed_in": false, "profile": profile });
+            print(&serde_json::to_string_pretty(&nobody)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -162,7 +182,7 @@ impl Identity {
             plan: None,
             expires: None,
             source: "cursor-agent".to_owned(),
-            profile: "default".to_owned(),
+            profile: CLI_PROFILE.to_owned(),
             backends: vec!["cli", "acp"],
             now: 0,
             problem: None,

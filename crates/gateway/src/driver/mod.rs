@@ -156,8 +156,33 @@ pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
     /// Gets ready for turns, in the background. For a program that serves.
     fn warm_up(&self) {}
 
+    /// Is told how to get rid of a turn that only waits, for when there is no room for
+    /// another one.
+    fn on_crowded(&self, _: MakeRoom) {}
+
     fn stats(&self) -> DriverStats {
         DriverStats::default()
+    }
+}
+
+/// Ends a turn that waits for its client. False: none does.
+#[derive(Clone)]
+pub struct MakeRoom(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl MakeRoom {
+    pub fn new(make_room: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make_room))
+    }
+
+    #[must_use]
+    pub fn now(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for MakeRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MakeRoom")
     }
 }
 

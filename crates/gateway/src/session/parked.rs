@@ -117,19 +117,24 @@ impl Table {
 
     /// Sends away those who were parked first, for as long as there is too much.
     fn make_room(&mut self) {
-        let mut from = 0;
         while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
-            let next = self.order.range(from..).next().map(|(order, oldest)| (*order, *oldest));
-            let Some((order, oldest)) = next else { break };
-            from = order + 1;
-            let Some(row) = self.turns.get(&oldest) else { continue };
+            if !self.send_one_away() {
+                break;
+            }
+        }
+    }
+
+    /// Sends the one away that was parked first. False: nobody can be.
+    pub(super) fn send_one_away(&mut self) -> bool {
+        let told = self.order.values().find(|oldest| {
             let end = Visit::End { why: Ending::Evicted, done: None };
             // A mailbox full of visitors belongs to a turn that is about to go on. Until
             // it does, it counts.
-            if row.live.mailbox.try_send(end).is_ok() {
-                self.unpark(oldest);
-            }
-        }
+            self.turns.get(oldest).is_some_and(|row| row.live.mailbox.try_send(end).is_ok())
+        });
+        let Some(told) = told.copied() else { return false };
+        self.unpark(told);
+        true
     }
 
     pub(super) fn unpark(&mut self, session: SessionId) {

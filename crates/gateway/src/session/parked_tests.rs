@@ -81,6 +81,19 @@ fn one_that_cannot_be_told_to_go_still_counts() {
     assert!(table.turns[&session(0)].parked.is_some());
 }
 
+/// Whoever needs what a parked turn holds asks for one of them, whatever the limits.
+#[test]
+fn one_is_sent_away_for_whoever_needs_its_place() {
+    let (mut table, mut inboxes) = table(10, 100, 3);
+    assert!(!table.send_one_away(), "nobody is parked");
+    table.park(session(1), 10, "a", vec![]);
+    table.park(session(0), 10, "b", vec![]);
+    assert!(table.send_one_away());
+    assert_eq!((table.parked(), sent_away(&mut inboxes)), ((1, 10), vec![1]));
+    assert!(table.send_one_away() && !table.send_one_away());
+    assert_eq!((table.parked(), sent_away(&mut inboxes)), ((0, 0), vec![0]));
+}
+
 #[test]
 fn a_turn_is_found_by_those_it_belongs_to() {
     let (mut table, _inboxes) = table(10, 100, 1);

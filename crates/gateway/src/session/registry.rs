@@ -152,6 +152,12 @@ impl Registry {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
+    /// Sends the turn away that has been parked longest. Its results are told anew, when
+    /// they come. False: none is parked.
+    pub(crate) fn send_one_away(&self) -> bool {
+        self.inner.table.lock().send_one_away()
+    }
+
     pub(super) fn enter(
         &self,
         session: SessionId,

@@ -147,7 +147,6 @@ fn each_quirk_has_its_own_transcript() {
         ("no-result", "system user thinking:delta thinking:completed delta whole"),
         ("no-partial", "system user thinking:delta thinking:completed whole result"),
         ("snapshots", "system user thinking:delta thinking:completed whole result"),
-        ("stamped-snapshots", usual),
         ("no-thinking", "system user delta whole result"),
         ("empty", "system user result"),
         ("huge-line", "system debug user thinking:delta thinking:completed delta whole result"),

@@ -77,12 +77,15 @@ impl Finder {
     }
 
     async fn search(&self) -> Result<Program, TurnError> {
-        // Who names a program means it, whatever it says of itself.
         if let Some(named) = &self.named {
-            return match is_program(&named.path) {
-                true => Ok(named.clone()),
-                false => Err(wrong(&named.path)),
-            };
+            if !is_program(&named.path) {
+                return Err(wrong(&named.path, "which is no program that can be run"));
+            }
+            // The stand-in needs no proof.
+            if !named.is_simulated() && !self.is_cursors(named).await? {
+                return Err(wrong(&named.path, "which is not Cursor's: see its `--version`"));
+            }
+            return Ok(named.clone());
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let home = etcetera::home_dir().ok();
@@ -90,21 +93,29 @@ impl Finder {
     }
 
     async fn search_in(&self, candidates: Vec<PathBuf>) -> Result<Program, TurnError> {
+        let mut others = Vec::new();
         for path in candidates {
             let program = Program::at(path);
             if !is_program(&program.path) {
                 continue;
             }
-            match capture(&program, &["--version"], VERSION_TIME, &self.tasks).await {
-                Ok(said) if said.code == Some(0) && listing::version(&said.stdout).is_some() => {
+            match self.is_cursors(&program).await {
+                Ok(true) => {
                     debug!(path = %program.path.display(), "found cursor-agent");
                     return Ok(program);
                 }
-                Ok(_) => debug!(path = %program.path.display(), "not Cursor's program"),
+                Ok(false) => debug!(path = %program.path.display(), "not Cursor's program"),
                 Err(error) => debug!(path = %program.path.display(), "passed over: {error}"),
             }
+            others.push(program.path);
         }
-        Err(missing())
+        Err(missing(&others))
+    }
+
+    /// Whether it says a version as Cursor's program does.
+    async fn is_cursors(&self, program: &Program) -> Result<bool, TurnError> {
+        let said = capture(program, &["--version"], VERSION_TIME, &self.tasks).await?;
+        Ok(said.code == Some(0) && listing::version(&said.stdout).is_some())
     }
 }
 
@@ -157,23 +168,26 @@ fn is_program(path: &Path) -> bool {
     meta.is_file()
 }
 
-fn missing() -> TurnError {
+/// `others` have its name, and are something else.
+fn missing(others: &[PathBuf]) -> TurnError {
     let install = match cfg!(windows) {
         true => "irm 'https://cursor.com/install?win32=true' | iex",
         false => "curl https://cursor.com/install -fsS | bash",
     };
-    let text = format!(
-        "Cursor's program `cursor-agent` was not found. Install it with `{install}`, or name it \
-         with the setting `cursor_agent.bin`."
-    );
+    let mut text = "Cursor's program `cursor-agent` was not found".to_owned();
+    for (n, path) in others.iter().enumerate() {
+        text.push_str(if n == 0 { " (looked at, and not Cursor's: " } else { ", " });
+        text.push_str(&path.to_string_lossy());
+    }
+    text.push_str(if others.is_empty() { ". " } else { "). " });
+    text.push_str(&format!(
+        "Install it with `{install}`, or name it with the setting `cursor_agent.bin`."
+    ));
     TurnError::new(ErrorCode::Unavailable, text)
 }
 
-fn wrong(path: &Path) -> TurnError {
-    let text = format!(
-        "The setting `cursor_agent.bin` names {}, which is no program that can be run.",
-        path.display()
-    );
+fn wrong(path: &Path, why: &str) -> TurnError {
+    let text = format!("The setting `cursor_agent.bin` names {}, {why}.", path.display());
     TurnError::new(ErrorCode::Unavailable, text)
 }
 

@@ -37,19 +37,25 @@ async fn another_program_of_that_name_is_passed_over() {
     let finder = Finder::new(None, &Tasks::new());
     let places = vec![plain.clone(), other.clone(), real.clone()];
     assert_eq!(finder.search_in(places).await.unwrap(), Program::at(real));
-    let error = finder.search_in(vec![plain, other]).await.unwrap_err();
+    let error = finder.search_in(vec![plain, other.clone()]).await.unwrap_err();
+    assert!(error.message.contains(other.to_str().unwrap()), "{error}");
     assert!(error.message.contains("cursor.com/install"), "{error}");
     assert!(error.message.contains("cursor_agent.bin"), "{error}");
 }
 
 #[tokio::test]
-async fn a_named_program_is_taken_at_its_word() {
+async fn a_named_program_has_to_be_the_one() {
     let base = tempfile::tempdir().unwrap();
     let mine = base.path().join("mine");
-    program(&mine, "whatever");
+    program(&mine, "2026.06.12-01-15-52");
     let finder = Finder::new(Some(Program::at(&mine)), &Tasks::new());
     assert_eq!(finder.find().await.unwrap().path, mine);
-    let finder = Finder::new(Some(Program::at(base.path().join("none"))), &Tasks::new());
-    let error = finder.find().await.unwrap_err();
-    assert!(error.message.contains("cursor_agent.bin"), "{error}");
+    let other = base.path().join("other");
+    program(&other, "whatever");
+    for wrong in [other, base.path().join("none")] {
+        let error = Finder::new(Some(Program::at(&wrong)), &Tasks::new());
+        let error = error.find().await.unwrap_err();
+        assert!(error.message.contains("cursor_agent.bin"), "{error}");
+        assert!(error.message.contains(wrong.to_str().unwrap()), "{error}");
+    }
 }

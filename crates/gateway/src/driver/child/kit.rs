@@ -1,7 +1,15 @@
 //! What every child needs: the program, a place among those that run, a folder, and a room
 //! for its tools.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use ibeam_core::{
     child::{HostAddress, Start},
@@ -11,8 +19,9 @@ use ibeam_core::{
 use sha2::{Digest as _, Sha256};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    time::{Instant, sleep_until},
 };
+use tracing::{info, warn};
 
 use super::{
     ChildConfig,
@@ -23,9 +32,15 @@ use super::{
 };
 use crate::{
     config::CursorAgent,
+    driver::MakeRoom,
     mcp::host::{Host, Room},
     tasks::Tasks,
 };
+
+/// For a child whose turn was sent away to be gone.
+const LEAVING: Duration = Duration::from_secs(3);
+/// Until somebody is looked for again who could be sent away.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct Kit {
@@ -37,6 +52,9 @@ pub(super) struct Kit {
     pub(super) tasks: Tasks,
     finder: Finder,
     host: Host,
+    make_room: OnceLock<MakeRoom>,
+    /// Somebody was told that the program does not look at its tools.
+    pub(super) warned: AtomicBool,
 }
 
 impl Kit {
@@ -50,6 +68,8 @@ impl Kit {
             tasks: tasks.clone(),
             finder: Finder::new(named, tasks),
             host: Host::new(tasks),
+            make_room: OnceLock::new(),
+            warned: AtomicBool::new(false),
             settings: agent,
         }
     }
@@ -70,8 +90,31 @@ impl Kit {
 
     /// A place for a process, waiting for one if need be.
     pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, TurnError> {
-        let place = Arc::clone(&self.places).acquire_owned();
-        timeout(self.queue, place).await.ok().and_then(Result::ok).ok_or_else(|| self.full())
+        tokio::select! {
+            biased;
+            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| self.full()),
+            () = self.crowded(Instant::now() + self.queue) => Err(self.full()),
+        }
+    }
+
+    pub(super) fn on_crowded(&self, make_room: MakeRoom) {
+        // One program has one registry.
+        let _ = self.make_room.set(make_room);
+    }
+
+    /// For who waits for a place: sends turns away that only wait for their tools, one by
+    /// one. They lose nothing but time, and may never be asked for again. Returns when the
+    /// waiting has to end.
+    pub(super) async fn crowded(&self, until: Instant) {
+        info!(
+            children = self.settings.children,
+            "every `cursor-agent` that may run is taken, a request waits (cursor_agent.children)"
+        );
+        while Instant::now() < until {
+            let made = self.make_room.get().is_some_and(MakeRoom::now);
+            let pause = if made { LEAVING } else { LOOK_AGAIN };
+            sleep_until(until.min(Instant::now() + pause)).await;
+        }
     }
 
     pub(super) fn full(&self) -> TurnError {
@@ -90,6 +133,18 @@ impl Kit {
         }
         let room = self.host.open(Arc::clone(tools)).await;
         room.map(Some).map_err(|error| failed("The tools cannot be offered to it", &error))
+    }
+
+    /// Says so if a turn is over and its child never looked at the tools it was offered.
+    pub(super) fn look_back(&self, room: Option<&Room>) {
+        let unseen = room.is_some_and(|room| !room.seen());
+        if unseen && !self.warned.swap(true, Ordering::Relaxed) {
+            warn!(
+                "`cursor-agent` answered without looking at the tools of the client: this build \
+                 seems to ignore MCP servers. Update it with `cursor-agent update`, see what \
+                 `cursor-agent mcp list` says, or use `--backend agent`."
+            );
+        }
     }
 
     /// A new folder.

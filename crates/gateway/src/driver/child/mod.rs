@@ -42,7 +42,9 @@ pub use self::{
     status::Gate,
 };
 use self::{kit::Kit, pool::Pool};
-use super::{BoxFuture, Driver, DriverStats, Link, LinkReceiver, LinkSender, Open, Rx, Tx};
+use super::{
+    BoxFuture, Driver, DriverStats, Link, LinkReceiver, LinkSender, MakeRoom, Open, Rx, Tx,
+};
 use crate::{config::CursorAgent, tasks::Tasks};
 
 /// Messages on their way to or from a child. Few: a child that is not read stops writing.
@@ -78,6 +80,7 @@ pub struct ChildDriver {
     kit: Arc<Kit>,
     kind: Kind,
     pool: Pool,
+    gate: Gate,
 }
 
 impl ChildDriver {
@@ -85,8 +88,8 @@ impl ChildDriver {
     pub fn new(config: ChildConfig, tasks: &Tasks) -> Self {
         let kind = config.kind;
         let kit = Arc::new(Kit::new(config, tasks));
-        let pool = Pool::new(&kit);
-        Self { kit, kind, pool }
+        let (pool, gate) = (Pool::new(&kit), Gate::new(&kit));
+        Self { kit, kind, pool, gate }
     }
 
     /// The program that is run.
@@ -100,7 +103,7 @@ impl ChildDriver {
     /// Who is signed in to the CLI.
     #[must_use]
     pub fn gate(&self) -> Gate {
-        Gate::new(&self.kit)
+        self.gate.clone()
     }
 
     async fn start(&self, open: Open) -> Result<Link, TurnError> {
@@ -147,9 +150,14 @@ impl Driver for ChildDriver {
 
     fn warm_up(&self) {
         self.kit.sweep();
+        self.gate.look();
         if self.kind == Kind::Acp {
             self.pool.warm_up();
         }
+    }
+
+    fn on_crowded(&self, make_room: MakeRoom) {
+        self.kit.on_crowded(make_room);
     }
 
     fn stats(&self) -> DriverStats {

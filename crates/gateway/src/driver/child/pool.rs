@@ -8,7 +8,14 @@
 //! opened. So the room is kept with an open conversation; a turn that has other tools gets
 //! a new room, and opens the conversation again.
 
-use std::{path::PathBuf, pin::pin, sync::Arc};
+use std::{
+    path::PathBuf,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use ibeam_core::{
     child::{FromChild, Ready, Start},
@@ -17,13 +24,13 @@ use ibeam_core::{
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, oneshot},
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep},
 };
 use tracing::debug;
 
 use super::{
     ChildEnd, arguments,
-    kit::{Kit, digest},
+    kit::{Kit, LOOK_AGAIN, digest},
     link,
     process::{Over, Process},
     session::Session,
@@ -43,6 +50,8 @@ pub(super) struct Pool {
 struct Shelf {
     idle: Mutex<Vec<Idle>>,
     returned: Notify,
+    /// Those that are started to be kept ready, and are not here yet.
+    coming: AtomicUsize,
 }
 
 /// A process that waits for a turn. Dropped, it is ended.
@@ -103,16 +112,16 @@ impl Pool {
     /// Starts as many processes as are to be kept ready, where there is room for them.
     pub(super) fn warm_up(&self) {
         let beside = self.kit.settings.workspace.clone();
-        let ready = self.shelf.idle.lock().iter().filter(|idle| idle.place.open.is_none()).count();
-        if ready >= self.kit.settings.warm || self.kit.tasks.is_stopping() {
+        if self.shelf.ready() >= self.kit.settings.warm || self.kit.tasks.is_stopping() {
             return;
         }
         let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() else { return };
+        let coming = Coming::new(&self.shelf);
         let pool = self.clone();
         self.kit.tasks.spawn("cursor-agent warm-up", async move {
             match pool.process(place, beside, None).await {
                 Ok(worker) => {
-                    pool.kit.tasks.spawn("cursor-agent acp", worker.work(None));
+                    pool.kit.tasks.spawn("cursor-agent acp", worker.work(None, Some(coming)));
                 }
                 Err(error) => debug!("no process is kept ready: {error}"),
             }
@@ -131,7 +140,7 @@ impl Pool {
         beside: Option<&PathBuf>,
         wanted: Option<&Conversation>,
     ) -> Result<Found, TurnError> {
-        let until = Instant::now() + self.kit.queue;
+        let mut crowded = pin!(self.kit.crowded(Instant::now() + self.kit.queue));
         loop {
             let mut returned = pin!(self.shelf.returned.notified());
             // Before looking: one that comes back meanwhile is noticed.
@@ -144,21 +153,23 @@ impl Pool {
             }
             // One that has another conversation open can begin a new one; one that has
             // another folder has to make room.
-            match self.shelf.oldest(beside) {
+            let leaves = match self.shelf.oldest(beside) {
                 Some(idle) if idle.place.beside.as_ref() == beside => return Ok(Found::Idle(idle)),
-                Some(_) | None => {}
-            }
-            let place = Arc::clone(&self.kit.places).acquire_owned();
-            let waited = timeout_at(until, async {
-                tokio::select! {
-                    place = place => place.ok(),
-                    () = returned => None,
+                other => other.is_some(),
+            };
+            tokio::select! {
+                biased;
+                place = Arc::clone(&self.kit.places).acquire_owned() => {
+                    return place.map(Found::Room).map_err(|_| self.kit.full());
                 }
-            });
-            match waited.await {
-                Ok(Some(place)) => return Ok(Found::Room(place)),
-                Ok(None) => {}
-                Err(_elapsed) => return Err(self.kit.full()),
+                () = returned => {}
+                () = async {
+                    // Its place is free in a moment, unless another one is faster.
+                    if leaves {
+                        sleep(LOOK_AGAIN).await;
+                    }
+                    crowded.as_mut().await;
+                } => return Err(self.kit.full()),
             }
         }
     }
@@ -202,7 +213,7 @@ impl Pool {
         let (link, end) = link();
         let tools = digest(&start.tools);
         let job = Job { end, room: Some(room), resume: start.resume, tools };
-        self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job)));
+        self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job), None));
         Ok(link)
     }
 
@@ -235,7 +246,30 @@ enum Found {
     Room(OwnedSemaphorePermit),
 }
 
+/// A process on its way to the shelf. Dropped, it is there, or will not come.
+struct Coming(Arc<Shelf>);
+
+impl Coming {
+    fn new(shelf: &Arc<Shelf>) -> Self {
+        shelf.coming.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(shelf))
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        self.0.coming.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Shelf {
+    /// Processes that any turn could have, now or in a moment.
+    fn ready(&self) -> usize {
+        let idle = self.idle.lock();
+        let free = idle.iter().filter(|idle| idle.place.open.is_none()).count();
+        free + self.coming.load(Ordering::Relaxed)
+    }
+
     /// The process that a turn goes on in, or one that has nothing open.
     fn take(&self, beside: Option<&PathBuf>, wanted: Option<&Conversation>) -> Option<Idle> {
         let mut idle = self.idle.lock();
@@ -285,11 +319,11 @@ struct Worker {
 }
 
 impl Worker {
-    async fn work(mut self, first: Option<Job>) {
+    async fn work(mut self, first: Option<Job>, mut coming: Option<Coming>) {
         let mut next = first;
         while let Some(job) = match next.take() {
             Some(job) => Some(job),
-            None => self.idle().await,
+            None => self.idle(coming.take()).await,
         } {
             if !self.turn(job).await {
                 break;
@@ -304,8 +338,9 @@ impl Worker {
     }
 
     /// Waits for a turn. None: nobody will come.
-    async fn idle(&mut self) -> Option<Job> {
+    async fn idle(&mut self, coming: Option<Coming>) -> Option<Job> {
         let mut jobs = self.shelf.put(self.place.clone());
+        drop(coming);
         tokio::select! {
             biased;
             job = &mut jobs => return job.ok(),
@@ -341,6 +376,7 @@ impl Worker {
         let session = session.name().map(str::to_owned);
         match over {
             Over::Released => {
+                self.kit.look_back(self.room.as_ref());
                 self.greeted = true;
                 self.place.open = session.map(|session| Conversation { session, tools });
                 true

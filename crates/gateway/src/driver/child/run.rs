@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    child::{FromChild, Ready, Start},
+    child::{Exit, FromChild, Ready, Start},
     error::TurnError,
 };
 use tokio::sync::OwnedSemaphorePermit;
@@ -63,6 +63,9 @@ impl Run {
         };
         self.end.tell(FromChild::Ready(ready)).await;
         let over = self.process.serve(&mut self.end, &mut self.room, &mut self.session).await;
+        if matches!(over, Over::Released | Over::Exited(Exit { code: Some(0), .. })) {
+            self.kit.look_back(self.room.as_ref());
+        }
         let exit = match over {
             Over::Exited(exit) => Some(exit),
             Over::Released => {

@@ -62,6 +62,17 @@ impl Gate {
         account
     }
 
+    /// Asks in the background, unless the answer is there or on its way.
+    pub(super) fn look(&self) {
+        if self.fresh().is_none() && self.0.asking.try_lock().is_ok() {
+            let this = self.clone();
+            self.0.kit.tasks.spawn("cursor-agent status", async move {
+                // How it went is known the next time.
+                let _ = this.account().await;
+            });
+        }
+    }
+
     fn fresh(&self) -> Option<Result<String, TurnError>> {
         let known = self.0.known.lock();
         known.as_ref().filter(|known| Instant::now() < known.until).map(|k| k.account.clone())
@@ -69,7 +80,13 @@ impl Gate {
 
     async fn ask(&self) -> Result<String, TurnError> {
         let kit = &self.0.kit;
-        let said = kit.ask(&["status"], kit.settings.auth_timeout).await?;
+        let said = kit.ask(&["status"], kit.settings.auth_timeout).await.map_err(|mut error| {
+            if error.code == ErrorCode::Timeout {
+                let message = error.message.to_mut();
+                message.push_str(" If it needs longer, raise `cursor_agent.auth_timeout`.");
+            }
+            error
+        })?;
         match Status::read(&format!("{}\n{}", said.stdout, said.stderr)) {
             Status::SignedIn { account } => Ok(account.unwrap_or_else(|| NAMELESS.to_owned())),
             Status::SignedOut => Err(nobody()),
@@ -106,14 +123,9 @@ impl Delegate for Gate {
     }
 
     fn signed_in(&self) -> bool {
-        if self.fresh().is_none() && self.0.asking.try_lock().is_ok() {
-            let this = self.clone();
-            self.0.kit.tasks.spawn("cursor-agent status", async move {
-                // How it went is known the next time.
-                let _ = this.account().await;
-            });
-        }
-        self.0.known.lock().as_ref().is_some_and(|known| known.account.is_ok())
+        self.look();
+        // What nobody has asked yet is no reason to say that nobody is.
+        self.0.known.lock().as_ref().is_none_or(|known| known.account.is_ok())
     }
 }
 

@@ -1,9 +1,12 @@
 use std::path::Path;
 
 use super::*;
-use crate::driver::child::{
-    Kind,
-    tests::{Bench, bench},
+use crate::driver::{
+    Driver as _,
+    child::{
+        Kind,
+        tests::{Bench, bench},
+    },
 };
 
 fn asked(count: &Path) -> usize {
@@ -41,6 +44,22 @@ async fn a_good_answer_counts_for_a_while() {
     assert_eq!(asked(&count), 3);
 }
 
+/// A program that serves asks when it starts; until it knows, it says nothing bad.
+#[tokio::test]
+async fn it_is_asked_before_anybody_wants_to_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let bench = counting(&count, "echo 'Not logged in'; exit 1");
+    let gate = bench.driver.gate();
+    bench.driver.warm_up();
+    assert!(gate.signed_in());
+    while gate.fresh().is_none() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!gate.signed_in());
+    assert_eq!(asked(&count), 1);
+}
+
 #[tokio::test]
 async fn a_bad_answer_counts_for_less() {
     let folder = tempfile::tempdir().unwrap();
@@ -67,4 +86,5 @@ async fn one_that_does_not_answer_is_not_waited_for() {
     let error = bench.driver.gate().account().await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Timeout);
     assert!(error.message.contains("50 ms"), "{error}");
+    assert!(error.message.contains("cursor_agent.auth_timeout"), "{error}");
 }

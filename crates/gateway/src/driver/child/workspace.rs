@@ -22,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use ibeam_core::child::{HostAddress, SERVER_NAME};
@@ -33,11 +33,13 @@ use tokio::{sync::Notify, time::timeout};
 use tracing::{debug, info};
 
 use super::tree;
-use crate::random;
+use crate::{clock, random};
 
 const LOCK: &str = "lock";
-/// A folder that has no lock yet. Nobody removes it.
+/// A folder that has no lock yet. Nobody removes it before its time is over.
 const UNBORN: &str = "new-";
+/// What takes longer to get its lock never will.
+const BIRTH: Duration = Duration::from_secs(60 * 60);
 /// Conversations whose folders are remembered.
 const KNOWN: usize = 1024;
 /// For the last child of a conversation to leave its folder. One that was told to end is
@@ -84,14 +86,16 @@ impl Workspaces {
         };
         for entry in entries.flatten() {
             let path = entry.path();
-            if entry.file_name().to_string_lossy().starts_with(UNBORN) {
+            if entry.file_name().to_string_lossy().starts_with(UNBORN) && !is_old(&path) {
                 continue;
             }
             // Held until the folder is gone.
-            let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-            if lock.try_lock().is_err() {
-                continue;
-            }
+            let _lock = match File::open(path.join(LOCK)) {
+                Ok(lock) if lock.try_lock().is_ok() => Some(lock),
+                // It was not removed to the end: it had one when it got its name.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Ok(_) | Err(_) => continue,
+            };
             let inner = fs::read_dir(&path).into_iter().flatten().flatten();
             let names: Vec<_> =
                 inner.filter_map(|run| run.file_name().into_string().ok()).collect();
@@ -251,6 +255,12 @@ impl Drop for Workspace {
         }
         self.left.notify_waiters();
     }
+}
+
+fn is_old(path: &Path) -> bool {
+    let changed = fs::metadata(path).and_then(|meta| meta.modified());
+    let since = changed.ok().and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+    since.is_some_and(|since| (since + BIRTH).as_secs() < clock::unix_seconds())
 }
 
 fn random_name() -> String {

@@ -38,7 +38,7 @@ fn its_own_tools_are_not_forbidden_where_they_are_wanted() {
 }
 
 /// A killed program leaves folders and processes. One that runs has a lock, one that is
-/// just starting has no name yet.
+/// just starting has no name yet. One that has a name and no lock was half removed.
 #[test]
 fn leftovers_of_killed_programs_are_swept() {
     let base = tempfile::tempdir().unwrap();
@@ -52,6 +52,11 @@ fn leftovers_of_killed_programs_are_swept() {
     let unborn = runs.join("new-born");
     fs::create_dir(&unborn).unwrap();
     fs::write(unborn.join(LOCK), "").unwrap();
+    let torn = runs.join("torn");
+    fs::create_dir_all(torn.join(random_name())).unwrap();
+    let stillborn = runs.join("new-stillborn");
+    fs::create_dir(&stillborn).unwrap();
+    File::open(&stillborn).unwrap().set_modified(UNIX_EPOCH).unwrap();
     let mut left = Command::new("sleep");
     left.arg("1000").env(MARK, format!("{name}.1")).stdin(Stdio::null());
     let mut left = left.spawn().unwrap();
@@ -59,6 +64,7 @@ fn leftovers_of_killed_programs_are_swept() {
 
     Workspaces::new(Some(runs)).sweep();
     assert!(!dead.exists() && unborn.exists() && alive.path().exists());
+    assert!(!torn.exists() && !stillborn.exists());
     if cfg!(target_os = "linux") {
         assert!(!left.wait().unwrap().success());
     }

@@ -112,6 +112,8 @@ async fn nobody_waits_for_a_turn_for_ever() {
 async fn some_are_kept_ready() {
     let bench = bench(Kind::Acp, SERVER, |config| config.agent.warm = 1);
     bench.driver.warm_up();
+    // The first is on its way.
+    bench.driver.pool.warm_up();
     while bench.driver.pool.shelved() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

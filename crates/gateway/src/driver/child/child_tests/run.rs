@@ -1,4 +1,4 @@
-use std::{os::unix::fs::PermissionsExt as _, path::Path};
+use std::{os::unix::fs::PermissionsExt as _, path::Path, sync::atomic::Ordering};
 
 use ibeam_core::error::ErrorCode;
 use tokio::time::Instant;
@@ -52,6 +52,16 @@ async fn hosted_tools_are_told_to_the_child() {
     bench.over().await;
 }
 
+#[tokio::test]
+async fn one_that_ignores_its_tools_is_told_of() {
+    for (tools, code, want) in [(Arc::default(), 0, false), (tool(), 1, false), (tool(), 0, true)] {
+        let bench = bench(Kind::Cli, &format!("exit {code}"), |_| {});
+        let (mut link, _) = bench.begin(Start { tools, ..start() }).await;
+        rest(&mut link).await;
+        assert_eq!(bench.driver.kit.warned.load(Ordering::Relaxed), want);
+    }
+}
+
 /// One ignores the request to end, one is in the group, one has left it.
 #[tokio::test]
 async fn whoever_leaves_takes_the_whole_tree_along() {
@@ -72,7 +82,7 @@ async fn whoever_leaves_takes_the_whole_tree_along() {
 /// the end of its output up.
 #[tokio::test]
 async fn a_child_that_ends_leaves_nobody_behind() {
-    let text = "setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000 & echo $!; echo $$; sleep 0.3";
+    let text = "echo $$; setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000 & echo $!; sleep 0.3";
     let bench = bench(Kind::Cli, text, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let (pids, exit) = rest(&mut link).await;
@@ -81,7 +91,7 @@ async fn a_child_that_ends_leaves_nobody_behind() {
     assert_eq!(pids.lines().count(), 3);
     assert!(pids.lines().all(is_dead), "{pids}");
     // Its own child was fetched by this program.
-    let own = pids.lines().last().unwrap();
+    let own = pids.lines().next().unwrap();
     assert!(!Path::new(&format!("/proc/{own}")).exists());
 }
 
@@ -94,6 +104,23 @@ async fn a_cancel_ends_a_child_that_listens() {
     assert!(next(&mut link).await.is_none());
     bench.over().await;
     assert!(is_dead(pid.trim()));
+}
+
+/// What waits for its client makes room for who has come, and nobody else does.
+#[tokio::test]
+async fn one_that_only_waits_makes_room() {
+    for kind in [Kind::Cli, Kind::Acp] {
+        let bench = bench(kind, "cat", |config| config.agent.children = 1);
+        let (parked, _) = bench.begin(start()).await;
+        let parked = Arc::new(parking_lot::Mutex::new(Some(parked)));
+        let asked = Arc::clone(&parked);
+        bench.driver.on_crowded(MakeRoom::new(move || asked.lock().take().is_some()));
+        let (link, _) = bench.begin(start()).await;
+        assert!(parked.lock().is_none());
+        drop(link);
+        bench.tasks.stop();
+        bench.over().await;
+    }
 }
 
 #[tokio::test]
