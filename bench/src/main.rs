@@ -3,6 +3,7 @@
 //! sessions save, and what they cost.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench talks to a person")]
 
+mod backends;
 mod child;
 mod dialects;
 mod http;

@@ -80,6 +80,15 @@ pub(crate) fn ibeam_start(ibeam: &Path, simulator: SocketAddr) -> Recipe {
     Recipe { program: ibeam.into(), args: vec!["serve".to_owned()], env, port_by: PortBy::Env }
 }
 
+/// ibeam with a simulated backend of this name.
+pub(crate) fn backend_start(ibeam: &Path, backend: &str, scenario: &Path) -> Recipe {
+    let scenario = scenario.display().to_string();
+    let args = ["serve", "--sim", "--backend", backend, "--scenario", &scenario];
+    let args = args.map(str::to_owned).to_vec();
+    let env = vec![("IBEAM_CURSOR_AGENT_CHILDREN", "64".to_owned())];
+    Recipe { program: ibeam.into(), args, env, port_by: PortBy::Env }
+}
+
 pub(crate) fn peer_start(folder: &Path, simulator: SocketAddr) -> Recipe {
     let script = folder.join("opencode-cursor-oauth/proxy.mjs");
     let env = vec![

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tokio::time::Instant;
 
 use crate::{
-    Race, dialects,
+    Race, backends, dialects,
     load::{Target, crowd, stream},
     measure,
     page::{self, cell, complain, number, ratio, say, verdict},
@@ -18,6 +18,8 @@ use crate::{
 
 /// How many streams a public peer is asked to bear.
 const PEER_STREAMS: usize = 50;
+/// Each is a process with `cli`.
+const BACKEND_FIRSTS: usize = 20;
 /// The name of the table's marks in the document.
 const MARKS: &str = "bench";
 
@@ -73,6 +75,10 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
     say("ibeam, in every dialect");
     let spoken = dialects::race(&start, plan.streams, plan.size, plan.dialect_rounds).await?;
 
+    say("ibeam, on every backend");
+    let backends =
+        backends::race(&ibeam, plan.size, plan.rounds, plan.firsts.min(BACKEND_FIRSTS)).await?;
+
     let mut peers = None;
     if let Some(folder) = &peer {
         say("public peer");
@@ -87,7 +93,8 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
     simulator.stop().await;
 
     let text = table(&plan, own, &relay, &gateway, &crowded, peers.as_ref());
-    let text = format!("{text}\n{}", dialects::table(plan.streams, &spoken));
+    let spoken_table = dialects::table(plan.streams, &spoken);
+    let text = format!("{text}\n{spoken_table}\n{}", backends::table(&backends));
     println!("\n{text}");
     if race.smoke {
         complain("relay", &relay.errors)?;
@@ -95,6 +102,9 @@ pub(crate) async fn race(race: &Race) -> anyhow::Result<()> {
         complain("the crowd", &crowded)?;
         for spoken in &spoken {
             complain("a dialect", &spoken.errors)?;
+        }
+        for backend in &backends.all {
+            complain("a backend", &backend.errors)?;
         }
     }
     if let Some(file) = &race.write {

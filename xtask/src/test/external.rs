@@ -69,7 +69,7 @@ pub(super) fn acp_schema() -> anyhow::Result<Outcome> {
 
 /// The oracle's modules with those types.
 const OPENAI: &str = "openai::";
-const ACP: &str = "acp::";
+const ACP: &str = "acp";
 
 fn oracle(tests: &[&str]) -> anyhow::Result<Outcome> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.
