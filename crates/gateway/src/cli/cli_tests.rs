@@ -1,6 +1,7 @@
 use clap::CommandFactory as _;
 
 use super::*;
+use crate::config::Key;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(line.split(' '))
