@@ -12,6 +12,8 @@ use crate::model::{Image, Tool};
 pub struct Start {
     /// As the child spells it.
     pub model: String,
+    /// Our own name for the conversation: the child works in the same place for all of it.
+    pub conversation: String,
     /// The conversation to go on with, by the name the child gave it.
     pub resume: Option<String>,
     /// The folder the client asked for.

@@ -51,8 +51,9 @@ pub(super) async fn print(
     let workspace = super::workspace(args)?;
     let model = args.model.clone().unwrap_or_else(|| "auto".to_owned());
     let name = models::display_name(&model).ok_or_else(|| words::bad_model(&model))?;
-    let mut chat = chat(world, args)?;
-    chat.cwd = workspace.display().to_string();
+    let cwd = workspace.display().to_string();
+    let mut chat = chat(world, args, &cwd)?;
+    chat.cwd = cwd;
     chat.model = model;
     let mut hands = Hands {
         permissions: Permissions::read(&workspace)?,
@@ -101,10 +102,19 @@ pub(super) async fn print(
 }
 
 /// The conversation to go on with, or a new one.
-fn chat(world: &World, args: &Args) -> Result<Chat, String> {
+fn chat(world: &World, args: &Args, cwd: &str) -> Result<Chat, String> {
     match &args.resume {
-        Some(Some(id)) => world.home.chat(id).ok_or_else(|| words::lost_chat(id)),
-        Some(None) => world.home.newest().ok_or_else(|| words::lost_chat("(newest)")),
+        // They are kept by the folder they were held in (§3.7); one without a folder was made
+        // by `create-chat`.
+        Some(id) => {
+            let chat = match id {
+                Some(id) => world.home.chat(id),
+                None => world.home.newest(),
+            };
+            let here = |chat: &Chat| chat.cwd.is_empty() || chat.cwd == cwd;
+            let name = id.as_deref().unwrap_or("(newest)");
+            chat.filter(here).ok_or_else(|| words::lost_chat(name))
+        }
         None => {
             let id = world.home.new_id().map_err(|error| error.to_string())?;
             Ok(Chat { id, ..Chat::default() })

@@ -25,10 +25,12 @@ pub(super) struct Tried {
 impl Turn {
     /// The rules for another try, in one place. Nothing is tried again once the client has
     /// seen a part of the answer: it would come twice. A passing fault is tried again, with
-    /// back-off. A conversation that the child does not find is told anew, once.
+    /// back-off. A conversation that the child does not find is told anew, once; but not to
+    /// answer as if nothing had been said, where the request tells nothing of it.
     pub(super) fn recover(&mut self, failure: Failure, now: Millis) {
         let Failure { error, remedy } = failure;
         let unseen = !self.answer.delivered();
+        let untold = self.bare && self.telling.resume.is_some();
         if unseen && remedy == Remedy::Retry {
             let jitter = self.draws.fraction();
             let wait = self.settings.backoff.delay(self.tried.silent, jitter, error.retry_after);
@@ -38,7 +40,7 @@ impl Turn {
                 self.link = Link::Waiting { until: now + wait };
                 return;
             }
-        } else if unseen && remedy == Remedy::TellAnew && !self.tried.anew {
+        } else if unseen && remedy == Remedy::TellAnew && !untold && !self.tried.anew {
             self.tried.anew = true;
             self.telling = Telling { resume: None, covers: 0, ..std::mem::take(&mut self.telling) };
             self.drop_run();
@@ -65,6 +67,7 @@ impl Turn {
             original_request_id: self.draws.original_id(),
             child: Some(Box::new(Start {
                 model: self.model.clone(),
+                conversation: self.conversation_id.clone(),
                 resume: self.telling.resume.clone(),
                 workspace: self.workspace.clone(),
                 tools: self.tools.clone(),

@@ -99,6 +99,7 @@ mod tests {
         let tool = Tool { name: "t".to_owned(), description: String::new(), schema: None };
         Start {
             model: "gpt-5".to_owned(),
+            conversation: String::new(),
             resume: None,
             workspace: None,
             tools: vec![tool; tools].into(),

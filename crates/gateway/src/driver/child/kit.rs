@@ -147,10 +147,10 @@ impl Kit {
         }
     }
 
-    /// A new folder.
-    pub(super) async fn workspace(&self, resume: Option<&str>) -> Result<Workspace, TurnError> {
-        let (workspaces, resume) = (Arc::clone(&self.workspaces), resume.map(str::to_owned));
-        let made = self.tasks.spawn_blocking(move || workspaces.open(resume.as_deref())).await;
+    /// A new folder: the one of that conversation, if it is free.
+    pub(super) async fn workspace(&self, of: Option<&str>) -> Result<Workspace, TurnError> {
+        let (workspaces, of) = (Arc::clone(&self.workspaces), of.map(str::to_owned));
+        let made = self.tasks.spawn_blocking(move || workspaces.open(of.as_deref())).await;
         flat(made).map_err(|error| failed("There is no folder for it to work in", &error))
     }
 

@@ -208,7 +208,7 @@ impl Pool {
         start: Start,
     ) -> Result<Link, TurnError> {
         let room = self.kit.room(&start.tools).await?;
-        let worker = self.process(place, beside, start.resume.as_deref()).await?;
+        let worker = self.process(place, beside, Some(&start.conversation)).await?;
         self.kit.furnish(&worker.place.workspace, room.as_ref().map(Room::address)).await?;
         let (link, end) = link();
         let tools = digest(&start.tools);
@@ -221,10 +221,10 @@ impl Pool {
         &self,
         permit: OwnedSemaphorePermit,
         beside: Option<PathBuf>,
-        resume: Option<&str>,
+        conversation: Option<&str>,
     ) -> Result<Worker, TurnError> {
         let program = self.kit.program().await?;
-        let workspace = Arc::new(self.kit.workspace(resume).await?);
+        let workspace = Arc::new(self.kit.workspace(conversation).await?);
         self.kit.furnish(&workspace, None).await?;
         let args = arguments::acp(&self.kit.terms(&workspace, beside.clone()));
         let tasks = &self.kit.tasks;
@@ -371,7 +371,7 @@ impl Worker {
             session: open,
         };
         end.tell(FromChild::Ready(ready)).await;
-        let mut session = Session::of(resume, &self.kit, &self.place.workspace);
+        let mut session = Session::of(resume);
         let over = self.process.serve(&mut end, &mut self.room, &mut session).await;
         let session = session.name().map(str::to_owned);
         match over {

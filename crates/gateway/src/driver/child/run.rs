@@ -27,17 +27,14 @@ pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<Link, TurnError
     let program = kit.program().await?;
     let place = kit.place().await?;
     let room = kit.room(&start.tools).await?;
-    if let Some(session) = &start.resume {
-        kit.workspaces.vacated(session).await;
-    }
-    let workspace = Arc::new(kit.workspace(start.resume.as_deref()).await?);
+    kit.workspaces.vacated(&start.conversation).await;
+    let workspace = Arc::new(kit.workspace(Some(&start.conversation)).await?);
     kit.furnish(&workspace, room.as_ref().map(Room::address)).await?;
     let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
     let (child, pipes) = spawn(program, &args, workspace.path(), workspace.name(), &kit.tasks)?;
     let process = Process::new(child, pipes, &kit.tasks);
-    let session = Session::of(start.resume, kit, &workspace);
     let (link, end) = link();
-    let run = Run { kit: Arc::clone(kit), process, workspace, room, session, end, _place: place };
+    let run = Run { kit: Arc::clone(kit), process, workspace, room, end, _place: place };
     kit.tasks.spawn("cursor-agent run", run.go());
     Ok(link)
 }
@@ -48,7 +45,6 @@ struct Run {
     process: Process,
     workspace: Arc<Workspace>,
     room: Option<Room>,
-    session: Session,
     end: ChildEnd,
     _place: OwnedSemaphorePermit,
 }
@@ -62,7 +58,9 @@ impl Run {
             session: None,
         };
         self.end.tell(FromChild::Ready(ready)).await;
-        let over = self.process.serve(&mut self.end, &mut self.room, &mut self.session).await;
+        // Nobody looks for a process that ends with its turn.
+        let mut session = Session::default();
+        let over = self.process.serve(&mut self.end, &mut self.room, &mut session).await;
         if matches!(over, Over::Released | Over::Exited(Exit { code: Some(0), .. })) {
             self.kit.look_back(self.room.as_ref());
         }

@@ -1,69 +1,32 @@
 //! Which conversation is open in a child, told from the first lines that name one. The
-//! turn reads them, too, and better; this is only to find the child, and its folder, again.
-
-use std::sync::Arc;
+//! turn reads them, too, and better; this is only to find the child again.
 
 use bytes::Bytes;
 use ibeam_core::codec::ndjson;
 use serde_json::Value;
 
-use super::{kit::Kit, workspace::Workspace};
-
 /// A longer line is about something else.
 const LONGEST: usize = 64 * 1024;
 
-/// The conversation of one turn.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Session {
-    heard: Heard,
-    kit: Arc<Kit>,
-    workspace: Arc<Workspace>,
-}
-
-impl Session {
-    /// Goes on with this one, or begins one that has no name yet. Where it is held is
-    /// remembered as soon as it has one: the client may go on with it before the child has
-    /// left.
-    pub(super) fn of(name: Option<String>, kit: &Arc<Kit>, workspace: &Arc<Workspace>) -> Self {
-        let (kit, workspace) = (Arc::clone(kit), Arc::clone(workspace));
-        let session = Self { heard: Heard::of(name), kit, workspace };
-        session.remember();
-        session
-    }
-
-    pub(super) fn name(&self) -> Option<&str> {
-        self.heard.name.as_deref()
-    }
-
-    /// Takes some output. Cheap once the name is known.
-    pub(super) fn hear(&mut self, bytes: &[u8]) {
-        if self.heard.name.is_none() {
-            self.heard.hear(bytes);
-            self.remember();
-        }
-    }
-
-    fn remember(&self) {
-        if let Some(name) = self.name() {
-            self.kit.workspaces.note(name, &self.workspace);
-        }
-    }
-}
-
-/// What was heard of a name.
-#[derive(Debug)]
-struct Heard {
     name: Option<String>,
     /// The line so far. None: it is too long.
     line: Option<Vec<u8>>,
 }
 
-impl Heard {
-    fn of(name: Option<String>) -> Self {
+impl Session {
+    /// Goes on with this one, or begins one that has no name yet.
+    pub(super) fn of(name: Option<String>) -> Self {
         Self { name, line: Some(Vec::new()) }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Takes some output. Cheap once the name is known.
+    pub(super) fn hear(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.name.is_some() {
                 self.line = None;
@@ -98,11 +61,11 @@ mod tests {
     use super::*;
 
     fn heard(pieces: &[&[u8]]) -> Option<String> {
-        let mut heard = Heard::of(None);
+        let mut session = Session::of(None);
         for piece in pieces {
-            heard.hear(piece);
+            session.hear(piece);
         }
-        heard.name
+        session.name
     }
 
     #[test]

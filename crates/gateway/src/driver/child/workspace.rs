@@ -9,14 +9,14 @@
 //! would mean to write into the user's files, and two turns at once would overwrite each
 //! other's. It is given as a further folder instead (`--add-dir`), beside the child's own.
 //!
-//! The CLI keeps its conversations by the folder they were held in. A conversation that
-//! goes on therefore gets a folder of the same name again, as long as this program runs.
+//! The CLI keeps its conversations by the folder they were held in. So the name of a folder
+//! follows from its conversation, and the first program of a user has them always in the
+//! same place: a conversation goes on where it was held, also after a restart.
 //!
 //! All folders of one program are in one, whose lock it holds. What a killed program left
 //! behind has no holder, and is removed by the next one that starts.
 
 use std::{
-    collections::VecDeque,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -25,7 +25,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ibeam_core::child::{HostAddress, SERVER_NAME};
+use ibeam_core::{
+    child::{HostAddress, SERVER_NAME},
+    model::ids,
+};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
@@ -40,8 +43,8 @@ const LOCK: &str = "lock";
 const UNBORN: &str = "new-";
 /// What takes longer to get its lock never will.
 const BIRTH: Duration = Duration::from_secs(60 * 60);
-/// Conversations whose folders are remembered.
-const KNOWN: usize = 1024;
+/// The place of the first program; others that run beside it have names of their own.
+const FIRST: &str = "first";
 /// For the last child of a conversation to leave its folder. One that was told to end is
 /// gone by then.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -52,8 +55,6 @@ pub(super) struct Workspaces {
     /// None: this machine has no place for them.
     base: Option<PathBuf>,
     home: Mutex<Option<Home>>,
-    /// Which folder a conversation was held in, the oldest first.
-    known: Mutex<VecDeque<(String, String)>>,
     /// Some folder is gone.
     left: Arc<Notify>,
 }
@@ -75,18 +76,22 @@ pub(super) struct Workspace {
 
 impl Workspaces {
     pub(super) fn new(base: Option<PathBuf>) -> Self {
-        let known = Mutex::new(VecDeque::new());
-        Self { base, home: Mutex::new(None), known, left: Arc::default() }
+        Self { base, home: Mutex::new(None), left: Arc::default() }
     }
 
     /// Removes what programs left behind that are no more, and ends what they started.
     pub(super) fn sweep(&self) {
+        // Before others could take the usual place for a while. Without one, nobody left
+        // anything either.
+        let _ = self.home();
         let Some(entries) = self.base.as_ref().and_then(|base| fs::read_dir(base).ok()) else {
             return;
         };
         for entry in entries.flatten() {
             let path = entry.path();
-            if entry.file_name().to_string_lossy().starts_with(UNBORN) && !is_old(&path) {
+            let name = entry.file_name();
+            let unborn = name.to_string_lossy().starts_with(UNBORN) && !is_old(&path);
+            if unborn || name == FIRST {
                 continue;
             }
             // Held until the folder is gone.
@@ -96,34 +101,30 @@ impl Workspaces {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Ok(_) | Err(_) => continue,
             };
-            let inner = fs::read_dir(&path).into_iter().flatten().flatten();
-            let names: Vec<_> =
-                inner.filter_map(|run| run.file_name().into_string().ok()).collect();
-            tree::end_named(&names);
-            match fs::remove_dir_all(&path) {
+            match clear(&path).and_then(|()| fs::remove_dir_all(&path)) {
                 Ok(()) => info!("removed what a killed gateway left behind"),
                 Err(error) => debug!(%error, "leftovers were not removed"),
             }
         }
     }
 
-    /// A new folder, or one in the place where that conversation was held.
+    /// A new folder: that of this conversation, if nobody is in it.
     ///
     /// # Errors
     /// It cannot be made.
     pub(super) fn open(&self, conversation: Option<&str>) -> io::Result<Workspace> {
         let home = self.home()?;
-        let before = conversation.and_then(|session| self.place_of(session));
-        // Somebody may be in it: then this one is as good as lost to the child, which says so.
-        let again = before.and_then(|name| self.make(&home, name).ok());
-        again.map_or_else(|| self.make(&home, random_name()), Ok)
+        // Somebody may be in it: then the conversation is as good as lost to the child, which
+        // says so.
+        let own = conversation.and_then(|of| self.make(&home, name_of(of)).ok());
+        own.map_or_else(|| self.make(&home, random_name()), Ok)
     }
 
     /// Waits until nobody is in the folder of that conversation. The client has its answer
     /// before the child that gave it has left, and goes on at once.
     pub(super) async fn vacated(&self, conversation: &str) {
-        let Some(name) = self.place_of(conversation) else { return };
-        let Some(path) = self.home.lock().as_ref().map(|home| home.path.join(name)) else { return };
+        let home = self.home.lock().as_ref().map(|home| home.path.clone());
+        let Some(path) = home.map(|home| home.join(name_of(conversation))) else { return };
         let gone = async {
             loop {
                 let mut left = pin!(self.left.notified());
@@ -139,21 +140,6 @@ impl Workspaces {
         let _ = timeout(LEAVING, gone).await;
     }
 
-    /// Remembers where a conversation is held.
-    pub(super) fn note(&self, conversation: &str, workspace: &Workspace) {
-        let mut known = self.known.lock();
-        known.retain(|(session, _)| session != conversation);
-        if known.len() >= KNOWN {
-            known.pop_front();
-        }
-        known.push_back((conversation.to_owned(), workspace.name.clone()));
-    }
-
-    fn place_of(&self, conversation: &str) -> Option<String> {
-        let known = self.known.lock();
-        known.iter().find(|(session, _)| session == conversation).map(|(_, name)| name.clone())
-    }
-
     fn make(&self, home: &Path, name: String) -> io::Result<Workspace> {
         Workspace::make(home, name, &self.left)
     }
@@ -166,12 +152,28 @@ impl Workspaces {
         let base = self.base.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "there is no home directory; set HOME")
         })?;
-        let made = Home::make(base)?;
+        let made = Home::first(base).map_or_else(|| Home::make(base), Ok)?;
         Ok(home.insert(made).path.clone())
     }
 }
 
 impl Home {
+    /// The usual place, unless another program has it. What was left in it goes.
+    fn first(base: &Path) -> Option<Self> {
+        let path = base.join(FIRST);
+        private_folder(&path, true).ok()?;
+        let lock = private_file(&path.join(LOCK)).ok()?;
+        lock.try_lock().ok()?;
+        // Whoever had it may have removed it meanwhile: then this is the lock of nothing.
+        let is_there = fs::metadata(path.join(LOCK))
+            .is_ok_and(|there| lock.metadata().is_ok_and(|mine| same_file(&there, &mine)));
+        if !is_there {
+            return None;
+        }
+        clear(&path).ok()?;
+        Some(Self { path, _lock: lock })
+    }
+
     /// Under another name until it is locked, so that nobody takes it for a leftover.
     fn make(base: &Path) -> io::Result<Self> {
         private_folder(base, true)?;
@@ -188,7 +190,10 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        // The usual place stays: another program may be about to take it.
+        if !self.path.ends_with(FIRST) {
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -257,10 +262,35 @@ impl Drop for Workspace {
     }
 }
 
+/// Removes the folders in there, and ends what runs in them.
+fn clear(home: &Path) -> io::Result<()> {
+    let inner = fs::read_dir(home)?.flatten().filter(|entry| entry.file_name() != LOCK);
+    let names: Vec<_> = inner.filter_map(|run| run.file_name().into_string().ok()).collect();
+    tree::end_named(&names);
+    names.iter().try_for_each(|name| fs::remove_dir_all(home.join(name)))
+}
+
+#[cfg(unix)]
+fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Elsewhere a file that is open cannot be removed.
+#[cfg(not(unix))]
+fn same_file(_one: &fs::Metadata, _other: &fs::Metadata) -> bool {
+    true
+}
+
 fn is_old(path: &Path) -> bool {
     let changed = fs::metadata(path).and_then(|meta| meta.modified());
     let since = changed.ok().and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
     since.is_some_and(|since| (since + BIRTH).as_secs() < clock::unix_seconds())
+}
+
+/// The name of a conversation's folder, whatever characters its own has.
+fn name_of(conversation: &str) -> String {
+    ids::uuid_from_content([&b"folder"[..], conversation.as_bytes()])
 }
 
 fn random_name() -> String {

@@ -15,9 +15,35 @@ fn a_folder_goes_with_its_owner() {
     drop(one);
     assert!(!path.exists() && two.path().exists());
     let home = two.path().parent().unwrap().to_path_buf();
-    drop(two);
+    // Another program beside it has a place of its own, which goes with it.
+    let others = Workspaces::new(Some(base.path().join("runs")));
+    let elsewhere = others.open(None).unwrap().path().parent().unwrap().to_path_buf();
+    assert_ne!(elsewhere, home);
+    drop((two, others));
+    assert!(!elsewhere.exists());
     drop(folders);
-    assert!(!home.exists());
+    let left: Vec<_> =
+        fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [LOCK]);
+}
+
+/// The CLI finds its conversations by their folders.
+#[test]
+fn a_conversation_has_the_same_folder_after_a_restart() {
+    let base = tempfile::tempdir().unwrap();
+    let folders = || Workspaces::new(Some(base.path().join("runs")));
+    let before = folders();
+    let first = before.open(Some("one")).unwrap();
+    let path = first.path().to_path_buf();
+    assert_ne!(before.open(Some("one")).unwrap().path(), path, "somebody is in it");
+    assert_ne!(before.open(Some("two")).unwrap().path(), path);
+    // Killed: nothing is cleared up.
+    std::mem::forget(first);
+    drop(before);
+    let after = folders();
+    after.sweep();
+    assert!(!path.exists());
+    assert_eq!(after.open(Some("one")).unwrap().path(), path);
 }
 
 #[test]
@@ -73,17 +99,4 @@ fn leftovers_of_killed_programs_are_swept() {
         let _ = child.kill();
         let _ = child.wait();
     }
-}
-
-#[test]
-fn only_so_many_conversations_are_remembered() {
-    let base = tempfile::tempdir().unwrap();
-    let folders = Workspaces::new(Some(base.path().join("runs")));
-    let one = folders.open(None).unwrap();
-    for number in 0..=KNOWN {
-        folders.note(&format!("chat-{number}"), &one);
-    }
-    assert_eq!(folders.place_of("chat-0"), None);
-    assert_eq!(folders.place_of("chat-1").as_deref(), Some(one.name()));
-    assert_eq!(folders.known.lock().len(), KNOWN);
 }

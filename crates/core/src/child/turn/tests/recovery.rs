@@ -69,6 +69,16 @@ fn a_lost_conversation_is_told_anew_once() {
     assert_eq!(bench.failure(), ErrorCode::UpstreamError, "once is enough");
 }
 
+/// A client that tells only what is new relies on the child to know the rest: an answer as if
+/// nothing had been said would be worse than none.
+#[test]
+fn a_lost_conversation_that_nobody_tells_is_an_error() {
+    let mut bench = Bench::run(request(&[]), Some(kept("s1", 0, Vec::new())));
+    bench.says("fail anew");
+    assert_eq!(bench.failure(), ErrorCode::UpstreamError);
+    assert_eq!(bench.starts().len(), 1);
+}
+
 #[test]
 fn an_answer_with_nothing_in_it_is_none() {
     let mut bench = Bench::open(&[]);

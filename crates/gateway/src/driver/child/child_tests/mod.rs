@@ -3,7 +3,15 @@
 mod pool;
 mod run;
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -47,7 +55,15 @@ pub(super) fn bench(kind: Kind, text: &str, change: impl FnOnce(&mut ChildConfig
 }
 
 pub(super) fn start() -> Start {
-    Start { model: "auto".to_owned(), resume: None, workspace: None, tools: Arc::default() }
+    // Each is about a conversation of its own.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    Start {
+        model: "auto".to_owned(),
+        conversation: NEXT.fetch_add(1, Ordering::Relaxed).to_string(),
+        resume: None,
+        workspace: None,
+        tools: Arc::default(),
+    }
 }
 
 pub(super) fn tool() -> Arc<[Tool]> {
