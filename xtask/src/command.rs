@@ -18,6 +18,10 @@ pub(crate) fn cargo() -> Command {
     // Set by the outer `cargo run` for this package; a nested build must not
     // see it, or build scripts that watch it run again.
     command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+    // Nobody builds a second time there: what would make that faster only costs.
+    if crate::test::in_ci() {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 

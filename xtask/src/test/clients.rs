@@ -22,18 +22,16 @@ pub(super) fn pi() -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn aider() -> anyhow::Result<Outcome> {
-    // It says itself that it does not run on newer ones.
-    python_client("aider", 12)
+    python_client("aider")
 }
 
 pub(super) fn llm() -> anyhow::Result<Outcome> {
-    python_client("llm", setup::NEWEST_PYTHON)
+    python_client("llm")
 }
 
-/// A client that comes from PyPI. Each has an environment of its own: they want different
-/// versions of the same packages.
-fn python_client(name: &str, newest: u32) -> anyhow::Result<Outcome> {
-    match setup::venv(name, &format!("clients/{name}.txt"), newest) {
+/// A client that comes from PyPI.
+fn python_client(name: &str) -> anyhow::Result<Outcome> {
+    match setup::python_client(name) {
         Ok(venv) => client(name, Some(&venv)),
         Err(error) => Ok(Outcome::NotRun(format!("{error:#}"))),
     }

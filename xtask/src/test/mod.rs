@@ -126,6 +126,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         bail!("no step has such a name; `cargo xtask test --list` prints them");
     }
 
+    if options.only.is_empty() && !options.fast {
+        setup::ahead();
+    }
     let mut rows = Vec::new();
     for step in chosen {
         println!("\n=== {} ===", step.name);
@@ -143,7 +146,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Under CI everything must have been run.
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "1" | "true" | "TRUE" | "True"))
 }
 

@@ -4,6 +4,8 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use anyhow::{Context as _, bail};
@@ -13,7 +15,28 @@ use crate::command::{cargo, command, first_line, run, works};
 const DENY_VERSION: &str = "0.20.2";
 const NODE_MAJOR: u32 = 20;
 /// For packages that set no limit.
-pub(super) const NEWEST_PYTHON: u32 = 99;
+const NEWEST_PYTHON: u32 = 99;
+/// Clients that come from PyPI, and the newest Python 3 that they say they run on.
+const PYTHON_CLIENTS: &[(&str, u32)] = &[("aider", 12), ("llm", NEWEST_PYTHON)];
+
+/// One that asks a registry at a time: a step may want what is being installed ahead of it.
+static REGISTRY: Mutex<()> = Mutex::new(());
+static DEBIAN: Mutex<()> = Mutex::new(());
+
+/// Installs what the later steps want while the first ones compile. Whoever needs it sooner
+/// waits for it, and one that fails is tried again, and told of, by its step.
+pub(super) fn ahead() {
+    thread::spawn(|| {
+        let folders = ["clients", "node", "login", "mcp", "mcp-host"];
+        folders.iter().for_each(|name| drop(node_packages(name)));
+        drop(python());
+        PYTHON_CLIENTS.iter().for_each(|(name, _)| drop(python_client(name)));
+    });
+}
+
+fn alone(lock: &'static Mutex<()>) -> MutexGuard<'static, ()> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A program that checks licences, sources and banned crates.
 ///
@@ -83,6 +106,7 @@ pub(super) fn chromium() -> anyhow::Result<PathBuf> {
 }
 
 fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
+    let _alone = alone(&REGISTRY);
     if !works("npm", &["--version"]) {
         debian(&["nodejs", "npm"]).context("node and npm are not installed")?;
     }
@@ -112,9 +136,18 @@ pub(super) fn python() -> anyhow::Result<PathBuf> {
     Ok(venv("python", "python/requirements.txt", NEWEST_PYTHON)?.join("bin/python"))
 }
 
+/// The virtual environment of one of the clients that come from PyPI. Each has its own:
+/// they want different versions of the same packages.
+pub(super) fn python_client(name: &str) -> anyhow::Result<PathBuf> {
+    let client = PYTHON_CLIENTS.iter().find(|client| client.0 == name);
+    let (name, newest) = client.with_context(|| format!("{name} does not come from PyPI"))?;
+    venv(name, &format!("clients/{name}.txt"), *newest)
+}
+
 /// The folder of a virtual environment with the packages that a file of `interop` pins, on
 /// a Python 3 that is not newer than this.
-pub(super) fn venv(name: &str, pinned: &str, newest: u32) -> anyhow::Result<PathBuf> {
+fn venv(name: &str, pinned: &str, newest: u32) -> anyhow::Result<PathBuf> {
+    let _alone = alone(&REGISTRY);
     let folder = crate::target().join("interop").join(name);
     let program = folder.join("bin/python");
     let wanted = crate::root().join("interop").join(pinned);
@@ -166,6 +199,7 @@ pub(super) fn keychain() -> anyhow::Result<()> {
 
 /// Installs Debian packages, which only root may.
 fn debian(packages: &[&str]) -> anyhow::Result<()> {
+    let _alone = alone(&DEBIAN);
     if first_line("id", &["-u"]).as_deref() != Some("0") || !works("apt-get", &["--version"]) {
         bail!("and only root on Debian may install them: {}", packages.join(" "));
     }
