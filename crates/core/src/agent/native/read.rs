@@ -149,7 +149,7 @@ impl Form {
         let mut found = if raw {
             read_text::printed(text, first)
         } else {
-            read_text::shown(text, first, numbers)
+            read_text::shown(self.without_title(text), first, numbers)
         };
         found.truncated |= most.is_some_and(|most| found.content.lines().count() == most);
         if cut {
@@ -157,6 +157,13 @@ impl Form {
             found.content = lines.take(self.range.count.unwrap_or(usize::MAX)).collect();
         }
         found
+    }
+
+    /// Continue puts a line above the file that names it as it was asked for.
+    fn without_title<'a>(&self, text: &'a str) -> &'a str {
+        let below =
+            text.strip_prefix("Content of ").and_then(|rest| rest.strip_prefix(&*self.path));
+        below.and_then(|rest| rest.strip_prefix(":\n")).unwrap_or(text)
     }
 
     fn success(&self, text: &Text) -> ReadOutcome {

@@ -34,6 +34,8 @@ fn what_a_tool_adds_is_taken_off_again() {
             false,
         ),
         ("<system-reminder>the file is empty</system-reminder>", 1, "", 0, false),
+        ("Content of /w/a:\nplain\n", 1, "plain\n", 1, false),
+        ("Content of /w/b:\nplain\n", 1, "Content of /w/b:\nplain\n", 2, false),
         // Not numbered by the tool: every byte is the file's own.
         ("plain\ntext", 1, "plain\ntext", 2, false),
         ("1: a\n3: b", 1, "1: a\n3: b", 2, false),
