@@ -55,6 +55,9 @@ const TABLE: &[(&str, &[Kind])] = &[
     ("gpt-5-mini*", &[GPT_MINI, GPT_LUNA, GPT_NANO, GPT_ANY]),
     ("gpt-5-nano*", &[GPT_NANO, GPT_LUNA, GPT_MINI, GPT_ANY]),
     ("gpt-5-codex*", &[CODEX, GPT, GPT_ANY]),
+    // Codex offers to go over to these, and writes that into its settings.
+    ("gpt-6-luna*", &[GPT_LUNA, GPT_MINI, GPT_NANO, GPT_ANY]),
+    ("gpt-6*", &[GPT, GPT_ANY]),
     ("codex*", &[CODEX, GPT, GPT_ANY]),
     ("o1-mini*", &[GPT_MINI, GPT_LUNA, GPT_ANY]),
     ("o3-mini*", &[GPT_MINI, GPT_LUNA, GPT_ANY]),

@@ -272,6 +272,7 @@ fn well_known_names() {
             ("openai/gpt-4o", None, "gpt-5.6-sol []"),
             ("gpt-5", None, "gpt-5.6-sol []"),
             ("gpt-5-codex", None, "gpt-5.3-codex []"),
+            ("gpt-6-sol", None, "gpt-5.6-sol []"),
             ("o3", None, "gpt-5.6-sol []"),
             ("o4-mini-high", None, "gpt-5.4-mini [reasoning=high]"),
             ("gemini-2.5-pro", None, "gemini-3.1-pro []"),
