@@ -136,7 +136,9 @@ impl Run {
     fn questions(&self) -> Vec<String> {
         let users =
             self.prompt.history.iter().filter(|said| said.role == "user" && !said.is_result());
-        users.map(|said| intent::without_reminders(&said.text)).collect()
+        // One that is for the model's eyes only is nothing that the user said.
+        let said = users.map(|said| intent::without_reminders(&said.text));
+        said.filter(|text| !text.is_empty()).collect()
     }
 
     /// What it was told to obey.

@@ -1,11 +1,15 @@
 //! What of a user's message is the user's.
 
+/// The last is how the gateway tells what a client says as the system in between.
+const BLOCKS: [&str; 4] =
+    ["system-reminder", "environment_context", "user_instructions", "system_message"];
+
 /// Cuts out blocks that clients put into user messages for the model's eyes only.
 pub(crate) fn without_reminders(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     loop {
-        let block = ["system-reminder", "environment_context", "user_instructions"]
+        let block = BLOCKS
             .iter()
             .filter_map(|tag| Some((rest.find(&format!("<{tag}>"))?, format!("</{tag}>"))))
             .min();

@@ -143,4 +143,5 @@ fn reminders_are_not_the_users_words() {
     assert_eq!(without_reminders(text), "hi");
     assert_eq!(without_reminders("\"run `ls` now\""), "run `ls` now");
     assert_eq!(without_reminders("say \"hi\""), "say \"hi\"");
+    assert_eq!(without_reminders("hi\n<system_message>\nBe brief.\n</system_message>"), "hi");
 }
