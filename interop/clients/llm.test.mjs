@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chat } from "./lib/apis.mjs";
+import { bySetup } from "./lib/setup.mjs";
 import { does, doesNatively } from "./lib/work.mjs";
 
 const llm = join(process.env.IBEAM_VENV, "bin/llm");
@@ -30,3 +31,21 @@ doesNatively(
   "with functions",
   client(["read_file", "read_file", "write_file", "write_file", "run_command"]),
 );
+
+const settings = ".config/io.datasette.llm";
+does("set up by a command", {
+  api: chat,
+  tools: ["read_file", "str_replace", "write_file", "run_command"],
+  launch: bySetup("llm", {
+    there: {
+      [`${settings}/extra-openai-models.yaml`]: `# at home
+- model_id: box   # the small one
+  model_name: llama
+  api_base: http://127.0.0.1:9/v1
+`,
+    },
+    changed: [`${settings}/default_model.txt`, `${settings}/extra-openai-models.yaml`],
+    // The model is the default one.
+    run: ({ text }) => ({ line: [llm, "--functions", functions, "--chain-limit", "0", text] }),
+  }),
+});

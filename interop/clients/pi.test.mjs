@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chat, messages, responses } from "./lib/apis.mjs";
+import { bySetup } from "./lib/setup.mjs";
 import { does, doesNatively, newerNode, program } from "./lib/work.mjs";
 
 const client = (api, kind, base, model) => (tools) => ({
@@ -27,3 +28,25 @@ for (const [name, of] of [
   // Cursor edits by reading the file and writing it.
   doesNatively(name, of(["read", "read", "write", "write", "bash"]));
 }
+
+does("set up by a command", {
+  api: chat,
+  tools: ["read", "edit", "write", "bash"],
+  launch: bySetup("pi", {
+    there: {
+      ".pi/agent/models.json": `{
+  // what runs here
+  "providers": {
+    // the small one
+    "here": { "baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions", "apiKey": "x", "models": [{ "id": "small" }] }
+  }
+}
+`,
+    },
+    changed: [".pi/agent/models.json"],
+    run: ({ text }) => ({
+      line: [newerNode, program("pi"), "-p", "--no-session", "--model", "ibeam/gpt-5.5", text],
+      env: { PI_OFFLINE: "1" },
+    }),
+  }),
+});

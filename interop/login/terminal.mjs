@@ -66,8 +66,13 @@ export class Terminal {
   }
 
   type(text) {
-    this.#tmux("send-keys", "-l", text);
+    this.letters(text);
     this.#tmux("send-keys", "Enter");
+  }
+
+  /** Types without an end of the line. */
+  letters(text) {
+    this.#tmux("send-keys", "-l", text);
   }
 
   /** Types a command on an empty screen; its exit code will stand behind `=>`. */

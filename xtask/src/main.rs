@@ -4,7 +4,10 @@
 mod bench;
 mod codegen;
 mod command;
+mod plugin;
+mod release;
 mod test;
+mod translations;
 
 use std::process::ExitCode;
 
@@ -25,21 +28,30 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build the OpenCode plugin, and the file of it that is in the binary
+    Plugin,
     /// Run every check and test, installing under `target` what they need
     Test(test::Options),
     /// Copy stdin to a file and to stdout: a part of the step `secrets`
     #[command(hide = true)]
     Copy { file: std::path::PathBuf },
+    /// Hold the translated pages against the English ones
+    Translations(translations::Options),
     /// Race a raw relay, ibeam and a public peer on one simulator, and measure sessions
     Bench(bench::Options),
+    /// Make everything that a release has, and publish nothing
+    Release(release::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Codegen { check } => codegen::run(check),
+        Task::Plugin => plugin::write(),
         Task::Test(options) => test::run(&options),
         Task::Copy { file } => test::copy(&file),
+        Task::Translations(options) => translations::run(&options),
         Task::Bench(options) => bench::start(&options),
+        Task::Release(options) => release::start(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -31,7 +31,7 @@ const SENSITIVE: [&str; 15] = [
 const SENSITIVE_STRINGS: [&str; 2] = ["access", "refresh"];
 
 /// Beginnings of keys that are secret wherever they stand.
-const KEY_PREFIXES: [&str; 3] = ["crsr_", "ibk_", "cursor_key_"];
+const KEY_PREFIXES: [&str; 4] = ["crsr_", "ibk_", "ibi_", "cursor_key_"];
 /// The same, where a word begins with them: they end other words, too.
 const SHORT_KEY_PREFIXES: [&str; 2] = ["sk-", "key_"];
 /// Shorter ones are words, such as `key_id`.

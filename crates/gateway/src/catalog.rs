@@ -198,7 +198,13 @@ impl Catalog {
                 state.failed = None;
             }
             Err(error) => {
-                state.failed = Some((error.clone(), Instant::now() + PAUSE_AFTER_FAILURE));
+                // Who has just signed in is not told for a while that nobody has; a sign-in
+                // that Cursor refuses is remembered where the tokens are.
+                let pause = match error.code {
+                    ErrorCode::NotAuthenticated => Duration::ZERO,
+                    _ => PAUSE_AFTER_FAILURE,
+                };
+                state.failed = Some((error.clone(), Instant::now() + pause));
                 if self.inner.tasks.is_stopping() {
                     return;
                 }

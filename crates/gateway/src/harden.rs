@@ -55,13 +55,36 @@ fn describe(info: &PanicHookInfo<'_>) -> String {
     text
 }
 
+/// The soft limit that we found.
+#[cfg(unix)]
+static FOUND: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
+
 /// The hard limit stays: what we start may have core dumps if it wants to.
 #[cfg(unix)]
 fn no_core_dumps() {
+    let found = rustix::process::getrlimit(rustix::process::Resource::Core).current;
+    FOUND.get_or_init(|| found);
+    limit_core_dumps(Some(0));
+}
+
+#[cfg(unix)]
+fn limit_core_dumps(current: Option<u64>) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Core).maximum;
-    // Lowering it is always allowed.
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+    // Up to what it was, it is always allowed.
+    let _ = setrlimit(Resource::Core, Rlimit { current, maximum });
+}
+
+/// Starts a program of the user's with the limit that it would have without us.
+pub(crate) fn as_found<T>(start: impl FnOnce() -> T) -> T {
+    #[cfg(unix)]
+    if let Some(found) = FOUND.get() {
+        limit_core_dumps(*found);
+        let started = start();
+        limit_core_dumps(Some(0));
+        return started;
+    }
+    start()
 }
 
 /// A core dump that goes to a program knows no limit, and another program of the same user

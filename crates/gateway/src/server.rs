@@ -4,11 +4,13 @@
 mod client;
 mod crowd;
 mod files;
+mod given;
+mod idle;
 mod listener;
 #[cfg(unix)]
 mod unix;
 
-use std::{borrow::Cow, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use ibeam_sim::Sim;
@@ -19,10 +21,12 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-pub(crate) use self::listener::reachable;
+pub use self::given::Given;
+pub(crate) use self::listener::{reachable, url};
 use self::{
     client::{ClientLimits, Host, client},
     crowd::Crowd,
+    idle::Traffic,
     listener::Doors,
 };
 use crate::{
@@ -46,6 +50,16 @@ pub struct Server {
     doors: Doors,
     tls: Option<Arc<rustls::ServerConfig>>,
     tasks: Tasks,
+    needed: Needed,
+}
+
+/// Who else says that the server is in use.
+struct Needed(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Needed")
+    }
 }
 
 impl Server {
@@ -54,13 +68,30 @@ impl Server {
     /// # Errors
     /// The configuration is unsafe, a file cannot be used, or the port is taken.
     pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+        Self::bind_given(config, Given::none(), tasks).await
+    }
+
+    /// As [`Self::bind`], on the sockets that were handed over, if there are any, in place of
+    /// the addresses in the settings.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; or such a socket cannot be used.
+    pub async fn bind_given(
+        mut config: Config,
+        given: Given,
+        tasks: &Tasks,
+    ) -> anyhow::Result<Self> {
+        given.settle(&mut config);
         let door = keys::door(config.keys_file.as_deref()).map_err(StartError::keys)?;
         config.check_serving(door == Door::Keys).map_err(StartError::open_door)?;
         for weak in config.weak_points(config.api_key.is_some() || door != Door::Open) {
             warn!("{weak}");
         }
         let tls = config.tls.as_ref().map(secure).transpose()?;
-        let doors = Doors::bind(config.places()).await?;
+        let doors = match given.is_empty() {
+            true => Doors::bind(config.places()).await?,
+            false => Doors::given(given)?,
+        };
         Self::with(doors, tls, config, tasks)
     }
 
@@ -89,7 +120,13 @@ impl Server {
         let app = App::new(config, sim.as_ref(), tasks)?;
         let bridge = Bridge::new(app.config(), tasks);
         let app = Arc::new(app.with_bridge(bridge));
-        Ok(Self { app, doors, tls, tasks: tasks.clone() })
+        Ok(Self { app, doors, tls, tasks: tasks.clone(), needed: Needed(Box::new(|| false)) })
+    }
+
+    /// For as long as `needed` says so, the server does not end for want of requests.
+    #[must_use]
+    pub fn while_needed(self, needed: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { needed: Needed(Box::new(needed)), ..self }
     }
 
     #[must_use]
@@ -126,7 +163,7 @@ impl Server {
     /// as long as the `drain` clock allows, after that every turn ends with an
     /// error its client can read.
     pub async fn run(self, shutdown: Shutdown) {
-        let Self { app, mut doors, tls, tasks } = self;
+        let Self { app, mut doors, tls, tasks, needed } = self;
         app.driver().warm_up();
         let config = app.config();
         let limits = config.limits;
@@ -140,11 +177,23 @@ impl Server {
             shutdown: shutdown.clone(),
             executor: tasks.executor("client stream"),
         };
+        let after = config.idle_exit.unwrap_or_default();
+        let unused = idle::unused(after, || {
+            let (running, last) = crowd.traffic();
+            let turns = app.sessions();
+            let busy = running || turns.active + turns.parked > 0;
+            Traffic { busy: busy || (needed.0)(), last }
+        });
         let draining = shutdown.draining();
-        tokio::pin!(draining);
+        tokio::pin!(draining, unused);
         loop {
             tokio::select! {
                 () = &mut draining => break,
+                () = &mut unused => {
+                    info!("nobody has called for {after:?}: stopping");
+                    shutdown.drain();
+                    break;
+                }
                 accepted = doors.accept() => match accepted {
                     Ok(stream) => match crowd.enter().await {
                         Some(member) => {

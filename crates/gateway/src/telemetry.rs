@@ -1,9 +1,11 @@
-//! Logs: to stderr, for people or as JSON, never with a secret in them.
+//! Logs: to stderr, or to a file, for people or as JSON, never with a secret in them.
 //!
 //! *Invariant:* every byte of log output passes through [`Redacting`].
 //!
 //! *Invariant:* logging never waits. Whoever started us may not read our stderr, and a
 //! full pipe must not stop the gateway.
+
+mod log_file;
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -25,12 +27,15 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
+use self::log_file::LogFile;
+pub(crate) use self::log_file::older;
 use crate::config::Log;
 
 /// Starts logging for the whole process. Later calls change nothing.
 pub fn init(log: &Log) {
     let filter = filter(log);
-    let Some(lines) = lines() else { return };
+    let (lines, trouble) = lines(log);
+    let Some(lines) = lines else { return };
     let stderr = move || Redacting(lines.clone());
     let registry = tracing_subscriber::registry();
     let started = if log.json {
@@ -39,12 +44,15 @@ pub fn init(log: &Log) {
             .with(layer.with_span_list(false).with_writer(stderr).with_filter(filter))
             .try_init()
     } else {
-        let colour = io::stderr().is_terminal() && !no_color();
+        let colour = log.file.is_none() && io::stderr().is_terminal() && !no_color();
         let layer = fmt::layer().with_target(false).with_ansi(colour);
         registry.with(layer.with_writer(stderr).with_filter(filter)).try_init()
     };
     if started.is_err() {
         tracing::debug!("logging was already set up");
+    }
+    if let (Some(error), Some(file)) = (trouble, &log.file) {
+        tracing::warn!(%error, "cannot log to {}", file.display());
     }
 }
 
@@ -69,8 +77,18 @@ struct Lines {
 
 static WRITER: OnceLock<Option<Lines>> = OnceLock::new();
 
-fn lines() -> Option<Lines> {
-    WRITER.get_or_init(|| Lines::start(io::stderr()).ok()).clone()
+/// Where lines go, and why they do not go to the file that was named.
+fn lines(log: &Log) -> (Option<Lines>, Option<io::Error>) {
+    let mut trouble = None;
+    let started = WRITER.get_or_init(|| match log.file.as_deref().map(LogFile::open) {
+        Some(Ok(file)) => Lines::start(file).ok(),
+        Some(Err(error)) => {
+            trouble = Some(error);
+            Lines::start(io::stderr()).ok()
+        }
+        None => Lines::start(io::stderr()).ok(),
+    });
+    (started.clone(), trouble)
 }
 
 /// Waits a moment for what is still to be written. For the end of the program.

@@ -65,7 +65,9 @@ fn redacted_json_is_still_json() {
 
 #[test]
 fn libraries_are_quiet_unless_named() {
-    let with = |text: &str, timing| filter(&Log { filter: text.to_owned(), json: false, timing });
+    let with = |text: &str, timing| {
+        filter(&Log { filter: text.to_owned(), json: false, timing, file: None })
+    };
     let debug = with("debug", false);
     assert!(debug.would_enable("ibeam::driver", &tracing::Level::DEBUG));
     assert!(!debug.would_enable("h2::proto", &tracing::Level::DEBUG));

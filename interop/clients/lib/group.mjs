@@ -20,9 +20,11 @@ process.on("exit", () => {
 });
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) process.once(name, () => process.exit(1));
 
-/** Starts a program; `out` and `err` give what it wrote so far. */
-export function start(program, args, { cwd, env }) {
-  const child = spawn(program, args, { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+/** Starts a program; `out` and `err` give what it wrote so far. `input` leaves its stdin open, for `write`. */
+export function start(program, args, { cwd, env, input = false }) {
+  const stdio = [input ? "pipe" : "ignore", "pipe", "pipe"];
+  const child = spawn(program, args, { cwd, env, detached: true, stdio });
+  child.stdin?.on("error", () => {});
   const text = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"]) {
     child[name].setEncoding("utf8").on("data", (chunk) => {
@@ -39,7 +41,9 @@ export function start(program, args, { cwd, env }) {
   ended.catch(() => {});
   if (child.pid !== undefined) running.add(child);
   return {
+    pid: child.pid,
     ended,
+    write: (text) => child.stdin.write(text),
     out: () => text.stdout,
     err: () => text.stderr,
     async stop() {

@@ -27,7 +27,8 @@ export const newerNode = join(packages, "node/bin/node");
 
 /**
  * One test. `client` says how to run it:
- * - `launch({ home, project, url, text, file })` prepares its home and gives `{ line, env }`;
+ * - `launch({ home, project, url, text, file })` prepares its home and gives `{ line, env }`,
+ *   and `finish` if something is left to do and to be checked at the end;
  * - `api` is the one it speaks, `tools` the calls it must make, in order;
  * - `socket` tells that it speaks over a WebSocket;
  * - `answer(out)` reads its last words out of what it printed;
@@ -60,7 +61,8 @@ async function work(t, client, scenario) {
   const order = task(project, wanted);
 
   // A home of its own: no setting of this machine takes part.
-  const { line, env = {} } = launch({ home, project, url: wire.url, text: order.text, file: order.notes });
+  const { line, env = {}, finish } =
+    await launch({ home, project, url: wire.url, text: order.text, file: order.notes });
   const [name, ...args] = line;
   const surroundings = { PATH: process.env.PATH, HOME: home, TMPDIR: temp, ...env };
   const running = start(name, args, { cwd: project, env: surroundings });
@@ -98,6 +100,8 @@ async function work(t, client, scenario) {
   assert.ok(chain.every((entry) => entry.id !== "" && !titles.has(entry.id)), story());
   const runs = gateway.opened().filter((id) => !titles.has(id));
   assert.equal(runs.length, 1, `upstream runs of the chain\n${story()}`);
+
+  await finish?.();
 
   // The gateway's process never so much as looked at the project.
   await gateway.stop();

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use super::{Outcome, external::node_script, setup};
-use crate::command::run;
+use crate::{
+    command::{command, run},
+    plugin,
+};
 
 pub(super) fn claude_code() -> anyhow::Result<Outcome> {
     client("claude-code", None)
@@ -17,8 +20,29 @@ pub(super) fn opencode() -> anyhow::Result<Outcome> {
     client("opencode", None)
 }
 
+/// The plugin: its own tests, whether the file in the binary is what the source gives, and
+/// OpenCode with the packed package.
+pub(super) fn opencode_plugin() -> anyhow::Result<Outcome> {
+    // The terminal of the step `login` is used here, too.
+    let ready = setup::plugin().and_then(|_| setup::login()).and_then(|_| setup::clients());
+    let folder = match ready {
+        Ok(folder) => folder,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let built = plugin::build()?;
+    plugin::check(&built)?;
+    run(command("npm").args(["test", "--loglevel=error"]).current_dir(&built.folder))?;
+    let mut command = node_script("opencode-plugin.test.mjs", folder);
+    run(command.env("IBEAM_PLUGIN", plugin::pack(&built)?))?;
+    Ok(Outcome::Passed)
+}
+
 pub(super) fn pi() -> anyhow::Result<Outcome> {
     client("pi", None)
+}
+
+pub(super) fn continue_dev() -> anyhow::Result<Outcome> {
+    client("continue", None)
 }
 
 pub(super) fn aider() -> anyhow::Result<Outcome> {
@@ -27,6 +51,11 @@ pub(super) fn aider() -> anyhow::Result<Outcome> {
 
 pub(super) fn llm() -> anyhow::Result<Outcome> {
     python_client("llm")
+}
+
+/// Those that `ibeam setup` wires, over settings of their own.
+pub(super) fn set_up() -> anyhow::Result<Outcome> {
+    client("setup", None)
 }
 
 /// A client that comes from PyPI.

@@ -2,7 +2,9 @@
 //! what passed, what failed and what could not be run.
 
 mod clients;
+mod docs;
 mod external;
+mod packages;
 mod rust;
 mod secrets;
 mod setup;
@@ -63,10 +65,11 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 36] = [
+const STEPS: [Step; 43] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "sizes", kind: Kind::Rust, run: |_| sizes::check() },
+    Step { name: "translations", kind: Kind::Rust, run: |_| docs::translations() },
     Step { name: "lockfiles", kind: Kind::Rust, run: |_| rust::lockfiles() },
     Step { name: "clippy", kind: Kind::Rust, run: |options| rust::clippy(options.fast) },
     Step { name: "tests", kind: Kind::Rust, run: |_| rust::tests() },
@@ -82,9 +85,15 @@ const STEPS: [Step; 36] = [
     Step { name: "claude-code", kind: Kind::External, run: |_| clients::claude_code() },
     Step { name: "codex", kind: Kind::External, run: |_| clients::codex() },
     Step { name: "opencode", kind: Kind::External, run: |_| clients::opencode() },
+    Step { name: "opencode-plugin", kind: Kind::External, run: |_| clients::opencode_plugin() },
     Step { name: "pi", kind: Kind::External, run: |_| clients::pi() },
+    Step { name: "continue", kind: Kind::External, run: |_| clients::continue_dev() },
     Step { name: "aider", kind: Kind::External, run: |_| clients::aider() },
     Step { name: "llm", kind: Kind::External, run: |_| clients::llm() },
+    Step { name: "packages", kind: Kind::External, run: |_| packages::packages() },
+    Step { name: "first-token", kind: Kind::External, run: |_| packages::first_token() },
+    Step { name: "setup-clients", kind: Kind::External, run: |_| clients::set_up() },
+    Step { name: "docs-clients", kind: Kind::External, run: |_| docs::clients() },
     Step { name: "python-openai", kind: Kind::External, run: |_| external::python_openai() },
     Step { name: "python-anthropic", kind: Kind::External, run: |_| external::python_anthropic() },
     Step { name: "python-langchain", kind: Kind::External, run: |_| external::python_langchain() },
@@ -101,6 +110,11 @@ const STEPS: [Step; 36] = [
     Step { name: "mcp-servers", kind: Kind::External, run: |_| external::mcp_servers() },
     Step { name: "bench-smoke", kind: Kind::External, run: |_| external::bench_smoke() },
 ];
+
+/// The folder with the OpenCode plugin and what builds it.
+pub(crate) fn plugin_folder() -> anyhow::Result<std::path::PathBuf> {
+    setup::plugin()
+}
 
 /// The Node folder with the public peer installed, for the bench.
 pub(crate) fn peer_folder() -> anyhow::Result<std::path::PathBuf> {

@@ -84,6 +84,11 @@ pub(super) fn mcp() -> anyhow::Result<PathBuf> {
     node_packages("mcp")
 }
 
+/// The plugins, with what builds them.
+pub(super) fn plugin() -> anyhow::Result<PathBuf> {
+    packages_of(&crate::root().join("plugin"), "plugin")
+}
+
 /// The same for signing in, with a terminal to do it in.
 pub(super) fn login() -> anyhow::Result<PathBuf> {
     for (program, version) in [("tmux", "-V"), ("curl", "--version")] {
@@ -106,6 +111,10 @@ pub(super) fn chromium() -> anyhow::Result<PathBuf> {
 }
 
 fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
+    packages_of(&crate::root().join("interop").join(name), name)
+}
+
+fn packages_of(source: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let _alone = alone(&REGISTRY);
     if !works("npm", &["--version"]) {
         debian(&["nodejs", "npm"]).context("node and npm are not installed")?;
@@ -116,9 +125,8 @@ fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
     if major.is_none_or(|major: u32| major < NODE_MAJOR) {
         bail!("node {NODE_MAJOR} or newer is needed, this is {version}");
     }
-    let source = crate::root().join("interop").join(name);
     let folder = crate::target().join("interop").join(name);
-    copy(&source, &folder)?;
+    copy(source, &folder)?;
     let lock = fs::read(source.join("package-lock.json"))?;
     let stamp = folder.join("node_modules/.ibeam-lock");
     if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
@@ -183,6 +191,16 @@ pub(super) fn strace() -> anyhow::Result<PathBuf> {
         bail!("strace is installed, but may not trace anything here");
     }
     Ok(program.into())
+}
+
+/// What makes and judges a Debian package.
+pub(super) fn debian_packaging() -> anyhow::Result<()> {
+    for (program, package) in [("dpkg-shlibdeps", "dpkg-dev"), ("lintian", "lintian")] {
+        if !works(program, &["--version"]) {
+            debian(&[package]).with_context(|| format!("{program} is not installed"))?;
+        }
+    }
+    Ok(())
 }
 
 /// A keychain without a desktop: a message bus, the service, and a tool to look into it.

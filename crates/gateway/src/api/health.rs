@@ -1,5 +1,7 @@
 //! `GET /health`: alive, and what it could answer with.
 
+use std::collections::BTreeMap;
+
 use axum::{Json, extract::State};
 use serde::Serialize;
 
@@ -16,6 +18,8 @@ pub struct Health {
     pub sessions: Sessions,
     pub store: StoreHealth,
     pub mcp: Mcp,
+    /// What the backend said that this version does not know, and how often.
+    pub drift: BTreeMap<String, u64>,
     pub uptime_seconds: u64,
 }
 
@@ -62,6 +66,7 @@ pub(super) struct Report {
     bodies: BodyHealth,
     store: StoreHealth,
     mcp: Mcp,
+    drift: BTreeMap<String, u64>,
     uptime_seconds: u64,
     /// For probes that were written for other gateways.
     ok: bool,
@@ -78,6 +83,7 @@ pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
         bodies: shared.service.settings().bodies.health(),
         store: health.store,
         mcp: health.mcp,
+        drift: health.drift,
         uptime_seconds: health.uptime_seconds,
         ok: true,
     })

@@ -40,15 +40,18 @@ struct Card<'a> {
     context_window: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
-    capabilities: Capabilities,
+    capabilities: Capabilities<'a>,
     aliases: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Capabilities {
+struct Capabilities<'a> {
     tools: bool,
     images: bool,
     reasoning: bool,
+    /// What `reasoning_effort` may be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    efforts: Vec<&'a str>,
 }
 
 impl<'a> Card<'a> {
@@ -66,6 +69,7 @@ impl<'a> Card<'a> {
                 tools: true,
                 images: info.images,
                 reasoning: info.thinking,
+                efforts: info.efforts().collect(),
             },
             aliases: &info.aliases,
         }

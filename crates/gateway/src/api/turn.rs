@@ -38,6 +38,9 @@ const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const SESSION_ID: &str = "x-session-id";
 const SESSION_AFFINITY: &str = "x-session-affinity";
 
+/// `off`: this request takes up nothing from before, and its run waits for no tools.
+const SESSION_REUSE: &str = "x-ibeam-session-reuse";
+
 /// Whether parameters that nobody honours are refused.
 const STRICT: &str = "x-ibeam-strict";
 
@@ -123,6 +126,10 @@ impl Asked {
         if let Some(refusal) = refusal {
             return Answer::new(Box::pin(std::future::ready(Err(refusal))));
         }
+        turn.hints.fresh = match self.reuses_sessions() {
+            Ok(reuses) => !reuses,
+            Err(unclear) => return Answer::new(Box::pin(std::future::ready(Err(unclear)))),
+        };
         // A name in the conversation itself is nearer to it than a header.
         let named = turn.hints.session.take().or_else(|| self.value(SESSION_ID));
         let affinity = named.is_none();
@@ -150,6 +157,20 @@ impl Asked {
             }
             service.start_turn(turn, meta).await
         }))
+    }
+
+    /// The header only switches off: what the setting forbids stays forbidden.
+    fn reuses_sessions(&self) -> Result<bool, TurnError> {
+        let Some(word) = self.headers.get(SESSION_REUSE) else { return Ok(true) };
+        match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
+            "on" | "true" | "1" => Ok(true),
+            "off" | "false" | "0" => Ok(false),
+            _ => Err(TurnError::new(
+                ErrorCode::InvalidValue,
+                format!("the header {SESSION_REUSE} must be `on` or `off`"),
+            )
+            .param(SESSION_REUSE)),
+        }
     }
 
     /// The header counts more than the setting. Who misspells it is not left in the belief

@@ -183,6 +183,7 @@ impl Service for App {
                 failed_saves: store.failed_saves,
             },
             mcp: self.mcp(),
+            drift: now.drift,
             uptime_seconds: self.started.elapsed().as_secs(),
         }
     }

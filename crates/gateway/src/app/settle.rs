@@ -179,7 +179,7 @@ impl App {
     /// The conversation for a new turn.
     async fn origin(&self, request: &TurnRequest, case: &Case, mut forked: bool) -> Origin {
         let Case { scope, outline, .. } = case;
-        let reuse = self.config.sessions.reuse;
+        let reuse = self.config.sessions.reuse && !request.hints.fresh;
         let ways: &[By] = match &outline.results {
             _ if forked => &[],
             Some(_) => &[By::Session],

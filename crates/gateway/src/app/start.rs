@@ -110,6 +110,7 @@ impl App {
         };
         let keeper = Keeper::new(keeping, &request);
         let mut settings = turn_settings(&self.config);
+        settings.park &= !request.hints.fresh;
         let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
         // A run that is given up cannot be told what our own tools say.
         settings.park |= bridged.is_some();

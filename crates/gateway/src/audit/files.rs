@@ -15,8 +15,10 @@ use crate::{
     auth::{Consents, CredentialFile, Here},
     config::{self, Backend, Config, Listen},
     driver::CLI_VERSIONS,
+    instance,
     keys::KeyFile,
     store::file::all_files,
+    telemetry::older,
 };
 
 /// A folder of ours that holds more than this is listed no further.
@@ -83,6 +85,7 @@ pub(super) fn look(subject: &Subject<'_>, found: &mut Findings) -> Vec<FileLine>
     items.settings(subject.config_file);
     items.listener(subject.config);
     items.kept(subject.config);
+    items.instances();
     items.given(subject.config);
     if let Some(here) = subject.here {
         items.own_credentials(here, found);
@@ -200,6 +203,22 @@ impl Items {
             for path in entries(&folder) {
                 self.write(path, "list of models", Rule::Safe);
             }
+        }
+    }
+
+    /// What the gateways of this user know each other by.
+    fn instances(&mut self) {
+        if let Some(folder) = instance::folder() {
+            self.write(&folder, "gateways that run", Rule::Secret);
+            for path in entries(&folder) {
+                self.write(path, "gateway that runs", Rule::Own);
+            }
+        }
+        if let Some(log) = instance::log_file() {
+            if older(&log).exists() {
+                self.write(older(&log), "older log of the same", Rule::Secret);
+            }
+            self.write(log, "log of the gateway in the background", Rule::Secret);
         }
     }
 

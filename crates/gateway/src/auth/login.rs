@@ -7,14 +7,19 @@ use ibeam_core::{
         Grant, jwt,
         pkce::Login,
         poll::{Poll, PollError, Step},
+        refresh::{Proof, RefreshError},
+        schedule::Skew,
     },
     model::Millis,
 };
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Account, AuthFileError, Credential, CredentialFile, LOCK_WAIT, Saved, http::AuthHttp};
-use crate::random;
+use super::{
+    Account, AuthFileError, Credential, CredentialFile, LOCK_WAIT, Saved, exchange::exchange,
+    http::AuthHttp,
+};
+use crate::{clock, random};
 
 /// A login that waits for its user.
 #[derive(Debug)]
@@ -75,6 +80,17 @@ impl Pending {
     fn now(&self) -> Millis {
         Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
+}
+
+/// Signs in with an API key, which is exchanged for a token here and whenever that ends.
+///
+/// # Errors
+/// Cursor does not take the key, or cannot be asked.
+pub async fn with_key(http: &AuthHttp, key: SecretString) -> Result<Credential, RefreshError> {
+    let mut skew = Skew::default();
+    let proof = Proof::ApiKey(key.clone());
+    let grant = exchange(proof, http, &mut skew, clock::unix_seconds).await?;
+    Ok(credential(*grant, Some(Credential::of_api_key(key))))
 }
 
 /// What is kept of a grant. What it does not bring stays as it was.

@@ -16,7 +16,7 @@ pub mod http;
 pub mod lock;
 pub mod login;
 pub mod places;
-mod private;
+pub(crate) mod private;
 pub mod profile;
 pub mod tokens;
 pub mod vault;
@@ -32,6 +32,7 @@ pub use file::CredentialFile;
 pub use here::Here;
 pub use lock::{FileLock, LOCK_WAIT};
 pub use places::Places;
+pub(crate) use places::System;
 pub use private::AuthFileError;
 #[cfg(unix)]
 pub(crate) use private::unix::quoted;

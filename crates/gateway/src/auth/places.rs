@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Env;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System {
+pub(crate) enum System {
     Linux,
     MacOs,
     Windows,
@@ -14,7 +14,7 @@ pub(super) enum System {
 
 impl System {
     /// Other Unixes keep to what Linux does.
-    const HERE: Self = if cfg!(target_os = "macos") {
+    pub(crate) const HERE: Self = if cfg!(target_os = "macos") {
         Self::MacOs
     } else if cfg!(windows) {
         Self::Windows

@@ -58,7 +58,7 @@ impl AuthFileError {
     }
 
     /// For `map_err`: what was being done, and to what.
-    pub(super) fn io<'a>(
+    pub(crate) fn io<'a>(
         what: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(io::Error) -> Self + use<'a> {
@@ -79,7 +79,7 @@ impl AuthFileError {
 }
 
 /// The text of a file that only its owner may read; `None` if there is no file.
-pub(super) fn read(path: &Path) -> Result<Option<String>, AuthFileError> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, AuthFileError> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -112,7 +112,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, AuthFileError> {
 
 /// Puts `text` in place of the file at `path`. Afterwards there is the old file or the
 /// new one, whatever happens in between, and on the disk once this returns.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), AuthFileError> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), AuthFileError> {
     let failed = || AuthFileError::io("write", path);
     refuse_link(path)?;
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -158,7 +158,7 @@ pub(super) fn remove(path: &Path) -> Result<bool, AuthFileError> {
 }
 
 /// Opens a file for its lock, if need be a new one.
-pub(super) fn open_lock(path: &Path) -> Result<File, AuthFileError> {
+pub(crate) fn open_lock(path: &Path) -> Result<File, AuthFileError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -188,7 +188,7 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), AuthFileError> {
 
 /// Makes a directory that holds nothing but secrets, or closes one that is there to all
 /// but its owner.
-pub(super) fn make_secret_dir(dir: &Path) -> Result<(), AuthFileError> {
+pub(crate) fn make_secret_dir(dir: &Path) -> Result<(), AuthFileError> {
     make_dir(dir)?;
     check_dir(dir)?;
     #[cfg(unix)]

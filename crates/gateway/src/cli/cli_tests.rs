@@ -38,6 +38,13 @@ fn commands_of_the_readme_parse() {
         "ibeam keys add laptop --limit 4 --json",
         "ibeam keys list --json",
         "ibeam keys revoke laptop",
+        "ibeam service install --dry-run --backend cli --port 8080 --profile work",
+        "ibeam service uninstall --force",
+        "ibeam service status --json",
+        "ibeam service logs -f -n 20",
+        "ibeam completions zsh",
+        "ibeam man --dir a",
+        "ibeam serve --unattended --log-file a",
     ] {
         assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
     }
@@ -73,6 +80,39 @@ fn flags_reach_the_settings() {
     let listening = Listening { port: Some("1".to_owned()), ..Listening::default() };
     // `--port` also counts when the environment has a whole `listen`.
     assert_eq!(listening.raw().get(Key::Listen).unwrap().text.as_str(), "");
+}
+
+/// A service is started with the options that it was installed with.
+#[test]
+fn options_are_written_as_they_were_given() {
+    #[derive(Debug, Parser)]
+    struct All {
+        #[command(flatten)]
+        global: Global,
+        #[command(flatten)]
+        listening: Listening,
+        #[command(flatten)]
+        upstream: Upstream,
+    }
+    for line in [
+        "x --listen 127.0.0.1:1 --listen unix:/s --tls-cert /a --tls-key /b --cors-origin http://a \
+         --cors-origin http://b --idle-exit 5m --allow-web-search --allow-web-fetch --sim \
+         --scenario /c --bootstrap 6s --native-tools --keep-blobs --backend cli --workspace /w \
+         --api-url http://c --transport h2 --ca-file /d --config /e --profile me --set a=b \
+         --set c=-d --log-level debug --log-json --log-file /f",
+        "x --host ::1 --port 0",
+        "x",
+    ] {
+        let given = All::try_parse_from(line.split_whitespace()).unwrap();
+        let words = [given.global.args(), given.listening.args(), given.upstream.args()].concat();
+        let again = std::iter::once("x".into()).chain(words);
+        let again = All::try_parse_from(again).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{given:?}"));
+    }
+    // It runs elsewhere.
+    let given = All::try_parse_from(["x", "--config", "a.toml"]).unwrap();
+    let here = std::env::current_dir().unwrap().join("a.toml");
+    assert_eq!(given.global.args(), [format!("--config={}", here.display()).as_str()]);
 }
 
 #[test]

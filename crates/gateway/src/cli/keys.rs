@@ -122,7 +122,7 @@ fn file(global: &Global) -> anyhow::Result<PathBuf> {
     })
 }
 
-fn refused(error: &KeyFileError) -> anyhow::Error {
+pub(super) fn refused(error: &KeyFileError) -> anyhow::Error {
     let hint = error.hint();
     let text = match error {
         KeyFileError::Io { source, .. } => format!("{error}: {source}"),

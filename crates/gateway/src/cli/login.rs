@@ -1,10 +1,15 @@
 //! `ibeam login`: signing in with the browser, or consenting to use a sign-in that is
 //! already on this machine.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Read},
+    process::ExitCode,
+};
 
 use clap::Args;
-use ibeam_core::auth::poll::PollError;
+use ibeam_core::auth::{poll::PollError, refresh::RefreshError};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
 
 use super::{
     Global, INTERRUPTED, Refusal, Upstream, block_on, browser, children, print, say,
@@ -16,7 +21,7 @@ use crate::{
     auth::{
         Account, Credential, CredentialFile, Here, Kind,
         http::AuthHttp,
-        login::{Pending, keep},
+        login::{Pending, keep, with_key},
         tokens::login_command,
     },
     clock,
@@ -31,6 +36,8 @@ Examples:
   ibeam login --no-browser              over ssh: open the link on another device
   ibeam login --profile work            a second account, used where you name it
   ibeam login --use cli                 use the sign-in of the Cursor CLI
+  ibeam login --api-key-stdin < key     with an API key of your account
+  ibeam login --no-browser --json       for programs: the link, then who signed in
   ibeam login --backend cli             sign in to the Cursor CLI itself
   CURSOR_API_URL=http://127.0.0.1:9100 ibeam login --profile sim
                                         against `ibeam sim --port 9100 --login-page`")]
@@ -41,11 +48,18 @@ pub(super) struct Login {
     /// Let ibeam read a sign-in of another program: cli, keychain, ide, legacy or opencode
     #[arg(long = "use", value_name = "SOURCE")]
     source: Option<Kind>,
-    /// Print who is signed in as JSON
+    /// Sign in with an API key of Cursor's, read from standard input
+    #[arg(long, conflicts_with_all = ["no_browser", "source"])]
+    api_key_stdin: bool,
+    /// Print who is signed in as JSON; with --no-browser, the link before that, a line each
     #[arg(long)]
     json: bool,
     /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["no_browser", "source", "json"])]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["no_browser", "source", "json", "api_key_stdin"]
+    )]
     backend: Option<String>,
 }
 
@@ -53,7 +67,7 @@ impl Login {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let upstream = Upstream::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
-        if children::answers(&config) && self.source.is_none() {
+        if children::answers(&config) && self.source.is_none() && !self.api_key_stdin {
             let code = children::hand_over(&config, "login")?;
             children::tell(&config);
             return Ok(code);
@@ -65,14 +79,23 @@ impl Login {
                 block_on(whoami::in_use(&config, &here))?
             }
             None => {
-                let way = Way { browser: !self.no_browser };
+                let way = match (self.no_browser, self.json) {
+                    (false, _) => Way::Browser,
+                    (true, false) => Way::Link,
+                    (true, true) => Way::Line,
+                };
+                let key =
+                    if self.api_key_stdin { Some(read_key(io::stdin().lock())?) } else { None };
                 // If it cannot be read, the new one takes its place all the same.
                 let before = here.file().load().ok().flatten();
                 if before.is_none() {
                     tell_of_others(&here)?;
                 }
                 let account = block_on(async {
-                    sign_in(&config, &here.file(), way).await?;
+                    match key {
+                        Some(key) => sign_in_with(&config, &here.file(), key).await?,
+                        None => sign_in(&config, &here.file(), way).await?,
+                    };
                     tokio::select! {
                         account = whoami::kept(&config, &here) => account,
                         _ = tokio::signal::ctrl_c() => Err(kept_unseen().into()),
@@ -89,7 +112,10 @@ impl Login {
                 account
             }
         };
-        if self.json {
+        if self.json && self.no_browser {
+            let account = serde_json::to_value(&account)?;
+            print(&json!({ "event": "signed_in", "account": account }).to_string())?;
+        } else if self.json {
             print(&account.json()?)?;
         } else {
             say(&account.greeting());
@@ -105,9 +131,32 @@ impl Login {
 
 /// How the user gets to the page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    /// Open it here, unless this is somebody else's screen.
-    pub(super) browser: bool,
+pub(super) enum Way {
+    /// It is opened here, unless this is somebody else's screen.
+    Browser,
+    /// The link is shown.
+    Link,
+    /// A program gets the link, and shows it.
+    Line,
+}
+
+/// The longest key that is taken.
+const KEY_CAP: u64 = 4096;
+
+/// A key from a pipe. On a command line every user of the machine could read it.
+fn read_key(input: impl Read) -> anyhow::Result<SecretString> {
+    let mut text = String::new();
+    let read = input.take(KEY_CAP + 1).read_to_string(&mut text);
+    // Overwritten when it is let go, whatever comes of it.
+    let text = SecretString::from(text);
+    read.map_err(|error| Refusal::new(format!("cannot read the key: {error}")))?;
+    let key = text.expose_secret().trim();
+    let fits = |byte: u8| byte.is_ascii_graphic();
+    if key.is_empty() || key.len() as u64 > KEY_CAP || !key.bytes().all(fits) {
+        let refusal = Refusal::new("standard input holds no API key");
+        return Err(refusal.hint("keys are made at https://cursor.com/dashboard").into());
+    }
+    Ok(SecretString::from(key))
 }
 
 /// Consents to a source. One that has nothing to offer is not consented to.
@@ -167,7 +216,7 @@ pub(super) async fn sign_in(
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let pending = Pending::begin(http, config.clocks.login);
-    invite(pending.url(), way);
+    invite(&pending, way)?;
     let waiting = Waiting::until(pending.deadline());
     let outcome = tokio::select! {
         biased;
@@ -185,6 +234,28 @@ pub(super) async fn sign_in(
         _ = tokio::signal::ctrl_c() => return Err(refusal(PollError::Cancelled).into()),
     };
     for note in saved.notes() {
+        say(&format!("note: {note}"));
+    }
+    Ok(credential)
+}
+
+/// Exchanges an API key for a token, and keeps both.
+async fn sign_in_with(
+    config: &Config,
+    file: &CredentialFile,
+    key: SecretString,
+) -> anyhow::Result<Credential> {
+    file.reach()?;
+    let tasks = Tasks::new();
+    let http = AuthHttp::new(&connector(config), &config.api, &tasks);
+    let credential = with_key(&http, key).await.map_err(|error| match error {
+        RefreshError::SignedOut(_) => Refusal::new("Cursor does not take this API key")
+            .hint("look at it, or make another, at https://cursor.com/dashboard"),
+        RefreshError::Unavailable(why) => {
+            Refusal::new(why).hint("check the network and a proxy (HTTPS_PROXY), then try again")
+        }
+    })?;
+    for note in keep(file, &credential).await?.notes() {
         say(&format!("note: {note}"));
     }
     Ok(credential)
@@ -220,15 +291,27 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 }
 
 /// Shows the link, and opens it where that is of use.
-fn invite(url: &str, way: Way) {
-    if way.browser && browser::open(url) {
-        say(&format!("Your browser opens to sign in to Cursor. If it does not, open\n\n  {url}\n"));
-        return;
+fn invite(pending: &Pending, way: Way) -> anyhow::Result<()> {
+    let url = pending.url();
+    match way {
+        // A program reads the line; whoever runs it may read the words.
+        Way::Line => {
+            let seconds = pending.time_left().as_secs();
+            print(&json!({ "event": "link", "url": url, "expires_in": seconds }).to_string())?;
+        }
+        Way::Browser if browser::open(url) => {
+            say(&format!(
+                "Your browser opens to sign in to Cursor. If it does not, open\n\n  {url}\n"
+            ));
+            return Ok(());
+        }
+        Way::Browser | Way::Link => {}
     }
     say(&format!("Open this link to sign in to Cursor, on any device:\n\n  {url}\n"));
     if let Some(picture) = screen::size().and_then(|size| screen::picture(url, size)) {
         say(&picture);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -248,6 +331,17 @@ mod tests {
         }
         assert!(of(PollError::GaveUp("x".into())).hints.concat().contains("HTTPS_PROXY"));
         assert_eq!(kept_unseen().code, INTERRUPTED);
+    }
+
+    #[test]
+    fn a_key_is_one_word_of_a_bounded_length() {
+        let read = |text: &[u8]| read_key(text).map(|key| key.expose_secret().to_owned());
+        assert_eq!(read(b" crsr_1\r\n").unwrap(), "crsr_1");
+        let long = vec![b'k'; 5000];
+        for wrong in [&b""[..], b"\n", b"two words", b"crsr_\x07", b"\xff", &long] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(!error.contains("crsr_") && !error.contains("two"), "{error}");
+        }
     }
 
     #[test]

@@ -5,16 +5,30 @@
 mod audit;
 mod browser;
 mod children;
+mod completions;
 mod config;
+mod doctor;
+mod found;
 mod keys;
 mod login;
 mod logout;
+mod man;
 mod mcp;
 mod models;
 mod options;
+mod run;
 mod screen;
 mod serve;
+mod service;
+mod service_log;
+mod setup;
+mod setup_gateway;
+mod setup_verify;
 mod sim;
+mod start;
+mod status;
+mod stop;
+mod undo;
 mod up;
 mod whoami;
 
@@ -36,7 +50,9 @@ use self::options::{Global, Listening, Loaded, Upstream};
 use crate::{
     auth::{Here, Refused, tokens::login_command},
     config::{Backend, Config, Origin, Problem, Via},
-    harden, net,
+    harden,
+    instance::{DETACH, detach},
+    net,
     server::StartError,
     telemetry,
 };
@@ -54,13 +70,17 @@ account, and mind its terms. While it runs, its page /docs shows every endpoint.
 const EXAMPLES: &str = "\
 Examples:
   ibeam up --sim                        try everything, no account needed
+  ibeam run claude                      a client with the models of your plan
   ibeam login                           sign in to Cursor with your browser
   ibeam up                              answer with the models of your plan
   ibeam models                          what your plan has
+  ibeam setup claude-code               wire a client to it; `ibeam undo` takes it back
   ibeam keys add laptop                 a key for one of your clients
   ibeam serve --port 0                  for scripts: prints its URL, then serves
   ibeam config show                     every setting, and where it comes from
   ibeam audit                           what it may do here, and what is wrong
+  ibeam doctor                          why it does not work, and what helps
+  ibeam service install                 let the first request start it
 
 `ibeam help <command>` tells more about a command.";
 
@@ -88,6 +108,14 @@ enum Command {
     Up(up::Up),
     /// Start the gateway for scripts and services
     Serve(serve::Serve),
+    /// Start a client or any other program that talks to the gateway
+    Run(run::Run),
+    /// Start the gateway in the background, or find the one that runs
+    Start(start::Start),
+    /// End the gateway in the background
+    Stop(stop::Stop),
+    /// Show the gateways that run
+    Status(status::Status),
     /// Start the simulator of Cursor's backend by itself
     Sim(sim::SimCommand),
     /// Sign in to Cursor
@@ -100,12 +128,31 @@ enum Command {
     Models(models::ModelsCommand),
     /// Make, list and revoke keys for your clients
     Keys(keys::KeysCommand),
+    /// Wire a client to this gateway
+    Setup(setup::Setup),
+    /// Take the setup of a client back
+    Undo(undo::Undo),
     /// List your MCP servers and their tools, and call one
     Mcp(mcp::McpCommand),
     /// Show what this program may do on this machine, and what is not as it should be
     Audit(audit::Audit),
+    /// Find out what is wrong, and which command mends it
+    Doctor(doctor::Doctor),
     /// Look at the settings
     Config(config::ConfigCommand),
+    /// Let the system start the gateway by itself
+    Service(service::ServiceCommand),
+    /// Print a script that lets your shell complete commands and options
+    Completions(completions::Completions),
+    /// Print the manual, or write its pages
+    Man(man::ManCommand),
+    /// Start this program again as nobody's child
+    #[command(name = DETACH, hide = true, disable_help_flag = true)]
+    Detach {
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Stand in for Cursor's CLI, for tests and for `--sim`
     #[command(hide = true, disable_help_flag = true)]
     FakeCursorAgent {
@@ -174,15 +221,26 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(up) => up.run(&global),
         Command::Serve(serve) => serve.run(&global),
+        Command::Run(run) => run.run(&global),
+        Command::Start(start) => start.run(&global),
+        Command::Stop(stop) => stop.run(&global),
+        Command::Status(status) => status.run(),
+        Command::Detach { args } => Ok(detach(&args).map(|()| ExitCode::SUCCESS)?),
         Command::Sim(sim) => sim.run(&global),
         Command::Login(login) => login.run(&global),
         Command::Logout(logout) => logout.run(&global),
         Command::Whoami(whoami) => whoami.run(&global),
         Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
         Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Setup(setup) => setup.run(&global),
+        Command::Undo(undo) => undo.run(&global),
         Command::Mcp(mcp) => mcp.run(&global),
         Command::Audit(audit) => audit.run(&global),
+        Command::Doctor(doctor) => doctor.run(&global),
         Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Service(service) => service.run(&global),
+        Command::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),
+        Command::Man(man) => man.run().map(|()| ExitCode::SUCCESS),
         Command::FakeCursorAgent { args } => Ok(ibeam_sim::cursor_agent::main(args)),
     }
 }
@@ -294,3 +352,7 @@ const STYLES: styling::Styles = styling::Styles::styled()
 #[cfg(test)]
 #[path = "cli_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "docs_tests.rs"]
+mod docs_tests;

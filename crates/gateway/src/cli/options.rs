@@ -1,6 +1,10 @@
 //! What the commands have in common: their options, and the settings these make.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 
@@ -31,6 +35,9 @@ pub(super) struct Global {
     /// Log one JSON object per line
     #[arg(long, global = true)]
     log_json: bool,
+    /// Log to this file in place of stderr; it is kept short
+    #[arg(long, value_name = "FILE", global = true)]
+    log_file: Option<String>,
 }
 
 /// Options of the commands that serve or ask the backend.
@@ -90,6 +97,9 @@ pub(super) struct Listening {
     /// Let a browser page of this origin call; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(super) cors_origin: Vec<String>,
+    /// End after so long without a request, such as `30m` [default: never]
+    #[arg(long, value_name = "TIME")]
+    pub(super) idle_exit: Option<String>,
     /// Let Cursor's own web search run when a model asks for it
     #[arg(long)]
     pub(super) allow_web_search: bool,
@@ -106,8 +116,24 @@ impl Global {
         }
         set(&mut raw, Key::Profile, "--profile", self.profile.as_deref());
         set(&mut raw, Key::LogLevel, "--log-level", self.log_level.as_deref());
+        set(&mut raw, Key::LogFile, "--log-file", self.log_file.as_deref());
         set(&mut raw, Key::LogJson, "--log-json", self.log_json.then_some("true"));
         raw
+    }
+
+    /// The same options for another process of this program, wherever it runs. A secret is
+    /// never among them.
+    pub(super) fn args(&self) -> Vec<OsString> {
+        let mut args = Flags::default();
+        args.path("--config", self.config.as_deref());
+        args.text("--profile", self.profile.as_deref());
+        for pair in &self.set {
+            args.text("--set", Some(pair));
+        }
+        args.text("--log-level", self.log_level.as_deref());
+        args.switch("--log-json", self.log_json);
+        args.path("--log-file", self.log_file.as_deref().map(Path::new));
+        args.0
     }
 
     pub(super) fn resolve(&self, flags: RawConfig) -> Resolution {
@@ -193,6 +219,23 @@ impl Upstream {
         Self { backend: backend.cloned(), ..Self::default() }
     }
 
+    /// As [`Global::args`].
+    pub(super) fn args(&self) -> Vec<OsString> {
+        let mut args = Flags::default();
+        args.switch("--sim", self.sim);
+        args.path("--scenario", self.scenario.as_deref());
+        let bootstrap = self.bootstrap.map(|time| format!("{}ms", time.as_millis()));
+        args.text("--bootstrap", bootstrap.as_deref());
+        args.switch("--native-tools", self.native_tools);
+        args.switch("--keep-blobs", self.keep_blobs);
+        args.text("--backend", self.backend.as_deref());
+        args.path("--workspace", self.workspace.as_deref().map(Path::new));
+        args.text("--api-url", self.api_url.as_deref());
+        args.text("--transport", self.transport.as_deref());
+        args.path("--ca-file", self.ca_file.as_deref().map(Path::new));
+        args.0
+    }
+
     pub(super) fn raw(&self) -> RawConfig {
         let mut raw = RawConfig::default();
         set(&mut raw, Key::ApiUrl, "--api-url", self.api_url.as_deref());
@@ -205,6 +248,25 @@ impl Upstream {
 }
 
 impl Listening {
+    /// As [`Global::args`].
+    pub(super) fn args(&self) -> Vec<OsString> {
+        let mut args = Flags::default();
+        for place in &self.listen {
+            args.text("--listen", Some(place));
+        }
+        args.text("--host", self.host.as_deref());
+        args.text("--port", self.port.as_deref());
+        args.path("--tls-cert", self.tls_cert.as_deref().map(Path::new));
+        args.path("--tls-key", self.tls_key.as_deref().map(Path::new));
+        for origin in &self.cors_origin {
+            args.text("--cors-origin", Some(origin));
+        }
+        args.text("--idle-exit", self.idle_exit.as_deref());
+        args.switch("--allow-web-search", self.allow_web_search);
+        args.switch("--allow-web-fetch", self.allow_web_fetch);
+        args.0
+    }
+
     pub(super) fn raw(&self) -> RawConfig {
         let mut raw = RawConfig::default();
         set(&mut raw, Key::Host, "--host", self.host.as_deref());
@@ -221,10 +283,34 @@ impl Listening {
         let origins = self.cors_origin.join(",");
         let origins = (!origins.is_empty()).then_some(origins.as_str());
         set(&mut raw, Key::CorsOrigins, "--cors-origin", origins);
+        set(&mut raw, Key::IdleExit, "--idle-exit", self.idle_exit.as_deref());
         let on = |flag: bool| flag.then_some("true");
         set(&mut raw, Key::AllowWebSearch, "--allow-web-search", on(self.allow_web_search));
         set(&mut raw, Key::AllowWebFetch, "--allow-web-fetch", on(self.allow_web_fetch));
         raw
+    }
+}
+
+/// A command line in the making.
+#[derive(Default)]
+struct Flags(Vec<OsString>);
+
+impl Flags {
+    fn switch(&mut self, flag: &str, on: bool) {
+        self.0.extend(on.then(|| flag.into()));
+    }
+
+    /// In one word, so that a value may begin with a dash.
+    fn text(&mut self, flag: &str, value: Option<&str>) {
+        self.0.extend(value.map(|value| format!("{flag}={value}").into()));
+    }
+
+    /// The other process may be in another folder.
+    fn path(&mut self, flag: &str, path: Option<&Path>) {
+        let Some(path) = path else { return };
+        let mut word = OsString::from(format!("{flag}="));
+        word.push(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()));
+        self.0.push(word);
     }
 }
 

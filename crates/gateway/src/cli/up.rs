@@ -7,7 +7,7 @@ use clap::Args;
 use ibeam_core::error::{ErrorCode, TurnError};
 
 use super::{
-    Global, Listening, Loaded, Refusal, Upstream, advice, block_on, children,
+    Global, Listening, Loaded, Refusal, Upstream, advice, block_on, children, found,
     login::{Way, sign_in, signed_in, tell_of_others},
     require_account, say,
     serve::serve,
@@ -17,6 +17,7 @@ use crate::{
     auth::{Here, tokens::login_command},
     config::{Backend, Config, Listen, Origin, Via},
     keys::{self, Door},
+    server::Given,
 };
 
 #[derive(Debug, Args)]
@@ -44,9 +45,14 @@ impl Up {
             login_first(&loaded.config, nobody)?;
         }
         let facts = Facts::of(&loaded);
-        block_on(serve(loaded.config, |ready| {
+        block_on(serve(loaded.config, Given::none(), |ready| {
             say(&welcome(ready.url, ready.place, ready.also, &facts));
             let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
+            // Where other programs find this gateway by themselves.
+            let clients = match ready.url.starts_with("http://") {
+                true => found::lines(facts.sim),
+                false => Vec::new(),
+            };
             // Not awaited here: the list may take a moment, and clients may call already.
             ready.tasks.spawn("welcome", async move {
                 tokio::select! {
@@ -64,6 +70,7 @@ impl Up {
                             models => models.map(|models| models.list.visible().count()),
                         };
                         say(&models_line(facts.sim, models.as_ref()));
+                        clients.iter().for_each(|line| say(line));
                     }
                 }
             });
@@ -73,7 +80,7 @@ impl Up {
 }
 
 /// Signs the user in, if there is one to ask.
-fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
+pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
     let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if !asked || children::answers(config) || nobody.downcast_ref::<Refusal>().is_none() {
         return Err(nobody);
@@ -81,7 +88,7 @@ fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
     let here = Here::of(config)?;
     say("Nobody is signed in to Cursor yet.");
     tell_of_others(&here)?;
-    let credential = block_on(sign_in(config, &here.file(), Way { browser: true }))?;
+    let credential = block_on(sign_in(config, &here.file(), Way::Browser))?;
     say(&signed_in(&credential));
     Ok(())
 }

@@ -133,7 +133,10 @@ fn the_variables_of_the_older_programs_still_work() {
     );
     let config = resolution.config;
     assert_eq!(config.access_token.unwrap().expose_secret(), "abc");
-    assert_eq!(config.log, Log { filter: "debug".to_owned(), json: true, timing: true });
+    assert_eq!(
+        config.log,
+        Log { filter: "debug".to_owned(), json: true, timing: true, file: None }
+    );
     assert!(!config.privacy);
     assert_eq!(config.client_version, "cli-2026.01.28-fd13201");
     assert_eq!(config.models.cache_ttl, Duration::from_millis(1500));

@@ -77,6 +77,9 @@ keys! {
     WebSocket "websocket" [] = "true",
         "answer WebSockets on the paths of chat and Responses; off: they get 426";
 
+    IdleExit "idle_exit" [] = "",
+        "end the gateway when nobody has called for so long, 0 for never; by default that of `ibeam start` ends after 30m";
+
     Strict "strict" [] = "false",
         "refuse a request with a parameter that would be ignored; a client asks for it with `x-ibeam-strict: true`";
 
@@ -115,6 +118,8 @@ keys! {
         "`error`, `warn`, `info`, `debug`, `trace`, or per target: `info,ibeam::driver=debug`";
     LogJson "log.json" [same("CURSOR_LOG_JSON")] = "false", "one JSON object a line";
     LogDebug "log.debug" [same("CURSOR_DEBUG")] = "false", "the same as `log.level = \"debug\"`";
+    LogFile "log.file" [] = "",
+        "file to log to in place of stderr; when it has 4 MiB it becomes `FILE.1` and a new one is begun";
     LogTiming "log.timing" [same("CURSOR_TIMING")] = "false", "log where the time of a turn went";
 
     ModelsCacheTtl "models.cache_ttl" [millis("CURSOR_MODEL_CACHE_TTL_MS")] = "5m",

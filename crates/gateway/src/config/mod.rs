@@ -54,6 +54,8 @@ pub struct Config {
     /// Web origins that may call; `*` stands for all.
     pub cors_origins: Vec<String>,
     pub websocket: bool,
+    /// The gateway ends after so long without a request. Zero: never.
+    pub idle_exit: Option<Duration>,
     /// Parameters that nobody honours are refused.
     pub strict: bool,
     pub access_token: Option<SecretString>,
@@ -88,6 +90,8 @@ pub struct Config {
     pub via: Via,
     pub cursor_agent: CursorAgent,
     pub simulator: Simulator,
+    /// It is the gateway that `ibeam start` put in the background.
+    pub shared: bool,
 }
 
 /// Where clients come in.
@@ -190,6 +194,8 @@ pub struct Log {
     pub filter: String,
     pub json: bool,
     pub timing: bool,
+    /// None: stderr.
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -470,12 +476,16 @@ pub fn runs_dir() -> Option<PathBuf> {
     cache_dir().map(|cache| cache.join("runs"))
 }
 
-/// `store.db` in the platform's place for what a program remembers. Not the cache:
-/// what is in it cannot be fetched again.
-fn store_path() -> Option<PathBuf> {
+/// The platform's place for what a program remembers. Not the cache: what is in it cannot
+/// be fetched again.
+#[must_use]
+pub fn state_dir() -> Option<PathBuf> {
     let dirs = etcetera::choose_base_strategy().ok()?;
-    let dir = dirs.state_dir().unwrap_or_else(|| dirs.data_dir());
-    Some(dir.join("ibeam").join("store.db"))
+    Some(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("ibeam"))
+}
+
+fn store_path() -> Option<PathBuf> {
+    state_dir().map(|dir| dir.join("store.db"))
 }
 
 fn read_file(path: &Path, must_exist: bool) -> RawConfig {

@@ -229,7 +229,8 @@ impl RawConfig {
 const SERVERS: &str = "mcp.servers";
 
 /// Variables of ours that are no settings. The last two are for the simulated `cursor-agent`.
-const OTHER_ENV: [&str; 3] = ["IBEAM_CONFIG", "IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
+const OTHER_ENV: [&str; 4] =
+    ["IBEAM_BIN", "IBEAM_CONFIG", "IBEAM_FAKE_AGENT", "IBEAM_FAKE_AGENT_HOME"];
 
 /// Every user of a machine can list the command lines of its programs.
 fn on_the_line(key: Key) -> String {

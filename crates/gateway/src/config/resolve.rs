@@ -107,6 +107,7 @@ impl Resolver<'_> {
             hosts: self.list(Key::Hosts),
             cors_origins: self.origins(),
             websocket: self.switch(Key::WebSocket),
+            idle_exit: self.idle_exit(),
             strict: self.switch(Key::Strict),
             access_token: self.secret(Key::AccessToken),
             profile: self.profile(),
@@ -155,6 +156,7 @@ impl Resolver<'_> {
             via: self.via(),
             cursor_agent: self.cursor_agent(),
             simulator: Simulator::default(),
+            shared: false,
         }
     }
 
@@ -303,6 +305,14 @@ impl Resolver<'_> {
         .unwrap_or_default()
     }
 
+    fn idle_exit(&mut self) -> Option<Duration> {
+        self.value(Key::IdleExit, |text| match text {
+            "" => Ok(None),
+            text => parse::duration(text).map(Some),
+        })
+        .flatten()
+    }
+
     fn origins(&mut self) -> Vec<String> {
         self.value(Key::CorsOrigins, |text| {
             let origins = parse::list(text);
@@ -331,7 +341,7 @@ impl Resolver<'_> {
             Some(level) if named || !debug => level,
             _ => "debug".to_owned(),
         };
-        Log { filter, json, timing }
+        Log { filter, json, timing, file: self.place(Key::LogFile) }
     }
 
     fn sessions(&mut self) -> Sessions {

@@ -202,6 +202,7 @@ impl Driver for AgentDriver {
             http2: self.0.pool.stats(),
             http1_streams: self.0.http1.streams.load(Ordering::Relaxed),
             fallen_back: self.0.fallback.active() || self.0.policy.lock().forbids_h2,
+            http2_forbidden: self.0.policy.lock().forbids_h2,
             children: 0,
         }
     }

@@ -30,7 +30,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 pub(super) fn dial_error(error: &DialError) -> LinkError {
     match error {
         DialError::Timeout => LinkError::ConnectTimeout,
-        DialError::Failed(_) | DialError::NotH2(_) => LinkError::Connect(error.to_string()),
+        DialError::Failed(_)
+        | DialError::Tls { .. }
+        | DialError::Proxy(_)
+        | DialError::NotH2(_) => LinkError::Connect(error.to_string()),
     }
 }
 

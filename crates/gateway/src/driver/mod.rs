@@ -194,6 +194,8 @@ pub struct DriverStats {
     pub http1_streams: usize,
     /// Whether new streams go over HTTP/1.1 because HTTP/2 was refused.
     pub fallen_back: bool,
+    /// Whether it is the server's own wish.
+    pub http2_forbidden: bool,
     /// Processes, with a turn or without.
     pub children: usize,
 }

@@ -202,3 +202,24 @@ fn many_processes_may_add_at_once() {
     });
     assert_eq!(KeyFile::at(&path).list().unwrap().len(), 8);
 }
+
+/// The key of the process is good besides all others, and its bringer the same one whatever
+/// the key.
+#[tokio::test(start_paused = true)]
+async fn the_owner_comes_in_with_the_key_of_the_process() {
+    let folder = Place::new();
+    let (first, second): (SecretString, SecretString) = ("ibi_1".into(), "ibi_2".into());
+    let keys = Keys::new(&folder.config());
+    keys.admit(&first);
+    let owner = bearer(&keys, &first).unwrap();
+    assert_ne!(owner, bearer(&keys, &second).unwrap());
+    assert!(!keys.are_required());
+    let laptop = folder.add("laptop", None);
+    let keys = Keys::new(&folder.config());
+    keys.admit(&second);
+    assert!(keys.are_required());
+    assert_eq!(bearer(&keys, &second), Ok(owner.clone()));
+    assert_eq!(keys.check(None, Some("ibi_2")), Ok(owner));
+    assert_eq!(bearer(&keys, &first), Err(Unknown::Wrong));
+    assert_eq!(name(&bearer(&keys, &laptop).unwrap()), "laptop");
+}

@@ -25,7 +25,7 @@ use super::{
     chain,
     hosts::Reach,
     proxy::{self, Proxy},
-    tls::{self, Alpn, Tls},
+    tls::{self, Alpn, Tls, TlsFault},
 };
 
 /// An origin: where to connect, and whether to wrap it in TLS.
@@ -46,6 +46,12 @@ pub enum DialError {
     Timeout,
     #[error("{0}")]
     Failed(String),
+    /// There is somebody, and no TLS with them.
+    #[error("{why}")]
+    Tls { fault: TlsFault, why: String },
+    /// The proxy that the environment names does not get us there.
+    #[error("{0}")]
+    Proxy(String),
     /// There is somebody, who does not speak HTTP/2.
     #[error("the server does not speak HTTP/2 ({0})")]
     NotH2(String),
@@ -216,13 +222,16 @@ async fn dial(
     if !host.is_tls() {
         return Ok(Io { stream, protocol: alpn });
     }
-    let failed = |error: &(dyn std::error::Error + 'static)| {
-        DialError::Failed(format!("TLS with {host}: {}", chain(error)))
+    let failed = |fault: TlsFault, error: &(dyn std::error::Error + 'static)| DialError::Tls {
+        fault,
+        why: format!("TLS with {host}: {}", chain(error)),
     };
-    let config = tls.client(alpn).map_err(|error| failed(&error))?;
-    let name = server_name(host.name()).map_err(|error| failed(&error))?;
-    let stream =
-        TlsConnector::from(config).connect(name, stream).await.map_err(|error| failed(&error))?;
+    let config = tls.client(alpn).map_err(|error| failed(TlsFault::Setup, &error))?;
+    let name = server_name(host.name()).map_err(|error| failed(TlsFault::Setup, &error))?;
+    let stream = TlsConnector::from(config)
+        .connect(name, stream)
+        .await
+        .map_err(|error| failed(TlsFault::of(&error), &error))?;
     let h2 = tls::chose_h2(stream.get_ref().1.alpn_protocol());
     let protocol = if h2 { Alpn::Http2 } else { Alpn::Http1 };
     Ok(Io { stream: Box::new(stream), protocol })

@@ -82,7 +82,7 @@ pub(super) async fn tunnel(
         proxy.port_u16().map_or_else(|| "default port".to_owned(), |port| port.to_string())
     );
     let failed = |error: &(dyn std::error::Error + 'static)| {
-        DialError::Failed(format!("proxy {name}: {}", chain(error)))
+        DialError::Proxy(format!("proxy {name}: {}", chain(error)))
     };
     // The tunnel wants the port spelled out.
     let target = host.uri_with_port();
@@ -114,7 +114,7 @@ pub(super) async fn tunnel(
             Ok(Box::new(io.into_inner()))
         }
         Some(other) => {
-            Err(DialError::Failed(format!("proxy {name}: `{other}` proxies are not supported")))
+            Err(DialError::Proxy(format!("proxy {name}: `{other}` proxies are not supported")))
         }
     }
 }

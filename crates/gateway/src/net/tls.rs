@@ -40,6 +40,40 @@ pub enum TlsError {
     Setup(String),
 }
 
+/// What kept a peer and us from TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFault {
+    /// We have nothing to begin with.
+    Setup,
+    /// Nobody whom this machine trusts has signed the certificate.
+    Untrusted,
+    /// By our clock, the certificate is over or not yet valid.
+    Time,
+    /// The certificate is another host's.
+    Name,
+    Other,
+}
+
+impl TlsFault {
+    /// What a handshake failed for.
+    #[must_use]
+    pub fn of(error: &std::io::Error) -> Self {
+        use rustls::{CertificateError as Bad, Error};
+        match error.get_ref().and_then(|error| error.downcast_ref()) {
+            Some(Error::InvalidCertificate(bad)) => match bad {
+                Bad::UnknownIssuer | Bad::BadSignature => Self::Untrusted,
+                Bad::Expired
+                | Bad::ExpiredContext { .. }
+                | Bad::NotValidYet
+                | Bad::NotValidYetContext { .. } => Self::Time,
+                Bad::NotValidForName | Bad::NotValidForNameContext { .. } => Self::Name,
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Client settings, made on first use: a run that never dials TLS does not pay for
 /// reading the system's roots.
 #[derive(Debug)]

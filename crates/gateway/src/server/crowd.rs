@@ -34,6 +34,10 @@ struct Inner {
     seats: u64,
     /// Those without a request, the longest first.
     idle: BTreeMap<u64, CancellationToken>,
+    /// Requests of all of them.
+    running: usize,
+    /// When one last came or ended.
+    last: Option<Instant>,
 }
 
 /// What a connection does.
@@ -83,6 +87,12 @@ impl Crowd {
         self.inner.lock().open
     }
 
+    /// Whether a request runs, and when one last came or ended.
+    pub(super) fn traffic(&self) -> (bool, Option<Instant>) {
+        let inner = self.inner.lock();
+        (inner.running > 0, inner.last)
+    }
+
     /// A place for one more, or `None` when all the others are busy.
     pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
         while self.len() >= self.limit.saturating_add(LEAVING) {
@@ -108,6 +118,16 @@ impl Crowd {
 }
 
 impl Inner {
+    fn began(&mut self) {
+        self.running += 1;
+        self.last = Some(Instant::now());
+    }
+
+    fn ended(&mut self) {
+        self.running = self.running.saturating_sub(1);
+        self.last = Some(Instant::now());
+    }
+
     fn sit(&mut self, evicted: CancellationToken) -> u64 {
         self.seats += 1;
         self.idle.insert(self.seats, evicted);
@@ -120,8 +140,12 @@ impl Member {
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         let mut count = self.count.lock();
         count.running += 1;
-        if let Some(seat) = count.seat.take() {
-            self.crowd.inner.lock().idle.remove(&seat);
+        {
+            let mut inner = self.crowd.inner.lock();
+            inner.began();
+            if let Some(seat) = count.seat.take() {
+                inner.idle.remove(&seat);
+            }
         }
         self.mood.send_modify(|mood| *mood = Mood { idle: None, served: mood.served + 1 });
         Busy(Arc::clone(self))
@@ -130,8 +154,11 @@ impl Member {
     fn end(&self) {
         let mut count = self.count.lock();
         count.running = count.running.saturating_sub(1);
+        let mut inner = self.crowd.inner.lock();
+        inner.ended();
         if count.running == 0 {
-            count.seat = Some(self.crowd.inner.lock().sit(self.evicted.clone()));
+            count.seat = Some(inner.sit(self.evicted.clone()));
+            drop(inner);
             self.mood.send_modify(|mood| mood.idle = Some(Instant::now()));
         }
     }
@@ -194,7 +221,10 @@ mod tests {
         assert_eq!(mood.borrow().idle, None);
         drop(one);
         assert_eq!(mood.borrow().idle, None);
+        assert_eq!(crowd.traffic(), (true, Some(Instant::now())));
+        tokio::time::advance(Duration::from_secs(7)).await;
         drop(two);
+        assert_eq!(crowd.traffic(), (false, Some(Instant::now())));
         assert_eq!(*mood.borrow(), Mood { idle: Some(Instant::now()), served: 2 });
         for _ in 0..REQUESTS {
             assert_eq!(mood.borrow().is_worn(), mood.borrow().served >= REQUESTS);

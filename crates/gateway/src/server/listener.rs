@@ -14,14 +14,18 @@ use tokio::{
     time::timeout,
 };
 
-use super::{StartError, client::Io};
+use super::{
+    StartError,
+    client::Io,
+    given::{Given, Open},
+};
 use crate::config::Listen;
 
 /// Whoever has our port may say in this time who it is.
 const WHO: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-enum Listener {
+pub(super) enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(super::unix::Socket),
@@ -45,6 +49,23 @@ impl Listener {
                 format!("cannot listen on {}", path.display()),
                 "this system has no Unix sockets; use an address and a port",
             )),
+        }
+    }
+
+    /// One that somebody else has opened.
+    pub(super) fn given(open: Open, place: Listen) -> io::Result<Self> {
+        match (open, place) {
+            #[cfg(unix)]
+            (Open::Tcp(listener), _) => {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Self::Tcp)
+            }
+            #[cfg(unix)]
+            (Open::Unix(listener), Listen::Unix(path)) => {
+                super::unix::Socket::given(listener, path).map(Self::Unix)
+            }
+            #[cfg(unix)]
+            (Open::Unix(_), Listen::Tcp(_)) => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
@@ -85,6 +106,11 @@ impl Doors {
             listeners.push(Listener::bind(place).await?);
         }
         Ok(Self { listeners, next: 0 })
+    }
+
+    /// Those that a service manager has opened.
+    pub(super) fn given(given: Given) -> Result<Self, StartError> {
+        Ok(Self { listeners: given.open()?, next: 0 })
     }
 
     /// Where it listens, in the order of the settings.
@@ -149,7 +175,7 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
         io::ErrorKind::AddrInUse => match who(address).await {
             Some(version) => format!(
                 "ibeam {version} is running there already, and clients can use it as it is; \
-                 for a second one choose another port (`--port`), or 0 for a free one"
+                 `ibeam stop` ends one in the background; for a second one choose another port (`--port`), or 0 for a free one"
             ),
             None => "another program has that port; choose another one (`--port`), or 0 for \
                      a free one"
@@ -182,6 +208,13 @@ async fn who(address: SocketAddr) -> Option<String> {
         (sane && body.get("name")? == "ibeam").then_some(version)
     };
     timeout(WHO, ask).await.ok().flatten()
+}
+
+/// The place as a client on this machine writes it.
+pub(crate) fn url(place: &Listen, tls: bool) -> String {
+    let Listen::Tcp(address) = place else { return place.to_string() };
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{}", reachable(*address))
 }
 
 /// An address that can be connected to.

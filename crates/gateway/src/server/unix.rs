@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
-        net::UnixStream as StdStream,
+        net::{UnixListener as StdListener, UnixStream as StdStream},
     },
     path::{Path, PathBuf},
     task::{Context, Poll},
@@ -75,6 +75,12 @@ impl Socket {
             };
             failed(hint).because(error)
         })
+    }
+
+    /// One that somebody else has made, and will remove.
+    pub(super) fn given(listener: StdListener, path: PathBuf) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener: UnixListener::from_std(listener)?, path, id: None })
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -30,7 +30,12 @@ fn child() {
             });
         }
         "logging" => {
-            telemetry::init(&Log { filter: "info".to_owned(), json: true, timing: false });
+            telemetry::init(&Log {
+                filter: "info".to_owned(),
+                json: true,
+                timing: false,
+                file: None,
+            });
             panic!("{message}");
         }
         "long" => panic!("{}{KEY}", "x ".repeat(254)),

@@ -175,7 +175,43 @@ fn the_page_completes_the_login() {
     assert!(world.press("allow", &path).contains("Signed in to the simulator"));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    assert_eq!(json(&output)["account"]["sub"], "auth0|user_sim");
+    // For programs: one event a line, the link before anything else.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert_eq!(lines[0]["event"], "link");
+    assert_eq!(lines[0]["url"], format!("{}{path}", world.url));
+    assert!(lines[0]["expires_in"].as_u64().is_some_and(|seconds| seconds > 1300), "{text}");
+    assert_eq!(lines[1]["event"], "signed_in");
+    assert_eq!(lines[1]["account"]["account"]["sub"], "auth0|user_sim");
+}
+
+#[test]
+fn an_api_key_signs_in_and_is_never_told() {
+    let world = World::new("");
+    let with = |key: &str| {
+        let mut command = world.ibeam("login --api-key-stdin");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let wrong = with("crsr_wrong\n");
+    assert_eq!(wrong.status.code(), Some(1));
+    let told = words(&wrong);
+    assert!(told.contains("error: Cursor does not take this API key"), "{told}");
+    assert!(!told.contains("crsr_wrong") && !world.credentials().exists(), "{told}");
+    let empty = with("");
+    assert!(words(&empty).contains("standard input holds no API key"), "{}", words(&empty));
+
+    let right = with(&format!("{}\n", Sim::API_KEY));
+    assert!(right.status.success(), "{}", words(&right));
+    let told = words(&right);
+    assert!(told.contains("Signed in as auth0|user_sim") && !told.contains(Sim::API_KEY), "{told}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(world.credentials()).unwrap()).unwrap();
+    assert_eq!(kept["apiKey"], Sim::API_KEY);
+    assert!(kept["access"].is_string());
+    assert!(world.run("models").status.success());
 }
 
 #[test]

@@ -22,19 +22,28 @@ mod controls;
 mod crash;
 mod crowd;
 mod cuts;
+#[cfg(unix)]
+mod doctor;
+mod documents;
 mod door;
 mod doors;
 #[cfg(unix)]
 mod dropin;
+mod embed;
 mod endings;
 mod fake_agent;
 mod faults;
+#[cfg(unix)]
+mod instance;
 #[cfg(all(feature = "keychain", target_os = "linux"))]
 mod keychain;
 mod killed;
 mod lab;
+#[cfg(unix)]
+mod lasting;
 mod leaving;
 mod login;
+mod manual;
 mod mcp;
 #[cfg(unix)]
 mod mcp_servers;
@@ -46,7 +55,10 @@ mod power;
 mod responses;
 mod secrets;
 mod server;
+#[cfg(target_os = "linux")]
+mod service;
 mod sessions;
+mod setup;
 mod strace;
 mod trace;
 mod transports;

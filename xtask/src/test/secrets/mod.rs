@@ -130,7 +130,8 @@ impl Search {
 /// A new key is shown once, and `sim --token` is there to show a token.
 fn is_meant(stdout: &Path) -> bool {
     let arguments = fs::read_to_string(stdout.with_extension("args")).unwrap_or_default();
-    arguments.starts_with("keys add ") || arguments.trim_end() == "sim --token"
+    let key = arguments.starts_with("start ") && arguments.contains("--json");
+    arguments.starts_with("keys add ") || arguments.trim_end() == "sim --token" || key
 }
 
 fn describe(channel: Channel, path: &Path, text: &[u8], found: &Found) -> String {

@@ -224,10 +224,11 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
-/// ibeam's own credentials, a sign-in of another program that a test wrote, and the key of
+/// ibeam's own credentials, the keys of gateways that run, a sign-in of another program that a test wrote, and the key of
 /// a certificate that one made.
 fn is_store(path: &Path) -> bool {
-    let own = path.parent().is_some_and(|parent| parent.ends_with("credentials"));
+    let own = ["credentials", "instances"];
+    let own = path.parent().is_some_and(|parent| own.iter().any(|name| parent.ends_with(name)));
     let theirs = [".config/cursor/auth.json", ".local/share/opencode/auth.json"];
     own || theirs.iter().any(|file| path.ends_with(file)) || path.ends_with("key.pem")
 }

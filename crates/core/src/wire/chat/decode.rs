@@ -60,6 +60,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             session,
             user: request.user,
             workspace: None,
+            fresh: false,
         },
     })
 }

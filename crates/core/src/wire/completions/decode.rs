@@ -48,6 +48,7 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             session: None,
             user: request.user,
             workspace: None,
+            fresh: false,
         },
     })
 }

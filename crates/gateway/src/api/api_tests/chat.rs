@@ -139,6 +139,20 @@ async fn strictness_is_true_or_false() {
 }
 
 #[tokio::test]
+async fn reuse_is_switched_off_by_a_clear_word_only() {
+    for (word, fresh) in [("on", Some(false)), ("OFF", Some(true)), ("0", Some(true)), ("no", None)]
+    {
+        let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
+        let mut request = post(chat_body(false));
+        request.headers_mut().insert("x-ibeam-session-reuse", word.parse().unwrap());
+        let response = router.oneshot(request).await.unwrap();
+        let seen = fake.seen.lock().first().map(|(turn, _)| turn.hints.fresh);
+        assert_eq!(seen, fresh, "{word}");
+        is(&response, if fresh.is_some() { 200 } else { 400 });
+    }
+}
+
+#[tokio::test]
 async fn headers_reach_the_turn() {
     let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
     let mut request = post(chat_body(false));
@@ -147,6 +161,7 @@ async fn headers_reach_the_turn() {
         ("idempotency-key", "key-1"),
         ("x-stainless-retry-count", "2"),
         ("x-session-affinity", "window-1"),
+        ("x-ibeam-session-reuse", "off"),
     ] {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
@@ -155,6 +170,7 @@ async fn headers_reach_the_turn() {
     let seen = fake.seen.lock();
     let (turn, meta) = &seen[0];
     assert_eq!(turn.hints.session.as_deref(), Some("window-1"));
+    assert!(turn.hints.fresh);
     let expect = RequestMeta {
         request_id: "mine-1".to_owned(),
         idempotency_key: Some("key-1".to_owned()),

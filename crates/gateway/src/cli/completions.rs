@@ -1,0 +1,50 @@
+//! `ibeam completions`: a script that lets a shell complete our commands and options.
+
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::{Cli, print};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Put it where your shell looks for such things, then start a new one:
+
+  bash        ibeam completions bash > ~/.local/share/bash-completion/completions/ibeam
+  zsh         ibeam completions zsh > ~/.zfunc/_ibeam
+              with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  fish        ibeam completions fish > ~/.config/fish/completions/ibeam.fish
+  powershell  ibeam completions powershell >> $PROFILE
+  elvish      ibeam completions elvish >> ~/.config/elvish/rc.elv")]
+pub(super) struct Completions {
+    /// Which shell it is for
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut visible(), "ibeam", &mut script);
+        print(String::from_utf8_lossy(&script).trim_end())
+    }
+}
+
+/// Our command without what `--help` does not show either. Generators do.
+pub(super) fn visible() -> Command {
+    let command = Cli::command();
+    let shown = |command: &&Command| !command.is_hide_set();
+    let mut out = Command::new("ibeam")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().cloned())
+        .subcommands(command.get_subcommands().filter(shown).cloned());
+    if let Some(about) = command.get_about() {
+        out = out.about(about.clone());
+    }
+    if let Some(about) = command.get_long_about() {
+        out = out.long_about(about.clone());
+    }
+    if let Some(help) = command.get_after_help() {
+        out = out.after_help(help.clone());
+    }
+    out
+}

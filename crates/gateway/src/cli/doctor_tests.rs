@@ -1,0 +1,107 @@
+use super::*;
+use crate::doctor::Code;
+
+fn line(check: Check, state: State, code: Option<Code>, what: &str, mend: Option<&str>) -> Line {
+    Line { check, state, code, what: what.to_owned(), mend: mend.map(str::to_owned) }
+}
+
+fn report(checks: Vec<Line>) -> Report {
+    let mut report = Report {
+        version: "0.1.0",
+        ok: true,
+        cause: None,
+        backend: "agent",
+        model: "auto".to_owned(),
+        offline: false,
+        requests: 2,
+        milliseconds: 1234,
+        checks,
+    };
+    report.cause = report.first_red().and_then(|line| line.code);
+    report.ok = report.cause.is_none();
+    report
+}
+
+fn sick() -> Report {
+    report(vec![
+        line(Check::Settings, State::Ok, None, "no file", None),
+        line(
+            Check::Disk,
+            State::Warn,
+            Some(Code::DiskLow),
+            "only 50 MiB are left",
+            Some("df -h /"),
+        ),
+        line(
+            Check::Network,
+            State::Fail,
+            Some(Code::NoDns),
+            "no DNS: the name x.invalid cannot be resolved",
+            Some("getent hosts x.invalid"),
+        ),
+        line(Check::Models, State::Skipped, None, "not looked at, because of network", None),
+    ])
+}
+
+#[test]
+fn the_page_has_a_line_for_each_check_and_its_command() {
+    let text = anstream::adapter::strip_str(&page(&sick())).to_string();
+    insta::assert_snapshot!(text, @r"
+    ok   settings  no file
+    warn disk      only 50 MiB are left
+                   mend it: df -h /
+    FAIL network   no DNS: the name x.invalid cannot be resolved
+                   mend it: getent hosts x.invalid
+    -    models    not looked at, because of network
+
+    The cause: network.
+    ");
+}
+
+#[test]
+fn red_is_red_and_green_is_green() {
+    let text = page(&sick());
+    assert!(text.contains("\u{1b}[1m\u{1b}[31mFAIL network"), "{text:?}");
+    assert!(text.contains("\u{1b}[1m\u{1b}[32mok  \u{1b}[0m settings"), "{text:?}");
+    assert!(text.contains("\u{1b}[1m\u{1b}[33mwarn disk"), "{text:?}");
+}
+
+#[test]
+fn the_last_line_sums_it_up() {
+    let last = |report: &Report| page(report).lines().last().unwrap().to_owned();
+    let well = line(Check::Settings, State::Ok, None, "x", None);
+    assert_eq!(last(&report(vec![well.clone()])), "All is well. auto was asked 2 times.");
+    let offline = Report { offline: true, requests: 0, ..report(vec![well]) };
+    assert_eq!(last(&offline), "All is well, as far as can be seen offline.");
+    let warned = line(Check::Drift, State::Warn, Some(Code::Drift), "x", None);
+    assert!(last(&report(vec![warned])).starts_with("It works; see the yellow lines."));
+    let red = |check| line(check, State::Fail, Some(Code::DiskFull), "x", Some("y"));
+    let two = report(vec![red(Check::Disk), red(Check::Port)]);
+    assert_eq!(last(&two), "2 lines are red. Begin with the first: disk.");
+}
+
+#[test]
+fn the_json_is_an_interface() {
+    let text = serde_json::to_string_pretty(&report(vec![sick().checks[2].clone()])).unwrap();
+    insta::assert_snapshot!(text, @r#"
+    {
+      "version": "0.1.0",
+      "ok": false,
+      "cause": "no_dns",
+      "backend": "agent",
+      "model": "auto",
+      "offline": false,
+      "requests": 2,
+      "milliseconds": 1234,
+      "checks": [
+        {
+          "check": "network",
+          "state": "fail",
+          "code": "no_dns",
+          "what": "no DNS: the name x.invalid cannot be resolved",
+          "mend": "getent hosts x.invalid"
+        }
+      ]
+    }
+    "#);
+}

@@ -1,0 +1,137 @@
+//! `ibeam status`: the gateways that run.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{block_on, models::align, print, say, start::other_version};
+use crate::instance::{self, Running};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Ends with 1 when none runs.
+
+Examples:
+  ibeam status
+  ibeam status --json | jq -r '.[].url'")]
+pub(super) struct Status {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Names are an interface: scripts read them.
+#[derive(Serialize)]
+struct Shown {
+    url: String,
+    pid: u32,
+    version: String,
+    profile: String,
+    backend: String,
+    sim: bool,
+    shared: bool,
+    answers: bool,
+    authenticated: bool,
+    active: u64,
+    parked: u64,
+    uptime_seconds: u64,
+}
+
+impl Status {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let all = block_on(async {
+            let mut all = Vec::new();
+            for one in instance::all() {
+                let running = one.ask().await;
+                all.push((one, running));
+            }
+            Ok(all)
+        })?;
+        let mut found = Vec::new();
+        for (one, running) in &all {
+            found.push(match running {
+                Some(running) => Shown::of(running),
+                None => Shown {
+                    url: one.url().to_owned(),
+                    pid: one.pid(),
+                    version: one.version().to_owned(),
+                    profile: one.profile().to_owned(),
+                    backend: one.backend().to_owned(),
+                    sim: one.is_sim(),
+                    shared: one.is_shared(),
+                    answers: false,
+                    authenticated: false,
+                    active: 0,
+                    parked: 0,
+                    uptime_seconds: 0,
+                },
+            });
+        }
+        if self.json {
+            print(&serde_json::to_string_pretty(&found)?)?;
+        } else if found.is_empty() {
+            say("No gateway of yours runs; `ibeam start` starts one.");
+        } else {
+            print(&table(&found))?;
+            for other in all.iter().filter_map(|(_, running)| other_version(running.as_ref()?)) {
+                say(&other);
+            }
+        }
+        Ok(if found.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+impl Shown {
+    fn of(running: &Running) -> Self {
+        Self {
+            url: running.url.clone(),
+            pid: running.pid,
+            version: running.version.clone(),
+            profile: running.profile.clone(),
+            backend: running.backend.clone(),
+            sim: running.sim,
+            shared: running.shared,
+            answers: true,
+            authenticated: running.authenticated,
+            active: running.active,
+            parked: running.parked,
+            uptime_seconds: running.uptime.as_secs(),
+        }
+    }
+
+    fn state(&self) -> String {
+        match self {
+            Self { answers: false, .. } => "does not answer".to_owned(),
+            Self { authenticated: false, .. } => "nobody signed in".to_owned(),
+            Self { active: 0, parked: 0, .. } => "idle".to_owned(),
+            Self { active, parked, .. } => format!("{active} running, {parked} waiting"),
+        }
+    }
+}
+
+fn table(found: &[Shown]) -> String {
+    let head = ["URL", "PROFILE", "BACKEND", "STARTED BY", "UP", "STATE", "PID"];
+    let mut table = vec![head.map(str::to_owned)];
+    for one in found {
+        table.push([
+            one.url.clone(),
+            one.profile.clone(),
+            if one.sim { format!("{} (sim)", one.backend) } else { one.backend.clone() },
+            if one.shared { "start" } else { "up, serve" }.to_owned(),
+            time(one.uptime_seconds),
+            one.state(),
+            one.pid.to_string(),
+        ]);
+    }
+    align(&table)
+}
+
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}

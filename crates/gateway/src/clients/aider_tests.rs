@@ -1,0 +1,50 @@
+use super::{super::fixtures::*, *};
+use crate::clients::System;
+
+const FILE: &str = "/home/me/.aider.conf.yml";
+
+#[test]
+fn for_someone_new() {
+    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+}
+
+#[test]
+fn beside_what_is_there() {
+    let own = "# my aider\ndark-mode: true   # at night\n\nmodel: sonnet\n\n# the end\n";
+    let limits = "{\n  // mine\n  \"deepseek/deepseek-chat\": { \"max_tokens\": 4096 },\n}\n";
+    let machine = home(&[(FILE, own), ("/home/me/.aider.model.metadata.json", limits)]);
+    let plan = plan(&machine, &open()).expect("a plan");
+    let [settings, metadata] = &plan.changes[..] else { panic!("{plan:?}") };
+    assert_kept(own, &settings.after);
+    assert_kept(limits, &metadata.after);
+    insta::assert_snapshot!(told(&plan));
+}
+
+#[test]
+fn another_server_stays() {
+    for line in ["openai-api-base: https://example.com/v1\n", "openai-api-key: sk-mine\n"] {
+        assert!(matches!(refused(&CLIENT, FILE, line), Unfit::Conflict { .. }), "{line}");
+    }
+    let broken = refused(&CLIENT, FILE, "model: [a\n");
+    assert!(matches!(broken, Unfit::Malformed { .. }), "{broken}");
+}
+
+#[test]
+fn variables_of_the_shell_are_told() {
+    let machine = Machine::made_up(System::Linux, &[("AIDER_MODEL", "x")], &[], &[]);
+    let plan = plan(&machine, &open()).expect("a plan");
+    assert_eq!(plan.notes, ["AIDER_MODEL is set in your shell and goes before this file"]);
+}
+
+#[test]
+fn for_one_run() {
+    insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
+}
+
+#[test]
+fn the_same_place_on_every_system() {
+    let wanted = [FILE, "/home/me/.aider.model.metadata.json"];
+    for system in [System::Linux, System::MacOs, System::Windows] {
+        assert_eq!(places(&CLIENT, system, &[("XDG_CONFIG_HOME", "/x")]), wanted);
+    }
+}

@@ -1,0 +1,105 @@
+//! Codex: a provider in its `config.toml`.
+
+use std::path::PathBuf;
+
+use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value};
+
+use super::{Change, Client, Dialect, Launch, Machine, Plan, Unfit, Wiring, edit::toml};
+
+pub(super) const CLIENT: Client = Client {
+    name: "codex",
+    also: &["codex-cli", "openai-codex"],
+    title: "Codex",
+    programs: &["codex"],
+    speaks: Dialect::Responses,
+    traces: |machine| vec![folder(machine)],
+    plan,
+    launch: Some(launch),
+    headless: Some(&["exec", "--skip-git-repo-check", "--sandbox", "read-only", "{prompt}"]),
+    install: "npm install -g @openai/codex",
+    page: "docs/clients/codex.md",
+};
+
+const ID: &str = "ibeam";
+
+/// Where a started Codex finds its key.
+const VARIABLE: &str = "IBEAM_CLIENT_KEY";
+
+fn folder(machine: &Machine) -> PathBuf {
+    machine.folder("CODEX_HOME", &[".codex"])
+}
+
+fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+    let path = folder(machine).join("config.toml");
+    let refused = Unfit::in_file(&path);
+    let text = machine.read(&path)?.unwrap_or_default();
+    let mut document = toml::Document::parse(&text).map_err(&refused)?;
+    let mut notes = Vec::new();
+    if document.get(&["model_providers", ID]).is_some() {
+        return Err(Unfit::Conflict { path, what: format!("`[model_providers.{ID}]`") });
+    }
+    let text_at =
+        |key: &str| document.get(&[key]).as_ref().and_then(Value::as_str).map(str::to_owned);
+    let (own, provider, profile) =
+        (text_at("model"), text_at("model_provider"), text_at("profile"));
+    if !own.as_ref().is_some_and(|own| wiring.models.iter().any(|model| model.id == *own)) {
+        let model = model(wiring);
+        // Where nobody could ask for the models, nothing is known of theirs.
+        if let Some(own) = own.filter(|_| wiring.asked) {
+            notes.push(format!("the model `{own}` is not in your plan: `{model}` instead"));
+        }
+        document.set(&["model"], &Value::from(model)).map_err(&refused)?;
+    }
+    if let Some(own) = provider.filter(|own| own != ID) {
+        notes.push(format!("the provider `{own}` is replaced; `ibeam undo codex` puts it back"));
+    }
+    document.set(&["model_provider"], &Value::from(ID)).map_err(&refused)?;
+    if let Some(profile) = profile {
+        notes.push(format!("your profile `{profile}` may name another model or provider"));
+    }
+    let mut provider = block(wiring);
+    if !wiring.is_open() {
+        provider.push(("experimental_bearer_token", wiring.key.expose_secret().to_owned()));
+    }
+    for (name, value) in provider {
+        document.set(&["model_providers", ID, name], &Value::from(value)).map_err(&refused)?;
+    }
+    let change = Change { path, after: document.to_string(), private: !wiring.is_open() };
+    Ok(Plan { changes: vec![change], notes, paste: None })
+}
+
+/// It knows what those of OpenAI can do, and guesses for others: one of those is better
+/// than `auto`.
+fn model(wiring: &Wiring) -> &str {
+    wiring.rather_than_auto(|model| model.id.starts_with("gpt-"))
+}
+
+fn block(wiring: &Wiring) -> Vec<(&'static str, String)> {
+    vec![
+        ("name", "ibeam".to_owned()),
+        ("base_url", format!("{}/v1", wiring.url)),
+        ("wire_api", "responses".to_owned()),
+    ]
+}
+
+fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+    let mut provider = block(wiring);
+    provider.push(("env_key", VARIABLE.to_owned()));
+    let provider: Map<String, Value> =
+        provider.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+    let mut args = Vec::new();
+    let mut set = |key: &str, value: &Value| {
+        args.push("-c".into());
+        args.push(format!("{key}={}", toml::literal(value)).into());
+    };
+    set("model", &Value::from(model(wiring)));
+    set("model_provider", &Value::from(ID));
+    set(&format!("model_providers.{ID}"), &Value::Object(provider));
+    let env = vec![(VARIABLE.to_owned(), wiring.key.expose_secret().to_owned())];
+    Ok(Launch { program: "codex", args, env, ..Launch::default() })
+}
+
+#[cfg(test)]
+#[path = "codex_tests.rs"]
+mod tests;

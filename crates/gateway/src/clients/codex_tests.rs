@@ -1,0 +1,68 @@
+use super::*;
+use crate::clients::{
+    System,
+    fixtures::{LOCKED, home, locked, open, with},
+};
+
+const PATH: &str = "/home/me/.codex/config.toml";
+
+#[test]
+fn for_someone_new() {
+    let plan = plan(&home(&[]), &open()).unwrap();
+    let wanted = r#"model = "gpt-5.5"
+model_provider = "ibeam"
+
+[model_providers.ibeam]
+name = "ibeam"
+base_url = "http://127.0.0.1:18741/v1"
+wire_api = "responses"
+"#;
+    let change = Change { path: PATH.into(), after: wanted.to_owned(), private: false };
+    assert_eq!(plan, Plan { changes: vec![change], ..Plan::default() });
+}
+
+#[test]
+fn a_key_is_written_only_where_one_is_needed() {
+    let machine = Machine::made_up(System::Linux, &[("CODEX_HOME", "/c")], &[], &[]);
+    let plan = plan(&machine, &locked()).unwrap();
+    let change = &plan.changes[0];
+    assert_eq!(change.path, PathBuf::from("/c/config.toml"));
+    assert!(change.private);
+    assert!(change.after.contains(&format!("experimental_bearer_token = \"{LOCKED}\"")));
+}
+
+#[test]
+fn what_is_replaced_is_told() {
+    let text = "model = \"gpt-5.5\" # good\nmodel_provider = \"azure\"\n";
+    let machine = home(&[(PATH, text)]);
+    let plan = plan(&machine, &open()).unwrap();
+    assert!(
+        plan.changes[0]
+            .after
+            .starts_with("model = \"gpt-5.5\" # good\nmodel_provider = \"ibeam\"\n")
+    );
+    assert_eq!(plan.notes.len(), 1, "{:?}", plan.notes);
+    let plan = with(&CLIENT, PATH, "# mine\n\n[projects.\"/x\"]\ntrust_level = \"trusted\"\n");
+    assert!(plan.notes.is_empty());
+    let own = "model = \"o9\"\nprofile = \"p\"\n";
+    let plan = super::plan(&home(&[(PATH, own)]), &open()).unwrap();
+    assert!(plan.notes[0].contains("`o9`") && plan.notes[1].contains("`p`"), "{:?}", plan.notes);
+}
+
+#[test]
+fn a_provider_of_that_name_is_the_users() {
+    let text = "[model_providers.ibeam]\nname = \"mine\"\n";
+    let refused = plan(&home(&[(PATH, text)]), &open()).unwrap_err();
+    assert!(matches!(refused, Unfit::Conflict { .. }), "{refused:?}");
+}
+
+#[test]
+fn one_run_is_wired_by_flags() {
+    let launch = launch(&home(&[]), &locked()).unwrap();
+    let args: Vec<_> = launch.args.iter().map(|arg| arg.to_str().unwrap()).collect();
+    let provider = "model_providers.ibeam={ base_url = \"http://127.0.0.1:18741/v1\", env_key = \
+                    \"IBEAM_CLIENT_KEY\", name = \"ibeam\", wire_api = \"responses\" }";
+    let wanted = ["-c", "model=\"gpt-5.5\"", "-c", "model_provider=\"ibeam\"", "-c", provider];
+    assert_eq!(args, wanted);
+    assert_eq!(launch.env, [(VARIABLE.to_owned(), LOCKED.to_owned())]);
+}

@@ -1,0 +1,278 @@
+//! JSON as people write it: with comments and commas at the end.
+
+use std::fmt;
+
+use jsonc_parser::{
+    ParseOptions,
+    cst::{
+        CstArray, CstContainerNode, CstInputValue, CstLeafNode, CstNode, CstObject, CstRootNode,
+    },
+    errors::ParseError,
+};
+use serde_json::{Map, Value};
+
+use super::Refused;
+
+/// What clients read: the rest of what the parser knows is JSON5.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// Some editors begin a file with it. The parser would drop it.
+const MARK: &str = "\u{feff}";
+
+/// More than anyone nests by hand; the parser calls itself.
+const DEEPEST: usize = 128;
+
+/// A text whose value is an object, or nothing yet.
+pub(crate) struct Document {
+    marked: bool,
+    root: CstRootNode,
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.marked { MARK } else { "" };
+        write!(f, "{mark}{}", self.root)
+    }
+}
+
+impl Document {
+    /// # Errors
+    /// The text is not well-formed, or its value is no object.
+    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+        let (marked, text) = match text.strip_prefix(MARK) {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        refuse_deep(text)?;
+        let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| malformed(&error))?;
+        match root.value() {
+            None | Some(CstNode::Container(CstContainerNode::Object(_))) => {}
+            Some(_) => return Err(Refused::new("its value is no object")),
+        }
+        Ok(Self { marked, root })
+    }
+
+    /// For a client that reads plain JSON, and refuses a file with anything else in it as a
+    /// whole: to write into such a file would be of no use.
+    ///
+    /// # Errors
+    /// As with [`Self::parse`], or there is a comment, or a comma at an end.
+    pub(crate) fn parse_strict(text: &str) -> Result<Self, Refused> {
+        let document = Self::parse(text)?;
+        let plain = text.strip_prefix(MARK).unwrap_or(text);
+        if plain.trim().is_empty() {
+            return Ok(document);
+        }
+        match serde_json::from_str::<serde::de::IgnoredAny>(plain) {
+            Ok(_) => Ok(document),
+            Err(error) => Err(Refused::at(
+                error.line(),
+                "its client reads plain JSON: no comment, and no comma before a closing bracket",
+            )),
+        }
+    }
+
+    /// The value at a path.
+    pub(crate) fn get(&self, path: &[&str]) -> Option<Value> {
+        let mut object = self.root.object_value()?;
+        let Some((last, way)) = path.split_last() else { return value(&object.into()) };
+        for key in way {
+            object = object.object_value(key)?;
+        }
+        object.get(last)?.value().as_ref().and_then(value)
+    }
+
+    /// Puts a value at a path, with the objects that lead there.
+    ///
+    /// # Errors
+    /// Something else stands in the way, or a key of the path is there twice.
+    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+        let Some((last, way)) = path.split_last() else { return Ok(()) };
+        if self.get(path).as_ref() == Some(wanted) {
+            return self.refuse_twice(path);
+        }
+        let object = self.object(way, path)?;
+        match object.get(last) {
+            Some(there) => there.set_value(input(wanted)),
+            None => {
+                object.append(last, input(wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a value at the end of the array at a path, unless the array has it.
+    ///
+    /// # Errors
+    /// Something else stands in the way.
+    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+        let Some((last, way)) = path.split_last() else { return Ok(()) };
+        let object = self.object(way, path)?;
+        let array =
+            object.array_value_or_create(last).ok_or_else(|| Refused::in_the_way(path, "array"))?;
+        if !has(&array, wanted) {
+            array.append(input(wanted));
+        }
+        Ok(())
+    }
+
+    /// Takes what is at a path out. Nothing there: nothing happens.
+    pub(crate) fn remove(&mut self, path: &[&str]) {
+        let Some((last, way)) = path.split_last() else { return };
+        let Some(mut object) = self.root.object_value() else { return };
+        for key in way {
+            let Some(next) = object.object_value(key) else { return };
+            object = next;
+        }
+        if let Some(there) = object.get(last) {
+            there.remove();
+        }
+    }
+
+    /// The object at `way`, which is made if need be.
+    fn object(&self, way: &[&str], path: &[&str]) -> Result<CstObject, Refused> {
+        self.refuse_twice(path)?;
+        let mut object =
+            self.root.object_value_or_create().ok_or_else(|| Refused::new("it is no object"))?;
+        for (depth, key) in way.iter().enumerate() {
+            object = object
+                .object_value_or_create(key)
+                .ok_or_else(|| Refused::in_the_way(way.get(..=depth).unwrap_or(way), "object"))?;
+        }
+        Ok(object)
+    }
+
+    /// Of two keys of one name clients take the last, and others the first.
+    fn refuse_twice(&self, path: &[&str]) -> Result<(), Refused> {
+        let mut object = self.root.object_value();
+        for (depth, key) in path.iter().enumerate() {
+            let Some(here) = object else { return Ok(()) };
+            let same = here
+                .properties()
+                .iter()
+                .filter(|p| p.decoded_name().as_deref() == Some(key))
+                .count();
+            if same > 1 {
+                let name = path.get(..=depth).unwrap_or(path).join(".");
+                return Err(Refused::new(format!("`{name}` is there twice")));
+            }
+            object = here.object_value(key);
+        }
+        Ok(())
+    }
+}
+
+fn has(array: &CstArray, wanted: &Value) -> bool {
+    array.elements().iter().any(|element| value(element).as_ref() == Some(wanted))
+}
+
+fn malformed(error: &ParseError) -> Refused {
+    Refused::at(error.line_display(), error.kind().to_string())
+}
+
+/// Brackets outside of strings and comments.
+fn refuse_deep(text: &str) -> Result<(), Refused> {
+    let (mut depth, mut line) = (0_usize, 1_usize);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\n' => line += 1,
+            '{' | '[' => {
+                depth += 1;
+                if depth > DEEPEST {
+                    return Err(Refused::at(line, "it is nested too deeply"));
+                }
+            }
+            '}' | ']' => depth = depth.saturating_sub(1),
+            '"' => {
+                while let Some(c) = chars.next() {
+                    match c {
+                        '"' | '\n' => break,
+                        '\\' => {
+                            chars.next();
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            '/' if chars.peek() == Some(&'/') => {
+                while chars.peek().is_some_and(|c| *c != '\n') {
+                    chars.next();
+                }
+            }
+            '/' if chars.peek() == Some(&'*') => {
+                chars.next();
+                let mut star = false;
+                for c in chars.by_ref() {
+                    if star && c == '/' {
+                        break;
+                    }
+                    star = c == '*';
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(map) => CstInputValue::Object(
+            map.iter().map(|(key, value)| (key.clone(), input(value))).collect(),
+        ),
+    }
+}
+
+/// What a node means. `None` for what is no value.
+fn value(node: &CstNode) -> Option<Value> {
+    match node {
+        CstNode::Container(CstContainerNode::Object(object)) => {
+            let pairs = object.properties().into_iter().filter_map(|property| {
+                Some((property.decoded_name()?, value(&property.value()?)?))
+            });
+            Some(Value::Object(pairs.collect::<Map<_, _>>()))
+        }
+        CstNode::Container(CstContainerNode::Array(array)) => {
+            Some(Value::Array(array.elements().iter().filter_map(value).collect()))
+        }
+        CstNode::Container(CstContainerNode::Root(_) | CstContainerNode::ObjectProp(_)) => None,
+        CstNode::Leaf(leaf) => match leaf {
+            CstLeafNode::BooleanLit(node) => Some(Value::Bool(node.value())),
+            CstLeafNode::NullKeyword(_) => Some(Value::Null),
+            CstLeafNode::NumberLit(node) => serde_json::from_str(&node.to_string()).ok(),
+            CstLeafNode::StringLit(node) => node.decoded_value().ok().map(Value::String),
+            CstLeafNode::WordLit(_)
+            | CstLeafNode::Token(_)
+            | CstLeafNode::Whitespace(_)
+            | CstLeafNode::Newline(_)
+            | CstLeafNode::Comment(_) => None,
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "json_tests.rs"]
+mod tests;

@@ -1,0 +1,114 @@
+use serde_json::json;
+
+use super::*;
+
+fn set(text: &str, path: &[&str], value: &Value) -> String {
+    let mut document = Document::parse(text).unwrap();
+    document.set(path, value).unwrap();
+    let once = document.to_string();
+    let mut again = Document::parse(&once).unwrap();
+    assert_eq!(again.get(path).as_ref(), Some(value), "{once}");
+    again.set(path, value).unwrap();
+    assert_eq!(again.to_string(), once, "twice is once");
+    once
+}
+
+#[test]
+fn comments_order_and_layout_stay() {
+    let text = "// mine\n{\n\t\"b\": 1, // one\n\t/* two */ \"a\": [1, 2,],\n}\n";
+    let after = set(text, &["env", "URL"], &json!("http://x"));
+    let wanted = "// mine\n{\n\t\"b\": 1, // one\n\t/* two */ \"a\": [1, 2,],\n\t\"env\": {\n\t\t\"URL\": \"http://x\"\n\t},\n}\n";
+    assert_eq!(after, wanted);
+}
+
+#[test]
+fn lines_end_as_those_around_them() {
+    let after = set("{\r\n  \"a\": 1\r\n}\r\n", &["b", "c"], &json!(true));
+    assert_eq!(after, "{\r\n  \"a\": 1,\r\n  \"b\": {\r\n    \"c\": true\r\n  }\r\n}\r\n");
+}
+
+#[test]
+fn a_mark_at_the_beginning_stays() {
+    let after = set("\u{feff}{}", &["a"], &json!(1));
+    assert!(after.starts_with("\u{feff}{"), "{after:?}");
+    assert_eq!(after.matches('\u{feff}').count(), 1);
+}
+
+#[test]
+fn an_empty_text_becomes_an_object() {
+    for text in ["", "  \n", "// nothing yet\n"] {
+        let after = set(text, &["a"], &json!({ "b": [1] }));
+        assert!(after.contains(text.trim()), "{after:?}");
+    }
+}
+
+#[test]
+fn a_value_is_replaced_where_it_is() {
+    let after = set("{ \"model\": \"old\", \"x\": 1 } // end", &["model"], &json!("new"));
+    assert_eq!(after, "{ \"model\": \"new\", \"x\": 1 } // end");
+}
+
+#[test]
+fn items_are_pushed_once() {
+    let mut document = Document::parse("{\"plugin\": [\"a\"]}").unwrap();
+    document.push_unique(&["plugin"], &json!("b")).unwrap();
+    document.push_unique(&["plugin"], &json!("b")).unwrap();
+    assert_eq!(document.get(&["plugin"]), Some(json!(["a", "b"])));
+    document.push_unique(&["x", "y"], &json!(1)).unwrap();
+    assert_eq!(document.get(&["x", "y"]), Some(json!([1])));
+    assert!(document.push_unique(&["plugin", "c"], &json!(1)).is_err());
+}
+
+#[test]
+fn what_was_set_can_be_removed() {
+    let mut document =
+        Document::parse("{\n  \"a\": 1, // one\n  \"b\": {\n    \"c\": 2\n  }\n}").unwrap();
+    document.remove(&["b", "c"]);
+    assert_eq!(document.get(&["b"]), Some(json!({})));
+    document.remove(&["b"]);
+    document.remove(&["nobody", "there"]);
+    assert_eq!(document.get(&[]), Some(json!({ "a": 1 })));
+    assert!(document.to_string().contains("// one"));
+}
+
+#[test]
+fn what_stands_in_the_way_is_told() {
+    let mut document = Document::parse("{\"env\": [1]}").unwrap();
+    let refused = document.set(&["env", "A"], &json!(1)).unwrap_err();
+    assert_eq!(refused.why, "`env` is no object");
+    let mut document = Document::parse("{\"a\": {}, \"a\": {\"b\": 1}}").unwrap();
+    let refused = document.set(&["a", "b"], &json!(1)).unwrap_err();
+    assert_eq!(refused.why, "`a` is there twice");
+}
+
+#[test]
+fn what_is_malformed_is_refused_with_its_line() {
+    let line = |text: &str| Document::parse(text).unwrap_err().line;
+    assert_eq!(line("{\n  \"a\": 1\n  \"b\": 2\n}"), Some(2));
+    assert_eq!(line("{\n  \"a\": tru\n}"), Some(2));
+    for text in ["{", "{\"a\": 'b'}", "{a: 1}", "{} {}", "{\"a\": 0x1}", "{\"a\": \"b", "[1]", "1"]
+    {
+        assert!(Document::parse(text).is_err(), "{text}");
+    }
+    let deep = "[".repeat(200_000);
+    assert_eq!(Document::parse(&deep).unwrap_err().why, "it is nested too deeply");
+    // Brackets in strings and comments are none.
+    let flat = format!("{{\"a\": \"{0}\" // {0}\n /* {0} */}}", "[".repeat(300));
+    assert!(Document::parse(&flat).is_ok());
+}
+
+/// Some clients drop the whole file for a comment.
+#[test]
+fn plain_json_is_told_from_the_rest() {
+    for text in ["", "{}", "{\n \"a\": [1, \"// no comment, ]\"]\n}\n", "\u{feff}{\"a\": 1}"] {
+        assert_eq!(Document::parse_strict(text).unwrap().to_string(), text);
+    }
+    for (text, line) in
+        [("{\n// mine\n}", 2), ("{\"a\": 1,\n}", 2), ("{\"a\": [1,]}", 1), ("{} /* x */", 1)]
+    {
+        let refused = Document::parse_strict(text).unwrap_err();
+        assert!(refused.why.contains("plain JSON"), "{text}: {refused}");
+        assert!(refused.line.is_some_and(|at| at.abs_diff(line) <= 1), "{text}: {refused:?}");
+        assert!(Document::parse(text).is_ok());
+    }
+}

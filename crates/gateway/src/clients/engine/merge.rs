@@ -1,0 +1,271 @@
+//! Takes what a setup wrote out of a file that has changed since: by lines where they are
+//! apart, else by what the text means.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::record::Entry;
+use crate::clients::edit::{Refused, json, toml, yaml};
+
+/// A file after an undo.
+#[derive(Debug, PartialEq)]
+pub(super) struct Back {
+    /// None: no file.
+    pub(super) text: Option<String>,
+    pub(super) fate: Fate,
+}
+
+/// What became of a file between a setup and its undo.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Fate {
+    /// It gets every byte back.
+    #[default]
+    Same,
+    /// It was there before the setup, and was deleted since.
+    Deleted,
+    /// It was changed since: only what the setup wrote goes.
+    Changed(Vec<Later>),
+}
+
+/// A setting of a changed file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Later {
+    /// It goes as the setup wrote it.
+    TakenOut(String),
+    /// It goes, with what was changed in it since.
+    TakenOutChanged(String),
+    /// It stays as it was changed. What it was before the setup.
+    Stays(String, Option<Value>),
+}
+
+/// `None`: what was written and what came later cannot be told apart.
+pub(super) fn undone(entry: &Entry, now: Option<&str>) -> Option<Back> {
+    let Entry { path, before, after, replaced, .. } = entry;
+    let (before, after) = (before.as_deref(), after.as_deref());
+    let same = |text: Option<&str>| Back { text: text.map(str::to_owned), fate: Fate::Same };
+    if now == before || now == after || (replaced.is_some() && now == replaced.as_deref()) {
+        return Some(same(before));
+    }
+    // Somebody deleted it, and meant it.
+    let Some(now) = now else {
+        let fate = if before.is_some() { Fate::Deleted } else { Fate::Same };
+        return Some(Back { text: None, fate });
+    };
+    let (was, wrote) = (before.unwrap_or_default(), after.unwrap_or_default());
+    let merged = texts(path, was, wrote, now)?;
+    if before == Some(&*merged) {
+        return Some(same(before));
+    }
+    // A file that was not there stays only for what others put into it.
+    if before.is_none() && is_empty(path, &merged) {
+        return Some(same(None));
+    }
+    let later = match Format::of(path) {
+        Format::Json => later::<json::Document>(was, wrote, now, &merged),
+        Format::Toml => later::<toml::Document>(was, wrote, now, &merged),
+        Format::Yaml | Format::Other => None,
+    };
+    Some(Back { text: Some(merged), fate: Fate::Changed(later.unwrap_or_default()) })
+}
+
+/// What became of each setting that the setup wrote.
+fn later<D: Tree>(before: &str, after: &str, now: &str, left: &str) -> Option<Vec<Later>> {
+    let root = |text: &str| Some(D::parse(text).ok()?.get(&[]).unwrap_or(Value::Null));
+    let mut found = Vec::new();
+    let values = [root(before)?, root(now)?, root(left)?];
+    let [before, now, left] = values.each_ref().map(Some);
+    compare(&mut Vec::new(), &root(after)?, before, now, left, &mut found);
+    Some(found)
+}
+
+fn compare(
+    path: &mut Vec<String>,
+    wrote: &Value,
+    was: Option<&Value>,
+    is: Option<&Value>,
+    left: Option<&Value>,
+    found: &mut Vec<Later>,
+) {
+    if was == Some(wrote) {
+        return;
+    }
+    let name = || path.join(".");
+    if let (Some(Value::Object(_)), Value::Object(wrote)) = (left, wrote)
+        && is.is_some_and(Value::is_object)
+    {
+        for (key, wrote) in wrote {
+            let [was, is, left] = [was, is, left].map(|value| value.and_then(|it| it.get(key)));
+            path.push(key.clone());
+            compare(path, wrote, was, is, left, found);
+            path.pop();
+        }
+    } else if is == Some(wrote) || (is != left && left != was) {
+        found.push(Later::TakenOut(name()));
+    } else if is == left && is != was {
+        found.push(Later::Stays(name(), was.cloned()));
+    } else if is != left {
+        found.push(Later::TakenOutChanged(name()));
+    }
+}
+
+fn texts(path: &Path, before: &str, after: &str, now: &str) -> Option<String> {
+    let meant = match Format::of(path) {
+        Format::Json => by_meaning::<json::Document>(before, after, now),
+        Format::Toml => by_meaning::<toml::Document>(before, after, now),
+        Format::Yaml | Format::Other => None,
+    };
+    match diffy::merge(after, before, now) {
+        // Lines may fit and yet make no sense together.
+        Ok(text) if is_right(path, &text, meant.as_deref()) => Some(text),
+        _ => meant,
+    }
+}
+
+/// Whether a text is well-formed, and means what is meant.
+fn is_right(path: &Path, text: &str, meant: Option<&str>) -> bool {
+    match (Format::of(path), meant) {
+        (Format::Json, Some(meant)) => same::<json::Document>(text, meant),
+        (Format::Toml, Some(meant)) => same::<toml::Document>(text, meant),
+        // Somebody broke it since, and may not mend it by this.
+        (Format::Json | Format::Toml, None) => true,
+        (Format::Yaml, _) => yaml::Document::parse(text).is_ok(),
+        (Format::Other, _) => true,
+    }
+}
+
+fn same<D: Tree>(a: &str, b: &str) -> bool {
+    match (D::parse(a), D::parse(b)) {
+        (Ok(a), Ok(b)) => a.get(&[]) == b.get(&[]),
+        _ => false,
+    }
+}
+
+fn is_empty(path: &Path, text: &str) -> bool {
+    let empty =
+        |value: Option<Value>| value.is_none_or(|v| v.as_object().is_some_and(Map::is_empty));
+    text.trim().is_empty()
+        || match Format::of(path) {
+            Format::Json => json::Document::parse(text).is_ok_and(|d| empty(Tree::get(&d, &[]))),
+            Format::Toml => toml::Document::parse(text).is_ok_and(|d| empty(Tree::get(&d, &[]))),
+            Format::Yaml | Format::Other => false,
+        }
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Json,
+    Toml,
+    Yaml,
+    Other,
+}
+
+impl Format {
+    fn of(path: &Path) -> Self {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("json" | "jsonc") => Self::Json,
+            Some("toml") => Self::Toml,
+            Some("yaml" | "yml") => Self::Yaml,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A text that can be changed key by key.
+trait Tree: Sized + ToString {
+    fn parse(text: &str) -> Result<Self, Refused>;
+    fn get(&self, path: &[&str]) -> Option<Value>;
+    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused>;
+    fn remove(&mut self, path: &[&str]);
+}
+
+macro_rules! tree {
+    ($document:ty) => {
+        impl Tree for $document {
+            fn parse(text: &str) -> Result<Self, Refused> {
+                <$document>::parse(text)
+            }
+            fn get(&self, path: &[&str]) -> Option<Value> {
+                <$document>::get(self, path)
+            }
+            fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused> {
+                <$document>::set(self, path, value)
+            }
+            fn remove(&mut self, path: &[&str]) {
+                <$document>::remove(self, path);
+            }
+        }
+    };
+}
+
+tree!(json::Document);
+tree!(toml::Document);
+
+/// Every key that the setup wrote and that still is as it wrote it goes back to what it
+/// was. The others are somebody else's by now.
+fn by_meaning<D: Tree>(before: &str, after: &str, now: &str) -> Option<String> {
+    let root = |text: &str| Some(D::parse(text).ok()?.get(&[]).unwrap_or(Value::Null));
+    let (before, after) = (root(before)?, root(after)?);
+    let mut document = D::parse(now).ok()?;
+    take_out(&mut document, &mut Vec::new(), &before, &after).ok()?;
+    Some(document.to_string())
+}
+
+fn take_out<D: Tree>(
+    document: &mut D,
+    path: &mut Vec<String>,
+    before: &Value,
+    after: &Value,
+) -> Result<(), Refused> {
+    let none = Map::new();
+    let (before, after) = (before.as_object().unwrap_or(&none), after.as_object().unwrap_or(&none));
+    for (key, wrote) in after {
+        let was = before.get(key);
+        if was == Some(wrote) {
+            continue;
+        }
+        path.push(key.clone());
+        let at: Vec<&str> = path.iter().map(String::as_str).collect();
+        let is = document.get(&at);
+        match (was, &is) {
+            (None, Some(is)) if is == wrote => document.remove(&at),
+            (Some(was), Some(is)) if is == wrote => document.set(&at, was)?,
+            (None, Some(Value::Object(is))) if path.len() > 1 && adds_nothing(is, wrote) => {
+                document.remove(&at);
+            }
+            (_, Some(Value::Object(_))) if wrote.is_object() => {
+                take_out(document, path, was.unwrap_or(&Value::Null), wrote)?;
+                let at: Vec<&str> = path.iter().map(String::as_str).collect();
+                let left = document.get(&at);
+                if was.is_none() && left.is_some_and(|v| v.as_object().is_some_and(Map::is_empty)) {
+                    document.remove(&at);
+                }
+            }
+            (_, Some(Value::Array(items))) if wrote.is_array() => {
+                let had = |list: Option<&Value>, item: &Value| {
+                    list.and_then(Value::as_array).is_some_and(|list| list.contains(item))
+                };
+                let ours = |item: &&Value| had(Some(wrote), item) && !had(was, item);
+                let left: Vec<Value> = items.iter().filter(|item| !ours(item)).cloned().collect();
+                if left.is_empty() && was.is_none() {
+                    document.remove(&at);
+                } else {
+                    document.set(&at, &Value::Array(left))?;
+                }
+            }
+            (_, Some(_) | None) => {}
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+/// An entry that the setup made, and to which nobody added anything, goes as a whole: half of
+/// one is nothing that a client could read. Some renew a date in each.
+fn adds_nothing(is: &Map<String, Value>, wrote: &Value) -> bool {
+    wrote.as_object().is_some_and(|wrote| is.keys().all(|key| wrote.contains_key(key)))
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

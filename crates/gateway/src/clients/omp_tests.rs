@@ -1,0 +1,57 @@
+use super::{super::fixtures::*, *};
+use crate::clients::System;
+
+const FILE: &str = "/home/me/.omp/agent/models.yml";
+
+#[test]
+fn for_someone_new() {
+    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+}
+
+#[test]
+fn beside_what_is_there() {
+    let own = "# my providers\nproviders:\n    ollama:   # here\n        auth: none\n        \
+               baseUrl: http://localhost:11434\n# the end\n";
+    insta::assert_snapshot!(told(&with(&CLIENT, FILE, own)));
+}
+
+#[test]
+fn the_other_ending_is_used_where_it_is() {
+    let other = "/home/me/.omp/agent/models.yaml";
+    let plan = with(&CLIENT, other, "# mine\nproviders:\n");
+    assert_eq!(plan.changes[0].path.display().to_string(), other);
+}
+
+#[test]
+fn an_older_file_is_not_hidden() {
+    let older = refused(&CLIENT, "/home/me/.omp/agent/models.json", "{}");
+    assert!(older.to_string().ends_with("start it once"), "{older}");
+    assert!(matches!(refused(&CLIENT, FILE, "providers: {ibeam: {}}\n"), Unfit::Conflict { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "providers: {\n"), Unfit::Malformed { .. }));
+}
+
+#[test]
+fn for_one_run() {
+    let launch = started(&launch(&home(&[]), &locked()).expect("a launch"));
+    assert!(
+        launch.starts_with("omp --extension {files}/ibeam.js --model ibeam/auto\n"),
+        "{launch}"
+    );
+}
+
+#[test]
+fn where_its_variables_say() {
+    let cases: [(&[(&str, &str)], &str); 5] = [
+        (&[], FILE),
+        (&[("PI_CONFIG_DIR", ".other")], "/home/me/.other/agent/models.yml"),
+        (&[("PI_CODING_AGENT_DIR", "/p")], "/p/models.yml"),
+        (
+            &[("PI_CODING_AGENT_DIR", "/p"), ("OMP_PROFILE", "work")],
+            "/home/me/.omp/profiles/work/agent/models.yml",
+        ),
+        (&[("OMP_PROFILE", "default")], FILE),
+    ];
+    for (env, wanted) in cases {
+        assert_eq!(places(&CLIENT, System::MacOs, env), [wanted]);
+    }
+}

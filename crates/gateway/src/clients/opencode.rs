@@ -1,0 +1,149 @@
+//! OpenCode: the plugin, and its default model where there is none. A gateway elsewhere
+//! becomes a provider in its settings, since the plugin starts the one of this machine.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value, json};
+
+use super::{Change, Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring, edit::json};
+
+pub(super) const CLIENT: Client = Client {
+    name: "opencode",
+    also: &["open-code"],
+    title: "OpenCode",
+    programs: &["opencode"],
+    speaks: Dialect::Chat,
+    traces: |machine| vec![folder(machine), machine.data_home().join("opencode")],
+    plan,
+    launch: Some(launch),
+    headless: Some(&["run", "-m", "cursor/{model}", "{prompt}"]),
+    install: "npm install -g opencode-ai",
+    page: "docs/clients/opencode.md",
+};
+
+/// As `plugin/opencode` builds it.
+const PLUGIN: &str = include_str!("../../assets/opencode-plugin.js");
+
+const ID: &str = "cursor";
+
+fn folder(machine: &Machine) -> PathBuf {
+    machine.config_home().join("opencode")
+}
+
+/// The files that it reads, the one that wins first.
+fn files(machine: &Machine) -> Vec<PathBuf> {
+    let own = machine.env("OPENCODE_CONFIG").map(|path| machine.path(path));
+    let names = ["opencode.jsonc", "opencode.json", "config.json"];
+    own.into_iter().chain(names.map(|name| folder(machine).join(name))).collect()
+}
+
+fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+    let (mut model, mut provider) = (None, false);
+    let mut there = Vec::new();
+    for path in files(machine) {
+        let Some(text) = machine.read(&path)? else { continue };
+        let document = json::Document::parse(&text).map_err(Unfit::in_file(&path))?;
+        model = model.or_else(|| document.get(&["model"]));
+        if document.get(&["provider", ID]).is_some() {
+            if !wiring.local {
+                return Err(Unfit::Conflict { path, what: format!("`provider.{ID}`") });
+            }
+            provider = true;
+        }
+        there.push((path, text));
+    }
+    let mut plan = Plan::default();
+    if wiring.local {
+        let path = folder(machine).join("plugin").join("ibeam.js");
+        plan.changes.push(Change { path, after: PLUGIN.to_owned(), private: false });
+        if provider {
+            plan.notes.push(format!("your own `provider.{ID}` stays; the plugin adds to it"));
+        }
+    }
+    if let Some(own) = model.as_ref().and_then(Value::as_str) {
+        plan.notes.push(format!("your model stays `{own}`; `/models` in OpenCode changes it"));
+    }
+    if model.is_some() && wiring.local && wiring.args.is_empty() {
+        return Ok(plan);
+    }
+    let (path, text) = there
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| (folder(machine).join("opencode.json"), String::new()));
+    let after = settings(&path, &text, wiring, model.is_none())?;
+    plan.changes.push(Change { path, after, private: !wiring.local && !wiring.is_open() });
+    Ok(plan)
+}
+
+fn settings(path: &Path, text: &str, wiring: &Wiring, model: bool) -> Result<String, Unfit> {
+    let refused = Unfit::in_file(path);
+    let mut document = json::Document::parse(text).map_err(&refused)?;
+    let empty = text.trim().is_empty();
+    if empty {
+        document
+            .set(&["$schema"], &Value::from("https://opencode.ai/config.json"))
+            .map_err(&refused)?;
+    }
+    if model {
+        let id = Value::from(format!("{ID}/{}", wiring.model));
+        document.set(&["model"], &id).map_err(&refused)?;
+    }
+    if !wiring.local {
+        document.set(&["provider", ID], &block(wiring)).map_err(&refused)?;
+    } else if !wiring.args.is_empty() {
+        // The plugin starts a gateway by itself: it is to be the one that was meant.
+        let args = Value::from(wiring.args.clone());
+        document.set(&["provider", ID, "options", "args"], &args).map_err(&refused)?;
+    }
+    let mut after = document.to_string();
+    if empty && !after.ends_with('\n') {
+        after.push('\n');
+    }
+    Ok(after)
+}
+
+fn block(wiring: &Wiring) -> Value {
+    let models: Map<String, Value> =
+        wiring.models.iter().map(|model| (model.id.clone(), card(model))).collect();
+    json!({
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Cursor",
+        "options": { "baseURL": format!("{}/v1", wiring.url), "apiKey": wiring.key.expose_secret() },
+        "models": models,
+    })
+}
+
+fn card(model: &Offered) -> Value {
+    let input: &[&str] = if model.images { &["text", "image"] } else { &["text"] };
+    let mut card = json!({
+        "name": model.name,
+        "tool_call": model.tools,
+        "reasoning": model.reasoning,
+        "attachment": model.images,
+        "modalities": { "input": input, "output": ["text"] },
+        "limit": { "context": model.context, "output": model.output },
+    });
+    if !model.efforts.is_empty() {
+        let effort = |name: &String| (name.clone(), json!({ "reasoningEffort": name }));
+        let variants: Map<String, Value> = model.efforts.iter().map(effort).collect();
+        if let Some(card) = card.as_object_mut() {
+            card.insert("variants".to_owned(), Value::Object(variants));
+        }
+    }
+    card
+}
+
+/// A provider in a variable: nothing is started by OpenCode, and no plugin is installed.
+fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+    let content = json!({
+        "provider": { ID: block(wiring) },
+        "model": format!("{ID}/{}", wiring.model),
+    });
+    let env = vec![("OPENCODE_CONFIG_CONTENT".to_owned(), content.to_string())];
+    Ok(Launch { program: "opencode", env, ..Launch::default() })
+}
+
+#[cfg(test)]
+#[path = "opencode_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+use super::*;
+
+fn call() -> Option<Call> {
+    let (id, name, arguments) = ("c1", TOOL, "{\"word\":\"beam\"}");
+    Some(Call { id: id.into(), name: name.into(), arguments: arguments.into() })
+}
+
+#[test]
+fn each_dialect_is_understood() {
+    let chat = r#"data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"lo"}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"ibeam_check","arguments":"{\"word\""}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":":\"beam\"}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+"#;
+    let responses = r#"event: response.output_text.delta
+data: {"type":"response.output_text.delta","delta":"Hello"}
+
+data: {"type":"response.output_item.done","item":{"type":"function_call","id":"fc","call_id":"c1","name":"ibeam_check","arguments":"{\"word\":\"beam\"}"}}
+
+data: {"type":"response.completed","response":{"error":null}}
+"#;
+    let messages = r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}
+
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"ibeam_check","input":{}}}
+
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"word\":\"beam\"}"}}
+
+data: {"type":"message_stop"}
+"#;
+    for (dialect, stream) in
+        [(Dialect::Chat, chat), (Dialect::Responses, responses), (Dialect::Messages, messages)]
+    {
+        let wanted = Said { text: "Hello".into(), call: call(), ended: true };
+        assert_eq!(heard(dialect, stream), Ok(wanted));
+        // A stream that is cut is none.
+        let cut = stream.rsplit_once("data: {").unwrap().0;
+        assert!(!heard(dialect, cut).unwrap().ended);
+    }
+}
+
+#[test]
+fn failures_are_told_in_their_own_words() {
+    let streams = [
+        (Dialect::Chat, r#"data: {"error":{"message":"no plan"}}"#),
+        (
+            Dialect::Responses,
+            r#"data: {"type":"response.failed","response":{"error":{"message":"no plan"}}}"#,
+        ),
+        (Dialect::Messages, r#"data: {"type":"error","error":{"type":"x","message":"no plan"}}"#),
+    ];
+    for (dialect, stream) in streams {
+        assert_eq!(heard(dialect, stream), Err(Failed::Unexpected("no plan".into())));
+    }
+}
+
+#[test]
+fn a_result_follows_its_call() {
+    for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Messages] {
+        let asked = first(dialect, "m", "q", true);
+        assert!(asked["tool_choice"].is_object());
+        let told = second(dialect, asked, &call().unwrap(), &json!({ "word": WORD }));
+        assert!(told.get("tool_choice").is_none());
+        let list = told.get("messages").or(told.get("input")).unwrap();
+        assert_eq!(list.as_array().unwrap().len(), 3, "{told}");
+    }
+}

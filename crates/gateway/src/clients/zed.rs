@@ -1,0 +1,104 @@
+//! Zed: a provider in its `settings.json`. The key is no setting: Zed takes it from a
+//! variable, or keeps it in the keychain once it was entered.
+//!
+//! Facts from Zed's documentation and source of 2026. The variable's name is that of the
+//! provider; `ibeam` alone would be `IBEAM_API_KEY`, which says what this gateway asks for.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{
+    Client, Dialect, Launch, Machine, Offered, Plan, System, Unfit, Wiring,
+    sheet::{Json, key, models, v1},
+};
+
+pub(super) const CLIENT: Client = Client {
+    name: "zed",
+    also: &["zeditor"],
+    title: "Zed",
+    programs: &["zed", "zeditor"],
+    speaks: Dialect::Chat,
+    traces: |machine| vec![folder(machine)],
+    plan,
+    launch: Some(launch),
+    headless: None,
+    install: "https://zed.dev/download",
+    page: "docs/clients/zed.md",
+};
+
+const PROVIDER: [&str; 3] = ["language_models", "openai_compatible", "ibeam-gateway"];
+const VARIABLE: &str = "IBEAM_GATEWAY_API_KEY";
+
+/// It keeps to `~/.config` on macOS, too.
+fn folder(machine: &Machine) -> PathBuf {
+    match machine.system() {
+        System::Linux => machine.config_home().join("zed"),
+        System::MacOs => machine.home().join(".config").join("zed"),
+        System::Windows => machine.app_config().join("Zed"),
+    }
+}
+
+fn settings(machine: &Machine) -> PathBuf {
+    folder(machine).join("settings.json")
+}
+
+fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+    let mut sheet = Json::open(machine, settings(machine))?;
+    if sheet.has(&PROVIDER) {
+        return Err(sheet.conflict(format!("`{}`", PROVIDER.join("."))));
+    }
+    let models: Vec<_> = models(wiring).map(card).collect();
+    sheet.set(&PROVIDER, json!({ "api_url": v1(wiring), "available_models": models }))?;
+    let key = if wiring.is_open() { key(wiring) } else { "what `ibeam keys add zed` prints" };
+    let notes = vec![
+        "choose a model of `ibeam-gateway` in the agent panel".to_owned(),
+        format!(
+            "Zed wants a key that is no setting: `ibeam run zed` gives it one; else enter {key} \
+             once in Settings, AI, LLM Providers, or set {VARIABLE} where Zed is started"
+        ),
+    ];
+    Ok(Plan { changes: vec![sheet.change(false)], notes, ..Plan::default() })
+}
+
+/// Its models can only come from its settings; what is left for the run is the key.
+fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+    let sheet = Json::open(machine, settings(machine))?;
+    let [first, second, third] = PROVIDER;
+    let there = sheet.get(&[first, second, third, "api_url"]);
+    if there != Some(Value::from(v1(wiring))) {
+        let what = format!(
+            "Zed reads its models from its settings, which do not name {}: `ibeam setup zed` first",
+            wiring.url
+        );
+        return Err(Unfit::Missing { what });
+    }
+    let program = if machine.program("zed").is_some() { "zed" } else { "zeditor" };
+    Ok(Launch {
+        program,
+        // A Zed that is started in the background may not inherit the variable.
+        args: vec!["--foreground".into()],
+        env: vec![(VARIABLE.to_owned(), key(wiring).to_owned())],
+        ..Launch::default()
+    })
+}
+
+fn card(model: &Offered) -> Value {
+    json!({
+        "name": model.id,
+        "display_name": model.name,
+        "max_tokens": model.context,
+        "max_output_tokens": model.output,
+        "capabilities": {
+            "tools": model.tools,
+            "images": model.images,
+            "parallel_tool_calls": model.tools,
+            "prompt_cache_key": false,
+            "chat_completions": true,
+        },
+    })
+}
+
+#[cfg(test)]
+#[path = "zed_tests.rs"]
+mod tests;

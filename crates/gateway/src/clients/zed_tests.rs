@@ -1,0 +1,57 @@
+use super::{super::fixtures::*, *};
+
+const FILE: &str = "/home/me/.config/zed/settings.json";
+
+#[test]
+fn for_someone_new() {
+    insta::assert_snapshot!(told(&plan(&home(&[]), &open()).expect("a plan")));
+}
+
+#[test]
+fn beside_what_is_there() {
+    let own = r#"// Zed settings
+//
+// see the documentation
+{
+  "theme": "One Dark", // at night
+  "language_models": {
+    "openai_compatible": {
+      "work": {
+        "api_url": "https://example.com/v1",
+        "available_models": [],
+      },
+    },
+  },
+  /* nothing else */
+}
+"#;
+    insta::assert_snapshot!(told(&with(&CLIENT, FILE, own)));
+}
+
+#[test]
+fn a_provider_of_this_name_stays() {
+    let own = r#"{ "language_models": { "openai_compatible": { "ibeam-gateway": {} } } }"#;
+    assert!(matches!(refused(&CLIENT, FILE, own), Unfit::Conflict { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "{ theme"), Unfit::Malformed { .. }));
+}
+
+#[test]
+fn a_run_needs_the_settings() {
+    let without = launch(&home(&[]), &open()).expect_err("a refusal");
+    assert!(without.to_string().contains("`ibeam setup zed` first"), "{without}");
+    let after = &plan(&home(&[]), &open()).expect("a plan").changes[0].after;
+    let elsewhere = Wiring { url: "http://127.0.0.1:1".to_owned(), ..open() };
+    launch(&home(&[(FILE, after)]), &elsewhere).expect_err("another address");
+    let there = launch(&home(&[(FILE, after)]), &locked()).expect("a launch");
+    insta::assert_snapshot!(started(&there));
+}
+
+#[test]
+fn each_system_has_its_place() {
+    assert_eq!(
+        places(&CLIENT, System::Linux, &[("XDG_CONFIG_HOME", "/x")]),
+        ["/x/zed/settings.json"]
+    );
+    assert_eq!(places(&CLIENT, System::MacOs, &[("XDG_CONFIG_HOME", "/x")]), [FILE]);
+    assert_eq!(places(&CLIENT, System::Windows, &[("APPDATA", "/r")]), ["/r/Zed/settings.json"]);
+}

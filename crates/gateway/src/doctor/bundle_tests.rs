@@ -1,0 +1,32 @@
+use super::*;
+
+#[test]
+fn accounts_secrets_and_the_home_are_hidden() {
+    let veil = Veil::new(Some(Path::new("/home/jane")), ["Jane Doe".to_owned()]);
+    for (text, want) in [
+        ("file /home/jane/.config/ibeam", "file ~/.config/ibeam"),
+        ("signed in as Jane Doe", "signed in as (account)"),
+        ("mail jane.doe+x@mail.example.com, and", "mail (account), and"),
+        ("sub auth0|user_01ABC is", "sub (account) is"),
+        ("npm install -g opencode-ai@latest", "npm install -g opencode-ai@latest"),
+        ("opencode-ai@1.18.33", "opencode-ai@1.18.33"),
+        ("a | b @ c", "a | b @ c"),
+        ("Bearer abcdefghijklmnop", "Bearer ***"),
+        ("http://me:pass@proxy.test:1", "http://***@proxy.test:1"),
+    ] {
+        assert_eq!(veil.over(text), want);
+    }
+}
+
+#[test]
+fn of_a_long_log_only_whole_lines_are_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.log");
+    let line = "0123456789 some words of a log\n";
+    std::fs::write(&path, line.repeat(20_000)).unwrap();
+    let text = tail(&path).unwrap();
+    assert!(text.len() as u64 <= LOG && text.len() as u64 > LOG - 100);
+    assert!(text.lines().all(|line| line.starts_with("0123456789")), "{}", &text[..80]);
+    std::fs::write(&path, "short").unwrap();
+    assert_eq!(tail(&path).unwrap(), "short");
+}

@@ -1,0 +1,23 @@
+//! What is wrong, if anything is: everything between a client and its answer is looked at,
+//! and the first red line names the cause.
+//!
+//! Looking ([`look`]) and judging ([`judge`]) are apart. What was found is plain data
+//! ([`findings`]), so that every judgement can be tested without the fault.
+//!
+//! *Invariant:* each look has a time-out, so that an examination always ends.
+
+pub mod bundle;
+pub mod findings;
+pub mod judge;
+mod look;
+mod report;
+mod version;
+
+pub use self::{
+    look::{Subject, examine},
+    report::{Check, Code, Line, Report, State},
+};
+
+#[cfg(test)]
+#[path = "doctor_tests.rs"]
+mod tests;

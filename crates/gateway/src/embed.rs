@@ -1,0 +1,272 @@
+//! A gateway inside another program, started and stopped from Rust.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::task::JoinHandle;
+
+use crate::{
+    app::App,
+    config::{Backend, Config, Key, Listen, Origin, RawConfig, Via, environment, load, resolve},
+    net,
+    server::{Server, StartError, url},
+    shutdown::Shutdown,
+    tasks::Tasks,
+};
+
+/// How long the last tasks may take once the server is done.
+const LAST_TASKS: Duration = Duration::from_secs(3);
+
+/// Where [`Gateway::builder`] begins.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ibeam::GatewayError> {
+/// let gateway = ibeam::Gateway::builder().simulator().start().await?;
+/// // Any client for the APIs of OpenAI or Anthropic can use it now.
+/// assert!(gateway.url().starts_with("http://127.0.0.1:"));
+/// gateway.stop().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Gateway;
+
+impl Gateway {
+    /// A gateway for the account that is signed in on this machine (`ibeam login`), on a free
+    /// port of 127.0.0.1, with the defaults of every other setting.
+    #[must_use]
+    pub fn builder() -> GatewayBuilder {
+        GatewayBuilder::default()
+    }
+}
+
+/// What a gateway is to be like. Values are checked by [`GatewayBuilder::start`].
+#[derive(Clone, Debug, Default)]
+pub struct GatewayBuilder {
+    given: RawConfig,
+    simulator: Option<Simulated>,
+    of_the_user: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Simulated {
+    scenario: Option<PathBuf>,
+}
+
+impl GatewayBuilder {
+    /// The simulator answers; no account is needed, and nothing leaves the machine.
+    #[must_use]
+    pub fn simulator(mut self) -> Self {
+        self.simulator.get_or_insert_default();
+        self
+    }
+
+    /// The simulator answers, with the turns of this file (TOML or JSON).
+    #[must_use]
+    pub fn scenario(mut self, file: impl Into<PathBuf>) -> Self {
+        self.simulator = Some(Simulated { scenario: Some(file.into()) });
+        self
+    }
+
+    /// Another of the user's accounts than the one that is called `default`.
+    #[must_use]
+    pub fn profile(self, name: &str) -> Self {
+        self.value(Key::Profile, "profile", name)
+    }
+
+    /// This access token in place of what is signed in. It is never renewed.
+    #[must_use]
+    pub fn access_token(self, token: &str) -> Self {
+        self.value(Key::AccessToken, "access_token", token)
+    }
+
+    /// `agent`, `cli` or `acp`; by default Cursor's own API answers.
+    #[must_use]
+    pub fn backend(self, name: &str) -> Self {
+        self.value(Key::Backend, "backend", name)
+    }
+
+    /// The port to listen on; 0, which is the default, for one that is free.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        self.value(Key::Port, "port", &port.to_string())
+    }
+
+    /// The address to listen on, 127.0.0.1 by default. Beyond this machine a key is a must.
+    #[must_use]
+    pub fn host(self, address: IpAddr) -> Self {
+        self.value(Key::Host, "host", &address.to_string())
+    }
+
+    /// What clients have to send as their key; by default anything will do.
+    #[must_use]
+    pub fn api_key(self, key: &str) -> Self {
+        self.value(Key::ApiKey, "api_key", key)
+    }
+
+    /// Any other setting, by its name in `docs/configuration.md`: `set("clocks.turn", "1h")`.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.given.set_pair(&format!("{name}={value}"));
+        self
+    }
+
+    /// Also heeds the user's own settings: the environment and `config.toml`, as `ibeam serve`
+    /// does. What was set here goes first.
+    #[must_use]
+    pub fn user_settings(mut self) -> Self {
+        self.of_the_user = true;
+        self
+    }
+
+    fn value(mut self, key: Key, method: &str, value: &str) -> Self {
+        self.given.set(key, value, Origin::Flag(method.to_owned()));
+        self
+    }
+
+    /// Binds the port and begins to serve, on the runtime of the caller. It serves also when
+    /// nobody is signed in: clients are then told so ([`Running::is_signed_in`]).
+    ///
+    /// # Errors
+    /// A setting is wrong, serving would be unsafe, or the port is taken.
+    pub async fn start(self) -> Result<Running, GatewayError> {
+        let config = self.config()?;
+        let end = End { shutdown: Shutdown::new(), tasks: Tasks::new() };
+        // If this is dropped half-way, so is `end`, and nothing is left.
+        let server =
+            Server::bind(config, &end.tasks).await.map_err(|error| GatewayError::of(&error))?;
+        let places = server.places().map_err(|error| GatewayError::new(error.to_string()))?;
+        let url = places.first().map(|place| url(place, server.is_tls())).unwrap_or_default();
+        let app = Arc::clone(server.app());
+        let server = end.tasks.spawn("server", server.run(end.shutdown.clone()));
+        Ok(Running { url, places, app, server: Some(server), end })
+    }
+
+    fn config(self) -> Result<Config, GatewayError> {
+        let resolution = if self.of_the_user {
+            load(self.given, &environment(), None)
+        } else {
+            let mut usual = RawConfig::default();
+            usual.set(Key::Port, "0", Origin::Default);
+            resolve(&self.given.or(usual), None)
+        };
+        if !resolution.problems.is_empty() {
+            let problems: Vec<String> =
+                resolution.problems.iter().map(ToString::to_string).collect();
+            return Err(GatewayError::new(problems.join("; ")));
+        }
+        let mut config = resolution.config;
+        if let Some(Simulated { scenario }) = self.simulator {
+            if matches!(config.via, Via::Cli | Via::Acp) {
+                // It would be started from the file of this program, which is not ours.
+                let text = "only the program `ibeam` can simulate `cursor-agent`";
+                return Err(GatewayError::new(text.to_owned()));
+            }
+            config.backend = Backend::Sim { scenario };
+        }
+        Ok(config)
+    }
+}
+
+/// A gateway that serves. Dropped, it ends at once, in the background: turns that run end with
+/// an error that their clients can read. [`Running::stop`] lets them finish.
+#[derive(Debug)]
+pub struct Running {
+    url: String,
+    places: Vec<Listen>,
+    app: Arc<App>,
+    server: Option<JoinHandle<()>>,
+    end: End,
+}
+
+impl Running {
+    /// Where it is: `http://127.0.0.1:18741`. Clients of Anthropic's API are given this.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What clients of OpenAI's API are given: the same with `/v1`.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("{}/v1", self.url)
+    }
+
+    /// The address, if it listens on a port.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.places.iter().find_map(|place| match place {
+            Listen::Tcp(address) => Some(*address),
+            Listen::Unix(_) => None,
+        })
+    }
+
+    /// Whether there is an account to answer with.
+    #[must_use]
+    pub fn is_signed_in(&self) -> bool {
+        self.app.signed_in()
+    }
+
+    /// Takes nothing new, lets turns that run finish (`clocks.drain` limits that), and returns
+    /// when the port is closed and all is done.
+    pub async fn stop(mut self) {
+        self.end.shutdown.drain();
+        if let Some(server) = self.server.take() {
+            // It cannot have been cancelled, and a panic is in the log.
+            let _ = server.await;
+        }
+        self.end.tasks.join_within(LAST_TASKS).await;
+    }
+}
+
+/// Ends all that was started when it goes.
+#[derive(Debug)]
+struct End {
+    shutdown: Shutdown,
+    tasks: Tasks,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.shutdown.abort();
+        self.tasks.stop();
+    }
+}
+
+/// Why a gateway did not start.
+#[derive(Debug)]
+pub struct GatewayError {
+    what: String,
+    hint: Option<String>,
+}
+
+impl GatewayError {
+    fn new(what: String) -> Self {
+        Self { what, hint: None }
+    }
+
+    fn of(error: &anyhow::Error) -> Self {
+        let hint = error.downcast_ref::<StartError>().map(|error| error.hint.to_string());
+        Self { what: net::chain(error.as_ref()), hint }
+    }
+
+    /// What helps, where that is known. It is written for users of the command line.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for GatewayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for GatewayError {}

@@ -1,0 +1,174 @@
+//! launchd's agents of the user: started when the user logs in, and again when they fail.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Comment, Draft, Encoding, Line, Logs, Manager, Runner, Service, State, Step, xml::escaped,
+};
+
+/// Names are by domain there.
+const LABEL: &str = "io.github.ibeam-gateway.ibeam";
+
+const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
+#[derive(Clone, Debug)]
+pub(crate) struct Launchd {
+    plist: PathBuf,
+    log: PathBuf,
+    /// `gui/501`: where agents of the user live.
+    domain: String,
+}
+
+impl Launchd {
+    pub(crate) fn new(home: &Path, user: u32) -> Self {
+        let library = home.join("Library");
+        Self {
+            plist: library.join("LaunchAgents").join(format!("{LABEL}.plist")),
+            log: library.join("Logs").join("ibeam").join("service.log"),
+            domain: format!("gui/{user}"),
+        }
+    }
+
+    fn target(&self) -> String {
+        format!("{}/{LABEL}", self.domain)
+    }
+}
+
+impl Manager for Launchd {
+    fn name(&self) -> &'static str {
+        "launchd"
+    }
+
+    fn missing(&self, runner: &dyn Runner) -> Option<(String, Vec<String>)> {
+        let why = match runner.run(&Line::new("launchctl", ["print", &self.domain])) {
+            Ok(ran) if ran.ok => return None,
+            Ok(ran) => ran.stderr,
+            Err(error) => error.to_string(),
+        };
+        let ways = vec![
+            "log in at the machine itself once: over ssh alone, launchd has no place for agents"
+                .to_owned(),
+            "or start it yourself, when you need it: `ibeam serve`".to_owned(),
+        ];
+        Some((format!("launchd does not take agents of yours here ({why})"), ways))
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.plist.clone()]
+    }
+
+    fn drafts(&self, service: &Service) -> Vec<Draft> {
+        let (path, body) = (self.plist.clone(), plist(service));
+        vec![Draft { path, head: HEAD, body, comment: Comment::Xml, encoding: Encoding::Utf8 }]
+    }
+
+    fn install(&self, again: bool) -> Vec<Step> {
+        let (target, plist) = (self.target(), self.plist.to_string_lossy());
+        let mut steps = Vec::new();
+        if again {
+            steps.push(Step::may(Line::new("launchctl", ["bootout", &target])));
+        }
+        // It remembers a `disable` of an earlier time.
+        steps.push(Step::may(Line::new("launchctl", ["enable", &target])));
+        steps.push(Step::must(Line::new("launchctl", ["bootstrap", &self.domain, &plist])));
+        steps
+    }
+
+    fn uninstall(&self) -> (Vec<Step>, Vec<Step>) {
+        (vec![Step::may(Line::new("launchctl", ["bootout", &self.target()]))], Vec::new())
+    }
+
+    fn state(&self, runner: &dyn Runner) -> State {
+        match runner.run(&Line::new("launchctl", ["print", &self.target()])) {
+            Ok(ran) if ran.ok => state(&ran.stdout),
+            _ => State { running: Some(false), ..State::default() },
+        }
+    }
+
+    fn logs(&self, _: bool, _: u32) -> Logs {
+        Logs::In(self.log.clone())
+    }
+
+    fn log_file(&self) -> Option<&Path> {
+        Some(&self.log)
+    }
+
+    fn starts_on_demand(&self) -> bool {
+        false
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec!["It runs from now on, and starts when you log in.".to_owned()]
+    }
+}
+
+fn plist(service: &Service) -> String {
+    let mut out = format!(
+        "<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
+         \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">
+<plist version=\"1.0\">
+<dict>
+  <key>Label</key>
+  <string>{LABEL}</string>
+  <key>ProgramArguments</key>
+  <array>
+"
+    );
+    for word in std::iter::once(&service.program).chain(&service.args) {
+        let _ = writeln!(out, "    <string>{}</string>", escaped(word));
+    }
+    out.push_str("  </array>\n");
+    if !service.env.is_empty() {
+        out.push_str("  <key>EnvironmentVariables</key>\n  <dict>\n");
+        for (name, value) in &service.env {
+            let (name, value) = (escaped(name), escaped(value));
+            let _ = writeln!(out, "    <key>{name}</key>\n    <string>{value}</string>");
+        }
+        out.push_str("  </dict>\n");
+    }
+    let patience = service.patience();
+    let _ = write!(
+        out,
+        "  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <dict>
+    <key>SuccessfulExit</key>
+    <false/>
+  </dict>
+  <key>ThrottleInterval</key>
+  <integer>10</integer>
+  <key>ExitTimeOut</key>
+  <integer>{patience}</integer>
+  <key>Umask</key>
+  <integer>63</integer>
+</dict>
+</plist>
+"
+    );
+    out
+}
+
+/// Of `launchctl print`, which is made for people and has kept these lines for years.
+fn state(printed: &str) -> State {
+    // The first of each: what follows in deeper blocks is about other things.
+    let value = |name: &str| {
+        printed.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(" = "))
+    };
+    let code = value("last exit code").filter(|code| !matches!(*code, "0" | "(never exited)"));
+    State {
+        enabled: true,
+        running: Some(value("state") == Some("running")),
+        waiting: false,
+        pid: value("pid").and_then(|pid| pid.parse().ok()),
+        trouble: code
+            .map(|code| format!("it last ended with {code}; `ibeam service logs` says more")),
+    }
+}
+
+#[cfg(test)]
+#[path = "launchd_tests.rs"]
+mod tests;

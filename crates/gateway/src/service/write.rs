@@ -1,0 +1,215 @@
+//! Puts a service into the system, and takes it out again without a trace.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{Draft, Manager, Owner, Runner, Service, Stamp, Step, read};
+
+/// Why it did not work, and what helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Failed {
+    pub(crate) what: String,
+    pub(crate) hints: Vec<String>,
+}
+
+impl Failed {
+    fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), hints: vec![hint.into()] }
+    }
+
+    fn io(what: &str, path: &Path, error: &io::Error) -> Self {
+        let text = format!("cannot {what} {}: {error}", path.display());
+        Self::new(text, "look at its permissions and at those of its folder")
+    }
+}
+
+/// Writes the files and lets the system know. When that fails, all is as it was.
+///
+/// # Errors
+/// A file there is not ours, cannot be written, or the system does not want the service.
+pub(crate) fn install(
+    manager: &dyn Manager,
+    service: &Service,
+    runner: &dyn Runner,
+) -> Result<Vec<PathBuf>, Failed> {
+    let drafts = manager.drafts(service);
+    let before = before(&drafts)?;
+    let again = before.iter().any(Option::is_some);
+    let mut made = Vec::new();
+    let written = write_all(&drafts, &before, service, &mut made)
+        .and_then(|()| run_all(&manager.install(again), runner));
+    if let Err(failed) = written {
+        undo(manager, &before, &made, runner);
+        return Err(failed);
+    }
+    Ok(made.into_iter().map(|made| made.path).collect())
+}
+
+/// Stops it and removes what [`install`] wrote: files, and folders if they are empty.
+///
+/// # Errors
+/// It is not installed, or a file was changed since.
+pub(crate) fn uninstall(
+    manager: &dyn Manager,
+    runner: &dyn Runner,
+    force: bool,
+) -> Result<Vec<PathBuf>, Failed> {
+    let mut ours = Vec::new();
+    for path in manager.files() {
+        match read(&path).map_err(|error| Failed::io("read", &path, &error))? {
+            Owner::Nobody => {}
+            Owner::Ours(stamp) => ours.push((path, stamp.folders)),
+            Owner::Changed if force => ours.push((path, 0)),
+            Owner::Changed => return Err(changed(&path, "uninstall")),
+            Owner::Foreign => return Err(foreign(&path)),
+        }
+    }
+    if ours.is_empty() {
+        let hint = "`ibeam service install` installs it";
+        return Err(Failed::new("the service is not installed", hint));
+    }
+    let (first, last) = manager.uninstall();
+    run_all(&first, runner)?;
+    for (path, _) in &ours {
+        fs::remove_file(path).map_err(|error| Failed::io("remove", path, &error))?;
+    }
+    for (path, folders) in &ours {
+        remove_folders(path, *folders);
+    }
+    run_all(&last, runner)?;
+    Ok(ours.into_iter().map(|(path, _)| path).collect())
+}
+
+/// What was there: our own file of an earlier time, or nothing.
+type Before = Option<(Vec<u8>, Stamp)>;
+
+fn before(drafts: &[Draft]) -> Result<Vec<Before>, Failed> {
+    let look = |draft: &Draft| {
+        let path = draft.path.as_path();
+        let failed = |error: io::Error| Failed::io("read", path, &error);
+        match read(path).map_err(failed)? {
+            Owner::Nobody => Ok(None),
+            Owner::Ours(stamp) => Ok(Some((fs::read(path).map_err(failed)?, stamp))),
+            Owner::Changed => Err(changed(path, "install")),
+            Owner::Foreign => Err(foreign(path)),
+        }
+    };
+    drafts.iter().map(look).collect()
+}
+
+/// A file that was written, and the folders made for it.
+struct Made {
+    path: PathBuf,
+    folders: usize,
+}
+
+fn write_all(
+    drafts: &[Draft],
+    before: &[Before],
+    service: &Service,
+    made: &mut Vec<Made>,
+) -> Result<(), Failed> {
+    for (draft, before) in drafts.iter().zip(before) {
+        let new = make_folders(&draft.path)?;
+        // The second time they are there, and still to be removed.
+        let folders = before.as_ref().map_or(new, |(_, stamp)| stamp.folders);
+        made.push(Made { path: draft.path.clone(), folders: new });
+        let stamp = Stamp { folders, urls: service.urls() };
+        replace(&draft.path, &draft.bytes(&stamp))?;
+    }
+    Ok(())
+}
+
+/// As it was before, as far as that can be done.
+fn undo(manager: &dyn Manager, before: &[Before], made: &[Made], runner: &dyn Runner) {
+    let again = before.iter().any(Option::is_some);
+    let (first, last) = manager.uninstall();
+    let quietly = |steps: &[Step]| {
+        for step in steps {
+            let _ = runner.run(&step.line);
+        }
+    };
+    quietly(&first);
+    for (made, before) in made.iter().zip(before).rev() {
+        match before {
+            Some((bytes, _)) => drop(replace(&made.path, bytes)),
+            None => {
+                let _ = fs::remove_file(&made.path);
+                remove_folders(&made.path, made.folders);
+            }
+        }
+    }
+    quietly(&last);
+    if again {
+        quietly(&manager.install(false));
+    }
+}
+
+fn run_all(steps: &[Step], runner: &dyn Runner) -> Result<(), Failed> {
+    for Step { line, must } in steps {
+        let why = match runner.run(line) {
+            Ok(ran) if ran.ok => continue,
+            Ok(ran) => [ran.stderr, ran.stdout].into_iter().find(|text| !text.is_empty()),
+            Err(error) => Some(error.to_string()),
+        };
+        if *must {
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            let hint = "nothing was changed; `ibeam service install --dry-run` shows each step";
+            return Err(Failed::new(format!("`{line}` failed{why}"), hint));
+        }
+    }
+    Ok(())
+}
+
+/// How many had to be made.
+fn make_folders(path: &Path) -> Result<usize, Failed> {
+    let Some(folder) = path.parent() else { return Ok(0) };
+    let missing = folder.ancestors().take_while(|folder| !folder.exists()).count();
+    fs::create_dir_all(folder).map_err(|error| Failed::io("make", folder, &error))?;
+    Ok(missing)
+}
+
+/// Those that are empty.
+fn remove_folders(path: &Path, count: usize) {
+    for folder in path.ancestors().skip(1).take(count) {
+        if fs::remove_dir(folder).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
+    let write = || {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new();
+        #[cfg(unix)]
+        file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+        let mut file = file.tempfile_in(folder)?;
+        io::Write::write_all(&mut file, bytes)?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    write().map_err(|error: io::Error| Failed::io("write", path, &error))
+}
+
+fn foreign(path: &Path) -> Failed {
+    let text = format!("{} is there, and not by `ibeam service install`", path.display());
+    Failed::new(text, "move it away first, if you do not need it")
+}
+
+fn changed(path: &Path, command: &str) -> Failed {
+    let text = format!("{} was changed since ibeam wrote it", path.display());
+    let mut failed = match command {
+        "install" => Failed::new(
+            text,
+            "settings belong into `config.toml`, changes of a unit into a file beside it: \
+             `systemctl --user edit ibeam.service`",
+        ),
+        _ => Failed { what: text, hints: Vec::new() },
+    };
+    failed.hints.push("`ibeam service uninstall --force` removes it with those changes".to_owned());
+    failed
+}
