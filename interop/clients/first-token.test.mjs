@@ -41,7 +41,8 @@ for (const [name, { setup, ask }] of Object.entries(CLIENTS)) {
   test(`${name}: install, setup, and the client by itself`, { timeout: 3 * LIMIT_MS }, async (t) => {
     const machine = await clean(t);
     await machine.command("npm install -g ibeam-gateway");
-    await machine.command(`ibeam setup ${setup} --yes`);
+    // It was the client that was tried, and not only the gateway.
+    await machine.command(`ibeam setup ${setup} --yes`, { says: /Tried: .* answered and used a tool of its own/ });
     await machine.command(ask(machine.question), { token: true });
     machine.tell(3);
   });
@@ -88,7 +89,7 @@ async function clean(t) {
   const began = Date.now();
   return {
     question,
-    async command(line, { token = false } = {}) {
+    async command(line, { token = false, says = /^/ } = {}) {
       const [from, clicks] = [Date.now(), clicked(report).length];
       const shell = start(where("script"), ["-q", "-e", "-f", "-c", line, "/dev/null"], { cwd: project, env, input: true });
       t.after(() => shell.stop());
@@ -104,6 +105,7 @@ async function clean(t) {
       }
       const end = await shell.ended.finally(() => clearTimeout(limit));
       assert.equal(end.code, 0, `ended with ${end.code ?? end.signal}: ${story()}`);
+      assert.match(shell.out(), says, story());
       const step = { line, asked: clicked(report).slice(clicks), seconds: (Date.now() - from) / 1000 };
       if (token) {
         assert.ok(shell.out().includes(last), `the answer is not whole: ${story()}`);

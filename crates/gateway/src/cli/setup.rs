@@ -60,7 +60,7 @@ pub(super) struct Setup {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not try the gateway as the client would
+    /// Try neither the client nor the gateway
     #[arg(long)]
     no_verify: bool,
     /// Print JSON

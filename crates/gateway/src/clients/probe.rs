@@ -86,13 +86,7 @@ impl Probe {
         let mut command = CommandWrap::with_new(&self.program, |command| {
             command.args(self.args.iter().map(filled)).current_dir(folder);
             command.stdin(Stdio::null()).stdout(out).stderr(err);
-            // What is meant for us is none of its business.
-            for (name, _) in std::env::vars_os() {
-                let text = name.to_string_lossy();
-                if text.starts_with("IBEAM_") || text.starts_with("CURSOR_") {
-                    command.env_remove(&name);
-                }
-            }
+            // With the environment that it gets from its user: a plugin of ours reads it, too.
         });
         command.wrap(KillOnDrop);
         #[cfg(unix)]
