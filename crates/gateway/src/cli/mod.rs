@@ -22,8 +22,6 @@ mod serve;
 mod service;
 mod service_log;
 mod setup;
-mod setup_gateway;
-mod setup_verify;
 mod sim;
 mod start;
 mod status;

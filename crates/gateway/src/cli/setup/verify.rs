@@ -1,8 +1,9 @@
 //! What `ibeam setup` tries once the files are written: the client itself, where it is
 //! installed and can be used without a person, else the gateway in its stead.
 
-use super::{Refusal, block_on, say, setup::gateway};
+use super::gateway;
 use crate::{
+    cli::{Refusal, block_on, say},
     clients::{Client, Machine, Wiring, verify::Failed},
     config::{Backend, Config},
     net::connect::Host,

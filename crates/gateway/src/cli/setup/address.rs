@@ -2,8 +2,8 @@
 
 use secrecy::SecretString;
 
-use super::{Global, Refusal, Upstream, block_on, require_account, say, service, start, up};
 use crate::{
+    cli::{Global, Refusal, Upstream, block_on, require_account, say, service, start, up},
     clients::Client,
     config::{Config, DEFAULT_PORT, Listen},
     instance::{self, PortTaken, Running, Taker, Wanted},

@@ -1,5 +1,9 @@
 //! `ibeam setup`: wires a client to this gateway, and tries it.
 
+mod address;
+mod keys;
+mod verify;
+
 use std::{
     io::{IsTerminal as _, Write as _},
     process::ExitCode,
@@ -9,23 +13,17 @@ use clap::Args;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
-use super::{
-    Global, Refusal, STYLES, Upstream, block_on,
-    models::align,
-    print, say, setup_gateway,
-    setup_verify::{self, Tried},
-    start,
-};
+use self::{keys::Keys, verify::Tried};
+use super::{Global, Refusal, STYLES, Upstream, block_on, models::align, print, say, start};
 use crate::{
     clients::{
         ANY_KEY, AUTO, CLIENTS, Client, Machine, Offered, Unfit, Wiring,
-        engine::{Engine, MadeKey, Prepared, SetupError},
+        engine::{Engine, Prepared, SetupError},
         named, show,
         verify::{Failed, Gateway},
     },
-    clock,
     config::{Config, RawConfig},
-    keys::{Door, KeyFile, door},
+    keys::KeyFile,
     net::{connect::Host, tls::Tls},
     tasks::Tasks,
 };
@@ -144,7 +142,8 @@ impl Setup {
             self.consent()?;
             let earlier = engine.key(client).map_err(|error| refused(&error, client))?;
             // A key that goes into no file is of no use to anyone.
-            let made = if written { keys.make(client)? } else { Made::Given(wiring.key.clone()) };
+            let made =
+                if written { keys.make(client)? } else { keys::Made::Given(wiring.key.clone()) };
             let wiring = Wiring { key: made.key(), ..wiring };
             let applied = prepare(&wiring).and_then(|prepared| {
                 let applied = engine.apply(client, &prepared, made.record());
@@ -164,11 +163,11 @@ impl Setup {
         }
         let tried = match self.no_verify {
             true => None,
-            false => Some(setup_verify::verify(client, &machine, &verify_with, &config)?),
+            false => Some(verify::verify(client, &machine, &verify_with, &config)?),
         };
         let code = self.report(client, &prepared, tried)?;
         if self.url.is_none() && !self.json {
-            setup_gateway::last_words(client, &verify_with.url, self.upstream.sim)
+            address::last_words(client, &verify_with.url, self.upstream.sim)
                 .inspect(|line| say(line));
         }
         Ok(code)
@@ -189,7 +188,7 @@ impl Setup {
             None => {
                 let must_run = !self.dry_run && !self.no_verify;
                 let given = (global, &self.upstream);
-                let found = setup_gateway::local(client, given, config, must_run)?;
+                let found = address::local(client, given, config, must_run)?;
                 (found.url, found.key.unwrap_or_else(|| own_key(config)))
             }
         };
@@ -348,115 +347,6 @@ pub(super) fn gateway(config: &Config, host: &Host, key: SecretString, tasks: &T
 /// What this program itself shows at the door.
 fn own_key(config: &Config) -> SecretString {
     config.api_key.clone().unwrap_or_else(|| SecretString::from(ANY_KEY))
-}
-
-/// Where the key for the client is from.
-enum Keys<'a> {
-    /// Nobody asks for one, or it is another gateway's.
-    Given(SecretString),
-    /// One that was made by an earlier setup and is still good.
-    Earlier(MadeKey),
-    /// One is needed and will be made.
-    New(KeyFile<'a>),
-}
-
-/// Stands for a key that is not there yet.
-const TO_COME: &str = "ibk_to_be_made";
-
-impl<'a> Keys<'a> {
-    fn of(
-        config: &'a Config,
-        elsewhere: bool,
-        engine: &Engine,
-        client: &Client,
-    ) -> anyhow::Result<Self> {
-        let door =
-            door(config.keys_file.as_deref()).map_err(|error| super::keys::refused(&error))?;
-        let asked = config.api_key.is_some() || door != Door::Open;
-        let path = config.keys_file.as_deref().filter(|_| asked && !elsewhere);
-        let Some(path) = path else { return Ok(Self::Given(own_key(config))) };
-        let file = KeyFile::at(path);
-        let known = file.list().map_err(|error| super::keys::refused(&error))?;
-        let earlier = engine.key(client).map_err(|error| refused(&error, client))?;
-        Ok(match earlier.filter(|made| known.iter().any(|key| key.name == made.name)) {
-            Some(made) => Self::Earlier(made),
-            None => Self::New(file),
-        })
-    }
-
-    fn shown(&self) -> SecretString {
-        match self {
-            Self::Given(key) => key.clone(),
-            Self::Earlier(made) => made.key(),
-            Self::New(_) => SecretString::from(TO_COME),
-        }
-    }
-
-    fn are_to_come(&self) -> bool {
-        matches!(self, Self::New(_))
-    }
-
-    fn make(&self, client: &Client) -> anyhow::Result<Made<'_, 'a>> {
-        Ok(match self {
-            Self::Given(key) => Made::Given(key.clone()),
-            Self::Earlier(made) => Made::Earlier(made.clone()),
-            Self::New(file) => {
-                let name = free_name(file, client.name)?;
-                let key = file
-                    .add(&name, None, clock::unix_seconds())
-                    .map_err(|error| super::keys::refused(&error))?;
-                Made::New(MadeKey::new(name, &key), file)
-            }
-        })
-    }
-}
-
-/// The client's name, with a number where the user has such a key already.
-fn free_name(file: &KeyFile<'_>, name: &str) -> anyhow::Result<String> {
-    let known = file.list().map_err(|error| super::keys::refused(&error))?;
-    let free = |name: &String| known.iter().all(|key| key.name != *name);
-    let numbered = (2..100).map(|number| format!("{name}-{number}"));
-    std::iter::once(name.to_owned()).chain(numbered).find(free).ok_or_else(|| {
-        Refusal::new("there are too many keys for it").hint("`ibeam keys list`").into()
-    })
-}
-
-enum Made<'k, 'a> {
-    Given(SecretString),
-    Earlier(MadeKey),
-    New(MadeKey, &'k KeyFile<'a>),
-}
-
-impl Made<'_, '_> {
-    fn key(&self) -> SecretString {
-        match self {
-            Self::Given(key) => key.clone(),
-            Self::Earlier(made) | Self::New(made, _) => made.key(),
-        }
-    }
-
-    fn record(&self) -> Option<MadeKey> {
-        match self {
-            Self::Given(_) => None,
-            Self::Earlier(made) | Self::New(made, _) => Some(made.clone()),
-        }
-    }
-
-    /// Whether it is that key.
-    fn is(&self, other: &MadeKey) -> bool {
-        match self {
-            Self::Given(_) => false,
-            Self::Earlier(made) | Self::New(made, _) => made.name == other.name,
-        }
-    }
-
-    /// The setup did not come to be.
-    fn forget(&self) {
-        if let Self::New(made, file) = self {
-            // The failure of the setup is what is told.
-            let _ = file.revoke(&made.name);
-        }
-    }
 }
 
 /// Whether a key is in any of the files: some clients are wired without one.
