@@ -434,8 +434,19 @@ async fn a_parked_run_that_grows_is_weighed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn without_reuse_every_request_is_a_run() {
-    let lab = lab(ONE, |config| config.sessions.reuse = false);
+    every_request_is_a_run(lab(ONE, |config| config.sessions.reuse = false), None).await;
+}
+
+/// The same for one client, while others have theirs.
+#[tokio::test(start_paused = true)]
+async fn a_client_may_do_without_reuse() {
+    let lab = lab(ONE, |_| {});
+    every_request_is_a_run(lab, Some(("x-ibeam-session-reuse", "off".to_owned()))).await;
+}
+
+async fn every_request_is_a_run(lab: Lab, header: Option<(&'static str, String)>) {
     let mut talk = Talk::new("look");
+    talk.headers.extend(header);
     let call = talk.ask(&lab).await.call();
     assert_eq!(lab.app.sessions().parked, 0);
     talk.result(&call, "a b c");

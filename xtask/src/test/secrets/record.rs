@@ -184,7 +184,8 @@ impl Record {
              export IBEAM_LOG_LEVEL='{LEVEL}'\n\
              fi\n\
              [[ -p /dev/stdout ]] && exec > >(exec {copy} copy \"$name.out\")\n\
-             exec {program} \"$@\" 2> >(exec {copy} copy \"$name.err\" >&2)\n",
+             exec 2> >(exec {copy} copy \"$name.err\" >&2)\n\
+             exec {program} \"$@\"\n",
             processes = quoted(&self.path("processes")),
             files = quoted(&self.path("files")),
             program = quoted(&program),
