@@ -85,6 +85,8 @@ impl Probe {
         let filled = |arg: &&str| arg.replace("{model}", model).replace("{prompt}", &prompt);
         let mut command = CommandWrap::with_new(&self.program, |command| {
             command.args(self.args.iter().map(filled)).current_dir(folder);
+            // Some believe the shell rather than the system about where they are.
+            command.env("PWD", folder).env("NO_COLOR", "1");
             command.stdin(Stdio::null()).stdout(out).stderr(err);
             // With the environment that it gets from its user: a plugin of ours reads it, too.
         });
@@ -104,7 +106,8 @@ fn text(file: &mut File) -> io::Result<String> {
 
 /// The end of what it said, below the line that tells of it.
 fn last(text: &str) -> String {
-    let text = redact::text(text);
+    let text = anstream::adapter::strip_str(text).to_string();
+    let text = redact::text(&text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
     last.iter().map(|line| format!("\n  | {line}")).collect()
