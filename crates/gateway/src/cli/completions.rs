@@ -1,9 +1,10 @@
 //! `ibeam completions`: a script that lets a shell complete our commands and options.
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _, builder::PossibleValuesParser};
 use clap_complete::Shell;
 
 use super::{Cli, print};
+use crate::clients::CLIENTS;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -24,7 +25,15 @@ pub(super) struct Completions {
 impl Completions {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut visible(), "ibeam", &mut script);
+        let mut command = visible();
+        for name in ["setup", "undo"] {
+            // Only here: what is typed wrong gets a better answer from the command itself.
+            let names = CLIENTS.iter().map(|client| client.name);
+            command = command.mut_subcommand(name, |command| {
+                command.mut_arg("client", |arg| arg.value_parser(PossibleValuesParser::new(names)))
+            });
+        }
+        clap_complete::generate(self.shell, &mut command, "ibeam", &mut script);
         print(String::from_utf8_lossy(&script).trim_end())
     }
 }

@@ -46,8 +46,8 @@ fn where_its_variables_say() {
         (&[("PI_CONFIG_DIR", ".other")], "/home/me/.other/agent/models.yml"),
         (&[("PI_CODING_AGENT_DIR", "/p")], "/p/models.yml"),
         (
-            &[("PI_CODING_AGENT_DIR", "/p"), ("OMP_PROFILE", "work")],
-            "/home/me/.omp/profiles/work/agent/models.yml",
+            &[("PI_CODING_AGENT_DIR", "/p"), ("OMP_PROFILE", "other")],
+            "/home/me/.omp/profiles/other/agent/models.yml",
         ),
         (&[("OMP_PROFILE", "default")], FILE),
     ];

@@ -3,11 +3,8 @@
 use std::{net::SocketAddr, time::Duration};
 
 use serde::Deserialize;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::timeout,
-};
+
+use crate::net::near;
 
 /// A gateway on this machine that does not say in this time how it is, is in no state to
 /// answer anything.
@@ -15,9 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// One that the system starts for this may first have to ask Cursor's CLI who is signed in.
 const WAKING: Duration = Duration::from_secs(10);
-
-/// Its answer is far shorter.
-const LONGEST: u64 = 64 << 10;
 
 /// What `/health` says, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -44,25 +38,10 @@ impl Health {
 /// to end for want of them stays.
 pub(super) async fn ask(url: &str) -> Option<Health> {
     // Nothing but an address of this machine is ever written down.
-    within(PATIENCE, url.strip_prefix("http://")?.parse().ok()?).await
+    near::get(url.strip_prefix("http://")?.parse().ok()?, "/health", PATIENCE).await
 }
 
 /// The same of a port whose gateway may only be started by the question.
 pub(super) async fn wake(address: SocketAddr) -> Option<Health> {
-    within(WAKING, address).await
-}
-
-async fn within(patience: Duration, address: SocketAddr) -> Option<Health> {
-    let asking = async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        let request =
-            format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.take(LONGEST).read_to_string(&mut answer).await.ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let body = head.starts_with("HTTP/1.1 200 ").then_some(body)?;
-        serde_json::from_str(body).ok()
-    };
-    timeout(patience, asking).await.ok().flatten()
+    near::get(address, "/health", WAKING).await
 }

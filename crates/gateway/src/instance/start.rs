@@ -19,7 +19,10 @@ use tokio::{
 use super::{
     Living, OURS, Running, Wanted, all, find, folder, health, health::Health, living_of, log_file,
 };
-use crate::auth::{AuthFileError, private};
+use crate::{
+    auth::{AuthFileError, private},
+    net::near,
+};
 
 /// For a new gateway to listen. It may ask Cursor's CLI first who is signed in.
 const START: Duration = Duration::from_secs(30);
@@ -138,10 +141,7 @@ async fn door(wanted: &Wanted) -> Door {
     }
     Door::Taken(match (own(), health) {
         (Some(own), _) => Taker::Own(Box::new(own)),
-        // What others say is shown only if it is what ours would say.
-        (None, Some(Health { version, .. }))
-            if version.len() < 40 && version.bytes().all(|byte| byte.is_ascii_graphic()) =>
-        {
+        (None, Some(Health { version, .. })) if near::is_version(&version) => {
             Taker::Gateway(version)
         }
         (None, _) => Taker::Other,

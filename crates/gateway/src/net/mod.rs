@@ -4,11 +4,13 @@
 //! *Invariant:* all of it dials through [`connect::Connector`], so that a test can
 //! put an in-memory peer behind the whole program.
 //!
-//! *Invariant:* only hosts in the table of [`hosts`] are dialled.
+//! *Invariant:* only hosts in the table of [`hosts`] are dialled. ([`near`] asks gateways on
+//! this machine, and nobody else.)
 
 pub mod connect;
 pub mod hosts;
 pub mod http;
+pub(crate) mod near;
 pub mod pool;
 pub mod proxy;
 pub mod tls;

@@ -8,18 +8,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    time::timeout,
-};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{
     StartError,
     client::Io,
     given::{Given, Open},
 };
-use crate::config::Listen;
+use crate::{config::Listen, net::near};
 
 /// Whoever has our port may say in this time who it is.
 const WHO: Duration = Duration::from_millis(500);
@@ -172,7 +168,7 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
         Err(error) => error,
     };
     let hint = match error.kind() {
-        io::ErrorKind::AddrInUse => match who(address).await {
+        io::ErrorKind::AddrInUse => match near::version(reachable(address), WHO).await {
             Some(version) => format!(
                 "ibeam {version} is running there already, and clients can use it as it is; \
                  `ibeam stop` ends one in the background; for a second one choose another port (`--port`), or 0 for a free one"
@@ -190,24 +186,6 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
         _ => "check the address with `ibeam config show`".to_owned(),
     };
     Err(StartError::new(format!("cannot listen on {address}"), hint).because(error))
-}
-
-/// The version of the ibeam that listens there, if it is one that says so.
-async fn who(address: SocketAddr) -> Option<String> {
-    const ANSWER: u64 = 4096;
-    let ask = async {
-        let mut stream = TcpStream::connect(reachable(address)).await.ok()?;
-        let request = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.take(ANSWER).read_to_string(&mut answer).await.ok()?;
-        let (_, body) = answer.split_once("\r\n\r\n")?;
-        let body: serde_json::Value = serde_json::from_str(body).ok()?;
-        let version = body.get("version")?.as_str()?.to_owned();
-        let sane = version.len() < 40 && version.bytes().all(|byte| byte.is_ascii_graphic());
-        (sane && body.get("name")? == "ibeam").then_some(version)
-    };
-    timeout(WHO, ask).await.ok().flatten()
 }
 
 /// The place as a client on this machine writes it.

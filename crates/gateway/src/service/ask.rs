@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     time::timeout,
 };
 
+use crate::net::near;
+
 /// It is on this machine.
 const TIME: Duration = Duration::from_secs(3);
-
-const ANSWER: u64 = 64 << 10;
 
 /// What it says.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -42,18 +42,9 @@ pub(crate) async fn ask(url: &str) -> Result<Answer, String> {
 }
 
 async fn exchange(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     host: &str,
 ) -> Result<Answer, String> {
-    // The old version of HTTP: the answer comes in one piece and ends with the connection.
-    let request = format!("GET /health HTTP/1.0\r\nhost: {host}\r\n\r\n");
-    let mut bytes = Vec::new();
-    let exchanged = async {
-        stream.write_all(request.as_bytes()).await?;
-        stream.take(ANSWER).read_to_end(&mut bytes).await
-    };
-    exchanged.await.map_err(|error: std::io::Error| error.to_string())?;
-    let text = String::from_utf8_lossy(&bytes);
-    let body = text.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
-    serde_json::from_str(body).map_err(|_| "somebody else answers there".to_owned())
+    let body = near::exchange(stream, host, "/health").await.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&body).map_err(|_| "somebody else answers there".to_owned())
 }

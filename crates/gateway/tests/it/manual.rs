@@ -49,10 +49,14 @@ fn bash_completes_commands_and_options() {
         text(&output).trim().to_owned()
     };
     let found = complete("ibeam se");
-    assert!(found.split(' ').eq(["serve", "setup", "service"]), "{found}");
+    let mut found: Vec<&str> = found.split(' ').collect();
+    found.sort_unstable();
+    assert_eq!(found, ["serve", "service", "setup"]);
     assert_eq!(complete("ibeam service ins"), "install");
     assert_eq!(complete("ibeam serve --unat"), "--unattended");
     assert_eq!(complete("ibeam completions f"), "fish");
+    assert_eq!(complete("ibeam setup claude"), "claude-code");
+    assert_eq!(complete("ibeam undo zed"), "zed");
     assert_eq!(complete("ibeam fak"), "");
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn healths() -> Vec<serde_json::Value> {
     for running in port::running().await {
         let address = running.url.strip_prefix("http://").and_then(|rest| rest.parse().ok());
         if let Some(address) = address {
-            healths.extend(port::ask(address, "/health").await);
+            healths.extend(port::health(address).await);
         }
     }
     healths

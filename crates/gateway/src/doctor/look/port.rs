@@ -9,23 +9,17 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    time::timeout,
-};
-
 use crate::{
     config::{Config, Listen},
     doctor::findings::{Port, PortState, Running},
     instance,
+    net::near,
     server::reachable,
 };
+use serde_json::Value;
 
 /// A gateway on this machine answers sooner.
 const PATIENCE: Duration = Duration::from_secs(2);
-const LONGEST: u64 = 64 << 10;
 /// Gateways that are asked.
 const MOST: usize = 16;
 
@@ -47,10 +41,12 @@ pub(super) async fn look(config: &Config) -> Vec<Port> {
 async fn state(address: SocketAddr) -> PortState {
     match TcpListener::bind(address) {
         Ok(_free) => PortState::Free,
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match ibeam_at(address).await {
-            Some(version) => PortState::Ours(version),
-            None => PortState::Taken(owner(address)),
-        },
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            match near::version(reachable(address), PATIENCE).await {
+                Some(version) => PortState::Ours(version),
+                None => PortState::Taken(owner(address)),
+            }
+        }
         Err(error) => PortState::Unusable(error.to_string()),
     }
 }
@@ -65,27 +61,9 @@ fn owner(_: SocketAddr) -> Option<String> {
     None
 }
 
-/// The version of the ibeam that is there, if it is one.
-async fn ibeam_at(address: SocketAddr) -> Option<String> {
-    let said = ask(reachable(address), "/").await?;
-    let version = said.get("version")?.as_str()?.to_owned();
-    let sane = version.len() < 40 && version.bytes().all(|byte| byte.is_ascii_graphic());
-    (sane && said.get("name")? == "ibeam").then_some(version)
-}
-
-/// What a gateway on this machine says on one of its open pages.
-pub(in crate::doctor) async fn ask(address: SocketAddr, path: &str) -> Option<Value> {
-    let asking = async {
-        let mut stream = TcpStream::connect(address).await.ok()?;
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.ok()?;
-        let mut answer = String::new();
-        stream.take(LONGEST).read_to_string(&mut answer).await.ok()?;
-        let (_, body) = answer.split_once("\r\n\r\n")?;
-        serde_json::from_str(body).ok()
-    };
-    timeout(PATIENCE, asking).await.ok().flatten()
+/// What a gateway on this machine says of its health.
+pub(in crate::doctor) async fn health(address: SocketAddr) -> Option<Value> {
+    near::get(address, "/health", PATIENCE).await
 }
 
 /// The gateways of this user that answer.
@@ -94,8 +72,8 @@ pub(in crate::doctor) async fn running() -> Vec<Running> {
     for living in instance::all().into_iter().take(MOST) {
         let address = living.url().strip_prefix("http://").and_then(|rest| rest.parse().ok());
         let Some(address) = address else { continue };
-        let Some(version) = ibeam_at(address).await else { continue };
-        let health = ask(address, "/health").await.unwrap_or_default();
+        let Some(version) = near::version(address, PATIENCE).await else { continue };
+        let health = health(address).await.unwrap_or_default();
         // Older versions do not tell.
         let drift = health.get("drift").cloned().unwrap_or_default();
         let drift = serde_json::from_value(drift).unwrap_or_default();
