@@ -1,7 +1,7 @@
 //! Every task of the program. They have names, their logs carry them, and shutdown
 //! waits for all.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,6 +26,16 @@ impl Tasks {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_boxed(name, Box::pin(task))
+    }
+
+    /// Every task has one type, so that the runtime's code for tasks is compiled once for each
+    /// output, and not once for each of the hundred futures that the program starts.
+    fn spawn_boxed<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        task: Pin<Box<dyn Future<Output = T> + Send>>,
+    ) -> JoinHandle<T> {
         self.tracker.spawn(task.instrument(tracing::debug_span!("task", name)))
     }
 
@@ -34,6 +44,8 @@ impl Tasks {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
+        // Boxed for the same reason as tasks.
+        let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
         self.tracker.spawn_blocking(work)
     }
 

@@ -208,6 +208,11 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
+        // Boxed, so that the runtime's code for tasks is compiled once and not for each of
+        // hyper's futures.
+        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            future.await;
+        });
         self.0.spawn(future);
     }
 }

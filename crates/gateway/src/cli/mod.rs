@@ -35,6 +35,7 @@ use std::{
     ffi::OsString,
     future::Future,
     io::{self, Write as _},
+    pin::Pin,
     process::ExitCode,
 };
 
@@ -245,6 +246,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 /// Runs a command's asynchronous part to its end.
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    // One type of future, so that the runtime's loop is not compiled for each command.
+    let future: Pin<Box<dyn Future<Output = anyhow::Result<T>> + '_>> = Box::pin(future);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(future);
     // Whatever still runs has been told to stop and was waited for.
