@@ -9,6 +9,8 @@
 
 mod cache;
 mod calibration;
+#[cfg(feature = "tokens")]
+mod merges;
 mod pieces;
 mod vocabulary;
 

@@ -50,9 +50,13 @@ mod real {
     use tiktoken_rs::CoreBPE;
 
     use super::{Count, Vocabulary, as_u64, floor_boundary};
+    use crate::tokens::merges::{self, Tokens};
 
     /// Empty until it is loaded; `None` when it could not be.
     type Slot = OnceLock<Option<CoreBPE>>;
+
+    /// How `cl100k_base` splits text into words; tiktoken-rs exports only the other pattern.
+    const CL100K_PATTERN: &str = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s";
 
     static O200K: Slot = OnceLock::new();
     static CL100K: Slot = OnceLock::new();
@@ -83,11 +87,21 @@ mod real {
         }
 
         fn get(self) -> Option<&'static CoreBPE> {
-            let load = match self {
-                Self::O200k => tiktoken_rs::o200k_base,
-                Self::Cl100k => tiktoken_rs::cl100k_base,
+            self.slot().get_or_init(|| self.load()).as_ref()
+        }
+
+        /// From our own copy of the vocabulary: a reference to `tiktoken_rs::o200k_base` or
+        /// `tiktoken_rs::cl100k_base` would link tiktoken-rs' copy too, which is five times as large.
+        pub(super) fn load(self) -> Option<CoreBPE> {
+            let (packed, pattern) = match self {
+                Self::O200k => (merges::O200K, tiktoken_rs::O200K_BASE_PAT_STR),
+                Self::Cl100k => (merges::CL100K, CL100K_PATTERN),
             };
-            self.slot().get_or_init(|| load().ok()).as_ref()
+            let tokens = Tokens::unpack(packed)?;
+            let ranks = tokens.iter().map(<[u8]>::to_vec).zip(0..).collect();
+            // Special tokens are counted as text, so none are needed.
+            let special = [].into_iter().collect();
+            CoreBPE::new(ranks, special, pattern).ok()
         }
 
         fn slot(self) -> &'static Slot {

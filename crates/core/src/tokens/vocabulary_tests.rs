@@ -29,6 +29,30 @@ fn both_are_the_public_ones() {
     assert!(Vocabulary::O200k.is_loaded() && Vocabulary::Cl100k.is_loaded());
 }
 
+/// tiktoken-rs does not export this pattern, so our copy is compared by what it does.
+#[cfg(feature = "tokens")]
+mod pattern {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+    use tiktoken_rs::CoreBPE;
+
+    use super::super::*;
+
+    static BOTH: LazyLock<[CoreBPE; 2]> =
+        LazyLock::new(|| [Vocabulary::Cl100k.load().unwrap(), tiktoken_rs::cl100k_base().unwrap()]);
+
+    proptest! {
+        #[test]
+        fn cl100k_splits_words_as_tiktoken_does(
+            text in r"([a-zA-Z]{1,4}|'(s|D|ll|Ve|RE)|[0-9½٣]{1,4}|[ \t\u{a0}]{1,3}|[\r\n]{1,3}|[!./'_]{1,3}|[éßǄ日한🙂\u{301}]|\PC){0,40}"
+        ) {
+            let [ours, theirs] = &*BOTH;
+            prop_assert_eq!(ours.encode_ordinary(&text), theirs.encode_ordinary(&text));
+        }
+    }
+}
+
 #[cfg(feature = "tokens")]
 #[test]
 fn what_looks_like_a_special_token_is_text() {
