@@ -45,7 +45,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Args::parse().task {
-        Task::Codegen { check } => codegen::run(check),
+        Task::Codegen { check } => codegen::generate(check),
         Task::Plugin => plugin::write(),
         Task::Test(options) => test::run(&options),
         Task::Copy { file } => test::copy(&file),
