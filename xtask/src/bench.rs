@@ -1,30 +1,37 @@
 //! `cargo xtask bench`: builds the release binaries and hands over to the
 //! `ibeam-bench` program, so that this crate stays quick to build.
 
-use clap::Args;
-
 use crate::{
+    args::Args,
     command::{cargo, command, run},
     test,
 };
 
-#[derive(Args)]
 pub(crate) struct Options {
     /// Put the tables into docs/performance.md
-    #[arg(long)]
     write: bool,
     /// Only what sessions save and cost
-    #[arg(long)]
     sessions: bool,
     /// How many sessions are parked
-    #[arg(long, value_name = "N")]
     parked: Option<usize>,
     /// Leave out the public peer, which needs npm
-    #[arg(long)]
     no_peer: bool,
     /// Handed to `ibeam-bench` as they are
-    #[arg(last = true)]
     rest: Vec<String>,
+}
+
+impl Options {
+    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+        let options = Self {
+            write: args.flag("--write"),
+            sessions: args.flag("--sessions"),
+            parked: args.value("--parked")?,
+            no_peer: args.flag("--no-peer"),
+            rest: args.rest(),
+        };
+        args.finish()?;
+        Ok(options)
+    }
 }
 
 pub(crate) fn start(options: &Options) -> anyhow::Result<()> {

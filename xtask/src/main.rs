@@ -1,65 +1,85 @@
 //! Project tasks, run as `cargo xtask <task>`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task runner talks to a person")]
 
+mod args;
 mod bench;
 mod codegen;
 mod command;
 mod plugin;
 mod release;
+mod scratch;
 mod test;
 mod translations;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::{Context as _, bail};
 
-#[derive(Parser)]
-#[command(name = "cargo xtask", about = "Tasks of the ibeam project")]
-struct Args {
-    #[command(subcommand)]
-    task: Task,
-}
+use self::args::Args;
 
-#[derive(Subcommand)]
-enum Task {
-    /// Regenerate crates/proto/src/generated from the .proto files
-    Codegen {
-        /// Write nothing; fail when the committed code is not what would be written
-        #[arg(long)]
-        check: bool,
-    },
-    /// Build the OpenCode plugin, and the file of it that is in the binary
-    Plugin,
-    /// Run every check and test, installing under `target` what they need
-    Test(test::Options),
-    /// Copy stdin to a file and to stdout: a part of the step `secrets`
-    #[command(hide = true)]
-    Copy { file: std::path::PathBuf },
-    /// Hold the translated pages against the English ones
-    Translations(translations::Options),
-    /// Race a raw relay, ibeam and a public peer on one simulator, and measure sessions
-    Bench(bench::Options),
-    /// Make everything that a release has, and publish nothing
-    Release(release::Options),
-}
+const HELP: &str = "\
+Tasks of the ibeam project
+
+Usage: cargo xtask TASK [OPTIONS]
+
+  test           Run every check and test, installing under `target` what they need
+    --fast         only what needs nothing but Rust
+    --only NAME    only the step of this name, else those whose name contains it
+    --list         print the names of the steps
+  codegen        Regenerate crates/proto/src/generated from the .proto files
+    --check        write nothing; fail if the committed code is stale
+  plugin         Build the OpenCode plugin, and the file of it that is in the binary
+  translations   Compare the translated pages with the English ones
+    --accept       the translations are up to date: write the new hashes
+  bench          Race a raw relay, ibeam and a public peer on one simulator, and measure sessions
+    --write        put the tables into docs/performance.md
+    --sessions     only what sessions save and cost
+    --parked N     how many sessions are parked
+    --no-peer      leave out the public peer, which needs npm
+    -- ...         passed on to `ibeam-bench`
+  release        Make everything that a release has, and publish nothing
+    --help         its options, with examples
+";
 
 fn main() -> ExitCode {
-    let done = match Args::parse().task {
-        Task::Codegen { check } => codegen::generate(check),
-        Task::Plugin => plugin::write(),
-        Task::Test(options) => test::run(&options),
-        Task::Copy { file } => test::copy(&file),
-        Task::Translations(options) => translations::run(&options),
-        Task::Bench(options) => bench::start(&options),
-        Task::Release(options) => release::start(&options),
-    };
-    match done {
+    match task(Args::new(std::env::args().skip(1))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Not by `Debug`: a backtrace of the task runner helps nobody.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn task(mut args: Args) -> anyhow::Result<()> {
+    let task = args.word();
+    if args.flag("--help") || args.flag("-h") || task.as_deref() == Some("help") {
+        print!("{}", if task.as_deref() == Some("release") { release::HELP } else { HELP });
+        return Ok(());
+    }
+    match task.as_deref() {
+        Some("codegen") => {
+            let check = args.flag("--check");
+            args.finish()?;
+            codegen::generate(check)
+        }
+        Some("plugin") => {
+            args.finish()?;
+            plugin::write()
+        }
+        Some("test") => test::run(&test::Options::parse(args)?),
+        // A part of the step `secrets`: copies stdin to a file and to stdout.
+        Some("copy") => {
+            let file = args.word().context("copy needs a file")?;
+            args.finish()?;
+            test::copy(file.as_ref())
+        }
+        Some("translations") => translations::run(&translations::Options::parse(args)?),
+        Some("bench") => bench::start(&bench::Options::parse(args)?),
+        Some("release") => release::start(&release::Options::parse(args)?),
+        Some(other) => bail!("there is no task {other:?}; `cargo xtask --help` lists them"),
+        None => bail!("which task? `cargo xtask --help` lists them"),
     }
 }
 

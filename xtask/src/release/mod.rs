@@ -16,7 +16,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use clap::Args;
 
 use self::{
     files::{Files, read},
@@ -24,40 +23,69 @@ use self::{
     pages::Pages,
     targets::{Builder, GLIBC, Target},
 };
-use crate::command::{cargo, command, first_line, run};
+use crate::{
+    args::Args,
+    command::{cargo, command, first_line, run},
+    scratch::Scratch,
+};
 
 /// One version for all: that of the workspace.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-#[derive(Args)]
-#[command(after_help = "\
+pub(crate) const HELP: &str = "\
+Make everything that a release has, and publish nothing
+
+Usage: cargo xtask release [OPTIONS]
+
+  --binary PATH     pack this program instead of building one
+  --target TRIPLE   what it is for [default: this machine]
+  --pages-by PATH   a program of this machine that writes the manual pages and completions, where
+                    the one that is packed cannot run here [default: one is built]
+  --out DIR         where everything goes; what is there already stays [default: target/packages]
+  --quick           compress little, which is for tests
+  --sums DIR        only check that a folder has every file of a release, and write its SHA256SUMS
+
 Examples:
   cargo xtask release                                        for this machine
   cargo xtask release --target x86_64-unknown-linux-musl     with cargo-zigbuild
   cargo xtask release --binary target/release/ibeam --out /tmp/packages
   cargo xtask release --sums dist                            of a whole release, checked
 
-docs/releasing.md has the steps of a release.")]
+docs/releasing.md has the steps of a release.
+";
+
+/// What the options mean is in `HELP`.
+#[derive(Default)]
 pub(crate) struct Options {
-    /// Pack this program instead of building one
-    #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// What it is for [default: this machine]
-    #[arg(long, value_name = "TRIPLE")]
     target: Option<String>,
-    /// A program of this machine that writes the manual pages and completions, where the one that is packed
-    /// cannot run here [default: one is built]
-    #[arg(long, value_name = "PATH")]
     pages_by: Option<PathBuf>,
-    /// Where everything goes; what is there already stays [default: target/packages]
-    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Compress little, which is for tests
-    #[arg(long)]
     quick: bool,
-    /// Only check that a folder has every file of a release, and write its SHA256SUMS
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["binary", "target", "pages_by", "out", "quick"])]
     sums: Option<PathBuf>,
+}
+
+impl Options {
+    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+        let options = Self {
+            binary: args.value("--binary")?,
+            target: args.value("--target")?,
+            pages_by: args.value("--pages-by")?,
+            out: args.value("--out")?,
+            quick: args.flag("--quick"),
+            sums: args.value("--sums")?,
+        };
+        args.finish()?;
+        let making = options.binary.is_some()
+            || options.target.is_some()
+            || options.pages_by.is_some()
+            || options.out.is_some()
+            || options.quick;
+        if options.sums.is_some() && making {
+            bail!("--sums only checks a folder: it cannot be combined with other options");
+        }
+        Ok(options)
+    }
 }
 
 pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
@@ -89,7 +117,7 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
     if said.as_deref() != Some(&format!("ibeam {VERSION}")) {
         bail!("{} says {said:?}, and the workspace is {VERSION}", pages_by.display());
     }
-    let scratch = tempfile::tempdir()?;
+    let scratch = Scratch::new("release")?;
     let folder = scratch.path().join("man");
     fs::create_dir(&folder)?;
     let release = Release {
@@ -112,11 +140,9 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
 pub(crate) fn for_tests(program: &Path, out: &Path, others: &Path) -> anyhow::Result<()> {
     start(&Options {
         binary: Some(program.to_path_buf()),
-        target: None,
-        pages_by: None,
         out: Some(out.to_path_buf()),
         quick: true,
-        sums: None,
+        ..Options::default()
     })?;
     fs::create_dir_all(others).with_context(|| others.display().to_string())?;
     let host = host()?;
@@ -181,7 +207,7 @@ impl Release {
     }
 
     fn debian(&self, architecture: &str, out: &Path) -> anyhow::Result<()> {
-        let scratch = tempfile::tempdir()?;
+        let scratch = Scratch::new("release")?;
         let path = out.join(format!("ibeam_{VERSION}_{architecture}.deb"));
         let contents = debian::Contents {
             version: VERSION,

@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use clap::Parser;
 use serde_json::Value;
 
 use super::{targets::TARGETS, *};
@@ -154,12 +153,6 @@ fn a_folder_with_all_of_a_release_is_told_from_others() {
     assert!(sums::missing(folder.path(), "1.2.3").is_err(), "a file of another version");
 }
 
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    options: Options,
-}
-
 /// The arguments of each `cargo xtask release` in a text, as they are understood.
 fn commands(text: &str) -> Vec<Options> {
     let lines = text.lines().filter_map(|line| line.split_once("cargo xtask release"));
@@ -168,10 +161,8 @@ fn commands(text: &str) -> Vec<Options> {
         .map(|(_, rest)| {
             // What stands behind the command in prose and in comments.
             let rest = rest.split(['`', '#']).next().unwrap();
-            let words = rest.split_whitespace();
-            Line::try_parse_from(std::iter::once("release").chain(words))
-                .unwrap_or_else(|error| panic!("{rest}: {error}"))
-                .options
+            let words = rest.split_whitespace().map(str::to_owned);
+            Options::parse(Args::new(words)).unwrap_or_else(|error| panic!("{rest}: {error}"))
         })
         .collect()
 }
@@ -182,10 +173,10 @@ fn text(path: &str) -> String {
 
 /// Every scalar below the key of this name, anywhere in a YAML file.
 fn values(yaml: &str, key: &str) -> BTreeSet<String> {
-    use saphyr_parser::{Event, Parser as Yaml};
+    use saphyr_parser::{Event, Parser};
     let mut found = BTreeSet::new();
     let mut after = false;
-    for event in Yaml::new_from_str(yaml) {
+    for event in Parser::new_from_str(yaml) {
         let (event, _) = event.unwrap();
         if let Event::Scalar(word, ..) = event {
             if after {

@@ -13,20 +13,29 @@ mod sizes;
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::Args;
 pub(crate) use secrets::copy;
 
-#[derive(Args)]
+use crate::args::Args;
+
 pub(crate) struct Options {
     /// Only what needs nothing but Rust
-    #[arg(long)]
     fast: bool,
     /// Only the step of this name, else those whose name contains it (may be given again)
-    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Print the names of the steps and stop
-    #[arg(long)]
     list: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+        let options = Self {
+            fast: args.flag("--fast"),
+            only: args.values("--only")?,
+            list: args.flag("--list"),
+        };
+        args.finish()?;
+        Ok(options)
+    }
 }
 
 /// What a step may report besides failing.

@@ -18,10 +18,9 @@ mod section;
 
 use std::fs;
 
-use anyhow::{Context as _, bail};
-use clap::Args;
-
 use self::page::{Page, Report};
+use crate::args::Args;
+use anyhow::{Context as _, bail};
 
 /// English page, its translation.
 const PAGES: [(&str, &str); 5] = [
@@ -32,11 +31,17 @@ const PAGES: [(&str, &str); 5] = [
     ("docs/clients/opencode.md", "docs/zh-CN/clients/opencode.md"),
 ];
 
-#[derive(Args)]
 pub(crate) struct Options {
     /// The translations say what the English pages say now: write the hashes anew
-    #[arg(long)]
     accept: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+        let options = Self { accept: args.flag("--accept") };
+        args.finish()?;
+        Ok(options)
+    }
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
