@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod codegen;
 mod command;
+mod deny;
 mod plugin;
 mod release;
 mod scratch;

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use anyhow::{Context as _, bail};
 
-use super::{Outcome, secrets, setup};
+use super::{Outcome, secrets};
 use crate::command::{cargo, run, works};
 
 /// A heavy oracle is not part of the everyday run; it has a step of its own.
@@ -78,21 +78,7 @@ pub(super) fn doc_tests() -> anyhow::Result<Outcome> {
 }
 
 pub(super) fn deny() -> anyhow::Result<Outcome> {
-    if !crate::root().join("deny.toml").exists() {
-        bail!("deny.toml is missing");
-    }
-    let program = match setup::cargo_deny() {
-        Ok(program) => program,
-        Err(error) => return Ok(Outcome::NotRun(format!("cargo-deny: {error:#}"))),
-    };
-    // Advisories need a git host, so they are left to those who can reach it.
-    run(crate::command::command(program).args([
-        "--all-features",
-        "check",
-        "bans",
-        "licenses",
-        "sources",
-    ]))?;
+    crate::deny::check()?;
     Ok(Outcome::Passed)
 }
 

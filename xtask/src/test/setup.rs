@@ -10,9 +10,8 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use crate::command::{cargo, command, first_line, run, works};
+use crate::command::{command, first_line, run, works};
 
-const DENY_VERSION: &str = "0.20.2";
 const NODE_MAJOR: u32 = 20;
 /// For packages that set no limit.
 const NEWEST_PYTHON: u32 = 99;
@@ -36,32 +35,6 @@ pub(super) fn ahead() {
 
 fn alone(lock: &'static Mutex<()>) -> MutexGuard<'static, ()> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A program that checks licences, sources and banned crates.
-///
-/// There is no current prebuilt package of it in a registry, so it is built
-/// once, without optimisation and debug information: 80 s on two cores.
-pub(super) fn cargo_deny() -> anyhow::Result<PathBuf> {
-    if let Some(line) = first_line("cargo-deny", &["--version"]) {
-        println!("  {line} (installed)");
-        return Ok("cargo-deny".into());
-    }
-    let tools = crate::target().join("tools");
-    let program = tools.join("bin/cargo-deny");
-    if first_line(&program, &["--version"]).is_some_and(|line| line.contains(DENY_VERSION)) {
-        return Ok(program);
-    }
-    let scratch = tools.join("build");
-    run(cargo()
-        .args(["install", "--locked", "--debug", "--version", DENY_VERSION, "--root"])
-        .arg(&tools)
-        .arg("cargo-deny")
-        .env("CARGO_TARGET_DIR", &scratch)
-        .env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
-    // 340 MB that nothing needs again.
-    fs::remove_dir_all(&scratch).ok();
-    Ok(program)
 }
 
 /// The folder that holds our Node scripts next to their `node_modules`.
