@@ -6,15 +6,8 @@ use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::Context as _;
 
-use super::{Outcome, setup};
+use super::{Outcome, rust::ignored_tests, setup};
 use crate::command::{cargo, command, run};
-
-/// The binary under test. The development profile: it is built for the Rust
-/// tests anyway, and speed is the business of the bench.
-pub(super) fn build() -> anyhow::Result<Outcome> {
-    run(cargo().args(["build", "--locked", "--package", "ibeam"]))?;
-    Ok(Outcome::Passed)
-}
 
 pub(super) fn python_openai() -> anyhow::Result<Outcome> {
     python_test("test_openai*.py")
@@ -53,29 +46,39 @@ pub(super) fn connect_node() -> anyhow::Result<Outcome> {
     node_test("connect-server")
 }
 
+/// The oracle is compiled apart from the rest, and once for all of its steps.
+pub(super) fn oracle_build() -> anyhow::Result<Outcome> {
+    run(cargo().args(["build", "--tests", "--examples"]).args(ORACLE))?;
+    Ok(Outcome::Passed)
+}
+
+const ORACLE: [&str; 3] = ["--package", "ibeam-interop", "--locked"];
+
 pub(super) fn connectrpc() -> anyhow::Result<Outcome> {
-    oracle(&["--skip", OPENAI, "--skip", ACP])
+    oracle("connectrpc", &["--skip", OPENAI, "--skip", ACP])
 }
 
 /// All that the gateway answers, in the types of others.
 pub(super) fn async_openai() -> anyhow::Result<Outcome> {
-    oracle(&[OPENAI])
+    oracle("async-openai", &[OPENAI])
 }
 
 /// All that is said over ACP, in the types of others.
 pub(super) fn acp_schema() -> anyhow::Result<Outcome> {
-    oracle(&[ACP])
+    oracle("acp-schema", &[ACP])
 }
 
 /// The oracle's modules with those types.
 const OPENAI: &str = "openai::";
 const ACP: &str = "acp";
 
-fn oracle(tests: &[&str]) -> anyhow::Result<Outcome> {
+fn oracle(step: &str, tests: &[&str]) -> anyhow::Result<Outcome> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.
-    let home = crate::target().join("interop/home");
+    let home = crate::target().join("interop/home").join(step);
     run(cargo()
-        .args(["test", "--locked", "--package", "ibeam-interop", "--"])
+        .args(["test", "--lib", "--test", "oracle"])
+        .args(ORACLE)
+        .arg("--")
         .args(tests)
         .env("XDG_CACHE_HOME", home.join("cache"))
         .env("XDG_CONFIG_HOME", home.join("config")))?;
@@ -88,8 +91,7 @@ pub(super) fn strace() -> anyhow::Result<Outcome> {
     if let Err(error) = setup::strace() {
         return Ok(Outcome::NotRun(format!("{error:#}")));
     }
-    let tests = ["test", "--locked", "--package", "ibeam", "--lib", "--test", "it", "--"];
-    run(cargo().args(tests).args(["--ignored", "--nocapture", "strace::"]))?;
+    ignored_tests("strace::")?;
     Ok(Outcome::Passed)
 }
 
@@ -99,8 +101,7 @@ pub(super) fn children_500() -> anyhow::Result<Outcome> {
     if !cfg!(target_os = "linux") {
         return Ok(Outcome::NotRun("it looks into /proc".to_owned()));
     }
-    let tests = ["test", "--locked", "--package", "ibeam", "--test", "it", "--"];
-    run(cargo().args(tests).args(["--ignored", "--nocapture", "children::"]))?;
+    ignored_tests("children::")?;
     Ok(Outcome::Passed)
 }
 
@@ -131,9 +132,7 @@ pub(super) fn keychain() -> anyhow::Result<Outcome> {
 
 /// The bench in miniature, so that it cannot rot between the days it is read.
 pub(super) fn bench_smoke() -> anyhow::Result<Outcome> {
-    run(cargo()
-        .args(["run", "--locked", "--package", "ibeam-bench", "--", "--smoke", "--ibeam"])
-        .arg(binary()))?;
+    run(command(program("ibeam-bench")).args(["--smoke", "--ibeam"]).arg(binary()))?;
     Ok(Outcome::Passed)
 }
 
@@ -143,11 +142,8 @@ pub(super) fn mcp_host() -> anyhow::Result<Outcome> {
         Ok(folder) => folder,
         Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
-    let example = ["--package", "ibeam-interop", "--example", "mcp-host"];
-    run(cargo().args(["build", "--locked"]).args(example))?;
-    let program = format!("debug/examples/mcp-host{}", std::env::consts::EXE_SUFFIX);
-    let program = crate::target().join(program);
-    run(node_script("host.test.mjs", folder).env("IBEAM_MCP_HOST", program))?;
+    let host = program("examples/mcp-host");
+    run(node_script("host.test.mjs", folder).env("IBEAM_MCP_HOST", host))?;
     Ok(Outcome::Passed)
 }
 
@@ -210,6 +206,11 @@ fn scenario() -> PathBuf {
     crate::root().join("interop/sdks.toml")
 }
 
+/// The program that the step `build` made.
 pub(super) fn binary() -> PathBuf {
-    crate::target().join("debug").join(format!("ibeam{}", std::env::consts::EXE_SUFFIX))
+    program("ibeam")
+}
+
+fn program(name: &str) -> PathBuf {
+    crate::target().join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
 }

@@ -74,7 +74,7 @@ enum Verdict {
     NotRun(String),
 }
 
-const STEPS: [Step; 44] = [
+const STEPS: [Step; 45] = [
     Step { name: "fmt", kind: Kind::Rust, run: |_| rust::fmt() },
     Step { name: "codegen", kind: Kind::Rust, run: |_| rust::codegen() },
     Step { name: "codegen-full", kind: Kind::Named, run: |_| rust::codegen_full() },
@@ -82,12 +82,12 @@ const STEPS: [Step; 44] = [
     Step { name: "translations", kind: Kind::Rust, run: |_| docs::translations() },
     Step { name: "lockfiles", kind: Kind::Rust, run: |_| rust::lockfiles() },
     Step { name: "clippy", kind: Kind::Rust, run: |options| rust::clippy(options.fast) },
+    Step { name: "build", kind: Kind::Rust, run: |_| rust::build() },
     Step { name: "tests", kind: Kind::Rust, run: |_| rust::tests() },
     Step { name: "secrets", kind: Kind::Rust, run: |_| secrets::check() },
     Step { name: "doc-tests", kind: Kind::Rust, run: |_| rust::doc_tests() },
     Step { name: "deny", kind: Kind::Rust, run: |_| rust::deny() },
     Step { name: "random-requests", kind: Kind::External, run: |_| rust::random_requests() },
-    Step { name: "build", kind: Kind::External, run: |_| external::build() },
     Step { name: "strace", kind: Kind::External, run: |_| external::strace() },
     Step { name: "children-500", kind: Kind::External, run: |_| external::children_500() },
     Step { name: "login", kind: Kind::External, run: |_| external::login() },
@@ -113,6 +113,7 @@ const STEPS: [Step; 44] = [
     Step { name: "node-ai", kind: Kind::External, run: |_| external::node_ai() },
     Step { name: "opencode-cursor-oauth", kind: Kind::External, run: |_| external::peer() },
     Step { name: "connect-node", kind: Kind::External, run: |_| external::connect_node() },
+    Step { name: "oracle-build", kind: Kind::External, run: |_| external::oracle_build() },
     Step { name: "connectrpc", kind: Kind::External, run: |_| external::connectrpc() },
     Step { name: "async-openai", kind: Kind::External, run: |_| external::async_openai() },
     Step { name: "acp-schema", kind: Kind::External, run: |_| external::acp_schema() },

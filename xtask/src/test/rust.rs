@@ -7,8 +7,11 @@ use anyhow::{Context as _, bail};
 use super::{Outcome, secrets};
 use crate::command::{cargo, run, works};
 
-/// A heavy oracle is not part of the everyday run; it has a step of its own.
-const APART: [&str; 2] = ["--exclude", "ibeam-interop"];
+/// The packages of the one build that all steps share. Cargo compiles a crate anew for each set
+/// of features, and the packages that are chosen decide those: a step that chose others would
+/// compile half of the tree again. The oracle is apart, because it changes how serde_json orders
+/// objects and which library compresses.
+pub(super) const EVERYDAY: [&str; 4] = ["--workspace", "--exclude", "ibeam-interop", "--locked"];
 
 pub(super) fn fmt() -> anyhow::Result<Outcome> {
     run(cargo().args(["fmt", "--all", "--", "--check"]))?;
@@ -29,16 +32,26 @@ pub(super) fn codegen_full() -> anyhow::Result<Outcome> {
 
 pub(super) fn clippy(fast: bool) -> anyhow::Result<Outcome> {
     let mut command = cargo();
-    command.args(["clippy", "--workspace", "--all-targets", "--locked"]);
+    command.arg("clippy").arg("--all-targets");
     if fast {
-        command.args(APART);
+        command.args(EVERYDAY);
+    } else {
+        command.args(["--workspace", "--locked"]);
     }
     run(command.args(["--", "-D", "warnings"]))?;
     Ok(Outcome::Passed)
 }
 
-/// All tests, with everything they tell written down where that can be: the step `secrets`
-/// reads it.
+/// Everything that later steps run: the tests, the examples, the program and the bench. The
+/// development profile: speed is the business of the bench.
+pub(super) fn build() -> anyhow::Result<Outcome> {
+    let targets = ["--tests", "--examples", "--bin", "ibeam", "--bin", "ibeam-bench"];
+    run(cargo().arg("build").args(EVERYDAY).args(targets))?;
+    Ok(Outcome::Passed)
+}
+
+/// All tests, with everything they print and leave behind recorded where that can be: the step
+/// `secrets` reads it.
 pub(super) fn tests() -> anyhow::Result<Outcome> {
     match secrets::unusable() {
         Some(_) => run(&mut test_command(has_nextest()))?,
@@ -59,21 +72,31 @@ pub(super) fn test_command(nextest: bool) -> Command {
         println!("  cargo-nextest is not installed: plain `cargo test`");
         command.args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
     }
-    command.args(["--workspace", "--locked"]).args(APART);
+    command.args(EVERYDAY);
     command
 }
 
-/// A million random requests from their bytes to the backend's first message. Left out of
-/// `--fast`, because it builds the profile that people run.
+/// Tests that the suite leaves out, by a part of their names. Their output is shown.
+pub(super) fn ignored_tests(part: &str) -> anyhow::Result<()> {
+    let nextest = has_nextest();
+    let mut command = test_command(nextest);
+    if nextest {
+        let chosen = format!("test(/^(.*::)?{part}/)");
+        command.args(["--run-ignored", "only", "--success-output", "immediate", "-E", &chosen]);
+    } else {
+        command.args(["--", "--ignored", "--nocapture", part]);
+    }
+    run(&mut command)
+}
+
+/// A million random requests from their bytes to the backend's first message.
 pub(super) fn random_requests() -> anyhow::Result<Outcome> {
-    let test = ["test", "--release", "--locked", "--package", "ibeam-core", "--test", "it"];
-    let chosen = ["--", "--ignored", "--exact", "--nocapture", "random::a_million_random_requests"];
-    run(cargo().args(test).args(chosen))?;
+    ignored_tests("random::a_million_random_requests")?;
     Ok(Outcome::Passed)
 }
 
 pub(super) fn doc_tests() -> anyhow::Result<Outcome> {
-    run(cargo().args(["test", "--doc", "--workspace", "--locked"]).args(APART))?;
+    run(cargo().args(["test", "--doc"]).args(EVERYDAY))?;
     Ok(Outcome::Passed)
 }
 

@@ -182,11 +182,18 @@ fn some_thousand_random_requests() {
     check(8_000);
 }
 
-/// The step `random-requests` of `cargo xtask test`.
+/// The step `random-requests` of `cargo xtask test`. The variable `IBEAM_RANDOM_REQUESTS` sets
+/// another number.
 #[test]
 #[ignore = "takes a minute or two"]
+#[expect(clippy::disallowed_methods, reason = "a measurement for a person")]
 fn a_million_random_requests() {
-    check(1_000_000);
+    let count =
+        std::env::var("IBEAM_RANDOM_REQUESTS").map_or(1_000_000, |text| text.parse().unwrap());
+    let started = std::time::Instant::now();
+    check(count);
+    let took = started.elapsed().as_secs_f64();
+    println!("{count} requests in {took:.1} s, {:.0} per second", count as f64 / took);
 }
 
 #[test]
