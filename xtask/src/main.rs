@@ -27,6 +27,7 @@ Usage: cargo xtask TASK [OPTIONS]
     --fast         only what needs nothing but Rust
     --only NAME    only the step of this name, else those whose name contains it
     --list         print the names of the steps
+    --lanes N      how many steps run at a time [default: one more than there are cores]
   codegen        Regenerate crates/proto/src/generated from the .proto files
     --check        write nothing; fail if the committed code is stale
   plugin         Build the OpenCode plugin, and the file of it that is in the binary
@@ -70,6 +71,13 @@ fn task(mut args: Args) -> anyhow::Result<()> {
             plugin::write()
         }
         Some("test") => test::run(&test::Options::parse(args)?),
+        // Parts of `test`, which it runs as processes of their own.
+        Some("step") => test::step(args),
+        Some("install") => {
+            args.finish()?;
+            test::install();
+            Ok(())
+        }
         // A part of the step `secrets`: copies stdin to a file and to stdout.
         Some("copy") => {
             let file = args.word().context("copy needs a file")?;

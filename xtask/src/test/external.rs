@@ -2,9 +2,14 @@
 //! of the same protocol, two independent implementations of Connect, a terminal
 //! and a browser, and the kernel's own account of what the program does.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use serde_json::Value;
 
 use super::{Outcome, rust::ignored_tests, setup};
 use crate::command::{cargo, command, run};
@@ -48,8 +53,28 @@ pub(super) fn connect_node() -> anyhow::Result<Outcome> {
 
 /// The oracle is compiled apart from the rest, and once for all of its steps.
 pub(super) fn oracle_build() -> anyhow::Result<Outcome> {
-    run(cargo().args(["build", "--tests", "--examples"]).args(ORACLE))?;
+    let build = ["build", "--tests", "--examples", "--message-format=json-render-diagnostics"];
+    let mut command = cargo();
+    command.args(build).args(ORACLE).stderr(Stdio::inherit());
+    println!("  $ cargo build --tests --examples {}", ORACLE.join(" "));
+    let output = command.output().context("could not start cargo")?;
+    if !output.status.success() {
+        bail!("the oracle does not build: {}", output.status);
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let tests = messages.filter(|one| one.pointer("/profile/test") == Some(&Value::Bool(true)));
+    let programs: Vec<String> = tests
+        .filter_map(|one| one.get("executable").and_then(Value::as_str).map(str::to_owned))
+        .collect();
+    fs::write(oracle_list(), programs.join("\n"))?;
     Ok(Outcome::Passed)
+}
+
+/// The test programs of the oracle. They are started directly: cargo would wait until no other
+/// step compiles.
+fn oracle_list() -> PathBuf {
+    crate::target().join("xtask/oracle.txt")
 }
 
 const ORACLE: [&str; 3] = ["--package", "ibeam-interop", "--locked"];
@@ -75,13 +100,14 @@ const ACP: &str = "acp";
 fn oracle(step: &str, tests: &[&str]) -> anyhow::Result<Outcome> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.
     let home = crate::target().join("interop/home").join(step);
-    run(cargo()
-        .args(["test", "--lib", "--test", "oracle"])
-        .args(ORACLE)
-        .arg("--")
-        .args(tests)
-        .env("XDG_CACHE_HOME", home.join("cache"))
-        .env("XDG_CONFIG_HOME", home.join("config")))?;
+    let list = fs::read_to_string(oracle_list()).context("the step oracle-build")?;
+    for program in list.lines() {
+        run(command(program)
+            .args(tests)
+            .current_dir(crate::root().join("interop"))
+            .env("XDG_CACHE_HOME", home.join("cache"))
+            .env("XDG_CONFIG_HOME", home.join("config")))?;
+    }
     Ok(Outcome::Passed)
 }
 

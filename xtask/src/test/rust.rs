@@ -1,10 +1,14 @@
 //! The checks that need nothing but Rust.
 
-use std::{fs, process::Command};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, bail};
 
-use super::{Outcome, secrets};
+use super::{Options, Outcome, secrets};
 use crate::command::{cargo, run, works};
 
 /// The packages of the one build that all steps share. Cargo compiles a crate anew for each set
@@ -30,10 +34,10 @@ pub(super) fn codegen_full() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-pub(super) fn clippy(fast: bool) -> anyhow::Result<Outcome> {
+pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
     let mut command = cargo();
     command.arg("clippy").arg("--all-targets");
-    if fast {
+    if options.fast {
         command.args(EVERYDAY);
     } else {
         command.args(["--workspace", "--locked"]);
@@ -44,15 +48,22 @@ pub(super) fn clippy(fast: bool) -> anyhow::Result<Outcome> {
 
 /// Everything that later steps run: the tests, the examples, the program and the bench. The
 /// development profile: speed is the business of the bench.
-pub(super) fn build() -> anyhow::Result<Outcome> {
-    let targets = ["--tests", "--examples", "--bin", "ibeam", "--bin", "ibeam-bench"];
-    run(cargo().arg("build").args(EVERYDAY).args(targets))?;
+pub(super) fn build(options: &Options) -> anyhow::Result<Outcome> {
+    let mut command = cargo();
+    command.arg("build").args(EVERYDAY).args(["--tests", "--bin", "ibeam"]);
+    if !options.fast {
+        command.args(["--examples", "--bin", "ibeam-bench"]);
+    }
+    run(&mut command)?;
+    if has_nextest() {
+        Built::write()?;
+    }
     Ok(Outcome::Passed)
 }
 
 /// All tests, with everything they print and leave behind recorded where that can be: the step
 /// `secrets` reads it.
-pub(super) fn tests() -> anyhow::Result<Outcome> {
+pub(super) fn tests(_: &Options) -> anyhow::Result<Outcome> {
     match secrets::unusable() {
         Some(_) => run(&mut test_command(has_nextest()))?,
         None => secrets::suite()?,
@@ -66,14 +77,63 @@ pub(super) fn has_nextest() -> bool {
 
 pub(super) fn test_command(nextest: bool) -> Command {
     let mut command = cargo();
-    if nextest {
-        command.args(["nextest", "run", "--no-fail-fast"]);
-    } else {
+    if !nextest {
         println!("  cargo-nextest is not installed: plain `cargo test`");
-        command.args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+        command.args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"]).args(EVERYDAY);
+        return command;
     }
-    command.args(EVERYDAY);
+    command.args(["nextest", "run", "--no-fail-fast"]);
+    match Built::of_this_run() {
+        Some(built) => built.use_in(&mut command),
+        None => drop(command.args(EVERYDAY)),
+    }
     command
+}
+
+/// Where the step `build` says which test programs there are. With it nextest does not ask cargo,
+/// which would wait until no other step compiles.
+pub(super) struct Built {
+    binaries: PathBuf,
+    metadata: PathBuf,
+}
+
+impl Built {
+    fn here() -> Self {
+        let folder = crate::target().join("xtask");
+        Self { binaries: folder.join("binaries.json"), metadata: folder.join("metadata.json") }
+    }
+
+    fn write() -> anyhow::Result<()> {
+        let here = Self::here();
+        let list = ["nextest", "list", "--list-type", "binaries-only", "--message-format", "json"];
+        output_to(cargo().args(list).args(EVERYDAY), &here.binaries)?;
+        let metadata = ["metadata", "--format-version=1", "--all-features", "--locked"];
+        output_to(cargo().args(metadata), &here.metadata)
+    }
+
+    fn of_this_run() -> Option<Self> {
+        let here = Self::here();
+        (here.binaries.exists() && here.metadata.exists()).then_some(here)
+    }
+
+    /// A new run does not use what an earlier one built.
+    pub(super) fn forget() {
+        fs::remove_file(Self::here().binaries).ok();
+    }
+
+    fn use_in(&self, command: &mut Command) {
+        command.arg("--binaries-metadata").arg(&self.binaries);
+        command.arg("--cargo-metadata").arg(&self.metadata);
+    }
+}
+
+/// Runs to the end, and keeps what it prints in a file.
+fn output_to(command: &mut Command, path: &Path) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    let file = File::create(&new).with_context(|| new.display().to_string())?;
+    run(command.stdout(file))?;
+    fs::rename(&new, path)?;
+    Ok(())
 }
 
 /// Tests that the suite leaves out, by a part of their names. Their output is shown.

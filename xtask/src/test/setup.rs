@@ -2,10 +2,8 @@
 //! the ordinary package clients, and only when something changed.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread,
 };
 
 use anyhow::{Context as _, bail};
@@ -18,23 +16,29 @@ const NEWEST_PYTHON: u32 = 99;
 /// Clients that come from PyPI, and the newest Python 3 that they say they run on.
 const PYTHON_CLIENTS: &[(&str, u32)] = &[("aider", 12), ("llm", NEWEST_PYTHON)];
 
-/// One that asks a registry at a time: a step may want what is being installed ahead of it.
-static REGISTRY: Mutex<()> = Mutex::new(());
-static DEBIAN: Mutex<()> = Mutex::new(());
+/// One that asks a registry at a time: several would only share the same line.
+const REGISTRY: &str = "registry";
+const DEBIAN: &str = "debian";
 
-/// Installs what the later steps want while the first ones compile. Whoever needs it sooner
-/// waits for it, and one that fails is tried again, and told of, by its step.
+/// Installs what the later steps want while the first ones compile. A step that needs it sooner
+/// waits for it, and one that fails is tried again, and reported, by its step.
 pub(super) fn ahead() {
-    thread::spawn(|| {
-        let folders = ["clients", "node", "login", "mcp", "mcp-host"];
-        folders.iter().for_each(|name| drop(node_packages(name)));
-        drop(python());
-        PYTHON_CLIENTS.iter().for_each(|(name, _)| drop(python_client(name)));
-    });
+    let folders = ["clients", "node", "login", "mcp", "mcp-host"];
+    folders.iter().for_each(|name| drop(node_packages(name)));
+    drop(packages_of(&crate::root().join("plugin"), "plugin"));
+    drop(python());
+    PYTHON_CLIENTS.iter().for_each(|(name, _)| drop(python_client(name)));
 }
 
-fn alone(lock: &'static Mutex<()>) -> MutexGuard<'static, ()> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+/// Holds a lock of this name until it is dropped: steps are processes of their own, and two may
+/// want the same thing installed.
+fn alone(name: &str) -> anyhow::Result<File> {
+    let folder = crate::target().join("xtask/locks");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(name);
+    let file = File::create(&path).with_context(|| path.display().to_string())?;
+    file.lock().with_context(|| path.display().to_string())?;
+    Ok(file)
 }
 
 /// The folder that holds our Node scripts next to their `node_modules`.
@@ -88,7 +92,7 @@ fn node_packages(name: &str) -> anyhow::Result<PathBuf> {
 }
 
 fn packages_of(source: &Path, name: &str) -> anyhow::Result<PathBuf> {
-    let _alone = alone(&REGISTRY);
+    let _alone = alone(name)?;
     if !works("npm", &["--version"]) {
         debian(&["nodejs", "npm"]).context("node and npm are not installed")?;
     }
@@ -105,6 +109,7 @@ fn packages_of(source: &Path, name: &str) -> anyhow::Result<PathBuf> {
     if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
         return Ok(folder);
     }
+    let _registry = alone(REGISTRY)?;
     run(command("npm")
         .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
         .current_dir(&folder))?;
@@ -128,7 +133,7 @@ pub(super) fn python_client(name: &str) -> anyhow::Result<PathBuf> {
 /// The folder of a virtual environment with the packages that a file of `interop` pins, on
 /// a Python 3 that is not newer than this.
 fn venv(name: &str, pinned: &str, newest: u32) -> anyhow::Result<PathBuf> {
-    let _alone = alone(&REGISTRY);
+    let _alone = alone(&format!("venv-{name}"))?;
     let folder = crate::target().join("interop").join(name);
     let program = folder.join("bin/python");
     let wanted = crate::root().join("interop").join(pinned);
@@ -146,6 +151,7 @@ fn venv(name: &str, pinned: &str, newest: u32) -> anyhow::Result<PathBuf> {
         debian(&["python3", "python3-venv"]).context("python3 with venv is not installed")?;
     }
     let python = found().with_context(|| format!("no Python up to 3.{newest} is installed"))?;
+    let _registry = alone(REGISTRY)?;
     run(command(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
     run(command(&program)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
@@ -190,7 +196,7 @@ pub(super) fn keychain() -> anyhow::Result<()> {
 
 /// Installs Debian packages, which only root may.
 fn debian(packages: &[&str]) -> anyhow::Result<()> {
-    let _alone = alone(&DEBIAN);
+    let _alone = alone(DEBIAN)?;
     if first_line("id", &["-u"]).as_deref() != Some("0") || !works("apt-get", &["--version"]) {
         bail!("and only root on Debian may install them: {}", packages.join(" "));
     }
@@ -203,7 +209,7 @@ fn debian(packages: &[&str]) -> anyhow::Result<()> {
 
 /// Copies a folder of scripts. Node looks for packages from the script's own
 /// place upwards, so scripts and packages must live together, and the source
-/// tree stays clean.
+/// tree stays clean. What is there already is left alone: another step may be reading it.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
@@ -213,8 +219,13 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
             if entry.file_name() != "node_modules" {
                 copy(&entry.path(), &target)?;
             }
-        } else {
-            fs::copy(entry.path(), &target)?;
+        } else if !fs::read(&target)
+            .is_ok_and(|old| fs::read(entry.path()).is_ok_and(|new| new == old))
+        {
+            // In one step, so that nothing reads half a file.
+            let new = target.with_extension("new");
+            fs::copy(entry.path(), &new)?;
+            fs::rename(&new, &target)?;
         }
     }
     Ok(())

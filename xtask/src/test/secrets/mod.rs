@@ -32,6 +32,11 @@ pub(super) fn unusable() -> Option<String> {
     Record::unusable()
 }
 
+/// A new run starts.
+pub(super) fn forget() {
+    Record::forget(SUITE);
+}
+
 /// Runs all tests, and writes down what they tell.
 pub(super) fn suite() -> anyhow::Result<()> {
     Record::new(SUITE)?.run(None)

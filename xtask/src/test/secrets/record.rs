@@ -5,7 +5,6 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Context as _;
@@ -59,8 +58,8 @@ pub(super) struct Record {
     folder: PathBuf,
 }
 
-/// The whole suite has passed in this process.
-static PASSED: AtomicBool = AtomicBool::new(false);
+/// Says that the whole suite has passed in this run of `cargo xtask test`.
+const PASSED: &str = "passed";
 
 impl Record {
     /// Why nothing can be written down here.
@@ -92,7 +91,13 @@ impl Record {
     /// The one that an earlier step of this run made, if all tests passed: what failed may
     /// have told less.
     pub(super) fn made(name: &str) -> Option<Self> {
-        PASSED.load(Ordering::Relaxed).then(|| Self { folder: base().join(name) })
+        let record = Self { folder: base().join(name) };
+        record.path(PASSED).exists().then_some(record)
+    }
+
+    /// A new run does not use what an earlier one recorded.
+    pub(super) fn forget(name: &str) {
+        fs::remove_file(base().join(name).join(PASSED)).ok();
     }
 
     pub(super) fn path(&self, part: &str) -> PathBuf {
@@ -101,9 +106,11 @@ impl Record {
 
     /// Runs the tests of the workspace: all, or one that is ignored.
     pub(super) fn run(&self, ignored: Option<&str>) -> anyhow::Result<()> {
-        let ran = self.tests(ignored);
-        PASSED.fetch_or(ran.is_ok() && ignored.is_none(), Ordering::Relaxed);
-        ran
+        self.tests(ignored)?;
+        if ignored.is_none() {
+            fs::write(self.path(PASSED), "")?;
+        }
+        Ok(())
     }
 
     fn tests(&self, ignored: Option<&str>) -> anyhow::Result<()> {

@@ -1,0 +1,244 @@
+//! Runs the steps of a plan, each as a process of its own: what it prints is kept apart, and a
+//! step that crashes takes nothing with it.
+//!
+//! All of them stay in our process group, so that Ctrl-C reaches them.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+
+use super::{
+    Options, Outcome,
+    report::{Row, Verdict, seconds},
+    schedule::{Next, Plan},
+    steps::{Step, Weight},
+};
+use crate::command::{command, works};
+
+/// How often a long run says what it waits for.
+const TICK: Duration = Duration::from_secs(30);
+
+pub(super) struct Runner<'a> {
+    options: &'a Options,
+    program: PathBuf,
+    started: Instant,
+    /// One step after the other shows its output as it comes.
+    captured: bool,
+    is_nice: bool,
+    rows: Vec<Row>,
+}
+
+struct Running {
+    step: &'static Step,
+    since: Instant,
+}
+
+impl<'a> Runner<'a> {
+    pub(super) fn new(options: &'a Options, captured: bool) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder())?;
+        Ok(Self {
+            options,
+            program: own_program()?,
+            started: super::now(),
+            captured,
+            is_nice: captured && works("nice", &["-n", "10", "true"]),
+            rows: Vec::new(),
+        })
+    }
+
+    pub(super) fn run(mut self, mut plan: Plan) -> anyhow::Result<(Vec<Row>, Duration)> {
+        let (send, ended) = mpsc::channel();
+        let mut running: Vec<Running> = Vec::new();
+        let mut last_tick = super::now();
+        loop {
+            loop {
+                match plan.next() {
+                    Next::Start(step) => {
+                        self.announce(step);
+                        let mut child = self.start(step)?;
+                        running.push(Running { step, since: super::now() });
+                        let send = send.clone();
+                        thread::spawn(move || {
+                            let status = child.wait();
+                            send.send((step, status)).ok();
+                        });
+                    }
+                    Next::Skip(step, why) => {
+                        let verdict = Verdict::NotRun(format!("it needs `{why}`, which failed"));
+                        self.rows.push(Row::empty(step.name, verdict));
+                    }
+                    Next::Nothing => break,
+                }
+            }
+            if plan.is_finished() {
+                return Ok((self.rows, self.started.elapsed()));
+            }
+            let left = TICK.saturating_sub(last_tick.elapsed());
+            match ended.recv_timeout(left) {
+                Ok((step, status)) => {
+                    let at = running.iter().position(|one| one.step.name == step.name);
+                    let since = at.map(|at| running.remove(at).since).unwrap_or(self.started);
+                    let row = self.finish(step, since, &status);
+                    plan.done(step, matches!(row.verdict, Verdict::Passed));
+                    self.rows.push(row);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    last_tick = super::now();
+                    if self.captured {
+                        self.tick(&running);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("no step answers any more"),
+            }
+        }
+    }
+
+    fn start(&self, step: &Step) -> anyhow::Result<Child> {
+        fs::remove_file(result_file(step.name)).ok();
+        let mut command = if self.is_nice && step.weight == Weight::Busy {
+            let mut nice = command("nice");
+            nice.args(["-n", "10"]).arg(&self.program);
+            nice
+        } else {
+            command(&self.program)
+        };
+        command.args(["step", step.name]).args(self.options.words());
+        if self.captured {
+            capture(&mut command, step.name)?;
+        }
+        command.spawn().with_context(|| format!("could not start the step {}", step.name))
+    }
+
+    fn announce(&self, step: &Step) {
+        if self.captured {
+            println!("[{}] {} started", clock(self.started.elapsed()), step.name);
+        } else {
+            println!("\n=== {} ===", step.name);
+        }
+    }
+
+    fn tick(&self, running: &[Running]) {
+        let each = running.iter();
+        let each =
+            each.map(|one| format!("{} {:.0} s", one.step.name, one.since.elapsed().as_secs_f64()));
+        let each: Vec<String> = each.collect();
+        println!("[{}] running: {}", clock(self.started.elapsed()), each.join(", "));
+    }
+
+    /// Shows what a step printed, in one piece, and what came of it.
+    fn finish(
+        &self,
+        step: &Step,
+        since: Instant,
+        status: &io::Result<std::process::ExitStatus>,
+    ) -> Row {
+        let took = since.elapsed();
+        let (verdict, cpu) = read_result(step.name).unwrap_or_else(|| {
+            let how = match status {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            };
+            (Verdict::Failed(format!("it ended without a result: {how}")), None)
+        });
+        if self.captured {
+            println!("\n=== {} ===", step.name);
+            show(&log_file(step.name));
+        }
+        println!("--- {}: {} in {}", step.name, verdict.word(), seconds(took));
+        if self.captured {
+            println!();
+        }
+        Row { name: step.name, verdict, took, cpu, offset: since - self.started }
+    }
+}
+
+/// The process of one step: runs it and leaves its result for the one that started it.
+pub(super) fn step(step: &Step, options: &Options) -> anyhow::Result<()> {
+    let verdict = match (step.run)(options) {
+        Ok(Outcome::Passed) => Verdict::Passed,
+        Ok(Outcome::NotRun(why)) => Verdict::NotRun(why),
+        Err(error) => Verdict::Failed(format!("{error:#}")),
+    };
+    let cpu = cpu_seconds().map(|seconds| seconds.to_string()).unwrap_or_default();
+    let text = format!("{}\n{cpu}\n{}", verdict.word(), verdict.why());
+    let path = result_file(step.name);
+    fs::write(&path, text).with_context(|| path.display().to_string())
+}
+
+fn read_result(name: &str) -> Option<(Verdict, Option<f64>)> {
+    let text = fs::read_to_string(result_file(name)).ok()?;
+    let (word, rest) = text.split_once('\n')?;
+    let (cpu, why) = rest.split_once('\n')?;
+    Some((Verdict::parse(word, why)?, cpu.parse().ok()))
+}
+
+/// Starts the installation of what later steps want, beside the first ones.
+pub(super) fn ahead() -> anyhow::Result<Child> {
+    fs::create_dir_all(folder())?;
+    let mut command = command(own_program()?);
+    command.arg("install");
+    capture(&mut command, "install")?;
+    command.spawn().context("could not start the installation")
+}
+
+fn capture(command: &mut Command, name: &str) -> anyhow::Result<()> {
+    let log = log_file(name);
+    let file = File::create(&log).with_context(|| log.display().to_string())?;
+    command.stdout(file.try_clone()?).stderr(file);
+    Ok(())
+}
+
+/// A second name for ourselves: the steps build xtask again, which replaces the first.
+fn own_program() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let copy = folder().join(format!("runner{}", std::env::consts::EXE_SUFFIX));
+    fs::remove_file(&copy).ok();
+    fs::hard_link(&own, &copy).or_else(|_| fs::copy(&own, &copy).map(drop))?;
+    Ok(std::path::absolute(copy)?)
+}
+
+/// What this process and all that it waited for have used, where the system says so.
+fn cpu_seconds() -> Option<f64> {
+    // Linux counts in hundredths on every architecture.
+    const TICKS: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name in parentheses may contain anything; the times are the fields 14 to 17.
+    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
+    Some(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS)
+}
+
+fn show(log: &Path) {
+    let mut out = io::stdout().lock();
+    if let Ok(text) = fs::read(log) {
+        // Nothing can be done about a terminal that is gone.
+        out.write_all(&text).ok();
+        if text.last().is_some_and(|last| *last != b'\n') {
+            out.write_all(b"\n").ok();
+        }
+    }
+}
+
+fn folder() -> PathBuf {
+    crate::target().join("xtask")
+}
+
+fn log_file(name: &str) -> PathBuf {
+    folder().join(format!("{name}.log"))
+}
+
+fn result_file(name: &str) -> PathBuf {
+    folder().join(format!("{name}.result"))
+}
+
+fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    format!("{:02}:{:02}", seconds / 60, seconds % 60)
+}
