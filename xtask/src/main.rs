@@ -3,8 +3,10 @@
 
 mod args;
 mod bench;
+mod budget;
 mod codegen;
 mod command;
+mod cpu;
 mod deny;
 mod plugin;
 mod release;
@@ -39,13 +41,21 @@ Usage: cargo xtask TASK [OPTIONS]
     --parked N     how many sessions are parked
     --no-peer      leave out the public peer, which needs npm
     -- ...         passed on to `ibeam-bench`
+  budget         Measure builds, tests, binary, memory and crates against docs/budget.toml
+    --quick        only what an existing release binary shows: size, memory, crates
+    --write        record the present values as the earlier ones
   release        Make everything that a release has, and publish nothing
     --help         its options, with examples
 ";
 
 fn main() -> ExitCode {
-    match task(Args::new(std::env::args().skip(1))) {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = if budget::is_timed() {
+        budget::timed()
+    } else {
+        task(Args::new(std::env::args().skip(1))).map(|()| ExitCode::SUCCESS)
+    };
+    match done {
+        Ok(code) => code,
         Err(error) => {
             // Not by `Debug`: a backtrace of the task runner helps nobody.
             eprintln!("error: {error:#}");
@@ -86,6 +96,7 @@ fn task(mut args: Args) -> anyhow::Result<()> {
         }
         Some("translations") => translations::run(&translations::Options::parse(args)?),
         Some("bench") => bench::start(&bench::Options::parse(args)?),
+        Some("budget") => budget::start(&budget::Options::parse(args)?),
         Some("release") => release::start(&release::Options::parse(args)?),
         Some(other) => bail!("there is no task {other:?}; `cargo xtask --help` lists them"),
         None => bail!("which task? `cargo xtask --help` lists them"),
@@ -101,4 +112,12 @@ pub(crate) fn root() -> std::path::PathBuf {
 /// Cargo's target folder; everything a task installs goes below it.
 pub(crate) fn target() -> std::path::PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a task runner times its steps; nothing here is paused"
+)]
+pub(crate) fn now() -> std::time::Instant {
+    std::time::Instant::now()
 }

@@ -14,7 +14,7 @@ mod setup;
 mod sizes;
 mod steps;
 
-use std::thread;
+use std::{fs, path::PathBuf, thread};
 
 use anyhow::{Context as _, bail};
 pub(crate) use secrets::copy;
@@ -68,12 +68,12 @@ enum Kind {
 }
 
 /// The folder with the OpenCode plugin and what builds it.
-pub(crate) fn plugin_folder() -> anyhow::Result<std::path::PathBuf> {
+pub(crate) fn plugin_folder() -> anyhow::Result<PathBuf> {
     setup::plugin()
 }
 
 /// The Node folder with the public peer installed, for the bench.
-pub(crate) fn peer_folder() -> anyhow::Result<std::path::PathBuf> {
+pub(crate) fn peer_folder() -> anyhow::Result<PathBuf> {
     setup::node()
 }
 
@@ -95,11 +95,25 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let is_whole = options.only.is_empty() && !options.fast;
     let ahead = is_whole.then(runner::ahead).transpose()?;
     let runner = Runner::new(options, lanes > 1 && chosen.len() > 1)?;
+    let is_cold = !external::binary().exists();
     let (rows, total) = runner.run(Plan::new(&chosen, lanes))?;
+    if is_whole {
+        fs::write(run_file(is_cold), total.as_secs_f64().to_string())?;
+    }
     if let Some(mut ahead) = ahead {
         ahead.wait()?;
     }
     report::print(rows, total, in_ci())
+}
+
+/// How many seconds the last run of all steps took, with nothing built before it or with
+/// everything.
+pub(crate) fn last_run(cold: bool) -> Option<f64> {
+    fs::read_to_string(run_file(cold)).ok()?.parse().ok()
+}
+
+fn run_file(cold: bool) -> PathBuf {
+    crate::target().join(if cold { "xtask/cold-run" } else { "xtask/warm-run" })
 }
 
 /// The process of one step.
@@ -117,12 +131,4 @@ pub(crate) fn install() {
 /// Under CI everything must have been run.
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "1" | "true" | "TRUE" | "True"))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a task runner times its steps; nothing here is paused"
-)]
-fn now() -> std::time::Instant {
-    std::time::Instant::now()
 }

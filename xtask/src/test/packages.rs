@@ -1,4 +1,4 @@
-//! The packages of a release, made from the program of the step `build`, and installed as their
+//! The release build and its budget, and the packages that are made from it, installed as their
 //! users do.
 
 use std::{
@@ -7,15 +7,24 @@ use std::{
     process::Command,
 };
 
-use super::{
-    Outcome,
-    external::{binary, node_script},
-    setup,
-};
+use super::{Outcome, external::node_script, setup};
 use crate::{
-    command::{command, run, works},
+    budget,
+    command::{cargo, run},
     release,
 };
+
+/// What people build from a clone, with exactly the packages of `cargo run --release`.
+pub(super) fn release_build() -> anyhow::Result<Outcome> {
+    run(cargo().args(["build", "--release", "--locked", "--package", "ibeam"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// Its size, its memory when idle and its crates, against `docs/budget.toml`.
+pub(super) fn budget() -> anyhow::Result<Outcome> {
+    budget::check()?;
+    Ok(Outcome::Passed)
+}
 
 /// Installed by npm and by dpkg, unpacked, and started.
 pub(super) fn packages() -> anyhow::Result<Outcome> {
@@ -61,8 +70,7 @@ impl Made {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
-        let program = stripped(&binary(), &folder)?;
-        release::for_tests(&program, &made.packed, &made.others)?;
+        release::for_tests(&budget::program(), &made.packed, &made.others)?;
         Ok(made)
     }
 
@@ -70,7 +78,7 @@ impl Made {
     fn here() -> anyhow::Result<Self> {
         let made = Self::places();
         let time = |path: &Path| path.metadata().and_then(|data| data.modified());
-        match (time(&made.packed.join("SHA256SUMS")), time(&binary())) {
+        match (time(&made.packed.join("SHA256SUMS")), time(&budget::program())) {
             (Ok(packed), Ok(built)) if packed > built => Ok(made),
             _ => Self::anew(),
         }
@@ -78,18 +86,10 @@ impl Made {
 
     fn script(&self, name: &str, folder: PathBuf) -> Command {
         let mut command = node_script(name, folder);
-        command.env("IBEAM_PACKAGES", &self.packed).env("IBEAM_OTHER_PACKAGES", &self.others);
+        command
+            .env("IBEAM_BIN", budget::program())
+            .env("IBEAM_PACKAGES", &self.packed)
+            .env("IBEAM_OTHER_PACKAGES", &self.others);
         command
     }
-}
-
-/// The program without what debuggers need, which what we ship has not, either. It halves the
-/// time that everything here takes.
-fn stripped(program: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
-    if !works("strip", &["--version"]) {
-        return Ok(program.to_path_buf());
-    }
-    let small = folder.join(program.file_name().unwrap_or_default());
-    run(command("strip").arg("-o").args([&small, program]))?;
-    Ok(small)
 }

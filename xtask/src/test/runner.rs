@@ -47,7 +47,7 @@ impl<'a> Runner<'a> {
         Ok(Self {
             options,
             program: own_program()?,
-            started: super::now(),
+            started: crate::now(),
             captured,
             is_nice: captured && works("nice", &["-n", "10", "true"]),
             rows: Vec::new(),
@@ -57,14 +57,14 @@ impl<'a> Runner<'a> {
     pub(super) fn run(mut self, mut plan: Plan) -> anyhow::Result<(Vec<Row>, Duration)> {
         let (send, ended) = mpsc::channel();
         let mut running: Vec<Running> = Vec::new();
-        let mut last_tick = super::now();
+        let mut last_tick = crate::now();
         loop {
             loop {
                 match plan.next() {
                     Next::Start(step) => {
                         self.announce(step);
                         let mut child = self.start(step)?;
-                        running.push(Running { step, since: super::now() });
+                        running.push(Running { step, since: crate::now() });
                         let send = send.clone();
                         thread::spawn(move || {
                             let status = child.wait();
@@ -91,7 +91,7 @@ impl<'a> Runner<'a> {
                     self.rows.push(row);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    last_tick = super::now();
+                    last_tick = crate::now();
                     if self.captured {
                         self.tick(&running);
                     }
@@ -167,7 +167,7 @@ pub(super) fn step(step: &Step, options: &Options) -> anyhow::Result<()> {
         Ok(Outcome::NotRun(why)) => Verdict::NotRun(why),
         Err(error) => Verdict::Failed(format!("{error:#}")),
     };
-    let cpu = cpu_seconds().map(|seconds| seconds.to_string()).unwrap_or_default();
+    let cpu = crate::cpu::of_all().map(|seconds| seconds.to_string()).unwrap_or_default();
     let text = format!("{}\n{cpu}\n{}", verdict.word(), verdict.why());
     let path = result_file(step.name);
     fs::write(&path, text).with_context(|| path.display().to_string())
@@ -203,16 +203,6 @@ fn own_program() -> anyhow::Result<PathBuf> {
     fs::remove_file(&copy).ok();
     fs::hard_link(&own, &copy).or_else(|_| fs::copy(&own, &copy).map(drop))?;
     Ok(std::path::absolute(copy)?)
-}
-
-/// What this process and all that it waited for have used, where the system says so.
-fn cpu_seconds() -> Option<f64> {
-    // Linux counts in hundredths on every architecture.
-    const TICKS: f64 = 100.0;
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may contain anything; the times are the fields 14 to 17.
-    let fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
-    Some(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS)
 }
 
 fn show(log: &Path) {

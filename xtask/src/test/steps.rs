@@ -35,6 +35,7 @@ use Weight::{Alone, Beside, Busy, Light};
 
 pub(super) const BUILD: &str = "build";
 const ORACLE: &str = "oracle-build";
+const RELEASE: &str = "release-build";
 
 pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", Rust, Light, 3, |_| rust::fmt()),
@@ -62,10 +63,12 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("continue", External, Beside, 15, |_| clients::continue_dev()).needs(BUILD),
     Step::new("aider", External, Beside, 15, |_| clients::aider()).needs(BUILD),
     Step::new("llm", External, Beside, 10, |_| clients::llm()).needs(BUILD),
-    Step::new("packages", External, Beside, 45, |_| packages::packages()).needs(BUILD),
-    // Both install what `packages` makes.
+    Step::new("release-build", External, Busy, 240, |_| packages::release_build()),
+    Step::new("budget", External, Beside, 4, |_| packages::budget()).needs(RELEASE),
+    Step::new("packages", External, Beside, 45, |_| packages::packages()).needs(RELEASE),
+    // It installs what `packages` made.
     Step::new("first-token", External, Alone, 45, |_| packages::first_token())
-        .needs(BUILD)
+        .needs(RELEASE)
         .after("packages"),
     Step::new("setup-clients", External, Beside, 30, |_| clients::set_up()).needs(BUILD),
     Step::new("docs-clients", External, Beside, 30, |_| docs::clients()).needs(BUILD),

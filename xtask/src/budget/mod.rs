@@ -1,0 +1,98 @@
+//! `cargo xtask budget`: what the program costs to build, to test, to store and to keep running,
+//! each beside its earlier value and its budget (`docs/budget.toml`).
+
+mod crates;
+mod idle;
+mod times;
+mod values;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+
+pub(crate) use self::times::{is_timed, timed};
+use self::values::{Measure, Values};
+use crate::args::Args;
+
+/// How many crates the list has.
+const LISTED: usize = 20;
+const FILE: &str = "docs/budget.toml";
+
+pub(crate) struct Options {
+    /// Only what the release binary that is there can tell.
+    quick: bool,
+    /// Record the present values as the earlier ones.
+    write: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
+        let options = Self { quick: args.flag("--quick"), write: args.flag("--write") };
+        args.finish()?;
+        Ok(options)
+    }
+}
+
+pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
+    let mut present = Values::default();
+    let mut program = program();
+    if !options.quick {
+        let build = times::cold_build(LISTED)?;
+        present.set(Measure::ReleaseBuild, build.seconds);
+        program = build.program;
+        for measure in [Measure::TestCold, Measure::TestWarm] {
+            if let Some(seconds) = crate::test::last_run(measure == Measure::TestCold) {
+                present.set(measure, seconds);
+            }
+        }
+    }
+    measure(&program, &mut present)?;
+    let path = crate::root().join(FILE);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    print!("\n{}", values::table(&text, &present)?);
+    if options.write {
+        fs::write(&path, values::written(&text, &present))?;
+        println!("\n{FILE}: the earlier values are now these");
+    }
+    Ok(())
+}
+
+/// For the step of `cargo xtask test`: size, memory and crates of the release binary.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let mut present = Values::default();
+    measure(&program(), &mut present)?;
+    let text = fs::read_to_string(crate::root().join(FILE)).context(FILE)?;
+    print!("{}", values::table(&text, &present)?);
+    let over = values::over(&text, &present)?;
+    if !over.is_empty() {
+        bail!("over budget: {}", over.join("; "));
+    }
+    Ok(())
+}
+
+fn measure(program: &Path, present: &mut Values) -> anyhow::Result<()> {
+    const MEGA: f64 = 1e6;
+    let file = program.metadata();
+    let file = file.with_context(|| format!("{}: build it first", program.display()))?;
+    present.set(Measure::Binary, file.len() as f64 / MEGA);
+    present.set(Measure::Crates, crates::count()? as f64);
+    match idle::memory(program)? {
+        Some(memory) => {
+            println!(
+                "  idle: {:.1} MB resident, {:.1} of them its own, {:.1} mapped from files",
+                memory.all, memory.own, memory.files
+            );
+            present.set(Measure::IdleMemory, memory.all);
+        }
+        None => println!("  idle: memory is measured on Linux only"),
+    }
+    Ok(())
+}
+
+/// What `cargo build --release` makes.
+pub(crate) fn program() -> PathBuf {
+    crate::target().join("release").join(format!("ibeam{}", std::env::consts::EXE_SUFFIX))
+}
