@@ -26,7 +26,8 @@ Tasks of the ibeam project
 Usage: cargo xtask TASK [OPTIONS]
 
   test           Run every check and test, installing under `target` what they need
-    --fast         only what needs nothing but Rust
+    --fast         only what needs nothing but Rust, and tests only what a change concerns
+    --fast --all   everything that needs nothing but Rust
     --only NAME    only the step of this name, else those whose name contains it
     --list         print the names of the steps
     --lanes N      how many steps run at a time [default: one more than there are cores]
@@ -80,7 +81,7 @@ fn task(mut args: Args) -> anyhow::Result<()> {
             args.finish()?;
             plugin::write()
         }
-        Some("test") => test::run(&test::Options::parse(args)?),
+        Some("test") => test::run(test::Options::parse(args)?),
         // Parts of `test`, which it runs as processes of their own.
         Some("step") => test::step(args),
         Some("install") => {

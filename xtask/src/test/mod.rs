@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check of the project, in one run, with a table of
 //! what passed, what failed and what could not be run.
 
+mod affected;
 mod clients;
 mod docs;
 mod external;
@@ -24,8 +25,12 @@ use crate::args::Args;
 
 #[derive(Default)]
 pub(crate) struct Options {
-    /// Only what needs nothing but Rust.
+    /// Only what needs nothing but Rust, and of the tests only those that a change concerns.
     fast: bool,
+    /// With `fast`: everything that needs nothing but Rust.
+    all: bool,
+    /// Only tests of these packages; none means all.
+    packages: Vec<String>,
     /// Names of steps, or parts of names.
     only: Vec<String>,
     list: bool,
@@ -37,18 +42,30 @@ impl Options {
     pub(crate) fn parse(mut args: Args) -> anyhow::Result<Self> {
         let options = Self {
             fast: args.flag("--fast"),
+            all: args.flag("--all"),
+            packages: args.values("--package")?,
             only: args.values("--only")?,
             list: args.flag("--list"),
             lanes: args.value("--lanes")?,
         };
         args.finish()?;
+        if options.all && !options.fast {
+            bail!("--all belongs to --fast: without it everything is run anyway");
+        }
         Ok(options)
+    }
+
+    /// Leaves out what a small change is not worth.
+    fn is_short(&self) -> bool {
+        self.fast && !self.all
     }
 
     /// What the process of a step has to know.
     fn words(&self) -> Vec<String> {
-        let fast = self.fast.then(|| "--fast".to_owned());
-        fast.into_iter().collect()
+        let flags = [("--fast", self.fast), ("--all", self.all)];
+        let flags = flags.into_iter().filter(|(_, set)| *set).map(|(name, _)| name.to_owned());
+        let packages = self.packages.iter().map(|name| format!("--package={name}"));
+        flags.chain(packages).collect()
     }
 }
 
@@ -62,6 +79,8 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Rust,
+    /// Needs nothing but Rust, and is not for every small change.
+    Thorough,
     External,
     /// Only by its name: it would build much a second time.
     Named,
@@ -77,8 +96,8 @@ pub(crate) fn peer_folder() -> anyhow::Result<PathBuf> {
     setup::node()
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    let chosen = steps::chosen(options);
+pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
+    let chosen = steps::chosen(&options);
     if options.list {
         for step in chosen {
             println!("{}", step.name);
@@ -88,13 +107,23 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     if chosen.is_empty() {
         bail!("no step has such a name; `cargo xtask test --list` prints them");
     }
+    if options.is_short() && options.packages.is_empty() {
+        let choice = affected::choose()?;
+        options.packages = choice.packages;
+        let what = if options.packages.is_empty() {
+            "all packages".to_owned()
+        } else {
+            options.packages.join(", ")
+        };
+        println!("tests of {what}: {}", choice.reason);
+    }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let lanes = options.lanes.unwrap_or(cores + 1).max(1);
     secrets::forget();
     rust::Built::forget();
     let is_whole = options.only.is_empty() && !options.fast;
     let ahead = is_whole.then(runner::ahead).transpose()?;
-    let runner = Runner::new(options, lanes > 1 && chosen.len() > 1)?;
+    let runner = Runner::new(&options, lanes > 1 && chosen.len() > 1)?;
     let is_cold = !external::binary().exists();
     let (rows, total) = runner.run(Plan::new(&chosen, lanes))?;
     if is_whole {

@@ -30,7 +30,7 @@ pub(super) enum Weight {
     Alone,
 }
 
-use Kind::{External, Named, Rust};
+use Kind::{External, Named, Rust, Thorough};
 use Weight::{Alone, Beside, Busy, Light};
 
 pub(super) const BUILD: &str = "build";
@@ -47,8 +47,8 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("build", Rust, Busy, 370, rust::build),
     Step::new("clippy", Rust, Busy, 300, rust::clippy),
     Step::new("tests", Rust, Alone, 220, rust::tests).needs(BUILD),
-    Step::new("secrets", Rust, Beside, 45, |_| secrets::check()).needs(BUILD).after("tests"),
-    Step::new("doc-tests", Rust, Busy, 20, |_| rust::doc_tests()).needs(BUILD),
+    Step::new("secrets", Thorough, Beside, 45, |_| secrets::check()).needs(BUILD).after("tests"),
+    Step::new("doc-tests", Thorough, Busy, 20, |_| rust::doc_tests()).needs(BUILD),
     Step::new("codegen-full", Named, Busy, 40, |_| rust::codegen_full()),
     Step::new("random-requests", External, Busy, 60, |_| rust::random_requests()).needs(BUILD),
     Step::new("strace", External, Beside, 90, |_| external::strace()).needs(BUILD),
@@ -126,6 +126,7 @@ pub(super) fn chosen(options: &Options) -> Vec<&'static Step> {
         let by_name = options.only.iter().any(|name| step.is_called(name));
         let by_kind = match step.kind {
             Kind::Rust => true,
+            Kind::Thorough => !options.is_short(),
             Kind::External => !options.fast,
             Kind::Named => options.list && !options.fast,
         };
