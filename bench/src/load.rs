@@ -155,7 +155,7 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
                 bail!("status {}", run.response.status());
             }
             let seen = read(run.response.into_body(), started, origin).await;
-            drop(run.sender);
+            drop(run.open);
             seen
         }
         Target::Http(address) => {

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, channel::Sender, combinators::BoxBody};
+use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::{
     body::{Body, Frame, Incoming, SizeHint},
     server::conn::http1,
@@ -22,7 +22,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
     rules::{ALL, Rule},
-    upstream::Upstream,
+    upstream::{Open, Upstream},
 };
 
 pub(crate) async fn run(port: u16, simulator: SocketAddr) -> anyhow::Result<()> {
@@ -55,7 +55,7 @@ async fn answer(
     match upstream.run(rule).await {
         Ok(run) => {
             let (parts, body) = run.response.into_parts();
-            let mut response = Response::new(Copied { body, _open: run.sender }.boxed());
+            let mut response = Response::new(Copied { body, _open: run.open }.boxed());
             *response.status_mut() = parts.status;
             Ok(response)
         }
@@ -78,7 +78,7 @@ fn plain(status: StatusCode, words: &str) -> Response<BoxBody<Bytes, hyper::Erro
 /// The upstream's body, which also keeps the upstream's request open.
 struct Copied {
     body: Incoming,
-    _open: Sender<Bytes, Infallible>,
+    _open: Open,
 }
 
 impl Body for Copied {

@@ -3,15 +3,20 @@
 //! client when it measures the simulator itself.
 
 use std::{
+    convert::Infallible,
     net::SocketAddr,
+    pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Poll},
 };
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::channel::{Channel, Sender};
-use hyper::{body::Incoming, client::conn::http2};
+use hyper::{
+    body::{Body, Frame, Incoming},
+    client::conn::http2,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ibeam_core::codec::connect;
 use ibeam_proto::agent::{
@@ -19,7 +24,11 @@ use ibeam_proto::agent::{
     ModelDetails, RequestContext, RequestContextEnv, UserMessage, UserMessageAction,
     agent_client_message, conversation_action,
 };
-use tokio::{net::TcpStream, sync::OnceCell, task::JoinSet};
+use tokio::{
+    net::TcpStream,
+    sync::{OnceCell, oneshot},
+    task::JoinSet,
+};
 
 use crate::rules::Rule;
 
@@ -28,8 +37,6 @@ use crate::rules::Rule;
 const CONNECTIONS: usize = 16;
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 64 * 1024 * 1024;
-/// The request body holds the run request and nothing else.
-const REQUEST_FRAMES: usize = 1;
 
 /// What every run is opened with.
 pub(crate) const HEADERS: [(&str, &str); 7] = [
@@ -42,18 +49,49 @@ pub(crate) const HEADERS: [(&str, &str); 7] = [
     ("x-request-id", "33333333-3333-4333-8333-333333333333"),
 ];
 
-type Body = Channel<Bytes, std::convert::Infallible>;
-
-/// An open run. The request side stays open as long as the sender lives, as the
-/// protocol wants.
+/// An open run.
 pub(crate) struct Run {
     pub(crate) response: Response<Incoming>,
-    pub(crate) sender: Sender<Bytes, std::convert::Infallible>,
+    pub(crate) open: Open,
+}
+
+/// Keeps the request side of a run open, as the protocol wants, until it is dropped.
+pub(crate) struct Open {
+    _sender: oneshot::Sender<Infallible>,
+}
+
+/// A request body: one frame, then silence until its [`Open`] is dropped.
+struct RequestBody {
+    first: Option<Bytes>,
+    open: oneshot::Receiver<Infallible>,
+}
+
+impl RequestBody {
+    fn new(first: Bytes) -> (Open, Self) {
+        let (sender, open) = oneshot::channel();
+        (Open { _sender: sender }, Self { first: Some(first), open })
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        // Nothing is ever sent here, so a result means that the sender was dropped.
+        Pin::new(&mut self.open).poll(cx).map(|_| None)
+    }
 }
 
 pub(crate) struct Upstream {
     address: SocketAddr,
-    slots: Vec<OnceCell<http2::SendRequest<Body>>>,
+    slots: Vec<OnceCell<http2::SendRequest<RequestBody>>>,
     next: AtomicUsize,
     connections: tokio::sync::Mutex<JoinSet<()>>,
 }
@@ -72,8 +110,7 @@ impl Upstream {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
         let slot = self.slots.get(at).context("no such connection")?;
         let mut connection = slot.get_or_try_init(|| self.connect()).await?.clone();
-        let (mut sender, body) = Channel::new(REQUEST_FRAMES);
-        sender.send_data(canned(rule)).await.ok();
+        let (open, body) = RequestBody::new(canned(rule));
         let mut request =
             Request::post(format!("http://{}/agent.v1.AgentService/Run", self.address));
         for (name, value) in HEADERS {
@@ -82,10 +119,10 @@ impl Upstream {
         let request = request.body(body)?;
         connection.ready().await?;
         let response = connection.send_request(request).await?;
-        Ok(Run { response, sender })
+        Ok(Run { response, open })
     }
 
-    async fn connect(&self) -> anyhow::Result<http2::SendRequest<Body>> {
+    async fn connect(&self) -> anyhow::Result<http2::SendRequest<RequestBody>> {
         let socket = TcpStream::connect(self.address).await?;
         socket.set_nodelay(true)?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
