@@ -12,31 +12,36 @@ use tokio::{
 };
 
 use crate::{
+    child::Racer,
+    lane::progress,
     load::Target,
-    measure::{Speed, first_byte, speed},
-    page::{cell, number, ratio},
+    measure::{first_event, speed},
+    page::{error_lines, ratio_cell, spread_cell},
     recipe::backend_start,
     rules::{MARK, Rule, Size, scenario},
+    stats::{Series, judge_open, order},
 };
 
 /// Each turn of a CLI is a process: few run at once.
 const STREAMS: usize = 8;
+/// So few streams need more events, or a lap is over before it can be measured.
+const MORE_EVENTS: u64 = 5;
 
 const BACKENDS: [&str; 3] = ["agent", "cli", "acp"];
 
-/// One line of the table.
-pub(crate) struct Backend {
-    name: &'static str,
-    best: Speed,
+/// One row of the table.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    rate: Series,
     /// Microseconds from the request to the first event.
-    first: Option<f64>,
+    first: Series,
     pub(crate) errors: Vec<String>,
 }
 
 /// All backends, and what the stand-in for Cursor's CLI does by itself, in events/s.
 pub(crate) struct Backends {
-    pub(crate) all: Vec<Backend>,
-    alone: f64,
+    pub(crate) rows: Vec<Row>,
+    alone: Series,
 }
 
 pub(crate) async fn race(
@@ -45,23 +50,50 @@ pub(crate) async fn race(
     rounds: usize,
     firsts: usize,
 ) -> anyhow::Result<Backends> {
+    let size = Size { fast_events: size.fast_events * MORE_EVENTS, ..size };
     let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
     std::fs::write(file.path(), scenario(size))?;
-    let mut all = Vec::new();
+    let mut racers = Vec::new();
     for name in BACKENDS {
-        let racer = backend_start(ibeam, name, file.path()).start().await?;
-        let target = Target::Http(racer.address);
-        let (first, mut errors) = first_byte(&target, firsts).await;
-        let mut best = speed(&target, &racer, STREAMS, size, rounds).await;
-        errors.append(&mut best.errors);
+        racers.push(backend_start(ibeam, name, file.path()).start().await.context(name)?);
+    }
+    let mut rows: Vec<Row> = BACKENDS.into_iter().map(Row::new).collect();
+    let mut alone = Series::default();
+    for round in 0..=rounds {
+        progress("backends", round, rounds);
+        let counted = round > 0;
+        for at in order(rows.len(), round) {
+            if let Some((racer, row)) = racers.get(at).zip(rows.get_mut(at)) {
+                row.measure(racer, size, firsts, counted).await;
+            }
+        }
+        let rate = stand_ins(ibeam, file.path()).await?;
+        if counted {
+            alone.push(Some(rate));
+        }
+    }
+    for racer in racers {
         racer.stop().await;
-        all.push(Backend { name, best, first, errors });
     }
-    let mut alone: f64 = 0.0;
-    for _ in 0..rounds {
-        alone = alone.max(stand_ins(ibeam, file.path()).await?);
+    Ok(Backends { rows, alone })
+}
+
+impl Row {
+    fn new(name: &'static str) -> Self {
+        Self { name, rate: Series::default(), first: Series::default(), errors: Vec::new() }
     }
-    Ok(Backends { all, alone })
+
+    async fn measure(&mut self, racer: &Racer, size: Size, firsts: usize, counted: bool) {
+        let target = Target::Http(racer.address);
+        let first = first_event(&target, firsts).await;
+        let speed = speed(&target, racer, STREAMS, size).await;
+        self.errors.extend(first.errors);
+        self.errors.extend(speed.errors);
+        if counted {
+            self.first.push(first.value);
+            self.rate.push(speed.events_per_second);
+        }
+    }
 }
 
 /// As many stand-ins as there are streams, each read to its end.
@@ -71,7 +103,7 @@ async fn stand_ins(ibeam: &Path, scenario: &Path) -> anyhow::Result<f64> {
     for _ in 0..STREAMS {
         running.spawn(stand_in(ibeam.to_owned(), scenario.to_owned()));
     }
-    let mut events = 0;
+    let mut events: u64 = 0;
     while let Some(read) = running.join_next().await {
         events += read??;
     }
@@ -110,35 +142,34 @@ async fn stand_in(ibeam: std::path::PathBuf, scenario: std::path::PathBuf) -> an
 }
 
 pub(crate) fn table(backends: &Backends) -> String {
-    let Backends { all, alone } = backends;
-    let agent = all.first().map(|backend| backend.best.events_per_second);
+    let Backends { rows, alone } = backends;
+    let agent = rows.first().map(|row| row.rate.clone()).unwrap_or_default();
     let mut out = format!(
         "The stand-in for `cursor-agent` read directly: {} events/s, {STREAMS} at once.\n\n",
-        number(*alone)
+        spread_cell(alone.spread())
     );
     // Writing to a string cannot fail, hence the ignored results below.
     let _ = writeln!(
         out,
-        "| {STREAMS} streams, simulated backends | events/s | of agent | of the stand-in alone | time to first event, µs | errors |\n\
-         |---|---:|---:|---:|---:|---:|"
+        "| {STREAMS} streams, simulated backends | events/s | of agent | of the stand-in alone | time to first event, µs | errors | |\n\
+         |---|---:|---:|---:|---:|---:|---|"
     );
-    for Backend { name, best, first, errors } in all {
-        let rate = Some(best.events_per_second);
-        let alone = if *name == "agent" { None } else { Some(*alone) };
+    for Row { name, rate, first, errors } in rows {
+        let of_agent = rate.ratio(&agent).spread();
+        let is_agent = *name == "agent";
+        let of_alone = if is_agent { None } else { rate.ratio(alone).spread() };
+        let claim = if is_agent { rate.spread() } else { of_agent };
         let _ = writeln!(
             out,
-            "| `{name}` | {} | {} | {} | {} | {} |",
-            cell(rate),
-            ratio(rate, agent),
-            ratio(rate, alone),
-            cell(*first),
+            "| `{name}` | {} | {} | {} | {} | {} | {} |",
+            spread_cell(rate.spread()),
+            ratio_cell(of_agent),
+            ratio_cell(of_alone),
+            spread_cell(first.spread()),
             errors.len(),
+            judge_open(claim).words(),
         );
     }
-    for Backend { name, errors, .. } in all {
-        if let Some(first) = errors.first() {
-            let _ = writeln!(out, "\nErrors of {name}: {}, the first: {first}", errors.len());
-        }
-    }
+    out += &error_lines(rows.iter().map(|row| (row.name, row.errors.as_slice())));
     out
 }

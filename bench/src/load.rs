@@ -18,6 +18,9 @@ use crate::{
 
 /// A stream that takes longer has hung.
 const STREAM_LIMIT: Duration = Duration::from_secs(180);
+/// Delays of the first events of a stream are left out: they show how hundreds of streams are
+/// opened at once.
+pub(crate) const SETTLE_EVENTS: usize = 5;
 
 /// Where the streams go.
 #[derive(Clone)]
@@ -38,7 +41,7 @@ pub(crate) enum Dialect {
     Chat,
     /// As coding clients ask: `store` is false.
     Responses,
-    /// As the API has it where nobody says otherwise: the response is kept.
+    /// The default of the API: the response is kept.
     ResponsesKept,
     Messages,
 }
@@ -103,7 +106,6 @@ pub(crate) struct Seen {
 pub(crate) struct Crowd {
     pub(crate) events: u64,
     pub(crate) elapsed: Duration,
-    pub(crate) firsts: Vec<Duration>,
     pub(crate) delays: Vec<i64>,
     pub(crate) errors: Vec<String>,
 }
@@ -132,8 +134,7 @@ pub(crate) async fn crowd(
         match joined.context("joined").flatten() {
             Ok(seen) => {
                 crowd.events += seen.events;
-                crowd.firsts.push(seen.first);
-                crowd.delays.extend(seen.delays);
+                crowd.delays.extend(seen.delays.into_iter().skip(SETTLE_EVENTS));
                 if seen.events != expected {
                     crowd.errors.push(format!("{} of {expected} events", seen.events));
                 }
@@ -169,6 +170,43 @@ pub(crate) async fn stream(target: &Target, rule: Rule, origin: Instant) -> anyh
             read_lines(response.into_body(), *dialect, started, origin).await
         }
     }
+}
+
+/// A stream that has sent its first event and is silent since.
+pub(crate) struct Held {
+    _http: Http,
+    _body: Incoming,
+}
+
+/// Opens `count` streams at once and keeps them open.
+pub(crate) async fn hold(address: SocketAddr, count: usize) -> (Vec<Held>, Vec<String>) {
+    let mut streams = JoinSet::new();
+    for _ in 0..count {
+        streams.spawn(async move {
+            tokio::time::timeout(STREAM_LIMIT, hold_one(address)).await.context("hung")?
+        });
+    }
+    let (mut held, mut errors) = (Vec::new(), Vec::new());
+    while let Some(joined) = streams.join_next().await {
+        match joined.context("joined").flatten() {
+            Ok(stream) => held.push(stream),
+            Err(error) => errors.push(format!("{error:#}")),
+        }
+    }
+    (held, errors)
+}
+
+async fn hold_one(address: SocketAddr) -> anyhow::Result<Held> {
+    let mut http = Http::open(address).await?;
+    let mut body = ask(&mut http, Dialect::Chat, Rule::Hold).await?.into_body();
+    let mut seen = Seen::default();
+    while seen.events == 0 {
+        let frame = body.frame().await.context("ended before its first event")?;
+        if let Ok(data) = frame?.into_data() {
+            seen.take(&data, Duration::ZERO);
+        }
+    }
+    Ok(Held { _http: http, _body: body })
 }
 
 /// The request that every gateway gets; the query tells the relay what ibeam

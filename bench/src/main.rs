@@ -1,15 +1,19 @@
-//! Races a raw byte relay, ibeam and a public peer on one simulator, with one
-//! client, and prints every number as a ratio to the relay's. Then measures what
-//! sessions save, and what they cost.
+//! Races a raw byte relay, ibeam, an earlier build of it and a public peer on one simulator,
+//! with one client, in alternating rounds, and prints ratios with their spread. Then measures
+//! what sessions save, and what they cost.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench talks to a person")]
 
+mod against;
 mod backends;
 mod child;
 mod dialects;
 mod http;
+mod lane;
 mod load;
 mod measure;
+mod metric;
 mod page;
+mod race;
 mod raw;
 mod recipe;
 mod relay;
@@ -17,9 +21,14 @@ mod report;
 mod rules;
 mod sessions;
 mod simulator;
+mod stats;
 mod upstream;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -33,7 +42,7 @@ struct Args {
     #[command(subcommand)]
     role: Option<Role>,
     #[command(flatten)]
-    race: Race,
+    options: Options,
 }
 
 /// What the racers' processes are started as.
@@ -58,14 +67,21 @@ enum Role {
 }
 
 #[derive(clap::Args)]
-struct Race {
+struct Options {
     /// The ibeam binary
     #[arg(long, value_name = "FILE")]
     ibeam: Option<PathBuf>,
+    /// An earlier ibeam binary: it takes part in the race, and a table compares the two. Leaves
+    /// out the sessions
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "sessions"])]
+    against: Option<PathBuf>,
     /// A folder with the public peer and its packages
     #[arg(long, value_name = "FOLDER")]
     peer: Option<PathBuf>,
-    /// Put the table into this file
+    /// Rounds of the race that count, after one that does not; with the peer at most six
+    #[arg(long, value_name = "N", value_parser = rounds)]
+    rounds: Option<usize>,
+    /// Put the tables into this file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// A few streams and events only: shows that the bench works, measures nothing
@@ -74,17 +90,30 @@ struct Race {
     /// Only what sessions save and cost; without it, that and the race
     #[arg(long)]
     sessions: bool,
+    /// Only the race
+    #[arg(long, conflicts_with = "sessions")]
+    no_sessions: bool,
     /// How many sessions are parked
     #[arg(long, value_name = "N")]
     parked: Option<usize>,
 }
 
-impl Race {
-    /// Racers run in folders of their own, so paths must not depend on ours.
+impl Options {
     fn ibeam(&self) -> anyhow::Result<PathBuf> {
-        let ibeam = self.ibeam.as_deref().context("--ibeam is missing")?;
-        fs::canonicalize(ibeam).with_context(|| ibeam.display().to_string())
+        absolute(self.ibeam.as_deref().context("--ibeam is missing")?)
     }
+}
+
+fn rounds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(rounds) if rounds > 0 => Ok(rounds),
+        _ => Err("must be a number from 1".to_owned()),
+    }
+}
+
+/// Racers run in folders of their own, so paths must not depend on ours.
+fn absolute(file: &Path) -> anyhow::Result<PathBuf> {
+    fs::canonicalize(file).with_context(|| file.display().to_string())
 }
 
 fn main() -> ExitCode {
@@ -92,7 +121,7 @@ fn main() -> ExitCode {
     let done = match args.role {
         Some(Role::Relay { port, simulator }) => block_on(relay::run(port, simulator)),
         Some(Role::Simulator { port, size }) => block_on(simulator::run(port, size)),
-        None => block_on(measure_all(&args.race)),
+        None => block_on(measure_all(&args.options)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -103,11 +132,14 @@ fn main() -> ExitCode {
     }
 }
 
-async fn measure_all(race: &Race) -> anyhow::Result<()> {
-    if !race.sessions {
-        report::race(race).await?;
+async fn measure_all(options: &Options) -> anyhow::Result<()> {
+    if !options.sessions {
+        race::run(options).await?;
     }
-    sessions::measure(race).await
+    if options.no_sessions || options.against.is_some() {
+        return Ok(());
+    }
+    sessions::measure(options).await
 }
 
 fn block_on(future: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

@@ -1,8 +1,10 @@
 //! How numbers look, and where they are written.
 
-use std::{fs, path::Path};
+use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context as _, bail};
+
+use crate::stats::Spread;
 
 pub(crate) fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "not measured".to_owned(), number)
@@ -13,6 +15,37 @@ pub(crate) fn ratio(above: Option<f64>, below: Option<f64>) -> String {
         Some((above, below)) if below > 0.0 => format!("{:.2}", above / below),
         _ => String::new(),
     }
+}
+
+/// A median with its spread.
+pub(crate) fn spread_cell(spread: Option<Spread>) -> String {
+    spread.map_or_else(
+        || "not measured".to_owned(),
+        |spread| {
+            let Spread { median, low, high, .. } = spread;
+            format!("{} ({}–{})", number(median), number(low), number(high))
+        },
+    )
+}
+
+/// The same of a ratio.
+pub(crate) fn ratio_cell(spread: Option<Spread>) -> String {
+    spread.map_or_else(String::new, |spread| {
+        let Spread { median, low, high, .. } = spread;
+        format!("{median:.2} ({low:.2}–{high:.2})")
+    })
+}
+
+/// A line for each racer that had errors.
+pub(crate) fn error_lines<'a>(racers: impl IntoIterator<Item = (&'a str, &'a [String])>) -> String {
+    let mut out = String::new();
+    for (name, errors) in racers {
+        if let Some(first) = errors.first() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "\nErrors of {name}: {}, the first: {first}", errors.len());
+        }
+    }
+    out
 }
 
 /// Three digits that matter, thousands apart.
@@ -61,12 +94,12 @@ pub(crate) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }
 
-/// Tells the person what is being measured now.
+/// Prints what is being measured now.
 pub(crate) fn say(what: &str) {
     eprintln!("  {what} ...");
 }
 
-/// Fails when there is an error to tell.
+/// Fails when there are errors.
 pub(crate) fn complain(who: &str, errors: &[String]) -> anyhow::Result<()> {
     if let Some(first) = errors.first() {
         bail!("{who}: {} errors, the first: {first}", errors.len());

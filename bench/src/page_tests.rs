@@ -1,4 +1,5 @@
-use super::{number, replaced};
+use super::{error_lines, number, ratio_cell, replaced, spread_cell};
+use crate::stats::Spread;
 
 #[test]
 fn numbers_have_three_digits_that_matter() {
@@ -12,6 +13,24 @@ fn numbers_have_three_digits_that_matter() {
     ] {
         assert_eq!(number(value), shown);
     }
+}
+
+#[test]
+fn cells_show_median_and_spread() {
+    let spread = Some(Spread { median: 1_234.0, low: 0.5, high: 2_000.0, rounds: 12 });
+    assert_eq!(spread_cell(spread), "1,234 (0.500–2,000)");
+    let ratio = Some(Spread { median: 0.714, low: 0.7, high: 0.72, rounds: 12 });
+    assert_eq!(ratio_cell(ratio), "0.71 (0.70–0.72)");
+    assert_eq!((spread_cell(None), ratio_cell(None)), ("not measured".to_owned(), String::new()));
+}
+
+#[test]
+fn errors_are_listed_for_racers_that_had_some() {
+    let errors = ["hung".to_owned(), "status 500".to_owned()];
+    assert_eq!(
+        error_lines([("relay", &[][..]), ("ibeam", &errors[..])]),
+        "\nErrors of ibeam: 2, the first: hung\n"
+    );
 }
 
 #[test]

@@ -38,7 +38,10 @@ Usage: cargo xtask TASK [OPTIONS]
     --accept       the translations are up to date: write the new hashes
   bench          Race a raw relay, ibeam and a public peer on one simulator, and measure sessions
     --write        put the tables into docs/performance.md
+    --against FILE compare with an earlier ibeam binary, in the same rounds
+    --rounds N     rounds that count [default: 12]; fewer than 8 give no verdicts
     --sessions     only what sessions save and cost
+    --no-sessions  only the race
     --parked N     how many sessions are parked
     --no-peer      leave out the public peer, which needs npm
     -- ...         passed on to `ibeam-bench`

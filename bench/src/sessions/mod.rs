@@ -11,7 +11,7 @@ mod talk;
 use std::time::Duration;
 
 use crate::{
-    Race,
+    Options,
     page::{self, complain, say},
 };
 
@@ -41,10 +41,10 @@ struct Section {
     broken: Vec<String>,
 }
 
-pub(crate) async fn measure(race: &Race) -> anyhow::Result<()> {
-    let ibeam = race.ibeam()?;
-    let mut plan = if race.smoke { Plan::smoke() } else { Plan::full() };
-    plan.parked = race.parked.unwrap_or(plan.parked);
+pub(crate) async fn measure(options: &Options) -> anyhow::Result<()> {
+    let ibeam = options.ibeam()?;
+    let mut plan = if options.smoke { Plan::smoke() } else { Plan::full() };
+    plan.parked = options.parked.unwrap_or(plan.parked);
     say("sessions: a chain of tool calls");
     let chain = chain::measure(&ibeam, &plan).await;
     say("sessions: a long conversation");
@@ -55,11 +55,11 @@ pub(crate) async fn measure(race: &Race) -> anyhow::Result<()> {
     let sections = [chain, talk, parked].map(|section| section.unwrap_or_else(Section::failed));
     let text = sections.each_ref().map(|section| section.text.trim()).join("\n\n");
     println!("\n{text}");
-    if let Some(file) = &race.write {
+    if let Some(file) = &options.write {
         page::write(file, MARKS, &text)?;
     }
     let broken: Vec<String> = sections.into_iter().flat_map(|section| section.broken).collect();
-    if race.smoke {
+    if options.smoke {
         complain("sessions", &broken)?;
     }
     Ok(())
