@@ -106,11 +106,11 @@ fn wide_spread_of_a_row_without_target_is_noise() {
 
 #[test]
 fn few_rounds_support_no_verdict() {
-    let few = series(&[1.0; 5]).spread();
+    let few = series(&[1.0; 7]).spread();
     assert_eq!(judge(few, Bound::AtLeast(0.5)), Verdict::TooFewRounds);
     assert_eq!(judge_open(few), Verdict::TooFewRounds);
     assert_eq!(compare(few, Better::Higher), Verdict::TooFewRounds);
-    let enough = series(&[1.0; 6]).spread();
+    let enough = series(&[1.0; 8]).spread();
     assert_eq!(judge(enough, Bound::AtLeast(0.5)), Verdict::Met);
 }
 
