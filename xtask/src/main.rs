@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            // Not by `Debug`: a backtrace of the task runner helps nobody.
+            // Not by `Debug`: a backtrace of the task runner does not help.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
