@@ -23,7 +23,7 @@ pub(in crate::wire) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T
         Err(error) => error,
     };
     match error.classify() {
-        Category::Data => Err(wrong_type::<T>(body, &error)),
+        Category::Data => Err(wrong_type(body, &error)),
         Category::Syntax | Category::Eof | Category::Io => {
             let what = if body.iter().all(u8::is_ascii_whitespace) {
                 "the request body is empty; it must be a JSON object".to_owned()
@@ -44,9 +44,9 @@ pub(in crate::wire) fn parse_at<'a, T: Deserialize<'a>>(
     at: &str,
 ) -> Result<T, TurnError> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        let inner = path_of_fault::<T>(raw.get().as_bytes());
+        let inner = scan::path_of(raw.get().as_bytes(), &error);
         let path = match inner.as_str() {
-            "" | "." => at.to_owned(),
+            "" => at.to_owned(),
             inner if inner.starts_with('[') => format!("{at}{inner}"),
             inner => format!("{at}.{inner}"),
         };
@@ -54,21 +54,11 @@ pub(in crate::wire) fn parse_at<'a, T: Deserialize<'a>>(
     })
 }
 
-/// Reads the body once more, keeping the path: only requests that fail pay for it.
-fn path_of_fault<'a, T: Deserialize<'a>>(body: &'a [u8]) -> String {
-    let mut json = serde_json::Deserializer::from_slice(body);
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
-    let _ = T::deserialize(tracked);
-    track.path().to_string()
-}
-
-fn wrong_type<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) -> TurnError {
-    let path = path_of_fault::<T>(body);
-    let text = error.to_string();
-    // The path of the whole body is written as a dot.
-    if path.is_empty() || path == "." {
-        let is_object = body.trim_ascii_start().starts_with(b"{");
+fn wrong_type(body: &[u8], error: &serde_json::Error) -> TurnError {
+    let is_object = body.trim_ascii_start().starts_with(b"{");
+    let path = scan::path_of(body, error);
+    if path.is_empty() || !is_object {
+        let text = error.to_string();
         let what = if is_object { "cannot be used" } else { "must be a JSON object" };
         let text = format!("the request body {what}: {}", capped(&text));
         return TurnError::new(ErrorCode::InvalidJson, text);

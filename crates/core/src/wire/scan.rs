@@ -29,7 +29,9 @@ const PATH_CAP: usize = 100;
 /// `InvalidJson`, with the path of what is too deep, too wide or there twice.
 pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
     let Some(fault) = find(body) else { return Ok(()) };
-    let path = path(body, fault.at);
+    // A name belongs to its own path, an opening bracket to what it opens.
+    let end = if matches!(fault.kind, Kind::Deep) { fault.at } else { fault.at + 1 };
+    let path = path(body, end);
     let what = match fault.kind {
         Kind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
         Kind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
@@ -113,8 +115,20 @@ fn twice(names: &mut [Name<'_>]) -> Option<usize> {
     names.array_windows().find_map(|[a, b]| (a.text == b.text).then_some(b.at))
 }
 
-/// The path of what stands at `place`, as other errors write it: `tools[0].name`.
-fn path(body: &[u8], place: usize) -> String {
+/// The path of the value at which the parser gave up, as other errors write it:
+/// `tools[0].name`. Empty when it is the body itself.
+pub(super) fn path_of(body: &[u8], error: &serde_json::Error) -> String {
+    let lines = body.split_inclusive(|byte| *byte == b'\n');
+    let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+    let read = before + error.column();
+    // A field is missed at the end of its object; everything else is noticed behind the last
+    // byte of a value, or in front of one that is not even read.
+    let missing = error.to_string().starts_with("missing field");
+    path(body, if missing { read + 1 } else { read })
+}
+
+/// The path of what stands before `end`.
+fn path(body: &[u8], end: usize) -> String {
     enum Step<'a> {
         Field(Option<Text<'a>>),
         Element(usize),
@@ -122,6 +136,9 @@ fn path(body: &[u8], place: usize) -> String {
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut name_next = false;
     for (at, token) in Tokens::new(body) {
+        if at >= end {
+            break;
+        }
         match (token, steps.last_mut()) {
             (Token::Text(text), Some(Step::Field(name))) if name_next => {
                 *name = Some(text);
@@ -129,7 +146,6 @@ fn path(body: &[u8], place: usize) -> String {
             }
             (Token::Comma, Some(Step::Field(_))) => name_next = true,
             (Token::Comma, Some(Step::Element(index))) => *index += 1,
-            (Token::Object | Token::Array, _) if at == place => {}
             (Token::Object, _) => {
                 steps.push(Step::Field(None));
                 name_next = true;
@@ -143,9 +159,6 @@ fn path(body: &[u8], place: usize) -> String {
                 name_next = false;
             }
             (Token::Text(_) | Token::Comma, _) => {}
-        }
-        if at >= place {
-            break;
         }
     }
     let mut path = String::new();
