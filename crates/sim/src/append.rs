@@ -11,9 +11,9 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http::HeaderMap;
 use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
 use ibeam_proto::aiserver::{BidiAppendRequest, BidiAppendResponse, BidiRequestId};
 use parking_lot::Mutex;
-use prost::Message as _;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -186,7 +186,7 @@ pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
     }
     let parsed = match form {
         Form::Json => parse_json(body),
-        _ => BidiAppendRequest::decode(models::unwrap(form, body)).ok(),
+        _ => BidiAppendRequest::from_wire(Bytes::copy_from_slice(models::unwrap(form, body))).ok(),
     };
     let message = parsed.as_ref().and_then(|request| {
         let id = request.request_id.as_ref()?.request_id.as_str();

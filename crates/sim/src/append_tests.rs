@@ -1,3 +1,5 @@
+use prost::Message as _;
+
 use super::*;
 use crate::{SimConfig, schema::hex};
 

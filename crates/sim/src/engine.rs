@@ -10,12 +10,12 @@ use std::{
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentServerMessage, HeartbeatUpdate, InteractionResponse, InteractionUpdate,
     agent_client_message::Message as FromClient, agent_server_message::Message as ToClient,
     interaction_update::Message as Update,
 };
-use prost::Message as _;
 use tokio::time::Instant;
 
 use crate::{
@@ -151,9 +151,9 @@ impl Engine {
     pub(crate) async fn emit(&mut self, message: ToClient) -> Step {
         let message = AgentServerMessage { message: Some(message) };
         if self.cut.is_some() {
-            return self.emit_bytes(&message.encode_to_vec()).await;
+            return self.emit_bytes(&message.to_wire()).await;
         }
-        self.tape.note(Direction::FromServer, 0, || message.encode_to_vec().into());
+        self.tape.note(Direction::FromServer, 0, || message.to_wire());
         self.out.push(&message);
         self.flush_if_due().await
     }
@@ -279,7 +279,7 @@ impl Engine {
         let beat = Update::Heartbeat(HeartbeatUpdate {});
         let message = InteractionUpdate { message: Some(beat) };
         let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(message)) };
-        self.tape.note(Direction::FromServer, 0, || message.encode_to_vec().into());
+        self.tape.note(Direction::FromServer, 0, || message.to_wire());
         self.out.push(&message);
         self.flush().await
     }

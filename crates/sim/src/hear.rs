@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use ibeam_core::codec::{connect::Code, pbwalk};
+use ibeam_proto::Wire as _;
 use ibeam_proto::{
     agent::{
         AgentClientMessage, ExecClientControlMessage, ExecClientMessage, InteractionResponse,
@@ -12,7 +13,6 @@ use ibeam_proto::{
     },
     fields::CLIENT_MESSAGE,
 };
-use prost::Message as _;
 use tokio::time::Instant;
 
 use crate::{
@@ -44,7 +44,7 @@ impl Engine {
         for unknown in pbwalk::unknown_fields(CLIENT_MESSAGE, bytes) {
             counters.unknown_field(format!("{} field {}", unknown.message, unknown.field));
         }
-        match AgentClientMessage::decode(bytes.clone()) {
+        match AgentClientMessage::from_wire(bytes.clone()) {
             Ok(message) => Ok(message.message),
             Err(error) => {
                 counters.violation(format!("message does not parse: {error}"));

@@ -1,7 +1,9 @@
 //! The models this backend claims to have, and the unary calls that list them.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
 use ibeam_proto::{
     agent::{
         GetDefaultModelForCliResponse, GetServerConfigResponse, GetUsableModelsResponse,
@@ -13,7 +15,6 @@ use ibeam_proto::{
         parameter_type,
     },
 };
-use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::{
@@ -369,7 +370,11 @@ pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) ->
                     .ok()
                     .and_then(|v| v.get("userMessage")?.as_str().map(str::to_owned))
                     .unwrap_or_default(),
-                _ => NameAgentRequest::decode(body).unwrap_or_default().user_message,
+                _ => {
+                    NameAgentRequest::from_wire(Bytes::copy_from_slice(body))
+                        .unwrap_or_default()
+                        .user_message
+                }
             };
             let name = title_of(&text);
             let as_json = json!({ "name": name });
@@ -381,7 +386,11 @@ pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) ->
                     .ok()
                     .and_then(|v| v.get("useModelParameters")?.as_bool())
                     .unwrap_or_default(),
-                _ => AvailableModelsRequest::decode(body).unwrap_or_default().use_model_parameters,
+                _ => {
+                    AvailableModelsRequest::from_wire(Bytes::copy_from_slice(body))
+                        .unwrap_or_default()
+                        .use_model_parameters
+                }
             };
             let message = AvailableModelsResponse {
                 model_names: MODELS.iter().map(|m| m.id.to_owned()).collect(),

@@ -1,7 +1,6 @@
 //! The service's own tools: which exec carries out a wish, what comes of it, and the
 //! notices around it.
 
-use bytes::Bytes;
 use ibeam_proto::agent::{
     EditArgs, EditError, EditResult, EditSuccess, EditToolCall, FetchArgs, FetchToolCall, GlobArgs,
     GlobToolCall, GlobToolError, GlobToolResult, GlobToolSuccess, GrepArgs, GrepToolCall, LsArgs,
@@ -155,8 +154,8 @@ fn exec_of(intent: &Intent, id: &str) -> Option<Arm> {
     })
 }
 
-fn arm(field: u32, args: &impl prost::Message) -> Arm {
-    Arm { field, payload: Bytes::from(args.encode_to_vec()) }
+fn arm(field: u32, args: &impl ibeam_proto::Wire) -> Arm {
+    Arm { field, payload: args.to_wire() }
 }
 
 fn read(path: &str, id: &str) -> Arm {

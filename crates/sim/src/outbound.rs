@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_core::codec::connect::{self, ConnectError};
-use prost::Message;
+use ibeam_proto::Wire;
 use tokio::sync::mpsc;
 
 use crate::reply::{self, Chunk, Form};
@@ -41,20 +41,19 @@ impl Outbound {
     }
 
     /// Adds a message, in one pass where nothing special is asked for.
-    pub(crate) fn push<M: Message>(&mut self, message: &M) {
+    pub(crate) fn push<M: Wire>(&mut self, message: &M) {
         if self.style.gzip {
-            let frame = self.frame_of(&message.encode_to_vec());
+            let frame = self.frame_of(&message.to_wire());
             self.push_frame(&frame);
             return;
         }
-        let len = message.encoded_len();
+        let len = message.wire_len();
         if self.buf.capacity() - self.buf.len() < HEADER + len {
             self.buf.reserve((HEADER + len).max(CHUNK));
         }
         self.buf.put_u8(0);
         self.buf.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-        // A `BytesMut` grows, so this cannot run out of room.
-        let _ = message.encode(&mut self.buf);
+        message.write_wire(&mut self.buf);
         self.count();
     }
 

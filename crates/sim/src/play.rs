@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ibeam_core::codec::connect::{self, Code};
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentServerMessage, ExecServerAbort, ExecServerControlMessage, InteractionUpdate, McpArgs,
     StepCompletedUpdate, StepStartedUpdate, TextDeltaUpdate, ThinkingCompletedUpdate,
     ThinkingDeltaUpdate, TokenDeltaUpdate, agent_server_message::Message as ToClient,
     exec_server_control_message, interaction_update::Message as Update,
 };
-use prost::Message as _;
 
 use crate::{
     blobs::id_of,
@@ -212,7 +212,7 @@ impl Run {
     async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> Done {
         let update = InteractionUpdate { message: Some(speech.update(text.to_owned())) };
         let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(update)) };
-        let frame = self.engine.out.frame_of(&message.encode_to_vec());
+        let frame = self.engine.out.frame_of(&message.to_wire());
         for _ in 0..times {
             self.engine.emit_frame(&frame).await?;
         }
@@ -335,9 +335,9 @@ impl Run {
         let mut arm = exec.arm().map_err(|e| broken(&e))?;
         let mut mcp = None;
         if arm.field == MCP {
-            let mut args = McpArgs::decode(arm.payload.clone()).unwrap_or_default();
+            let mut args = McpArgs::from_wire(arm.payload.clone()).unwrap_or_default();
             self.complete(&mut args);
-            arm.payload = args.encode_to_vec().into();
+            arm.payload = args.to_wire();
             mcp = Some(args);
         }
         self.start_arm(arm, mcp, exec).await
@@ -360,7 +360,7 @@ impl Run {
         let exec = Exec { partial: Some(PIECE), ..Exec::default() };
         let mut started = Vec::with_capacity(calls.len());
         for args in calls {
-            let arm = Arm { field: MCP, payload: args.encode_to_vec().into() };
+            let arm = Arm { field: MCP, payload: args.to_wire() };
             started.push(self.start_arm(arm, Some(args), &exec).await?);
         }
         self.settle(started, 0).await

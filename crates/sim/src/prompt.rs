@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentConversationTurnStructure, AgentRunRequest, ConversationStateStructure, ConversationStep,
     ConversationTurnStructure, McpToolDefinition, RequestContext, SelectedContext, UserMessage,
     conversation_action::Action, conversation_step, conversation_turn_structure, selected_image,
     tool_call,
 };
-use prost::Message as _;
 use serde_json::Value;
 
 use crate::{
@@ -206,7 +206,7 @@ impl Prompt {
     /// What the user said in earlier turns, as it was sent then.
     pub(crate) fn past_messages(&self, blobs: &HashMap<BlobId, Bytes>) -> Vec<UserMessage> {
         self.turns(blobs)
-            .filter_map(|turn| UserMessage::decode(get(blobs, &turn.user_message)?.clone()).ok())
+            .filter_map(|turn| UserMessage::from_wire(get(blobs, &turn.user_message)?.clone()).ok())
             .collect()
     }
 
@@ -215,7 +215,7 @@ impl Prompt {
         blobs: &'a HashMap<BlobId, Bytes>,
     ) -> impl Iterator<Item = AgentConversationTurnStructure> + 'a {
         self.state.turns.iter().filter_map(|id| {
-            let turn = ConversationTurnStructure::decode(get(blobs, id)?.clone()).ok()?;
+            let turn = ConversationTurnStructure::from_wire(get(blobs, id)?.clone()).ok()?;
             match turn.turn? {
                 conversation_turn_structure::Turn::AgentConversationTurn(turn) => Some(turn),
                 conversation_turn_structure::Turn::ShellConversationTurn(_) => None,
@@ -232,10 +232,11 @@ impl Prompt {
         let mut users: Vec<String> = Vec::new();
         for turn in self.turns(blobs) {
             let user = get(blobs, &turn.user_message).cloned().unwrap_or_default();
-            users.push(UserMessage::decode(user).unwrap_or_default().text);
+            users.push(UserMessage::from_wire(user).unwrap_or_default().text);
             for step in &turn.steps {
                 let step = get(blobs, step).cloned().unwrap_or_default();
-                call_ids.extend(step_call_id(&ConversationStep::decode(step).unwrap_or_default()));
+                call_ids
+                    .extend(step_call_id(&ConversationStep::from_wire(step).unwrap_or_default()));
             }
         }
         let mut history = Vec::new();

@@ -10,8 +10,8 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use ibeam_core::codec::connect::{self, Code, ConnectError, CursorError};
+use ibeam_proto::Wire;
 use ibeam_proto::aiserver::{CustomErrorDetails, ErrorDetails, ErrorKind};
-use prost::Message;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -112,7 +112,7 @@ pub(crate) fn json(status: StatusCode, body: &serde_json::Value) -> Reply {
 }
 
 /// A unary answer, in the form of the request.
-pub(crate) fn unary<M: Message>(
+pub(crate) fn unary<M: Wire>(
     form: Form,
     message: &M,
     as_json: &serde_json::Value,
@@ -121,7 +121,7 @@ pub(crate) fn unary<M: Message>(
     match form {
         Form::Json => json(StatusCode::OK, as_json),
         Form::Proto if enveloped => whole(StatusCode::OK, form.mime(), connect::encode(message)),
-        Form::Proto => whole(StatusCode::OK, form.mime(), message.encode_to_vec()),
+        Form::Proto => whole(StatusCode::OK, form.mime(), message.to_wire()),
         Form::Connect => {
             let parts = [connect::encode(message), connect::end_frame(None)];
             whole(StatusCode::OK, form.mime(), parts.concat())
@@ -220,7 +220,7 @@ fn status_details(error: &ConnectError) -> Option<String> {
     };
     let mut any = BytesMut::new();
     put_bytes_field(&mut any, 1, b"type.googleapis.com/aiserver.v1.ErrorDetails");
-    put_bytes_field(&mut any, 2, &proto.encode_to_vec());
+    put_bytes_field(&mut any, 2, &proto.to_wire());
     let mut status = BytesMut::new();
     put_varint_field(&mut status, 1, u64::from(error.code.grpc_number()));
     put_bytes_field(&mut status, 2, error.message.as_bytes());

@@ -5,8 +5,8 @@
 //! rebuilt, and only what is in it counts.
 
 use bytes::Bytes;
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{ConversationStateStructure, UserMessage};
-use prost::Message as _;
 use serde_json::Value;
 
 use crate::{
@@ -172,5 +172,5 @@ pub(crate) fn behind(steps: &[Step], results: usize) -> usize {
 }
 
 fn state_id(state: &ConversationStateStructure) -> BlobId {
-    id_of(&state.encode_to_vec())
+    id_of(&state.to_wire())
 }

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
 use ibeam_proto::{
     agent::agent_client_message::Message as FromClient,
     aiserver::{BidiRequestId, ErrorKind},
 };
-use prost::Message as _;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -143,7 +143,9 @@ async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) ->
         return reply::error_in(form, &error);
     }
     let body = reply::read_body(body, MAX_UNARY).await.unwrap_or_default();
-    let id = BidiRequestId::decode(models::unwrap(form, &body)).unwrap_or_default().request_id;
+    let id = BidiRequestId::from_wire(Bytes::copy_from_slice(models::unwrap(form, &body)))
+        .unwrap_or_default()
+        .request_id;
     if id.is_empty() {
         let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
         return reply::error_in(form, &error);

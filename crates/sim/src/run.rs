@@ -5,12 +5,12 @@ use std::{collections::HashSet, sync::atomic::Ordering};
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentRunRequest, RequestContextArgs, StepCompletedUpdate, StepStartedUpdate, TurnEndedUpdate,
     UserMessage, UserMessageAppendedUpdate, agent_client_message::Message as FromClient,
     exec_client_message, interaction_update::Message as Update, request_context_result,
 };
-use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::{
@@ -293,7 +293,7 @@ impl Run {
 
     /// Asks for the request context by exec.
     pub(crate) async fn ask_context(&mut self) -> Step {
-        let payload = RequestContextArgs::default().encode_to_vec().into();
+        let payload = RequestContextArgs::default().to_wire();
         let key = self.ask_exec(&Arm { field: CONTEXT, payload }).await?;
         let answer = self.engine.exec_answer(key).await?;
         let Some(exec_client_message::Message::RequestContextResult(result)) = answer.reply else {
@@ -333,7 +333,7 @@ impl Run {
             return Ok(());
         }
         if let Some(user) = self.prompt.user_message.clone().filter(|_| !self.prompt.resume) {
-            let blobs = vec![self.user_json(), user.encode_to_vec().into()];
+            let blobs = vec![self.user_json(), user.to_wire()];
             self.store_all(blobs).await?;
             let appended = UserMessageAppendedUpdate { user_message: Some(user) };
             self.engine.update(Update::UserMessageAppended(appended)).await?;

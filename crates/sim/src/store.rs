@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
     ConversationTokenDetails, ConversationTurnStructure, GetBlobArgs, KvServerMessage,
     PreFetchedBlob, SetBlobArgs, UserMessage, agent_server_message::Message as ToClient,
     conversation_step, conversation_turn_structure, kv_server_message::Message as KvAsk,
 };
-use prost::Message as _;
 use serde_json::{Value, json};
 
 use crate::{
@@ -116,7 +116,7 @@ impl Run {
         let message = ibeam_proto::agent::AgentServerMessage {
             message: Some(ToClient::KvServerMessage(message)),
         };
-        self.engine.ask(key, field, &message.encode_to_vec()).await?;
+        self.engine.ask(key, field, &message.to_wire()).await?;
         Ok(key)
     }
 
@@ -207,7 +207,7 @@ impl Run {
             turn = last;
         }
         if let Some(user) = &self.prompt.user_message {
-            let blobs = vec![self.user_json(), user.encode_to_vec().into()];
+            let blobs = vec![self.user_json(), user.to_wire()];
             let mut ids = self.store_all(blobs).await?.into_iter();
             root.extend(ids.next());
             turn.user_message = ids.next().unwrap_or_default();
@@ -225,7 +225,7 @@ impl Run {
         let turn = ConversationTurnStructure {
             turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
         };
-        turns.extend(self.store_all(vec![turn.encode_to_vec().into()]).await?);
+        turns.extend(self.store_all(vec![turn.to_wire()]).await?);
         let used = self.context_tokens();
         let state = ConversationStateStructure {
             root_prompt_messages_json: root,
@@ -250,7 +250,7 @@ impl Run {
         let texts: Vec<String> = self.prompt.user_texts.iter().skip(turns.len()).cloned().collect();
         for text in texts {
             let user = UserMessage { text, mode: 1, ..UserMessage::default() };
-            let user = self.store_all(vec![user.encode_to_vec().into()]).await?;
+            let user = self.store_all(vec![user.to_wire()]).await?;
             let turn = AgentConversationTurnStructure {
                 user_message: user.into_iter().next().unwrap_or_default(),
                 ..AgentConversationTurnStructure::default()
@@ -259,7 +259,7 @@ impl Run {
             let turn = ConversationTurnStructure {
                 turn: Some(conversation_turn_structure::Turn::AgentConversationTurn(turn)),
             };
-            turns.extend(self.store_all(vec![turn.encode_to_vec().into()]).await?);
+            turns.extend(self.store_all(vec![turn.to_wire()]).await?);
         }
         Ok((turns, last))
     }
@@ -290,5 +290,5 @@ impl Run {
 fn answer_step(text: &str) -> Bytes {
     let text = AssistantMessage { text: text.to_owned() };
     let message = Some(conversation_step::Message::AssistantMessage(text));
-    ConversationStep { message }.encode_to_vec().into()
+    ConversationStep { message }.to_wire()
 }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     ConversationStep, McpArgs, McpSuccess, McpToolCall, McpToolError, McpToolResult,
     PartialToolCallUpdate, ToolCall, ToolCallCompletedUpdate, ToolCallStartedUpdate,
     conversation_step, exec_client_message, interaction_update::Message as Update, mcp_result,
     mcp_tool_result, tool_call,
 };
-use prost::Message as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -147,7 +147,7 @@ impl Run {
         self.messages.push(json!({ "role": "tool", "id": call_id, "content": [result] }));
         let step =
             ConversationStep { message: Some(conversation_step::Message::ToolCall(tool_call)) };
-        self.steps.push(step.encode_to_vec().into());
+        self.steps.push(step.to_wire());
     }
 }
 

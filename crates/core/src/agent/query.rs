@@ -112,11 +112,12 @@ pub(super) fn arm_number(query: &[u8]) -> Option<u32> {
 /// that nearly all published approval answers share. Other clients approve what
 /// they do not know; we cannot know what that would allow.
 pub(super) fn refuse_by_number(id: u32, arm: u32) -> Vec<u8> {
-    use prost::{Message as _, encoding};
+    use ibeam_proto::Wire as _;
+    use prost::encoding;
     let rejected = ReasonText { reason: "This gateway does not know that request.".to_owned() };
     let mut inner = Vec::new();
     encoding::message::encode(2, &rejected, &mut inner);
-    let mut out = InteractionResponse { id, result: None }.encode_to_vec();
+    let mut out = InteractionResponse { id, result: None }.to_wire().to_vec();
     encoding::encode_key(arm, encoding::WireType::LengthDelimited, &mut out);
     encoding::encode_varint(inner.len() as u64, &mut out);
     out.extend_from_slice(&inner);

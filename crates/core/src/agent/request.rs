@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentClientMessage, AgentRunRequest, ConversationAction, ConversationStateStructure,
     CursorRule, CursorRuleType, CursorRuleTypeGlobal, McpTools, ModelDetails, RequestContext,
     RequestContextEnv, RequestedModel, RequestedModelModelParameter, ResumeAction, UserMessage,
     UserMessageAction, agent_client_message, conversation_action, cursor_rule_type,
 };
-use prost::Message as _;
 
 use super::{
     blobs::{BlobLimits, Blobs, assistant_text},
@@ -197,14 +197,14 @@ impl RunSpec {
     /// All that the first message tells, as a state to go on from; without images.
     pub(super) fn told(&mut self) -> Bytes {
         let mut told = match &self.state {
-            State::Built(state) => state.encode_to_vec(),
+            State::Built(state) => state.to_wire().to_vec(),
             State::Kept(bytes) => bytes.to_vec(),
         };
         if let Action::User(message) = &self.action {
             let parts = vec![Part::Text(message.text.clone())];
             let asked = [Item::Message(Message { role: Role::User, parts })];
             // Fields of one message may be written in several runs.
-            told.extend(state::build(&asked, &mut self.blobs).encode_to_vec());
+            told.extend_from_slice(&state::build(&asked, &mut self.blobs).to_wire());
         }
         told.into()
     }
@@ -303,7 +303,7 @@ impl RunSpec {
     /// About how many bytes all of this takes, less what is shared.
     pub(super) fn memory(&self) -> usize {
         let state = match &self.state {
-            State::Built(state) => state.encoded_len(),
+            State::Built(state) => state.wire_len(),
             State::Kept(bytes) => bytes.len(),
         };
         self.blobs.memory() + state
@@ -312,7 +312,7 @@ impl RunSpec {
     fn history(&self) -> impl Iterator<Item = Bytes> {
         let roots = match &self.state {
             State::Built(state) => state.root_prompt_messages_json.clone(),
-            State::Kept(bytes) => ConversationStateStructure::decode(bytes.clone())
+            State::Kept(bytes) => ConversationStateStructure::from_wire(bytes.clone())
                 .map(|state| state.root_prompt_messages_json)
                 .unwrap_or_default(),
         };
@@ -326,12 +326,11 @@ impl RunSpec {
 fn with_raw_state(run: &AgentRunRequest, state: &[u8]) -> Bytes {
     const STATE_TAG: u8 = 0x0a; // AgentRunRequest field 1, length-delimited
     const RUN_TAG: u8 = 0x0a; // AgentClientMessage field 1, length-delimited
-    let mut body = BytesMut::with_capacity(state.len() + run.encoded_len() + 16);
+    let mut body = BytesMut::with_capacity(state.len() + run.wire_len() + 16);
     body.put_u8(STATE_TAG);
     prost::encoding::encode_varint(state.len() as u64, &mut body);
     body.put_slice(state);
-    // `BytesMut` grows: no error is possible.
-    let _ = run.encode(&mut body);
+    run.write_wire(&mut body);
     let mut message = BytesMut::with_capacity(body.len() + 16);
     message.put_u8(RUN_TAG);
     prost::encoding::encode_varint(body.len() as u64, &mut message);

@@ -8,6 +8,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use base64::Engine as _;
 use bytes::Bytes;
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentConversationTurnStructure, AssistantMessage, ConversationStateStructure, ConversationStep,
     ConversationTurnStructure, McpArgs, McpSuccess, McpTextContent, McpToolCall, McpToolResult,
@@ -16,7 +17,6 @@ use ibeam_proto::agent::{
     conversation_turn_structure, mcp_tool_result, mcp_tool_result_content_item,
     selected_image::DataOrBlobId, tool_call,
 };
-use prost::Message as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -53,7 +53,7 @@ pub(super) fn append(checkpoint: &Bytes, items: &[Item], blobs: &mut Blobs) -> B
         ..ConversationStateStructure::default()
     };
     let mut state = checkpoint.to_vec();
-    state.extend(more.encode_to_vec());
+    state.extend_from_slice(&more.to_wire());
     state.into()
 }
 
@@ -310,7 +310,7 @@ fn turns(history: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
                 out.extend(current.take().map(|turn| put_turn(turn, blobs)));
                 let user = user_message(message, at, Some(blobs));
                 current = Some(AgentConversationTurnStructure {
-                    user_message: blobs.put(user.encode_to_vec()),
+                    user_message: blobs.put(user.to_wire()),
                     ..AgentConversationTurnStructure::default()
                 });
             }
@@ -318,7 +318,7 @@ fn turns(history: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
                 // What comes before the first user message has no turn to be in.
                 let Some(turn) = current.as_mut() else { continue };
                 if let Some(step) = step(item, history) {
-                    turn.steps.push(blobs.put(step.encode_to_vec()));
+                    turn.steps.push(blobs.put(step.to_wire()));
                 }
             }
         }
@@ -329,7 +329,7 @@ fn turns(history: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
 
 fn put_turn(turn: AgentConversationTurnStructure, blobs: &mut Blobs) -> Bytes {
     let turn = conversation_turn_structure::Turn::AgentConversationTurn(turn);
-    blobs.put(ConversationTurnStructure { turn: Some(turn) }.encode_to_vec())
+    blobs.put(ConversationTurnStructure { turn: Some(turn) }.to_wire())
 }
 
 fn step(item: &Item, history: &[Item]) -> Option<ConversationStep> {

@@ -5,6 +5,7 @@ use std::io::Read as _;
 
 use base64::Engine as _;
 use bytes::{BufMut as _, Bytes, BytesMut};
+use ibeam_proto::Wire;
 use ibeam_proto::aiserver::{CustomErrorDetails, ErrorDetails, ErrorKind};
 use prost::Message;
 use serde::Deserialize;
@@ -224,13 +225,12 @@ pub fn fuzz(data: &[u8]) {
 
 /// Frames a message in one allocation.
 #[must_use]
-pub fn encode<M: Message>(message: &M) -> Bytes {
-    let len = message.encoded_len();
+pub fn encode<M: Wire>(message: &M) -> Bytes {
+    let len = message.wire_len();
     let mut out = BytesMut::with_capacity(HEADER + len);
     out.put_u8(0);
     out.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
-    // A `BytesMut` grows, so this cannot run out of room.
-    let _ = message.encode(&mut out);
+    message.write_wire(&mut out);
     out.freeze()
 }
 
@@ -342,7 +342,7 @@ impl WireDetail {
             .decode(self.value.trim_end_matches('='))
             .ok()
             .filter(|bytes| !bytes.is_empty());
-        if let Some(proto) = bytes.and_then(|b| ErrorDetails::decode(&b[..]).ok()) {
+        if let Some(proto) = bytes.and_then(|b| ErrorDetails::from_wire(b.into()).ok()) {
             return Some(CursorError::from_proto(&proto));
         }
         let debug = self.debug.as_ref()?;
@@ -367,7 +367,7 @@ impl CursorError {
             }),
             is_expected: Some(true),
         };
-        let value = base64::engine::general_purpose::STANDARD_NO_PAD.encode(proto.encode_to_vec());
+        let value = base64::engine::general_purpose::STANDARD_NO_PAD.encode(proto.to_wire());
         serde_json::json!({
             "type": "aiserver.v1.ErrorDetails",
             "value": value,
@@ -437,7 +437,9 @@ fn decode_status_details(value: &str) -> Option<CursorError> {
     let status = Status::decode(&bytes[..]).ok()?;
     let any =
         status.details.iter().find(|any| any.type_url.ends_with("aiserver.v1.ErrorDetails"))?;
-    ErrorDetails::decode(&any.value[..]).ok().map(|proto| CursorError::from_proto(&proto))
+    ErrorDetails::from_wire(any.value.clone().into())
+        .ok()
+        .map(|proto| CursorError::from_proto(&proto))
 }
 
 pub(crate) fn percent_decode(text: &str) -> String {

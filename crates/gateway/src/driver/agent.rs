@@ -17,6 +17,7 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     models::{ModelInfo, ModelList},
 };
+use ibeam_proto::Wire;
 use ibeam_proto::{
     agent::{
         GetServerConfigResponse, GetUsableModelsRequest, GetUsableModelsResponse, Http2Config,
@@ -25,7 +26,6 @@ use ibeam_proto::{
     aiserver::{AvailableModelsRequest, AvailableModelsResponse},
 };
 use parking_lot::Mutex;
-use prost::Message;
 use secrecy::SecretString;
 use tokio::time::Instant;
 
@@ -261,9 +261,9 @@ impl Inner {
     }
 
     async fn usable_models(&self, token: &SecretString) -> Result<Vec<ModelDetails>, CallError> {
-        let request = GetUsableModelsRequest::default().encode_to_vec();
+        let request = GetUsableModelsRequest::default().to_wire();
         let answer: GetUsableModelsResponse =
-            self.call(USABLE_MODELS, token, request.into(), LIST_BOUNDS).await?;
+            self.call(USABLE_MODELS, token, request, LIST_BOUNDS).await?;
         Ok(answer.models)
     }
 
@@ -273,11 +273,11 @@ impl Inner {
     ) -> Result<AvailableModelsResponse, CallError> {
         // Without this the answer has neither parameters nor variants.
         let request = AvailableModelsRequest { use_model_parameters: true, ..Default::default() };
-        self.call(AVAILABLE_MODELS, token, request.encode_to_vec().into(), LIST_BOUNDS).await
+        self.call(AVAILABLE_MODELS, token, request.to_wire(), LIST_BOUNDS).await
     }
 
     /// A plain request, protobuf both ways.
-    async fn call<M: Message + Default>(
+    async fn call<M: Wire>(
         &self,
         path: &str,
         token: &SecretString,
@@ -334,7 +334,7 @@ impl CallError {
 
 /// The message of a plain answer. Some deployments put it in an envelope as if it
 /// were a stream.
-fn decode<M: Message + Default>(body: Bytes) -> Result<M, LinkError> {
+fn decode<M: Wire>(body: Bytes) -> Result<M, LinkError> {
     let garbled = || LinkError::Reset("the answer is no valid message".to_owned());
     let mut message = body.clone();
     if enveloped(&body) {
@@ -348,7 +348,7 @@ fn decode<M: Message + Default>(body: Bytes) -> Result<M, LinkError> {
             Ok(None) | Err(_) => return Err(garbled()),
         }
     }
-    M::decode(message).map_err(|_| garbled())
+    M::from_wire(message).map_err(|_| garbled())
 }
 
 /// Whether the body begins with an envelope: known flags, and a length that fits.

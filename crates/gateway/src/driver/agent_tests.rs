@@ -4,6 +4,7 @@ use ibeam_core::{
     error::ErrorCode,
 };
 use ibeam_proto::aiserver::AvailableModel;
+use prost::Message as _;
 
 use super::*;
 use crate::{

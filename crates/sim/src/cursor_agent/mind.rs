@@ -12,6 +12,7 @@ use ibeam_core::codec::{
     connect::{ConnectError, Decoder, Envelope},
     pbwalk,
 };
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentClientMessage, AgentRunRequest, AgentServerMessage, ConversationAction,
     ConversationStateStructure, CursorRule, ExecClientControlMessage, ExecClientMessage,
@@ -24,7 +25,6 @@ use ibeam_proto::agent::{
     exec_server_message::Message as Exec, interaction_update::Message as Update, kv_client_message,
     kv_server_message, request_context_result, selected_image,
 };
-use prost::Message as _;
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -197,7 +197,7 @@ impl Turn {
     }
 
     async fn hear(&mut self, bytes: &Bytes) {
-        let message = AgentServerMessage::decode(bytes.clone()).unwrap_or_default().message;
+        let message = AgentServerMessage::from_wire(bytes.clone()).unwrap_or_default().message;
         match message {
             Some(FromSim::InteractionUpdate(update)) => {
                 if let Some(update) = update.message {
@@ -384,7 +384,7 @@ fn context_reply(context: Option<RequestContext>) -> Reply {
 }
 
 fn client(message: ToSim) -> Bytes {
-    AgentClientMessage { message: Some(message) }.encode_to_vec().into()
+    AgentClientMessage { message: Some(message) }.to_wire()
 }
 
 fn throw(id: u32) -> Bytes {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentServerMessage, ConversationTokenDetails, ExecServerMessage, GetBlobResult,
     InteractionQuery, InteractionUpdate, KvClientMessage, KvServerMessage, SetBlobError,
@@ -11,7 +12,6 @@ use ibeam_proto::agent::{
     exec_server_control_message, exec_server_message::Message as Ask,
     interaction_update::Message as Update, kv_client_message, kv_server_message,
 };
-use prost::Message as _;
 
 use super::{
     Checkpoint, Command, Turn,
@@ -37,7 +37,7 @@ const QUERY: u32 = 7;
 impl Turn {
     pub(super) fn on_message(&mut self, bytes: &Bytes, now: Millis) {
         self.answer.started();
-        let message = AgentServerMessage::decode(bytes.clone());
+        let message = AgentServerMessage::from_wire(bytes.clone());
         let Link::Open(link) = &mut self.link else { return };
         link.heard = true;
         link.last_frame = now;
