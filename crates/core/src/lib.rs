@@ -18,6 +18,7 @@ pub mod error;
 mod guard;
 pub mod history;
 pub mod limits;
+pub mod mcp;
 pub mod model;
 pub mod models;
 pub mod redact;

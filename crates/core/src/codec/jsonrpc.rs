@@ -1,11 +1,16 @@
 //! JSON-RPC 2.0, one message to a line. Read leniently: the version is not looked at, a
 //! number may come back as a string, a result that is null counts as one. Written strictly.
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, value::RawValue};
 
+pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
+pub const INVALID_PARAMS: i64 = -32602;
+pub const INTERNAL_ERROR: i64 = -32603;
 
 /// The longest piece of a foreign error that is kept.
 const WORDS_CAP: usize = 2000;
@@ -96,16 +101,31 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<
 }
 
 impl Id {
-    fn read(raw: &RawValue) -> Option<Self> {
+    pub(crate) fn read(raw: &RawValue) -> Option<Self> {
         read(Some(raw)).map(Self::Number).or_else(|| text(Some(raw)).map(Self::Text))
     }
 
     /// Whether this is our number, in whatever form it came back.
     #[must_use]
     pub fn is(&self, number: u64) -> bool {
+        self.number() == Some(number)
+    }
+
+    /// The number, in whatever form it came back.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
         match self {
-            Self::Number(own) => own.as_u64() == Some(number),
-            Self::Text(own) => own.parse() == Ok(number),
+            Self::Number(own) => own.as_u64(),
+            Self::Text(own) => own.parse().ok(),
+        }
+    }
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.words.as_str() {
+            "" => write!(f, "it answered with error {}", self.code),
+            words => f.write_str(words),
         }
     }
 }
@@ -199,18 +219,26 @@ pub fn result(id: &Id, result: &impl Serialize) -> Bytes {
 
 #[must_use]
 pub fn error(id: &Id, code: i64, message: &str) -> Bytes {
+    failure(Some(id), code, message, None)
+}
+
+/// An error that may have details, and no id when the request could not be read.
+#[must_use]
+pub fn failure(id: Option<&Id>, code: i64, message: &str, data: Option<&RawValue>) -> Bytes {
     #[derive(Serialize)]
     struct Error<'a> {
         code: i64,
         message: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<&'a RawValue>,
     }
     #[derive(Serialize)]
     struct Response<'a> {
         jsonrpc: &'a str,
-        id: &'a Id,
+        id: Option<&'a Id>,
         error: Error<'a>,
     }
-    line(&Response { jsonrpc: VERSION, id, error: Error { code, message } })
+    line(&Response { jsonrpc: VERSION, id, error: Error { code, message, data } })
 }
 
 /// Our types cannot fail to be written; if one ever does, the line is `null`.

@@ -7,3 +7,4 @@ pub mod json_tail;
 pub mod jsonrpc;
 pub mod ndjson;
 pub mod pbwalk;
+pub mod sse;

@@ -1,0 +1,281 @@
+//! Our side of a connection to an MCP server: numbers of requests, which of them are
+//! unanswered, and what the server gets for its own requests.
+//!
+//! We call tools and do nothing else: no roots, no sampling, no questions to the user.
+
+mod listing;
+mod outcome;
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub use self::{
+    listing::{Listing, Note, ToolInfo},
+    outcome::CallOutcome,
+};
+use super::version;
+use crate::codec::jsonrpc::{self, Id, Message, RpcError};
+
+/// A request of ours.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask<'a> {
+    /// `version` is that of this program.
+    Initialize {
+        version: &'a str,
+    },
+    Ping,
+    ListTools {
+        cursor: Option<&'a str>,
+    },
+    /// `arguments` is a JSON object.
+    CallTool {
+        name: &'a str,
+        arguments: &'a RawValue,
+    },
+}
+
+/// What a message of the server means.
+#[derive(Debug)]
+pub enum Incoming {
+    /// The answer to our request of this number.
+    Answer { id: u64, outcome: Result<Box<RawValue>, RpcError> },
+    /// The server asked for something, and this is to be sent back.
+    Reply(Bytes),
+    /// Its list of tools is not what it was.
+    ToolsChanged,
+    /// Nothing for us, or not a message of the protocol.
+    Ignored,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+pub struct Client {
+    last: u64,
+    /// The requests without an answer.
+    pending: BTreeSet<u64>,
+}
+
+impl Client {
+    /// Numbers and writes a request.
+    pub fn ask(&mut self, ask: Ask<'_>) -> (u64, Bytes) {
+        self.last += 1;
+        self.pending.insert(self.last);
+        (self.last, ask.write(self.last))
+    }
+
+    /// What follows the answer to `initialize`.
+    #[must_use]
+    pub fn initialized() -> Bytes {
+        #[derive(Serialize)]
+        struct Nothing {}
+        jsonrpc::notification("notifications/initialized", &Nothing {})
+    }
+
+    /// The answer to a request is not wanted any more. What to tell the server, if it has not
+    /// answered yet.
+    pub fn give_up(&mut self, id: u64) -> Option<Bytes> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled {
+            request_id: u64,
+            reason: &'static str,
+        }
+        let params = Cancelled { request_id: id, reason: "the caller does not wait any more" };
+        self.forget(id).then(|| jsonrpc::notification("notifications/cancelled", &params))
+    }
+
+    /// A request that will have no answer, because it could not be sent. Whether it was
+    /// pending.
+    pub fn forget(&mut self, id: u64) -> bool {
+        self.pending.remove(&id)
+    }
+
+    #[must_use]
+    pub fn is_pending(&self, id: u64) -> bool {
+        self.pending.contains(&id)
+    }
+
+    /// Reads one message of the server.
+    pub fn receive(&mut self, message: &[u8]) -> Incoming {
+        match jsonrpc::parse(message) {
+            Some(Message::Response { id, outcome }) => self.answered(id.as_ref(), outcome),
+            Some(Message::Request { id, method, .. }) => Incoming::Reply(reply(&id, &method)),
+            Some(Message::Notification { method, .. })
+                if method == "notifications/tools/list_changed" =>
+            {
+                Incoming::ToolsChanged
+            }
+            Some(Message::Notification { .. }) | None => Incoming::Ignored,
+        }
+    }
+
+    fn answered(
+        &mut self,
+        id: Option<&Id>,
+        outcome: Result<Option<&RawValue>, RpcError>,
+    ) -> Incoming {
+        let id = match id {
+            Some(id) => id.number(),
+            // The server could not read which request it refuses: the only one there is.
+            None if self.pending.len() == 1 => self.pending.first().copied(),
+            None => None,
+        };
+        match id.filter(|id| self.pending.remove(id)) {
+            Some(id) => {
+                let outcome = outcome.map(|result| result.unwrap_or(RawValue::NULL).to_owned());
+                Incoming::Answer { id, outcome }
+            }
+            None => Incoming::Ignored,
+        }
+    }
+}
+
+impl Ask<'_> {
+    fn write(self, id: u64) -> Bytes {
+        #[derive(Serialize)]
+        struct Nothing {}
+        match self {
+            Self::Initialize { version } => {
+                jsonrpc::request(id, "initialize", &Hello::new(version))
+            }
+            Self::Ping => jsonrpc::request(id, "ping", &Nothing {}),
+            Self::ListTools { cursor } => {
+                #[derive(Serialize)]
+                struct Page<'a> {
+                    #[serde(skip_serializing_if = "Option::is_none")]
+                    cursor: Option<&'a str>,
+                }
+                jsonrpc::request(id, "tools/list", &Page { cursor })
+            }
+            Self::CallTool { name, arguments } => {
+                #[derive(Serialize)]
+                #[serde(rename_all = "camelCase")]
+                struct Meta {
+                    progress_token: u64,
+                }
+                #[derive(Serialize)]
+                struct Call<'a> {
+                    name: &'a str,
+                    arguments: &'a RawValue,
+                    _meta: Meta,
+                }
+                // Progress is not shown, but it keeps proxies from closing a quiet stream.
+                let call = Call { name, arguments, _meta: Meta { progress_token: id } };
+                jsonrpc::request(id, "tools/call", &call)
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Hello<'a> {
+    protocol_version: &'static str,
+    capabilities: Capabilities,
+    client_info: Info<'a>,
+}
+
+#[derive(Serialize)]
+struct Capabilities {}
+
+#[derive(Serialize)]
+struct Info<'a> {
+    name: &'static str,
+    version: &'a str,
+}
+
+impl<'a> Hello<'a> {
+    fn new(version: &'a str) -> Self {
+        Self {
+            protocol_version: version::NEWEST_WITH_HANDSHAKE,
+            capabilities: Capabilities {},
+            client_info: Info { name: "ibeam", version },
+        }
+    }
+}
+
+/// What a server gets that asks us for something.
+fn reply(id: &Id, method: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Nothing {}
+    #[derive(Serialize)]
+    struct Declined {
+        action: &'static str,
+    }
+    match method {
+        "ping" => jsonrpc::result(id, &Nothing {}),
+        "elicitation/create" => jsonrpc::result(id, &Declined { action: "decline" }),
+        other => {
+            let text = format!("this client has no method `{other}`");
+            jsonrpc::error(id, jsonrpc::METHOD_NOT_FOUND, &text)
+        }
+    }
+}
+
+/// The handshake of a transport that has to know its outcome before anything else is sent.
+/// Its request has the number 0, which a [`Client`] never uses.
+#[derive(Debug)]
+pub struct Handshake(Client);
+
+impl Handshake {
+    /// Gives the first message, too. `version` is that of this program.
+    #[must_use]
+    pub fn new(version: &str) -> (Self, Bytes) {
+        let client = Client { last: 0, pending: BTreeSet::from([0]) };
+        (Self(client), Ask::Initialize { version }.write(0))
+    }
+
+    /// The outcome, if this message has it.
+    pub fn receive(&mut self, message: &[u8]) -> Option<Result<Greeting, String>> {
+        match self.0.receive(message) {
+            Incoming::Answer { outcome: Ok(result), .. } => Some(Greeting::read(&result)),
+            Incoming::Answer { outcome: Err(error), .. } => Some(Err(error.to_string())),
+            Incoming::Reply(_) | Incoming::ToolsChanged | Incoming::Ignored => None,
+        }
+    }
+}
+
+/// What a server said to `initialize`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// The version of the protocol that both speak from now on.
+    pub version: String,
+    /// Whether it has tools at all.
+    pub tools: bool,
+}
+
+impl Greeting {
+    /// # Errors
+    /// It is not a greeting, or of a version that has no such handshake.
+    pub fn read(result: &RawValue) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Result<'a> {
+            protocol_version: String,
+            #[serde(borrow, default)]
+            capabilities: Option<&'a RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct Capabilities<'a> {
+            #[serde(borrow, default)]
+            tools: Option<&'a RawValue>,
+        }
+        let Some(result) = jsonrpc::read::<Result<'_>>(Some(result)) else {
+            return Err("its answer to `initialize` cannot be read".to_owned());
+        };
+        if !version::has_handshake(&result.protocol_version) {
+            let version = result.protocol_version;
+            return Err(format!("it wants version {version} of the protocol, which is too new"));
+        }
+        let capabilities = jsonrpc::read::<Capabilities<'_>>(result.capabilities);
+        let tools = capabilities.is_some_and(|can| can.tools.is_some());
+        Ok(Self { version: result.protocol_version, tools })
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

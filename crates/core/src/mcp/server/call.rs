@@ -1,0 +1,106 @@
+//! A tool that was called, and what its caller is told.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::Request;
+use crate::{
+    child::HostedResult,
+    codec::jsonrpc::{self, INTERNAL_ERROR, Id},
+    model::{Image, ImageSource, ToolContent},
+};
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub id: Id,
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
+    progress: Option<Id>,
+    result_type: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        data: String,
+        #[serde(rename = "mimeType")]
+        mime_type: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Result<'a> {
+    content: Vec<Block<'a>>,
+    is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+}
+
+impl Call {
+    pub(super) fn new(request: &Request<'_>, name: String, arguments: String) -> Self {
+        Self {
+            id: request.id.clone(),
+            name,
+            arguments,
+            progress: request.meta.progress.clone(),
+            result_type: request.meta.result_type(),
+        }
+    }
+
+    /// Whether the caller wants to hear of progress.
+    #[must_use]
+    pub fn wants_progress(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// Says that the call still waits, after so many seconds.
+    #[must_use]
+    pub fn progress(&self, seconds: f64) -> Option<Bytes> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Progress<'a> {
+            progress_token: &'a Id,
+            progress: f64,
+            message: &'static str,
+        }
+        let progress_token = self.progress.as_ref()?;
+        let params =
+            Progress { progress_token, progress: seconds, message: "waiting for the result" };
+        Some(jsonrpc::notification("notifications/progress", &params))
+    }
+
+    #[must_use]
+    pub fn result(&self, result: &HostedResult) -> Bytes {
+        let content = result.content.iter().map(|part| match part {
+            ToolContent::Text(text) => Block::Text { text },
+            ToolContent::Image(Image { source: ImageSource::Inline { mime, data } }) => {
+                Block::Image { data: STANDARD.encode(data), mime_type: mime }
+            }
+        });
+        self.write(content.collect(), result.is_error)
+    }
+
+    /// A result that the model can read, of a tool that was not run.
+    #[must_use]
+    pub fn failed(&self, text: &str) -> Bytes {
+        self.write(vec![Block::Text { text }], true)
+    }
+
+    /// An error of the protocol: the conversation that offered the tool has ended.
+    #[must_use]
+    pub fn over(&self) -> Bytes {
+        let text = "the conversation that offered this tool is over";
+        jsonrpc::error(&self.id, INTERNAL_ERROR, text)
+    }
+
+    fn write(&self, content: Vec<Block<'_>>, is_error: bool) -> Bytes {
+        jsonrpc::result(&self.id, &Result { content, is_error, result_type: self.result_type })
+    }
+}
