@@ -20,11 +20,7 @@ use std::{
 
 use ibeam_core::redact;
 use tracing_subscriber::{
-    Layer as _,
-    filter::{LevelFilter, Targets},
-    fmt,
-    layer::SubscriberExt as _,
-    util::SubscriberInitExt as _,
+    Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use self::log_file::LogFile;
@@ -149,12 +145,6 @@ fn filter(log: &Log) -> Targets {
         if !text.contains(name) {
             targets = targets.with_target(name, tracing::Level::WARN);
         }
-    }
-    if !text.contains("rmcp") {
-        // It warns of every tool call that is taken back, and calls it an error that nobody
-        // is there any more for an answer. To us, both are how turns end.
-        targets = targets.with_target("rmcp", tracing::Level::ERROR);
-        targets = targets.with_target("rmcp::service", LevelFilter::OFF);
     }
     if log.timing {
         // One line per turn, from its actor.

@@ -72,9 +72,6 @@ fn libraries_are_quiet_unless_named() {
     assert!(debug.would_enable("ibeam::driver", &tracing::Level::DEBUG));
     assert!(!debug.would_enable("h2::proto", &tracing::Level::DEBUG));
     assert!(with("info,h2=trace", false).would_enable("h2::proto", &tracing::Level::TRACE));
-    assert!(with("info", false).would_enable("rmcp::transport", &tracing::Level::ERROR));
-    assert!(!with("info", false).would_enable("rmcp::service", &tracing::Level::ERROR));
-    assert!(with("rmcp=debug", false).would_enable("rmcp::service", &tracing::Level::DEBUG));
     assert!(with("info", true).would_enable("ibeam::timing", &tracing::Level::DEBUG));
     assert!(!with("info", true).would_enable("ibeam::app", &tracing::Level::DEBUG));
     assert!(!with("info", false).would_enable("ibeam::timing", &tracing::Level::DEBUG));

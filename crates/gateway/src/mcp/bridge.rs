@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ibeam_core::model::Tool;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
@@ -39,10 +39,15 @@ pub struct ListedTool {
     pub name: String,
     pub server: String,
     pub description: String,
+    #[serde(serialize_with = "shared")]
     pub input_schema: Arc<RawValue>,
     /// Whether models are offered it.
     #[serde(skip)]
     pub offered: bool,
+}
+
+fn shared<S: Serializer>(schema: &Arc<RawValue>, serializer: S) -> Result<S::Ok, S::Error> {
+    schema.as_ref().serialize(serializer)
 }
 
 /// Tools for one turn: what the model is told, and who is behind it.

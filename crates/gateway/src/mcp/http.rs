@@ -1,32 +1,19 @@
 //! MCP over HTTP with the gateway's own client: its certificates, its proxies, its limits.
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU16, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream::BoxStream};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
 };
-use http_body_util::BodyStream;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use rmcp::{
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
-    transport::streamable_http_client::{
-        AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError,
-        StreamableHttpPostResponse,
-    },
+use ibeam_core::codec::{
+    jsonrpc::{self, Message},
+    sse::{Event, Events},
 };
-use sse_stream::{Sse, SseStream};
 
+use super::peer::MESSAGE_BYTES;
 use crate::{
     config::servers::Hidden,
     net::{
@@ -39,16 +26,14 @@ use crate::{
     tasks::Tasks,
 };
 
-/// Of one message. As much as the standard library of the protocol takes over a pipe.
-const MESSAGE_BYTES: usize = 16 << 20;
 /// Of a refusal, which is shown in part.
 const REFUSAL_BYTES: usize = 64 << 10;
 
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Headers that the protocol itself sets.
 const RESERVED: [HeaderName; 8] = [
@@ -139,24 +124,76 @@ pub(super) struct Web {
 pub(super) struct Wire {
     client: HttpClient,
     headers: HeaderMap,
-    /// The last status by which a message was refused.
-    refused: Arc<AtomicU16>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub(super) struct WireError(#[from] HttpError);
+/// Why there is no answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum WireError {
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("it asks for authorization; give it a header in its settings")]
+    Unauthorized,
+    /// The server does not know the session that was named.
+    #[error("it has ended the session")]
+    Expired,
+    #[error("it answered with HTTP status {0}")]
+    Status(u16),
+    #[error("its answer is of the type `{0}`")]
+    Type(String),
+    #[error("its answer is not a message of the protocol")]
+    NoMessage,
+}
 
-type Failure = StreamableHttpError<WireError>;
-
-impl From<WireError> for Failure {
-    fn from(error: WireError) -> Self {
-        Self::Client(error)
+impl WireError {
+    /// Whether asking again for a stream is of no use.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Http(_) => false,
+            Self::Status(status) => (400..500).contains(status) && ![408, 429].contains(status),
+            Self::Unauthorized | Self::Expired | Self::Type(_) | Self::NoMessage => true,
+        }
     }
 }
 
-fn failed(error: HttpError) -> Failure {
-    WireError(error).into()
+/// What came back for a message.
+pub(super) struct Posted {
+    pub(super) status: u16,
+    /// The session that the server has begun.
+    pub(super) session: Option<HeaderValue>,
+    pub(super) reply: Reply,
+}
+
+pub(super) enum Reply {
+    /// Nothing: the message was taken.
+    Taken,
+    Message(Bytes),
+    Events(EventStream),
+}
+
+/// The events of a body, as they come.
+pub(super) struct EventStream {
+    body: Incoming,
+    events: Events,
+}
+
+impl EventStream {
+    fn new(body: Incoming) -> Self {
+        Self { body, events: Events::new(MESSAGE_BYTES) }
+    }
+
+    /// The next event; `None` at the end. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, HttpError> {
+        loop {
+            if let Some(event) = self.events.next() {
+                return Ok(Some(event));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|error| HttpError::Broken(error.to_string()))?;
+            if let Some(chunk) = frame.data_ref() {
+                self.events.push(chunk).map_err(|_| HttpError::TooLarge(MESSAGE_BYTES))?;
+            }
+        }
+    }
 }
 
 impl Wire {
@@ -168,17 +205,8 @@ impl Wire {
             connect_timeout: web.connect,
             reach: Reach::only(remote.host.clone()),
         };
-        Self {
-            client: HttpClient::new(connector, Alpn::Http1, &web.tasks),
-            headers: remote.headers.clone(),
-            refused: Arc::default(),
-        }
-    }
-
-    /// Whether the last message was refused for what it is, and not for who sent it.
-    pub(super) fn was_refused(&self) -> bool {
-        let status = self.refused.load(Ordering::Relaxed);
-        (400..500).contains(&status) && ![401, 403, 407, 429].contains(&status)
+        let client = HttpClient::new(connector, Alpn::Http1, &web.tasks);
+        Self { client, headers: remote.headers.clone() }
     }
 
     pub(super) async fn send(
@@ -202,227 +230,70 @@ impl Wire {
         &self,
         uri: &Uri,
         mut headers: HeaderMap,
-        limit: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+    ) -> Result<EventStream, WireError> {
         headers.insert(header::ACCEPT, HeaderValue::from_static(EVENTS));
-        let response = self.send(Method::GET, uri, headers, Bytes::new()).await.map_err(failed)?;
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
+        match response.status() {
+            StatusCode::UNAUTHORIZED => Err(WireError::Unauthorized),
+            status if !status.is_success() => Err(WireError::Status(status.as_u16())),
+            _ if !is_kind(&response, EVENTS) => Err(WireError::Type(kind(&response))),
+            _ => Ok(EventStream::new(response.into_body())),
         }
-        let response = admitted(response)?;
-        if !response.status().is_success() {
-            return Err(HttpStatusError::new(response.status().as_u16(), None).into());
-        }
-        if !is_kind(&response, EVENTS) {
-            return Err(StreamableHttpError::UnexpectedContentType(kind(&response)));
-        }
-        Ok(events(response.into_body(), limit))
     }
 
-    async fn post(
+    /// Sends a message.
+    pub(super) async fn post(
         &self,
         uri: &Uri,
-        message: &ClientJsonRpcMessage,
+        message: Bytes,
         mut headers: HeaderMap,
-        limit: usize,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<Posted, WireError> {
         let had_session = headers.contains_key(SESSION);
-        headers.insert(
-            header::ACCEPT,
-            HeaderValue::from_static("application/json, text/event-stream"),
-        );
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-        let body = Bytes::from(serde_json::to_vec(message)?);
-        let response = self.send(Method::POST, uri, headers, body).await.map_err(failed)?;
+        let response = self.send(Method::POST, uri, headers, message).await?;
         let status = response.status();
-        self.refused
-            .store(if status.is_success() { 0 } else { status.as_u16() }, Ordering::Relaxed);
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
+        let session = response.headers().get(SESSION).cloned();
+        let posted = |reply| Posted { status: status.as_u16(), session, reply };
+        match status {
+            StatusCode::ACCEPTED | StatusCode::NO_CONTENT => return Ok(posted(Reply::Taken)),
+            StatusCode::UNAUTHORIZED => return Err(WireError::Unauthorized),
+            StatusCode::NOT_FOUND if had_session => return Err(WireError::Expired),
+            _ => {}
         }
-        let response = admitted(response)?;
-        if status == StatusCode::NOT_FOUND && had_session {
-            return Err(StreamableHttpError::SessionExpired);
-        }
-        let session = response.headers().get(SESSION);
-        let session = session.and_then(|id| id.to_str().ok()).map(ToOwned::to_owned);
         if status.is_success() && is_kind(&response, EVENTS) {
-            return Ok(StreamableHttpPostResponse::Sse(
-                events(response.into_body(), limit),
-                session,
-            ));
+            return Ok(posted(Reply::Events(EventStream::new(response.into_body()))));
         }
-        let json = is_kind(&response, JSON);
-        let kind = kind(&response);
-        let most = if status.is_success() { limit } else { REFUSAL_BYTES };
-        let body = read_all(response.into_body(), most).await.map_err(failed)?;
-        let read =
-            json.then(|| serde_json::from_slice::<ServerJsonRpcMessage>(&body).ok()).flatten();
-        let asks = matches!(message, ClientJsonRpcMessage::Request(_));
+        let (is_json, kind) = (is_kind(&response, JSON), kind(&response));
+        let most = if status.is_success() { MESSAGE_BYTES } else { REFUSAL_BYTES };
+        let body = read_all(response.into_body(), most).await?;
+        let read = if is_json { jsonrpc::parse(&body) } else { None };
         match read {
             // A refusal that says why in the protocol's own words is an answer.
-            Some(read @ ServerJsonRpcMessage::Error(_)) => {
-                Ok(StreamableHttpPostResponse::Json(read, session))
-            }
-            _ if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
-            Some(read) => Ok(StreamableHttpPostResponse::Json(read, session)),
-            // Nothing is waited for, so it need not make sense.
-            None if !asks => Ok(StreamableHttpPostResponse::Accepted),
-            None if json => Err(StreamableHttpError::UnexpectedServerResponse(Cow::Borrowed(
-                "the answer is no message of the protocol",
-            ))),
-            None => Err(StreamableHttpError::UnexpectedContentType(kind)),
+            Some(Message::Response { outcome: Err(_), .. }) => {}
+            _ if !status.is_success() => return Err(WireError::Status(status.as_u16())),
+            Some(_) => {}
+            None if body.is_empty() => return Ok(posted(Reply::Taken)),
+            None if is_json => return Err(WireError::NoMessage),
+            None => return Err(WireError::Type(kind)),
         }
+        Ok(posted(Reply::Message(body)))
     }
 }
 
-/// Passes on a response that is no refusal of who asks.
-fn admitted(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
-    if response.status() != StatusCode::UNAUTHORIZED {
-        return Ok(response);
-    }
-    let challenge = response.headers().get(header::WWW_AUTHENTICATE);
-    let challenge = challenge.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.to_owned())))
-}
-
-fn kind(response: &Response<Incoming>) -> Option<String> {
-    let kind = response.headers().get(header::CONTENT_TYPE)?;
-    Some(String::from_utf8_lossy(kind.as_bytes()).into_owned())
+fn kind(response: &Response<Incoming>) -> String {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned()).unwrap_or_default()
 }
 
 fn is_kind(response: &Response<Incoming>, wanted: &str) -> bool {
-    kind(response).is_some_and(|kind| kind.to_ascii_lowercase().starts_with(wanted))
-}
-
-/// A body as events of at most `limit` bytes each.
-fn events(body: Incoming, limit: usize) -> BoxStream<'static, Result<Sse, SseError>> {
-    let mut size = EventSize::new(limit);
-    let chunks = BodyStream::new(body).filter_map(move |frame| {
-        let chunk = match frame {
-            Ok(frame) => frame.into_data().ok().map(|chunk| match size.fits(&chunk) {
-                true => Ok(chunk),
-                false => Err(HttpError::TooLarge(limit)),
-            }),
-            Err(error) => Some(Err(HttpError::Broken(error.to_string()))),
-        };
-        std::future::ready(chunk)
-    });
-    SseStream::from_bytes_stream(chunks).boxed()
-}
-
-/// How much of an event has come: an empty line ends it.
-struct EventSize {
-    limit: usize,
-    bytes: usize,
-    line: usize,
-    /// The line ended with half of a CRLF.
-    half: bool,
-}
-
-impl EventSize {
-    fn new(limit: usize) -> Self {
-        Self { limit, bytes: 0, line: 0, half: false }
-    }
-
-    fn fits(&mut self, chunk: &[u8]) -> bool {
-        for byte in chunk {
-            let half = std::mem::replace(&mut self.half, *byte == b'\r');
-            match byte {
-                b'\n' if half => {}
-                b'\n' | b'\r' if self.line == 0 => self.bytes = 0,
-                b'\n' | b'\r' => self.line = 0,
-                _ => self.line += 1,
-            }
-            self.bytes += 1;
-            if self.bytes > self.limit {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-fn headers(
-    session: Option<&str>,
-    bearer: Option<String>,
-    custom: HashMap<HeaderName, HeaderValue>,
-) -> HeaderMap {
-    let mut headers: HeaderMap = custom.into_iter().collect();
-    let values = [
-        (SESSION, session.map(ToOwned::to_owned)),
-        (header::AUTHORIZATION, bearer.map(|b| format!("Bearer {b}"))),
-    ];
-    for (name, value) in values {
-        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
-            headers.insert(name, value);
-        }
-    }
-    headers
-}
-
-fn address(uri: &str) -> Result<Uri, Failure> {
-    uri.parse().map_err(|_| StreamableHttpError::UnexpectedServerResponse("no address".into()))
-}
-
-impl StreamableHttpClient for Wire {
-    type Error = WireError;
-
-    async fn post_message(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
-        let headers = headers(session_id.as_deref(), auth_header, custom_headers);
-        self.post(&address(&uri)?, &message, headers, MESSAGE_BYTES).await
-    }
-
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session_id: Arc<str>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
-        let headers = headers(Some(&session_id), auth_header, custom_headers);
-        // A server that keeps its sessions says so, and nobody minds.
-        self.send(Method::DELETE, &address(&uri)?, headers, Bytes::new()).await.map_err(failed)?;
-        Ok(())
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let mut headers = headers(session_id.as_deref(), auth_header, custom_headers);
-        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(&id).ok()) {
-            headers.insert(LAST_EVENT, id);
-        }
-        self.listen(&address(&uri)?, headers, MESSAGE_BYTES).await
-    }
+    kind(response).to_ascii_lowercase().starts_with(wanted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_one_event_counts() {
-        let mut size = EventSize::new(12);
-        assert!(size.fits(b"data: a\n\n"));
-        assert!(size.fits(b"data: b\r\n\r\n"));
-        assert!(size.fits(b"data: c"));
-        assert!(!size.fits(b"cccccccc"), "no end, and too long");
-        let mut size = EventSize::new(12);
-        assert!(!size.fits(b"data: a\r\ndata: b\r\n"), "a line's end is no event's");
-    }
 
     #[test]
     fn nothing_of_a_secret_is_printed() {

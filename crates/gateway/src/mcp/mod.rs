@@ -8,8 +8,11 @@ pub mod host;
 mod http;
 pub mod names;
 mod output;
+mod peer;
+mod pipe;
 pub mod servers;
 mod sse;
 mod stdio;
+mod streamable;
 
 pub use http::Remote;

@@ -3,23 +3,17 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+pub use ibeam_core::mcp::client::ToolInfo;
 use parking_lot::Mutex;
-use rmcp::{RoleClient, service::Peer};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::to_raw_value};
 use tokio::{
-    pin,
     sync::{Semaphore, watch},
     time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{
-    client::{self, Client},
-    config::ServerSpec,
-    http::Web,
-    output::Output,
-};
+use super::{client, config::ServerSpec, http::Web, output::Output, peer::Peer};
 
 /// Between looks whether a server still answers, and how long it may take.
 const PING_AFTER: Duration = Duration::from_secs(60);
@@ -32,17 +26,10 @@ const WELL: Duration = Duration::from_secs(120);
 /// Starts in an hour. A server that needs more is broken.
 const STARTS: usize = 40;
 const HOUR: Duration = Duration::from_secs(3600);
+/// Arguments that no tool takes.
+const NO_OBJECT: &str = "its arguments are not a JSON object";
 /// Calls of one server at once; others wait.
 const CALLS: usize = 16;
-
-/// A tool as its server has it.
-#[derive(Clone, Debug)]
-pub struct ToolInfo {
-    pub name: String,
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub schema: Arc<RawValue>,
-}
 
 /// Where a server stands.
 #[derive(Clone, Debug)]
@@ -70,7 +57,7 @@ impl State {
 #[derive(Debug)]
 struct Now {
     state: State,
-    peer: Option<Peer<RoleClient>>,
+    peer: Option<Peer>,
     /// The last known ones: those of a server that is started again are not forgotten.
     tools: Arc<[ToolInfo]>,
 }
@@ -160,7 +147,7 @@ impl Server {
         let name = self.spec.name.as_str();
         let started = timeout(patience, async {
             let client = client::connect(&self.spec, web).await?;
-            let tools = client::list_tools(name, client.running.peer()).await?;
+            let tools = client.list_tools(name).await?;
             Ok::<_, String>((client, tools))
         });
         let (client, tools) = match started.await {
@@ -169,21 +156,17 @@ impl Server {
             Err(_elapsed) => return format!("it was not ready within {} s", patience.as_secs()),
         };
         info!(server = name, tools = tools.len(), "an MCP server is ready");
-        let Client { running, changed, hold } = client;
-        let peer = running.peer().clone();
         {
             let mut now = self.now.lock();
             now.state = State::Ready;
-            now.peer = Some(peer.clone());
+            now.peer = Some(client.peer.clone());
             now.tools = tools.into();
         }
         self.settled.send_replace(true);
-        let over = running.waiting();
-        pin!(over);
         loop {
             tokio::select! {
-                _ = &mut over => {
-                    let said = match &hold {
+                () = client.peer.over() => {
+                    let said = match &client.hold {
                         Some(hold) => hold.complaint().await,
                         None => None,
                     };
@@ -192,8 +175,8 @@ impl Server {
                         None => "it ended".to_owned(),
                     };
                 }
-                () = changed.notified() => {
-                    match timeout(patience, client::list_tools(name, &peer)).await {
+                () = client.peer.changed() => {
+                    match timeout(patience, client.list_tools(name)).await {
                         Ok(Ok(tools)) => {
                             debug!(server = name, tools = tools.len(), "the tools of an MCP server changed");
                             self.now.lock().tools = tools.into();
@@ -203,7 +186,7 @@ impl Server {
                     }
                 }
                 () = sleep(PING_AFTER) => {
-                    if !client::answers(&peer, PING_PATIENCE).await {
+                    if !client.answers(PING_PATIENCE).await {
                         return "it does not answer any more".to_owned();
                     }
                 }
@@ -235,10 +218,12 @@ impl Server {
     }
 
     async fn try_call(&self, tool: &str, arguments: &str) -> Result<Output, String> {
-        let arguments = match arguments.trim() {
-            "" => serde_json::Map::new(),
-            text => serde_json::from_str(text).map_err(|_| "its arguments are no JSON object")?,
+        let arguments: Map<String, Value> = match arguments.trim() {
+            "" => Map::new(),
+            text => serde_json::from_str(text).map_err(|_| NO_OBJECT)?,
         };
+        // Written anew, without line ends: a pipe has one message to a line.
+        let arguments = to_raw_value(&Value::Object(arguments)).map_err(|_| NO_OBJECT)?;
         let _place = self.calls.acquire().await.map_err(|_| "the server is gone")?;
         let peer = self.now.lock().peer.clone();
         let Some(peer) = peer else {
@@ -247,7 +232,7 @@ impl Server {
                 state => format!("the server is {}", state.word()),
             });
         };
-        let result = client::call(&peer, tool, arguments).await?;
+        let result = client::call(&peer, tool, &arguments).await?;
         Ok(Output::of(result, self.spec.output))
     }
 }

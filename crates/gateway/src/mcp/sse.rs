@@ -1,61 +1,108 @@
 //! The older transport: one stream of events for all that the server says, and an address
-//! that the stream tells for all that the client says.
+//! that the stream names for all that the client says.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream::BoxStream};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use http::{HeaderMap, HeaderValue, Method, Uri, header};
-use rmcp::{
-    RoleClient,
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
-    transport::{Transport, streamable_http_client::SseError},
-};
-use sse_stream::Sse;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::http::{Remote, Wire};
+use super::{
+    http::{EventStream, Remote, Wire},
+    peer::{Outgoing, Peer, Queue},
+};
 use crate::net::connect::Host;
 
-const MESSAGE_BYTES: usize = 16 << 20;
 /// For one message to be taken; what it brings about comes on the stream.
 const TAKEN: Duration = Duration::from_secs(30);
+/// Messages at once. The callers of a server are fewer.
+const AT_ONCE: usize = 64;
 
 pub(super) struct SseTransport {
-    wire: Wire,
-    endpoint: Arc<Uri>,
-    events: BoxStream<'static, Result<Sse, SseError>>,
+    link: Arc<Link>,
+    events: EventStream,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SseFailure {
-    #[error("{0}")]
-    Refused(String),
-    #[error("a message was refused with HTTP status {0}")]
-    Status(u16),
-    #[error("a message was not taken in time")]
-    Late,
-    #[error("a message cannot be written: {0}")]
-    Json(#[from] serde_json::Error),
+/// Where messages go.
+struct Link {
+    wire: Wire,
+    endpoint: Uri,
 }
 
 impl SseTransport {
-    pub(super) async fn open(remote: &Remote, wire: Wire) -> Result<Self, SseFailure> {
-        let refused = |why: String| SseFailure::Refused(why);
-        let mut events = wire
-            .listen(remote.uri(), HeaderMap::new(), MESSAGE_BYTES)
-            .await
-            .map_err(|error| refused(error.to_string()))?;
-        while let Some(event) = events.next().await {
-            let event = event.map_err(|error| refused(error.to_string()))?;
+    pub(super) async fn open(remote: &Remote, wire: Wire) -> Result<Self, String> {
+        let listening = wire.listen(remote.uri(), HeaderMap::new()).await;
+        let mut events = listening.map_err(|error| error.to_string())?;
+        while let Some(event) = events.next().await.map_err(|error| error.to_string())? {
             if event.event.as_deref() == Some("endpoint") {
                 let endpoint = endpoint(remote.uri(), event.data.as_deref().unwrap_or_default())
-                    .ok_or_else(|| refused("the stream names an address elsewhere".to_owned()))?;
-                return Ok(Self { wire, endpoint: Arc::new(endpoint), events });
+                    .ok_or("the stream names an address elsewhere")?;
+                return Ok(Self { link: Arc::new(Link { wire, endpoint }), events });
             }
         }
-        Err(refused("the stream ended without an address for messages".to_owned()))
+        Err("the stream ended without an address for messages".to_owned())
+    }
+
+    /// Carries messages until the stream ends, or `end` is cancelled.
+    pub(super) async fn run(mut self, peer: Peer, mut queue: Queue, end: CancellationToken) {
+        let _closing = peer.closing();
+        let mut sending: FuturesUnordered<Pin<Box<dyn Future<Output = ()> + Send>>> =
+            FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                () = end.cancelled() => return,
+                Some(()) = sending.next() => {}
+                event = self.events.next() => match event {
+                    Ok(Some(event)) => {
+                        if matches!(event.event.as_deref(), None | Some("" | "message")) {
+                            peer.receive(event.data.unwrap_or_default().as_bytes());
+                        }
+                    }
+                    Ok(None) => return,
+                    Err(error) => {
+                        debug!(%error, "the stream of an MCP server broke");
+                        return;
+                    }
+                },
+                outgoing = queue.recv(), if sending.len() < AT_ONCE => match outgoing {
+                    Some(Outgoing::Request { id, message, .. }) => {
+                        let (link, peer) = (Arc::clone(&self.link), peer.clone());
+                        sending.push(Box::pin(async move {
+                            if let Err(why) = link.send(message).await {
+                                peer.fail(id, why);
+                            }
+                        }));
+                    }
+                    // The end of the handshake has to be there before anything else.
+                    Some(Outgoing::Note(message)) => {
+                        if let Err(why) = self.link.send(message).await {
+                            debug!(why, "an MCP server did not take a message");
+                        }
+                    }
+                    None => return,
+                },
+            }
+        }
+    }
+}
+
+impl Link {
+    async fn send(&self, message: Bytes) -> Result<(), String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let sent = self.wire.send(Method::POST, &self.endpoint, headers, message);
+        match timeout(TAKEN, sent).await {
+            Ok(Ok(response)) if response.status().is_success() => Ok(()),
+            Ok(Ok(response)) => {
+                let status = response.status().as_u16();
+                Err(format!("a message was refused with HTTP status {status}"))
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_elapsed) => Err("a message was not taken in time".to_owned()),
+        }
     }
 }
 
@@ -78,52 +125,6 @@ fn endpoint(base: &Uri, told: &str) -> Option<Uri> {
     // `//host/path` would be another host to a browser; here it is a path.
     path.parse::<http::uri::PathAndQuery>().ok()?;
     Some(host.uri(&path))
-}
-
-impl Transport<RoleClient> for SseTransport {
-    type Error = SseFailure;
-
-    fn send(
-        &mut self,
-        message: ClientJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), SseFailure>> + Send + 'static {
-        let (wire, endpoint) = (self.wire.clone(), Arc::clone(&self.endpoint));
-        async move {
-            let body = Bytes::from(serde_json::to_vec(&message)?);
-            let mut headers = HeaderMap::new();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            let sent = timeout(TAKEN, wire.send(Method::POST, &endpoint, headers, body)).await;
-            let response = sent
-                .map_err(|_elapsed| SseFailure::Late)?
-                .map_err(|error| SseFailure::Refused(error.to_string()))?;
-            let status = response.status();
-            if status.is_success() { Ok(()) } else { Err(SseFailure::Status(status.as_u16())) }
-        }
-    }
-
-    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        loop {
-            let event = match self.events.next().await? {
-                Ok(event) => event,
-                Err(error) => {
-                    debug!(%error, "the stream of an MCP server broke");
-                    return None;
-                }
-            };
-            if event.event.as_deref().is_some_and(|kind| kind != "message") {
-                continue;
-            }
-            match serde_json::from_str(event.data.as_deref().unwrap_or_default()) {
-                Ok(message) => return Some(message),
-                Err(error) => debug!(%error, "an MCP server said something that is no message"),
-            }
-        }
-    }
-
-    async fn close(&mut self) -> Result<(), SseFailure> {
-        self.events = futures_util::stream::empty().boxed();
-        Ok(())
-    }
 }
 
 #[cfg(test)]

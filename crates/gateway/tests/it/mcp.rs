@@ -10,16 +10,12 @@ use ibeam::{
 };
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use parking_lot::Mutex;
-use rmcp::{
-    ErrorData, RoleServer, ServerHandler, ServiceExt as _,
-    model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
-    },
-    service::{Peer, RequestContext},
-};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream},
+    sync::mpsc,
+    time::{Instant, sleep},
+};
 
 use crate::lab::{Lab, Reply, Talk, chat, tools};
 
@@ -30,67 +26,108 @@ pub(crate) struct Shed {
     calls: Arc<Mutex<Vec<String>>>,
     /// Tools beside the first ones.
     more: Arc<Mutex<Vec<&'static str>>>,
-    /// Who is connected.
-    peer: Arc<Mutex<Option<Peer<RoleServer>>>>,
+    /// What is to be sent to the client that came last.
+    out: Arc<Mutex<Option<mpsc::Sender<Value>>>>,
 }
 
 const TOOLS: [&str; 5] = ["echo", "slow", "big", "fail", "secret"];
 
-impl ServerHandler for Shed {
-    fn get_info(&self) -> ServerConfig {
-        let can = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
-        ServerConfig::new(can)
-    }
-
-    /// One tool a page.
-    async fn list_tools(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        *self.peer.lock() = Some(context.peer);
-        let names: Vec<&str> = TOOLS.iter().chain(self.more.lock().iter()).copied().collect();
-        let at: usize =
-            request.and_then(|page| page.cursor).map_or(0, |cursor| cursor.parse().unwrap());
-        let schema = json!({ "type": "object" }).as_object().unwrap().clone();
-        let tool = Tool::new(names[at], format!("the tool {}", names[at]), schema);
-        let mut page = ListToolsResult::with_all_items(vec![tool]);
-        page.next_cursor = (at + 1 < names.len()).then(|| (at + 1).to_string());
-        Ok(page)
-    }
-
-    async fn call_tool(
-        &self,
-        request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::from(request.arguments.unwrap_or_default());
-        self.calls.lock().push(format!("{} {arguments}", request.name));
-        let text = match &*request.name {
-            "slow" => {
-                sleep(Duration::from_secs(arguments["s"].as_u64().unwrap_or(5))).await;
-                "at last".to_owned()
-            }
-            "big" => "x".repeat(300 << 10),
-            "fail" => return Ok(CallToolResult::error(vec![ContentBlock::text("no luck")]).into()),
-            _ => format!("<{}>", arguments["text"].as_str().unwrap_or_default()),
-        };
-        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
-    }
+fn result(text: &str, is_error: bool) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }], "isError": is_error })
 }
 
 impl Shed {
+    /// The answer to a message, if it has one.
+    pub(crate) async fn answer(&self, message: &Value) -> Option<Value> {
+        let id = message.get("id")?;
+        let params = &message["params"];
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": { "tools": { "listChanged": true } },
+                "serverInfo": { "name": "shed", "version": "1" },
+            }),
+            "ping" => json!({}),
+            "tools/list" => self.page(params),
+            "tools/call" => self.call(params).await,
+            other => panic!("the client asks for `{other}`"),
+        };
+        Some(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+    }
+
+    /// One tool a page.
+    fn page(&self, params: &Value) -> Value {
+        let names: Vec<&str> = TOOLS.iter().chain(self.more.lock().iter()).copied().collect();
+        let at: usize = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
+        let tool = json!({
+            "name": names[at],
+            "description": format!("the tool {}", names[at]),
+            "inputSchema": { "type": "object" },
+        });
+        let mut page = json!({ "tools": [tool] });
+        if at + 1 < names.len() {
+            page["nextCursor"] = json!((at + 1).to_string());
+        }
+        page
+    }
+
+    async fn call(&self, params: &Value) -> Value {
+        let (name, arguments) = (params["name"].as_str().unwrap(), &params["arguments"]);
+        self.calls.lock().push(format!("{name} {arguments}"));
+        match name {
+            "slow" => {
+                sleep(Duration::from_secs(arguments["s"].as_u64().unwrap_or(5))).await;
+                result("at last", false)
+            }
+            "big" => result(&"x".repeat(300 << 10), false),
+            "fail" => result("no luck", true),
+            _ => {
+                let text = arguments["text"].as_str().unwrap_or_default();
+                result(&format!("<{text}>"), false)
+            }
+        }
+    }
+
+    /// Serves one client, one message to a line. Its calls end with it.
+    async fn serve(self, pipe: DuplexStream) {
+        let (reader, mut writer) = tokio::io::split(pipe);
+        let mut lines = BufReader::new(reader).lines();
+        let (out, mut messages) = mpsc::channel(16);
+        *self.out.lock() = Some(out.clone());
+        let calls = Tasks::new();
+        loop {
+            tokio::select! {
+                line = lines.next_line() => {
+                    let Ok(Some(line)) = line else { break };
+                    let message: Value = serde_json::from_str(&line).unwrap();
+                    let (shed, out, stopped) = (self.clone(), out.clone(), calls.stopped());
+                    calls.spawn("shed call", async move {
+                        tokio::select! {
+                            answer = shed.answer(&message) => if let Some(answer) = answer {
+                                let _ = out.send(answer).await;
+                            },
+                            () = stopped => {}
+                        }
+                    });
+                }
+                Some(message) = messages.recv() => {
+                    if writer.write_all(format!("{message}\n").as_bytes()).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        *self.out.lock() = None;
+        calls.stop();
+        calls.join().await;
+    }
+
     /// A server of this name that offers `allow`.
     pub(crate) fn spec(&self, name: &str, allow: &[&str]) -> ServerSpec {
         let shed = self.clone();
         let pipe = move || {
             let (near, far) = tokio::io::duplex(64 << 10);
-            let shed = shed.clone();
-            Tasks::new().spawn("shed", async move {
-                if let Ok(running) = shed.serve(far).await {
-                    let _ = running.waiting().await;
-                }
-            });
+            Tasks::new().spawn("shed", shed.clone().serve(far));
             near
         };
         ServerSpec {
@@ -384,12 +421,13 @@ async fn a_list_that_changes_is_read_again() {
     let lab = lab("{ text = \"x\" }", vec![shed.spec("shed", &["*"])]);
     lab.app.bridge().settled().await;
     shed.more.lock().push("late");
-    let peer = shed.peer.lock().clone().unwrap();
-    peer.notify_tool_list_changed().await.unwrap();
+    let out = shed.out.lock().clone().unwrap();
+    let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    out.send(changed).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let list = lab.get("/v1/tools").await.json();
     assert_eq!(list["mcp"]["tools"], 6);
     assert!(list.to_string().contains("mcp__shed__late"));
-    drop(peer);
+    drop(out);
     lab.assert_gone().await;
 }

@@ -25,11 +25,12 @@ use ibeam::{
     },
     tasks::Tasks,
 };
-use rmcp::transport::{
-    StreamableHttpServerConfig, StreamableHttpService,
-    streamable_http_server::session::local::LocalSessionManager,
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpListener,
+    sync::mpsc,
+    time::{Instant, sleep},
 };
-use tokio::{net::TcpListener, sync::mpsc, time::sleep};
 
 use crate::{mcp::Shed, watch};
 
@@ -200,29 +201,118 @@ fn remote(url: &str, key: Option<&str>) -> Way {
     Way::Http(remote)
 }
 
-/// A server of the official library, behind a key.
-fn modern() -> Router {
-    let shed = Shed::default();
-    let service: StreamableHttpService<Shed, LocalSessionManager> = StreamableHttpService::new(
-        move || Ok(shed.clone()),
-        Arc::default(),
-        StreamableHttpServerConfig::default(),
-    );
-    let guard = async |headers: HeaderMap,
-                       request: axum::extract::Request,
-                       next: axum::middleware::Next| {
-        if headers.get("x-key").is_some_and(|key| key == "open sesame") {
-            next.run(request).await
-        } else {
-            StatusCode::UNAUTHORIZED.into_response()
+/// A server behind streamable HTTP and a key. Clones are one server.
+#[derive(Clone, Default)]
+struct Modern {
+    shed: Shed,
+    now: Arc<parking_lot::Mutex<Sessions>>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    begun: u32,
+    /// The one that is known now.
+    open: Option<String>,
+    /// All requests, in short.
+    log: Vec<String>,
+    /// The answer to a call that has to be fetched.
+    kept: Option<Value>,
+}
+
+const SESSION: &str = "mcp-session-id";
+const EVENTS: [(&str, &str); 1] = [("content-type", "text/event-stream")];
+
+fn event(id: u32, message: &Value) -> String {
+    format!(": hello\nid: e{id}\nevent: message\ndata: {message}\n\n")
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(|value| value.to_str().unwrap())
+}
+
+impl Modern {
+    fn router(&self) -> Router {
+        let handlers = axum::routing::post(Self::post)
+            .get(async |State(this): State<Self>, headers: HeaderMap| this.get(&headers))
+            .delete(async |State(this): State<Self>, headers: HeaderMap| this.delete(&headers));
+        Router::new().route("/mcp", handlers).with_state(self.clone())
+    }
+
+    /// Whether a request is let in and names the open session, and what it gets if not.
+    fn check(&self, what: &str, headers: &HeaderMap) -> Result<(), StatusCode> {
+        if header(headers, "x-key") != Some("open sesame") {
+            return Err(StatusCode::UNAUTHORIZED);
         }
-    };
-    Router::new().nest_service("/mcp", service).layer(axum::middleware::from_fn(guard))
+        let mut now = self.now.lock();
+        let version = header(headers, "mcp-protocol-version").unwrap_or("no version");
+        now.log.push(format!("{what}, {version}"));
+        let named = header(headers, SESSION);
+        if what == "POST initialize" || named == now.open.as_deref() {
+            Ok(())
+        } else {
+            Err(StatusCode::NOT_FOUND)
+        }
+    }
+
+    async fn post(State(this): State<Self>, headers: HeaderMap, body: String) -> Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let method = message["method"].as_str().unwrap_or("answer").to_owned();
+        assert_eq!(header(&headers, "accept"), Some("application/json, text/event-stream"));
+        if let Err(refused) = this.check(&format!("POST {method}"), &headers) {
+            return refused.into_response();
+        }
+        let Some(answer) = this.shed.answer(&message).await else {
+            return StatusCode::ACCEPTED.into_response();
+        };
+        let tool = message["params"]["name"].as_str().unwrap_or_default();
+        match (method.as_str(), tool) {
+            ("initialize", _) => {
+                let mut now = this.now.lock();
+                now.begun += 1;
+                let name = format!("session {}", now.begun);
+                now.open = Some(name.clone());
+                ([(SESSION, name)], axum::Json(answer)).into_response()
+            }
+            // The answer has to be fetched with the id of the event.
+            ("tools/call", "secret") => {
+                this.now.lock().kept = Some(answer);
+                (EVENTS, "id: e7\nretry: 200\ndata:\n\n").into_response()
+            }
+            ("tools/call", _) => {
+                let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress" });
+                let ping = json!({ "jsonrpc": "2.0", "id": "p", "method": "ping" });
+                let events = [event(1, &progress), event(2, &ping), event(3, &answer)];
+                (EVENTS, events.concat()).into_response()
+            }
+            _ => axum::Json(answer).into_response(),
+        }
+    }
+
+    fn get(&self, headers: &HeaderMap) -> Response {
+        let last = header(headers, "last-event-id").unwrap_or("nothing").to_owned();
+        if let Err(refused) = self.check(&format!("GET after {last}"), headers) {
+            return refused.into_response();
+        }
+        let mut now = self.now.lock();
+        match now.kept.take_if(|_| last == "e7") {
+            Some(answer) => (EVENTS, event(8, &answer)).into_response(),
+            None => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        }
+    }
+
+    fn delete(&self, headers: &HeaderMap) -> StatusCode {
+        self.check("DELETE", headers).err().unwrap_or(StatusCode::OK)
+    }
+
+    fn saw(&self, what: &str) -> usize {
+        self.now.lock().log.iter().filter(|line| line.starts_with(what)).count()
+    }
 }
 
 #[tokio::test]
 async fn streamable_http_works() {
-    let url = serve(modern()).await;
+    let modern = Modern::default();
+    let url = serve(modern.router()).await;
     let desk = Desk::new(remote(&format!("{url}/mcp"), Some("open sesame")));
     desk.ready().await;
     assert_eq!(desk.server().tools().len(), 5);
@@ -231,13 +321,62 @@ async fn streamable_http_works() {
     let failed = desk.server().call("fail", "{}").await;
     assert!(failed.is_error && failed.text() == "no luck");
     let bad = desk.server().call("echo", "[1]").await;
-    assert!(bad.is_error && bad.text().contains("no JSON object"), "{}", bad.text());
+    assert!(bad.is_error && bad.text().contains("not a JSON object"), "{}", bad.text());
+    // Its own stream was asked for, and its question answered.
+    desk.until("an answer", |_| modern.saw("POST answer, 2025-11-25") > 0).await;
+    assert_eq!(modern.saw("GET after nothing, 2025-11-25"), 1);
+    assert_eq!(modern.saw("POST initialize, no version"), 1);
+    assert_eq!(modern.saw("POST notifications/initialized, 2025-11-25"), 1);
+    desk.end().await;
+    assert_eq!(modern.saw("DELETE, 2025-11-25"), 1, "{:?}", modern.now.lock().log);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_closed_is_resumed() {
+    let modern = Modern::default();
+    let url = serve(modern.router()).await;
+    let desk = Desk::new(remote(&format!("{url}/mcp"), Some("open sesame")));
+    desk.ready().await;
+    let began = Instant::now();
+    let output = desk.server().call("secret", "{\"text\":\"later\"}").await;
+    assert_eq!(output.text(), "<later>");
+    assert!(began.elapsed() >= Duration::from_millis(200), "the server said when to come back");
+    assert_eq!(modern.saw("GET after e7, 2025-11-25"), 1);
+    desk.end().await;
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_forgot_is_begun_anew() {
+    let modern = Modern::default();
+    let url = serve(modern.router()).await;
+    let desk = Desk::new(remote(&format!("{url}/mcp"), Some("open sesame")));
+    desk.ready().await;
+    modern.now.lock().open = None;
+    let output = desk.server().call("echo", "{\"text\":\"again\"}").await;
+    assert_eq!(output.text(), "<again>");
+    assert_eq!(modern.saw("POST initialize"), 2);
+    assert_eq!(modern.saw("POST notifications/initialized"), 2);
+    assert!(matches!(desk.server().state(), Standing::Ready));
+    desk.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_is_cancelled() {
+    let modern = Modern::default();
+    let url = serve(modern.router()).await;
+    let desk = Desk::new(remote(&format!("{url}/mcp"), Some("open sesame")));
+    desk.ready().await;
+    tokio::select! {
+        _ = desk.server().call("slow", "{\"s\":600}") => panic!("it was not answered"),
+        () = desk.until("a call", |_| modern.saw("POST tools/call") > 0) => {}
+    }
+    desk.until("a cancellation", |_| modern.saw("POST notifications/cancelled") > 0).await;
     desk.end().await;
 }
 
 #[tokio::test]
 async fn who_needs_a_key_says_so() {
-    let url = serve(modern()).await;
+    let url = serve(Modern::default().router()).await;
     let desk = Desk::new(remote(&format!("{url}/mcp"), None));
     desk.server().settled().await;
     let Standing::Down(why) = desk.server().state() else { panic!() };

@@ -12,13 +12,14 @@
 //! it. In a session it does not: the client may come for the rest of the stream with
 //! `Last-Event-ID`. A child that died is no caller any more, and its room is closed.
 
+mod call;
 mod door;
-mod handler;
+mod feed;
 mod listener;
+mod reply;
 mod room;
 mod served;
-mod slow;
-mod tools;
+mod session;
 
 use std::{collections::HashMap, fmt, io, sync::Arc};
 
@@ -69,7 +70,7 @@ impl Host {
         let bearer = URL_SAFE_NO_PAD.encode(random::bytes::<32>());
         let (inside, events) = Inside::new(&tools, &bearer);
         let inside = Arc::new(inside);
-        let served = Arc::new(Served::new(&inside));
+        let served = Arc::new(Served::new(&inside, &self.tasks));
         self.rooms.add(&name, &served)?;
         self.tasks.spawn("mcp room", served.look_after(self.tasks.stopped()));
         let url = format!("http://127.0.0.1:{port}{}{name}", Door::PREFIX);

@@ -9,7 +9,8 @@ use std::{
 };
 
 use ibeam_core::{
-    child::{HostedCall, HostedResult},
+    child::{HostedCall, HostedResult, SERVER_NAME},
+    mcp::server::Server,
     model::Tool,
 };
 use parking_lot::Mutex;
@@ -18,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::{RoomEvent, tools};
+use super::RoomEvent;
 
 /// Calls that wait at once.
 pub(super) const CALLS: usize = 64;
@@ -29,7 +30,7 @@ const EVENTS: usize = 2 * CALLS;
 type Hash = [u8; 32];
 
 pub(super) struct Inside {
-    tools: Vec<rmcp::model::Tool>,
+    server: Server,
     /// Of the bearer.
     hash: Hash,
     events: mpsc::Sender<RoomEvent>,
@@ -59,7 +60,7 @@ impl Inside {
     pub(super) fn new(tools: &[Tool], bearer: &str) -> (Self, mpsc::Receiver<RoomEvent>) {
         let (events, heard) = mpsc::channel(EVENTS);
         let inside = Self {
-            tools: tools.iter().map(tools::offered).collect(),
+            server: Server::new(SERVER_NAME, env!("CARGO_PKG_VERSION"), tools),
             hash: Sha256::digest(bearer).into(),
             events,
             places: Arc::new(Semaphore::new(CALLS)),
@@ -71,12 +72,9 @@ impl Inside {
         (inside, heard)
     }
 
-    pub(super) fn tools(&self) -> &[rmcp::model::Tool] {
-        &self.tools
-    }
-
-    pub(super) fn offers(&self, name: &str) -> bool {
-        self.tools.iter().any(|tool| tool.name == name)
+    /// What is said to the messages of its clients.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
     }
 
     /// Whether this is the bearer. It takes as long for a wrong one.

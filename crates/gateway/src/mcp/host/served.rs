@@ -1,26 +1,13 @@
-//! A room as it is served: which of the library's servers answers a request, and how all
-//! of them end.
+//! A room as it is served over HTTP: who answers a request, in a session or by itself, and
+//! how everything ends with the room.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::{Frame, SizeHint};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use rmcp::transport::{
-    StreamableHttpServerConfig, StreamableHttpService,
-    streamable_http_server::session::{
-        SessionManager as _, local::LocalSessionManager, never::NeverSessionManager,
-    },
-};
-use serde::Deserialize;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use ibeam_core::mcp::server::{self, Answer, EventId, Inbound, Lifecycle, Log, Request as Asked};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::{
     sync::CancellationToken,
@@ -28,20 +15,20 @@ use tokio_util::{
 };
 
 use super::{
+    call,
     door::{Body, Refusal},
-    handler::{Offer, OnePiece},
+    feed::Feed,
+    reply::{Accepted, Denied, JSON, json, of_protocol, taken},
     room::Inside,
-    slow,
+    session::Session,
 };
+use crate::{random, tasks::Tasks};
 
 /// How large the body of a request may be.
 pub(super) const BODY_BYTES: usize = 32 * 1024 * 1024;
 
 /// How long a body may take.
 pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
-
-/// How often a stream without news says that it lives.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Sessions at once in a room. A client needs one.
 pub(super) const SESSIONS: usize = 64;
@@ -50,21 +37,15 @@ pub(super) const SESSIONS: usize = 64;
 const GOODBYE: Duration = Duration::from_secs(2);
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(super) const EVENT_STREAM: &str = "text/event-stream";
-pub(super) const JSON: &str = "application/json";
-const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-type Sessions = StreamableHttpService<Offer, LocalSessionManager>;
-type Single = StreamableHttpService<Offer, NeverSessionManager>;
+type Answered = Result<Response<Body>, Denied>;
 
-/// A room with its servers: one that has sessions, and two that answer a request by itself,
-/// with a stream or in one piece.
+/// A room with its sessions.
 pub(super) struct Served {
     inside: Arc<Inside>,
-    manager: Arc<LocalSessionManager>,
-    sessions: Sessions,
-    stream: Single,
-    one_piece: Single,
+    tasks: Tasks,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Requests that are being answered.
     visits: TaskTracker,
     /// Ends the streams that have no end of their own.
@@ -78,30 +59,13 @@ pub(super) struct Visit {
 }
 
 impl Served {
-    pub(super) fn new(inside: &Arc<Inside>) -> Self {
-        let mut manager = LocalSessionManager::default();
-        // A session whose only call waits is quiet. It ends with its room.
-        manager.session_config.keep_alive = None;
-        let manager = Arc::new(manager);
-        let cut = CancellationToken::new();
-        let config = StreamableHttpServerConfig::default()
-            .with_sse_keep_alive(Some(KEEP_ALIVE))
-            .with_max_request_body_bytes(BODY_BYTES)
-            .with_cancellation_token(cut.clone());
-        let offer = || {
-            let offer = Offer(Arc::clone(inside));
-            move || Ok(offer.clone())
-        };
-        let single = config.clone().with_legacy_session_mode(false);
-        let never = || Arc::new(NeverSessionManager::default());
+    pub(super) fn new(inside: &Arc<Inside>, tasks: &Tasks) -> Self {
         Self {
             inside: Arc::clone(inside),
-            sessions: Sessions::new(offer(), Arc::clone(&manager), config),
-            stream: Single::new(offer(), never(), single.clone()),
-            one_piece: Single::new(offer(), never(), single.with_json_response(true)),
-            manager,
+            tasks: tasks.clone(),
+            sessions: Mutex::default(),
             visits: TaskTracker::new(),
-            cut,
+            cut: CancellationToken::new(),
         }
     }
 
@@ -118,15 +82,25 @@ impl Served {
             () = self.inside.closed() => {}
             () = stopped => self.inside.close(),
         }
-        // Every call has its error by now. Whoever reads it gets it.
+        // Every call has its error by now, which is read if its caller is still there.
         self.visits.close();
         timeout(GOODBYE, self.visits.wait()).await.ok();
         self.cut.cancel();
-        let names: Vec<_> = self.manager.sessions.read().await.keys().cloned().collect();
-        for name in names {
-            // One that has ended by itself is no matter.
-            self.manager.close_session(&name).await.ok();
-        }
+        self.sessions.lock().clear();
+    }
+
+    #[cfg(test)]
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions.lock().len()
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Refusal> {
+        let Some(name) = headers.get(SESSION) else {
+            return Err(Refusal(StatusCode::BAD_REQUEST, "Bad Request: Session ID is required"));
+        };
+        let sessions = self.sessions.lock();
+        let session = name.to_str().ok().and_then(|name| sessions.get(name));
+        session.map(Arc::clone).ok_or(Refusal(StatusCode::NOT_FOUND, "the session is not known"))
     }
 }
 
@@ -141,108 +115,175 @@ impl Visit {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (mut parts, body) = request.into_parts();
-        // The library shows requests in its logs. These two let one in.
-        parts.headers.remove(header::AUTHORIZATION);
-        parts.uri = http::Uri::from_static("/mcp");
-        if parts.method != Method::POST {
-            let request = Request::from_parts(parts, Full::<Bytes>::default());
-            let response = Box::pin(self.served.sessions.handle(request)).await;
-            return response.map(|body| body.boxed_unsync());
-        }
-        let body = match read(body).await {
-            Ok(body) => body,
-            Err(refusal) => return refusal.response(),
+        let (parts, body) = request.into_parts();
+        let answered = match parts.method {
+            Method::POST => match read(body).await {
+                Ok(body) => self.post(&parts.headers, &body).await,
+                Err(refusal) => Err(refusal.into()),
+            },
+            Method::GET => self.get(&parts.headers),
+            Method::DELETE => self.delete(&parts.headers),
+            _ => Err(Denied::Method("GET, POST, DELETE")),
         };
-        let way = match self.way(&parts.headers, &body).await {
-            Ok(way) => way,
-            Err(refusal) => return refusal.response(),
-        };
-        if !matches!(way, Way::Session) {
-            parts.headers.insert(header::ACCEPT, BOTH);
-        }
-        if matches!(way, Way::OnePiece) {
-            parts.extensions.insert(OnePiece);
-        }
-        let request = Request::from_parts(parts, Full::new(body));
-        let served = Arc::clone(&self.served);
-        let response = match way {
-            Way::Session => {
-                Box::pin(served.sessions.handle(request)).await.map(|body| body.boxed_unsync())
-            }
-            Way::OnePiece => {
-                Box::pin(served.one_piece.handle(request)).await.map(|body| body.boxed_unsync())
-            }
-            Way::Stream => {
-                slow::soon(Box::pin(async move {
-                    served.stream.handle(request).await.map(|body| body.boxed_unsync())
-                }))
-                .await
-            }
-        };
-        response.map(|body| Counted { body, _counted: self.counted }.boxed_unsync())
+        answered.unwrap_or_else(Denied::response)
     }
 
-    /// Sessions are for those who begin one, or have one.
-    async fn way(&self, headers: &HeaderMap, body: &[u8]) -> Result<Way, Refusal> {
-        if headers.contains_key(SESSION) {
-            return Ok(Way::Session);
-        }
+    async fn post(self, headers: &HeaderMap, body: &[u8]) -> Answered {
         let accepted = Accepted::of(headers);
-        if matches!(accepted, Accepted::Json) {
-            return Ok(Way::OnePiece);
+        let in_session = headers.contains_key(SESSION);
+        if accepted == Accepted::Neither || (in_session && accepted != Accepted::Both) {
+            let text = "a client must accept application/json and text/event-stream";
+            return Err(Refusal(StatusCode::NOT_ACCEPTABLE, text).into());
         }
-        #[derive(Deserialize)]
-        struct Message {
-            method: Option<String>,
+        let kind = headers.get(header::CONTENT_TYPE);
+        if !kind.is_some_and(|kind| kind.as_bytes().starts_with(JSON.as_bytes())) {
+            let text = "the content type must be application/json";
+            return Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
-        let message: Option<Message> = serde_json::from_slice(body).ok();
-        let method = message.and_then(|message| message.method);
-        if method.as_deref() != Some("initialize") {
-            // What cannot be read is refused by the library, in its words.
-            return Ok(if matches!(accepted, Accepted::Neither) {
-                Way::Session
-            } else {
-                Way::Stream
-            });
-        }
-        if self.served.manager.sessions.read().await.len() >= SESSIONS {
-            return Err(Refusal(StatusCode::TOO_MANY_REQUESTS, "there are too many sessions"));
-        }
-        Ok(Way::Session)
-    }
-}
-
-/// Who answers.
-enum Way {
-    Session,
-    Stream,
-    OnePiece,
-}
-
-/// What a client can read.
-enum Accepted {
-    Stream,
-    Json,
-    Neither,
-}
-
-impl Accepted {
-    fn of(headers: &HeaderMap) -> Self {
-        if !headers.contains_key(header::ACCEPT) {
-            return Self::Json;
-        }
-        let says = |word: &str| {
-            let mut values = headers.get_all(header::ACCEPT).iter();
-            values.any(|value| value.to_str().is_ok_and(|text| text.contains(word)))
+        let Some(message) = Inbound::read(body) else {
+            let text = "the body is not a message of the protocol";
+            return Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         };
-        if says(EVENT_STREAM) {
-            Self::Stream
-        } else if says(JSON) || says("*/*") {
-            Self::Json
-        } else {
-            Self::Neither
+        let lifecycle = server::lifecycle(&of_protocol(headers), &message)?;
+        if lifecycle == Lifecycle::Session {
+            if in_session {
+                let session = self.served.session(headers)?;
+                return Ok(self.in_session(&session, &message));
+            }
+            let greeting = message.request().filter(|request| request.is_greeting());
+            if let Some(greeting) = greeting.filter(|_| accepted != Accepted::Json) {
+                return self.begin(greeting);
+            }
         }
+        match message {
+            Inbound::Request(request) => Ok(self.alone(&request, accepted).await),
+            Inbound::Notification(_) => Ok(taken()),
+            Inbound::Response => Err(server::no_answers().into()),
+        }
+    }
+
+    /// A session for a client that says hello.
+    fn begin(self, greeting: &Asked<'_>) -> Answered {
+        let served = &self.served;
+        let session = Session::new(&served.inside, &served.cut);
+        let name = random::uuid();
+        {
+            let mut sessions = served.sessions.lock();
+            if sessions.len() >= SESSIONS {
+                let text = "there are too many sessions";
+                return Err(Refusal(StatusCode::TOO_MANY_REQUESTS, text).into());
+            }
+            sessions.insert(name.clone(), Arc::clone(&session));
+        }
+        let mut response = match served.inside.server().answer(greeting) {
+            Answer::Message { message, .. } | Answer::Tools(message) => {
+                let feed = Feed::new(Log::of_session());
+                feed.say(&message);
+                feed.end();
+                feed.body(0, served.cut.clone()).counted(self.counted).response()
+            }
+            Answer::Call(_) => taken(),
+        };
+        if let Ok(name) = HeaderValue::from_str(&name) {
+            response.headers_mut().insert(SESSION, name);
+        }
+        Ok(response)
+    }
+
+    fn in_session(self, session: &Arc<Session>, message: &Inbound<'_>) -> Response<Body> {
+        let request = match message {
+            Inbound::Request(request) => request,
+            Inbound::Notification(note) => {
+                if let Some(id) = note.cancelled() {
+                    session.cancel(&id);
+                }
+                return taken();
+            }
+            Inbound::Response => return taken(),
+        };
+        let body = match self.respond(request) {
+            Answer::Message { message, .. } | Answer::Tools(message) => session.answered(&message),
+            Answer::Call(call) => session.begin(call, &self.served.tasks),
+        };
+        body.counted(self.counted).response()
+    }
+
+    /// A request that is answered without a session: as a stream, or in one piece for a
+    /// client that reads nothing else.
+    async fn alone(self, request: &Asked<'_>, accepted: Accepted) -> Response<Body> {
+        let served = &self.served;
+        let call = match self.respond(request) {
+            Answer::Message { message, status } if accepted == Accepted::Json || status != 200 => {
+                return json(status, message);
+            }
+            Answer::Tools(message) if accepted == Accepted::Json => return json(200, message),
+            Answer::Message { message, .. } | Answer::Tools(message) => {
+                let feed = Feed::new(Log::plain());
+                feed.say(&message);
+                feed.end();
+                return feed.body(0, served.cut.clone()).counted(self.counted).response();
+            }
+            Answer::Call(call) => call,
+        };
+        if accepted == Accepted::Json {
+            // A client that hangs up drops this, and takes its call back.
+            return json(200, call::answer(&served.inside, &call, None).await);
+        }
+        let feed = Feed::new(Log::plain());
+        let gone = CancellationToken::new();
+        let body = feed.body(0, served.cut.clone()).with_caller(gone.clone().drop_guard());
+        let inside = Arc::clone(&served.inside);
+        served.tasks.spawn("mcp call", call::run(inside, call, feed, gone));
+        body.counted(self.counted).response()
+    }
+
+    fn respond(&self, request: &Asked<'_>) -> Answer {
+        let answer = self.served.inside.server().answer(request);
+        if matches!(answer, Answer::Tools(_)) {
+            self.served.inside.note_seen();
+        }
+        answer
+    }
+
+    fn get(self, headers: &HeaderMap) -> Answered {
+        if !matches!(Accepted::of(headers), Accepted::Both | Accepted::Stream) {
+            let text = "a client must accept text/event-stream";
+            return Err(Refusal(StatusCode::NOT_ACCEPTABLE, text).into());
+        }
+        let session = self.session(headers)?;
+        let Some(last) = headers.get(LAST_EVENT) else {
+            // Not counted: it has no end of its own that could be waited for.
+            return Ok(session.listen().response());
+        };
+        let last = last.to_str().ok().and_then(EventId::read);
+        let body = last.and_then(|last| session.resume(last)).unwrap_or_else(|| {
+            // An error would make the client ask for the same again and again.
+            let feed = Feed::new(Log::plain());
+            feed.end();
+            feed.body(0, self.served.cut.clone())
+        });
+        Ok(body.counted(self.counted).response())
+    }
+
+    fn delete(self, headers: &HeaderMap) -> Answered {
+        match self.session(headers) {
+            Ok(session) => session.close(),
+            // It has ended already.
+            Err(Denied::Plain(Refusal(StatusCode::NOT_FOUND, _))) => return Ok(taken()),
+            Err(denied) => return Err(denied),
+        }
+        if let Some(name) = headers.get(SESSION).and_then(|name| name.to_str().ok()) {
+            self.served.sessions.lock().remove(name);
+        }
+        Ok(taken())
+    }
+
+    /// The session of a request that is about one.
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Denied> {
+        if !server::has_sessions(&of_protocol(headers))? {
+            return Err(Denied::Method("POST"));
+        }
+        Ok(self.served.session(headers)?)
     }
 }
 
@@ -259,31 +300,5 @@ where
         }
         Ok(Err(_)) => Err(Refusal(StatusCode::BAD_REQUEST, "the body cannot be read")),
         Err(_) => Err(Refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
-    }
-}
-
-/// An answer's body. While it is there, its room is not quite closed.
-struct Counted {
-    body: Body,
-    _counted: TaskTrackerToken,
-}
-
-impl http_body::Body for Counted {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

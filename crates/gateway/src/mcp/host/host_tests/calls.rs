@@ -1,78 +1,93 @@
-//! Calls: they wait, are answered, taken back, and end with their room. Here without HTTP,
+//! Calls: they wait, are answered, taken back, and end with their room. Without a network,
 //! so that the clock can be turned.
 
-use parking_lot::Mutex;
-use rmcp::{
-    ClientHandler, RoleClient, ServiceError, ServiceExt as _,
-    model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode,
-        ProgressNotificationParam,
-    },
-    service::{NotificationContext, PeerRequestOptions, RunningService},
-};
+use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::mcp::host::{handler, handler::Offer, room::CALLS};
+use crate::mcp::host::{call::PROGRESS, room::CALLS};
 
-/// Notes when it hears of progress.
-#[derive(Clone, Default)]
-pub(super) struct Caller(pub(super) Arc<Mutex<Vec<(Instant, f64)>>>);
+/// A client with a session in the room.
+struct Guest {
+    visitor: Visitor,
+    session: String,
+}
 
-impl ClientHandler for Caller {
-    async fn on_progress(
-        &self,
-        progress: ProgressNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        self.0.lock().push((Instant::now(), progress.progress));
+/// A call that was sent.
+struct Waits {
+    events: Events,
+    /// When progress was heard of, and what it said.
+    heard: Vec<(Instant, f64)>,
+}
+
+impl Waits {
+    async fn answer(&mut self) -> Value {
+        loop {
+            // Longer than any call here takes.
+            let message = self.events.message_within(Duration::from_secs(86400)).await.unwrap();
+            if message["method"] != json!("notifications/progress") {
+                return message;
+            }
+            self.heard.push((Instant::now(), message["params"]["progress"].as_f64().unwrap()));
+        }
     }
 }
 
-type Client = RunningService<RoleClient, Caller>;
+impl Guest {
+    async fn of(house: &House) -> Self {
+        let visitor = house.visitor();
+        Self { session: visitor.session("2025-11-25").await, visitor }
+    }
 
-/// A client of the library that sits in the room.
-async fn guest(house: &House) -> Client {
-    let (ours, theirs) = tokio::io::duplex(1 << 20);
-    let server = house.tasks.spawn("test", Offer(Arc::clone(&house.room.inside)).serve(ours));
-    let client = Caller::default().serve(theirs).await.unwrap();
-    let server = server.await.unwrap().unwrap();
-    house.tasks.spawn("test", server.waiting());
-    client
+    async fn send(&self, message: &Value) -> Response<Body> {
+        self.visitor.ask(self.visitor.post(BOTH, Some(&self.session), message)).await
+    }
+
+    /// A call that wants to hear of progress.
+    async fn begin(&self, name: &str, n: u64) -> Waits {
+        let mut message = call(n, name);
+        message["params"]["_meta"] = json!({ "progressToken": n });
+        Waits { events: Events::of(self.send(&message).await), heard: Vec::new() }
+    }
+
+    async fn call(&self, name: &str, n: u64) -> Value {
+        self.begin(name, n).await.answer().await
+    }
+
+    async fn cancel(&self, n: u64) {
+        let params = json!({ "requestId": n, "reason": "not needed" });
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        assert_eq!(self.send(&cancel).await.status(), StatusCode::ACCEPTED);
+    }
 }
 
-pub(super) fn params(name: &'static str, n: u64) -> CallToolRequestParams {
-    let arguments = json!({ "n": n });
-    CallToolRequestParams::new(name).with_arguments(arguments.as_object().cloned().unwrap())
-}
-
-pub(super) fn said(result: &CallToolResult) -> &str {
-    &result.content[0].as_text().unwrap().text
+fn said(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_waits_as_long_as_it_takes_and_tells_so() {
+async fn a_call_waits_as_long_as_it_takes_and_reports_progress() {
     let mut house = House::with(&["ask"]).await;
-    let client = guest(&house).await;
+    let guest = Guest::of(&house).await;
     let began = Instant::now();
     let hours = Duration::from_secs(2 * 3600 + 1);
+    let mut waits = guest.begin("ask", 7).await;
     let answered = async {
-        let call = house.call().await;
+        let asked = house.call().await;
         assert_eq!(
-            call,
+            asked,
             HostedCall { id: 1, name: "ask".to_owned(), arguments: r#"{"n":7}"#.to_owned() }
         );
         sleep(hours).await;
         house.room.answer(text(1, "yes"));
     };
-    let (result, ()) = tokio::join!(client.call_tool(params("ask", 7)), answered);
-    let result = result.unwrap();
-    assert_eq!((said(&result), result.is_error), ("yes", Some(false)));
+    let (answer, ()) = tokio::join!(waits.answer(), answered);
+    assert_eq!((said(&answer), &answer["result"]["isError"]), ("yes", &json!(false)));
     assert!(began.elapsed() >= hours);
-    let heard = client.service().0.lock().clone();
-    assert_eq!(heard.len(), 2 * 3600 / 5);
-    for (index, (when, progress)) in heard.iter().enumerate() {
-        let due = handler::PROGRESS * u32::try_from(index + 1).unwrap();
+    assert_eq!(waits.heard.len(), 2 * 3600 / 5);
+    for (index, (when, progress)) in waits.heard.iter().enumerate() {
+        let due = PROGRESS * u32::try_from(index + 1).unwrap();
         let late = *when - (began + due);
         assert!(late < Duration::from_millis(200), "{index}: {late:?}");
         assert!((progress - due.as_secs_f64()).abs() < 0.2, "{index}: {progress}");
@@ -83,55 +98,49 @@ async fn a_call_waits_as_long_as_it_takes_and_tells_so() {
 async fn exactly_the_tools_of_the_room_are_there() {
     let house = House::with(&["a", "b"]).await;
     assert!(!house.room.seen());
-    let client = guest(&house).await;
+    let guest = Guest::of(&house).await;
     assert!(!house.room.seen(), "it has not looked yet");
-    let listed = client.list_all_tools().await.unwrap();
-    let names: Vec<_> = listed.iter().map(|tool| tool.name.as_ref()).collect();
+    let listed = Events::of(guest.send(&list()).await).message().await.unwrap();
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b"]);
     assert!(house.room.seen());
-    let Err(ServiceError::McpError(error)) = client.call_tool(params("c", 1)).await else {
-        panic!("there is no such tool");
-    };
-    assert_eq!(
-        (error.code, error.message.as_ref()),
-        (ErrorCode::INVALID_PARAMS, "unknown tool: c")
-    );
+    let answer = guest.call("c", 1).await;
+    assert_eq!(answer["error"], json!({ "code": -32602, "message": "unknown tool: c" }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_taken_back_is_dropped() {
     let mut house = House::with(&["a"]).await;
-    let client = guest(&house).await;
-    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params("a", 1)));
-    let options = PeerRequestOptions::no_options();
-    let handle = client.send_cancellable_request(request, options).await.unwrap();
+    let guest = Guest::of(&house).await;
+    let mut waits = guest.begin("a", 1).await;
     assert_eq!(house.call().await.id, 1);
-    handle.cancel(Some("not needed".to_owned())).await.unwrap();
+    guest.cancel(1).await;
     assert_eq!(house.event().await, RoomEvent::Dropped(1));
-    // An answer that is late harms nobody.
+    assert_eq!(waits.events.message().await, None, "its stream ends without an answer");
+    // An answer that is late has no effect.
     house.room.answer(text(1, "late"));
     let answered = async {
         assert_eq!(house.call().await.id, 2);
         house.room.answer(text(2, "next"));
     };
-    let (result, ()) = tokio::join!(client.call_tool(params("a", 2)), answered);
-    assert_eq!(said(&result.unwrap()), "next");
+    let (answer, ()) = tokio::join!(guest.call("a", 2), answered);
+    assert_eq!(said(&answer), "next");
 }
 
 #[tokio::test]
 async fn sixty_four_calls_wait_at_once_and_one_more_is_refused() {
     let mut house = House::with(&["a"]).await;
-    let client = guest(&house).await;
-    let all =
-        futures_util::future::join_all((0..CALLS as u64).map(|n| client.call_tool(params("a", n))));
+    let guest = Guest::of(&house).await;
+    let all = join_all((0..CALLS as u64).map(|n| guest.call("a", n)));
     let answers = async {
         let mut calls = Vec::new();
         for _ in 0..CALLS {
             calls.push(house.call().await);
         }
-        let refused = client.call_tool(params("a", 99)).await.unwrap();
-        assert_eq!(refused.is_error, Some(true));
-        assert!(said(&refused).contains("64 calls wait already"), "{}", said(&refused));
+        let refused = guest.call("a", 99).await;
+        assert_eq!(refused["result"]["isError"], json!(true));
+        assert!(said(&refused).contains("64 calls wait already"), "{refused}");
         // In whatever order.
         for call in calls.iter().rev() {
             house.room.answer(text(call.id, &call.arguments));
@@ -139,25 +148,25 @@ async fn sixty_four_calls_wait_at_once_and_one_more_is_refused() {
     };
     let (results, ()) = tokio::join!(all, answers);
     for (n, result) in results.into_iter().enumerate() {
-        assert_eq!(said(&result.unwrap()), format!(r#"{{"n":{n}}}"#));
+        assert_eq!(said(&result), format!(r#"{{"n":{n}}}"#));
     }
     let again = async {
         let call = house.call().await;
         house.room.answer(text(call.id, "room again"));
     };
-    let (result, ()) = tokio::join!(client.call_tool(params("a", 1)), again);
-    assert_eq!(said(&result.unwrap()), "room again");
+    let (result, ()) = tokio::join!(guest.call("a", 1), again);
+    assert_eq!(said(&result), "room again");
 }
 
-/// If nobody listens to the room, calls wait, and nothing is forgotten.
+/// If nothing listens to the room, calls wait, and none is forgotten.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_hears_is_bounded_and_kept() {
+async fn unheard_calls_are_bounded_and_kept() {
     let mut house = House::with(&["a"]).await;
-    let client = guest(&house).await;
+    let guest = Guest::of(&house).await;
     for n in 0..CALLS as u64 {
-        let given_up =
-            tokio::time::timeout(Duration::from_secs(1), client.call_tool_once(params("a", n)));
-        assert!(given_up.await.is_err());
+        let mut waits = guest.begin("a", n).await;
+        assert!(tokio::time::timeout(Duration::from_secs(1), waits.answer()).await.is_err());
+        guest.cancel(n).await;
     }
     let mut events = Vec::new();
     for _ in 0..2 * CALLS {
@@ -174,25 +183,24 @@ async fn what_nobody_hears_is_bounded_and_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_room_that_is_dropped_ends_its_calls() {
     let mut house = House::with(&["a"]).await;
-    let client = guest(&house).await;
-    let (one, two) = (client.call_tool(params("a", 1)), client.call_tool(params("a", 2)));
-    let House { room, tasks, host, .. } = {
-        let closing = async {
-            house.call().await;
-            house.call().await;
-            // Not the house: it has the door.
-            let other = house.host.open(tools(&["b"])).await.unwrap();
-            drop(std::mem::replace(&mut house.room, other));
-        };
-        let (one, two, ()) = tokio::join!(one, two, closing);
-        for result in [one, two, client.call_tool(params("a", 3)).await] {
-            let Err(ServiceError::McpError(error)) = result else { panic!("{result:?}") };
-            assert_eq!(error.message, "the conversation that offered this tool is over");
-        }
-        house
-    };
-    assert_eq!(host.rooms.0.lock().len(), 1);
-    drop((room, client));
+    let guest = Guest::of(&house).await;
+    let (mut one, mut two) = (guest.begin("a", 1).await, guest.begin("a", 2).await);
+    house.call().await;
+    house.call().await;
+    // Not the house: it has the way in.
+    let other = house.host.open(tools(&["b"])).await.unwrap();
+    drop(std::mem::replace(&mut house.room, other));
+    for waits in [&mut one, &mut two] {
+        let answer = waits.answer().await;
+        assert_eq!(
+            answer["error"]["message"],
+            json!("the conversation that offered this tool is over")
+        );
+    }
+    assert_eq!(guest.send(&call(3, "a")).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(house.host.rooms.0.lock().len(), 1);
+    let House { room, tasks, .. } = house;
+    drop(room);
     tasks.stop();
     assert_eq!(tasks.join_within(LIMIT).await, 0);
 }

@@ -2,7 +2,7 @@
 //! in one piece.
 
 use super::*;
-use crate::mcp::host::{served, slow};
+use crate::mcp::host::{feed::KEEP_ALIVE, served};
 
 const WITH_SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -202,20 +202,19 @@ async fn the_newest_version_has_no_sessions() {
     assert_eq!(answer["result"]["content"][0]["text"], json!("new"));
 }
 
-/// The library would send nothing at all until the tool has answered.
 #[tokio::test(start_paused = true)]
 async fn the_newest_version_waits_on_a_stream_that_lives() {
     let mut house = House::with(&["a"]).await;
     let began = tokio::time::Instant::now();
     let response = house.ask(newest(&house, call(4, "a"), Some("a"))).await;
-    assert_eq!(began.elapsed(), slow::SOON);
+    assert_eq!(began.elapsed(), Duration::ZERO, "the head does not wait for the tool");
     let mut events = Events::of(response);
     let asked = house.call().await;
     for _ in 0..20 {
         let Ok(frame) = events.body.frame().await.unwrap();
         assert_eq!(frame.into_data().unwrap(), ":\n\n");
     }
-    assert_eq!(began.elapsed(), slow::SOON + 20 * served::KEEP_ALIVE);
+    assert_eq!(began.elapsed(), 20 * KEEP_ALIVE);
     house.room.answer(text(asked.id, "at last"));
     let answer = events.message().await.unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], json!("at last"));
@@ -280,6 +279,79 @@ async fn what_is_no_message_is_refused() {
         let response = house.ask(request.body(Full::from(message)).unwrap()).await;
         assert_eq!(response.status(), expected, "{message}");
     }
+    let mut plain = house.post(BOTH, None, &list());
+    plain.headers_mut().insert(header::CONTENT_TYPE, "text/plain".parse().unwrap());
+    assert_eq!(house.ask(plain).await.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
     let put = house.ask(house.request(Method::PUT).body(Full::default()).unwrap()).await;
     assert_eq!(put.status(), StatusCode::METHOD_NOT_ALLOWED);
+}
+
+/// The newest body of a stream is the one that is read.
+#[tokio::test]
+async fn a_stream_that_is_fetched_again_leaves_its_first_reader() {
+    let mut house = House::with(&["a"]).await;
+    let session = house.session("2025-11-25").await;
+    let mut first = Events::of(house.ask(house.post(BOTH, Some(&session), &call(3, "a"))).await);
+    let asked = house.call().await;
+    let mut again = without_session(&house, Method::GET, &session);
+    again.headers_mut().insert("last-event-id", "0/0".parse().unwrap());
+    let mut second = Events::of(house.ask(again).await);
+    assert_eq!(first.message().await, None);
+    house.room.answer(text(asked.id, "here"));
+    assert_eq!(second.message().await.unwrap()["id"], json!(3));
+    assert_eq!(second.message().await, None);
+    // An answer that was given, or was never there, is an empty stream, not an error.
+    for last in ["1/0", "0/99", "what"] {
+        let mut late = without_session(&house, Method::GET, &session);
+        late.headers_mut().insert("last-event-id", last.parse().unwrap());
+        assert_eq!(Events::of(house.ask(late).await).message().await, None, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn requests_about_sessions_are_checked() {
+    let house = House::with(&["a"]).await;
+    let session = house.session("2025-11-25").await;
+    let version = |method: Method, version: &str| {
+        let mut request = without_session(&house, method, &session);
+        request.headers_mut().insert("mcp-protocol-version", version.parse().unwrap());
+        request
+    };
+    for method in [Method::GET, Method::DELETE] {
+        let unknown = house.ask(version(method.clone(), "1999-01-01")).await;
+        assert_eq!(unknown.status(), StatusCode::BAD_REQUEST);
+        let newest = house.ask(version(method.clone(), "2026-07-28")).await;
+        assert_eq!(newest.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(newest.headers()[header::ALLOW], "POST");
+        let mut nameless = without_session(&house, method, &session);
+        nameless.headers_mut().remove("mcp-session-id");
+        assert_eq!(house.ask(nameless).await.status(), StatusCode::BAD_REQUEST);
+    }
+    let mut page = without_session(&house, Method::GET, &session);
+    page.headers_mut().insert(header::ACCEPT, "text/html".parse().unwrap());
+    assert_eq!(house.ask(page).await.status(), StatusCode::NOT_ACCEPTABLE);
+    let half = house.post("text/event-stream", Some(&session), &list());
+    assert_eq!(house.ask(half).await.status(), StatusCode::NOT_ACCEPTABLE);
+    let response = json!({ "jsonrpc": "2.0", "id": 1, "result": {} });
+    let inside = house.ask(house.post(BOTH, Some(&session), &response)).await;
+    assert_eq!(inside.status(), StatusCode::ACCEPTED);
+    let outside = house.ask(house.post(BOTH, None, &response)).await;
+    assert_eq!(outside.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn errors_of_the_newest_version_have_a_status() {
+    let house = House::with(&["a"]).await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping", "params": {} });
+    let gone = house.ask(newest(&house, ping, None)).await;
+    assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    assert_eq!(gone.headers()[header::CONTENT_TYPE], "application/json");
+    let mut lists = list();
+    lists["params"] = json!({});
+    let mut wrong = newest(&house, lists, None);
+    wrong.headers_mut().insert("mcp-method", "tools/call".parse().unwrap());
+    let refused = house.ask(wrong).await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    let refused: Value = serde_json::from_str(&whole(refused).await).unwrap();
+    assert_eq!(refused["error"]["code"], json!(-32020));
 }

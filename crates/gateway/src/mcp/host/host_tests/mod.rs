@@ -1,7 +1,6 @@
 //! A host, and what its guests see.
 
 mod calls;
-#[cfg(unix)]
 mod client;
 mod entrance;
 mod messages;
@@ -33,12 +32,19 @@ fn text(id: u64, text: &str) -> HostedResult {
     HostedResult { id, content: vec![ToolContent::Text(text.to_owned())], is_error: false }
 }
 
-/// A room, and a door to it that needs no network.
+/// A room, and a way in that needs no network.
 struct House {
     tasks: Tasks,
     host: Host,
-    door: Door,
+    door: Arc<Door>,
     room: Room,
+}
+
+/// A client of a room, in good standing.
+#[derive(Clone)]
+struct Visitor {
+    door: Arc<Door>,
+    address: HostAddress,
 }
 
 impl House {
@@ -46,13 +52,46 @@ impl House {
         let tasks = Tasks::new();
         let host = Host::new(&tasks);
         let room = host.open(tools(names)).await.unwrap();
-        let door = Door::new(&host.rooms, host.port.get().copied().unwrap());
+        let door = Arc::new(Door::new(&host.rooms, host.port.get().copied().unwrap()));
         Self { tasks, host, door, room }
     }
 
-    /// As a client in good standing would send it.
+    fn visitor(&self) -> Visitor {
+        Visitor { door: Arc::clone(&self.door), address: self.room.address() }
+    }
+
     fn request(&self, method: Method) -> http::request::Builder {
-        let HostAddress { url, bearer } = self.room.address();
+        self.visitor().request(method)
+    }
+
+    fn post(&self, accept: &str, session: Option<&str>, message: &Value) -> Request<Full<Bytes>> {
+        self.visitor().post(accept, session, message)
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Response<Body> {
+        self.door.answer(request).await
+    }
+
+    async fn session(&self, version: &str) -> String {
+        self.visitor().session(version).await
+    }
+
+    /// The next call, which must be there soon.
+    async fn call(&mut self) -> HostedCall {
+        match self.event().await {
+            RoomEvent::Call(call) => call,
+            RoomEvent::Dropped(id) => panic!("call {id} was dropped"),
+        }
+    }
+
+    async fn event(&mut self) -> RoomEvent {
+        tokio::time::timeout(LIMIT, self.room.next_call()).await.unwrap().unwrap()
+    }
+}
+
+impl Visitor {
+    fn request(&self, method: Method) -> http::request::Builder {
+        let HostAddress { url, bearer } = &self.address;
         let rest = url.strip_prefix("http://").unwrap();
         let (authority, _) = rest.split_once('/').unwrap();
         Request::builder()
@@ -75,7 +114,7 @@ impl House {
         self.door.answer(request).await
     }
 
-    /// Begins a session in this version of the protocol, and tells its name.
+    /// Begins a session in this version of the protocol, and gives its name.
     async fn session(&self, version: &str) -> String {
         let response = self.ask(self.post(BOTH, None, &initialize(version))).await;
         assert_eq!(response.status(), StatusCode::OK);
@@ -87,18 +126,6 @@ impl House {
         let response = self.ask(self.post(BOTH, Some(&session), &ready)).await;
         assert_eq!(response.status(), StatusCode::ACCEPTED);
         session
-    }
-
-    /// The next call, which must be there soon.
-    async fn call(&mut self) -> HostedCall {
-        match self.event().await {
-            RoomEvent::Call(call) => call,
-            RoomEvent::Dropped(id) => panic!("call {id} was dropped"),
-        }
-    }
-
-    async fn event(&mut self) -> RoomEvent {
-        tokio::time::timeout(LIMIT, self.room.next_call()).await.unwrap().unwrap()
     }
 }
 
@@ -143,6 +170,10 @@ impl Events {
 
     /// The next message; `None` at the end of the stream.
     async fn message(&mut self) -> Option<Value> {
+        self.message_within(LIMIT).await
+    }
+
+    async fn message_within(&mut self, limit: Duration) -> Option<Value> {
         loop {
             while let Some((event, rest)) = self.buffer.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -155,7 +186,7 @@ impl Events {
                     return Some(serde_json::from_str(data).unwrap());
                 }
             }
-            let frame = tokio::time::timeout(LIMIT, self.body.frame()).await.unwrap()?;
+            let frame = tokio::time::timeout(limit, self.body.frame()).await.unwrap()?;
             let Ok(frame) = frame;
             self.buffer.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
         }

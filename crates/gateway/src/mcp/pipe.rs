@@ -1,0 +1,66 @@
+//! MCP over a pipe: one message to a line, both ways.
+
+use bytes::{Bytes, BytesMut};
+use ibeam_core::codec::ndjson::Lines;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::peer::{MESSAGE_BYTES, Outgoing, Peer, Queue};
+
+const CHUNK: usize = 16 << 10;
+
+pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Carries messages until either side ends, or `end` is cancelled.
+pub(super) async fn run(
+    peer: Peer,
+    queue: Queue,
+    reader: Reader,
+    writer: Writer,
+    end: CancellationToken,
+) {
+    let _closing = peer.closing();
+    tokio::select! {
+        () = end.cancelled() => {}
+        () = read(&peer, reader) => {}
+        () = write(queue, writer) => {}
+    }
+}
+
+async fn read(peer: &Peer, mut reader: Reader) {
+    let mut lines = Lines::new(MESSAGE_BYTES);
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(CHUNK);
+        match reader.read_buf(&mut buffer).await {
+            Ok(0) => return,
+            Ok(_) => lines.push(buffer.split().freeze()),
+            Err(error) => {
+                debug!(%error, "the pipe of an MCP server broke");
+                return;
+            }
+        }
+        while let Some(line) = lines.next() {
+            peer.receive(&line);
+        }
+    }
+}
+
+async fn write(mut queue: Queue, mut writer: Writer) {
+    while let Some(outgoing) = queue.recv().await {
+        let message: Bytes = match outgoing {
+            Outgoing::Request { gone, .. } if gone.is_cancelled() => continue,
+            Outgoing::Request { message, .. } | Outgoing::Note(message) => message,
+        };
+        let written = async {
+            writer.write_all(&message).await?;
+            writer.flush().await
+        };
+        if let Err(error) = written.await {
+            debug!(%error, "an MCP server takes no more messages");
+            return;
+        }
+    }
+}

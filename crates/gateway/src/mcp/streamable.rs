@@ -1,0 +1,318 @@
+//! Streamable HTTP: each message is a request of its own, answered with JSON or with a
+//! stream of events. A stream that breaks is resumed, and a session that the server has
+//! forgotten is begun anew.
+
+use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use ibeam_core::{
+    codec::jsonrpc::{self, Message},
+    mcp::client::{Client, Greeting, Handshake},
+};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::{
+    http::{EventStream, LAST_EVENT, Remote, Reply, SESSION, VERSION, Wire, WireError},
+    peer::{Outgoing, Peer, Queue},
+};
+use crate::net::http::HttpError;
+
+/// Requests at once. The callers of a server are fewer.
+const AT_ONCE: usize = 64;
+/// For a message without an answer to be taken, for a new session, and for its end.
+const SHORT: Duration = Duration::from_secs(5);
+/// Before a stream is asked for again, if the server does not say.
+const RESUME: Duration = Duration::from_secs(1);
+const SOONEST: Duration = Duration::from_millis(100);
+const LATEST: Duration = Duration::from_secs(60);
+/// For the end of a stream that has given its answer, so that its connection can be kept.
+const DRAIN: Duration = Duration::from_millis(50);
+
+/// The connection to one server.
+pub(super) struct Streamable {
+    link: Arc<Link>,
+    session: Arc<Session>,
+}
+
+/// How the server is reached.
+struct Link {
+    wire: Wire,
+    uri: Uri,
+}
+
+/// What the server gave in its greeting.
+struct Session {
+    number: u64,
+    /// The version, and the id if there is one.
+    headers: HeaderMap,
+}
+
+/// Why there is no connection.
+pub(super) struct Refused {
+    pub(super) why: String,
+    /// The message was refused for what it is: the server may speak the older transport.
+    pub(super) as_such: bool,
+}
+
+impl From<WireError> for Refused {
+    fn from(error: WireError) -> Self {
+        let as_such = matches!(error, WireError::Status(status) if is_refusal(status));
+        Self { why: error.to_string(), as_such }
+    }
+}
+
+/// Whether a status refuses the message, and not who sent it.
+fn is_refusal(status: u16) -> bool {
+    (400..500).contains(&status) && ![401, 403, 407, 429].contains(&status)
+}
+
+/// A request that is under way. Gives it back when its session is not known any more.
+type Exchange = Pin<Box<dyn Future<Output = Option<Request>> + Send>>;
+
+struct Request {
+    id: u64,
+    message: Bytes,
+    gone: CancellationToken,
+    /// The number of the session it was sent in.
+    session: u64,
+    again: bool,
+}
+
+impl Streamable {
+    pub(super) async fn open(remote: &Remote, wire: Wire) -> Result<(Self, Greeting), Refused> {
+        let link = Arc::new(Link { wire, uri: remote.uri().clone() });
+        let (session, greeting) = link.greet(0).await?;
+        Ok((Self { link, session: Arc::new(session) }, greeting))
+    }
+
+    /// Carries messages until `end` is cancelled.
+    pub(super) async fn run(mut self, peer: Peer, mut queue: Queue, end: CancellationToken) {
+        let closing = peer.closing();
+        let mut exchanges: FuturesUnordered<Exchange> = FuturesUnordered::new();
+        let mut listening = self.listen(&peer);
+        loop {
+            tokio::select! {
+                () = end.cancelled() => break,
+                () = &mut listening => listening = Box::pin(pending()),
+                Some(expired) = exchanges.next() => {
+                    let Some(request) = expired else { continue };
+                    let renewed = tokio::select! {
+                        () = end.cancelled() => break,
+                        renewed = self.renew(&request) => renewed,
+                    };
+                    match renewed {
+                        Ok(anew) => {
+                            if anew {
+                                listening = self.listen(&peer);
+                            }
+                            exchanges.push(self.ask(Request { again: true, ..request }, &peer));
+                        }
+                        Err(why) => peer.fail(request.id, why),
+                    }
+                }
+                outgoing = queue.recv(), if exchanges.len() < AT_ONCE => match outgoing {
+                    Some(Outgoing::Request { id, message, gone }) => {
+                        let request = Request { id, message, gone, session: 0, again: false };
+                        exchanges.push(self.ask(request, &peer));
+                    }
+                    Some(Outgoing::Note(message)) => exchanges.push(self.tell(message)),
+                    None => break,
+                },
+            }
+        }
+        drop((exchanges, listening, closing));
+        if self.session.headers.contains_key(SESSION) {
+            let headers = self.session.headers.clone();
+            let ended = self.link.wire.send(Method::DELETE, &self.link.uri, headers, Bytes::new());
+            // A server that keeps its sessions says so, and that is fine.
+            let _ = timeout(SHORT, ended).await;
+        }
+    }
+
+    /// Begins the session anew, unless that was done since the request was sent. Gives
+    /// whether it was done now.
+    async fn renew(&mut self, request: &Request) -> Result<bool, String> {
+        if request.again {
+            return Err(WireError::Expired.to_string());
+        }
+        if request.session != self.session.number {
+            return Ok(false);
+        }
+        let greeted = timeout(SHORT, self.link.greet(self.session.number + 1)).await;
+        match greeted {
+            Ok(Ok((session, _))) => self.session = Arc::new(session),
+            Ok(Err(refused)) => return Err(refused.why),
+            Err(_elapsed) => return Err("it begins no new session".to_owned()),
+        }
+        Ok(true)
+    }
+
+    fn ask(&self, request: Request, peer: &Peer) -> Exchange {
+        let (link, session, peer) =
+            (Arc::clone(&self.link), Arc::clone(&self.session), peer.clone());
+        Box::pin(async move {
+            let request = Request { session: session.number, ..request };
+            let gone = request.gone.clone();
+            tokio::select! {
+                () = gone.cancelled() => None,
+                expired = link.answer(request, &session, &peer) => expired,
+            }
+        })
+    }
+
+    fn tell(&self, message: Bytes) -> Exchange {
+        let (link, session) = (Arc::clone(&self.link), Arc::clone(&self.session));
+        Box::pin(async move {
+            let taken = link.wire.post(&link.uri, message, session.headers.clone());
+            match timeout(SHORT, taken).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => debug!(%error, "an MCP server did not take a message"),
+                Err(_elapsed) => debug!("an MCP server did not take a message in time"),
+            }
+            None
+        })
+    }
+
+    /// Follows what the server says of its own accord, where it has a stream for that.
+    fn listen(&self, peer: &Peer) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if !self.session.headers.contains_key(SESSION) {
+            return Box::pin(pending());
+        }
+        let (link, session, peer) =
+            (Arc::clone(&self.link), Arc::clone(&self.session), peer.clone());
+        Box::pin(async move {
+            let followed = match link.wire.listen(&link.uri, session.headers.clone()).await {
+                Ok(stream) => link.follow(stream, &session, &peer, None).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = followed {
+                debug!(%error, "an MCP server has no stream of its own");
+            }
+        })
+    }
+}
+
+impl Link {
+    async fn greet(&self, number: u64) -> Result<(Session, Greeting), Refused> {
+        let (mut handshake, message) = Handshake::new(env!("CARGO_PKG_VERSION"));
+        let posted = self.wire.post(&self.uri, message, HeaderMap::new()).await?;
+        let as_such = is_refusal(posted.status);
+        let refused = |why: String| Refused { why, as_such };
+        let unfinished = || refused("it did not answer `initialize`".to_owned());
+        let greeting = match posted.reply {
+            Reply::Taken => None,
+            Reply::Message(message) => handshake.receive(&message),
+            Reply::Events(mut stream) => loop {
+                let event = stream.next().await.map_err(WireError::Http)?;
+                let Some(event) = event else { break None };
+                let data = event.data.unwrap_or_default();
+                if let Some(greeting) = handshake.receive(data.as_bytes()) {
+                    break Some(greeting);
+                }
+            },
+        };
+        let greeting = greeting.ok_or_else(unfinished)?.map_err(refused)?;
+        let mut headers = HeaderMap::new();
+        if let Ok(version) = HeaderValue::from_str(&greeting.version) {
+            headers.insert(VERSION, version);
+        }
+        if let Some(id) = posted.session {
+            headers.insert(SESSION, id);
+        }
+        self.wire.post(&self.uri, Client::initialized(), headers.clone()).await?;
+        Ok((Session { number, headers }, greeting))
+    }
+
+    /// Sends a request and sees to its answer.
+    async fn answer(&self, request: Request, session: &Session, peer: &Peer) -> Option<Request> {
+        let (id, message) = (request.id, request.message.clone());
+        let posted = match self.wire.post(&self.uri, message, session.headers.clone()).await {
+            Ok(posted) => posted,
+            Err(WireError::Expired) => return Some(request),
+            Err(error) => {
+                peer.fail(id, error.to_string());
+                return None;
+            }
+        };
+        match posted.reply {
+            // The answer comes on the server's own stream.
+            Reply::Taken => {}
+            Reply::Message(message) => {
+                peer.receive(&message);
+                // No effect if that was the answer.
+                peer.fail(
+                    id,
+                    match jsonrpc::parse(&message) {
+                        Some(Message::Response { outcome: Err(error), .. }) => error.to_string(),
+                        _ => "its answer belongs to another request".to_owned(),
+                    },
+                );
+            }
+            Reply::Events(stream) => match self.follow(stream, session, peer, Some(id)).await {
+                Ok(()) => {}
+                Err(error) => peer.fail(id, error.to_string()),
+            },
+        }
+        None
+    }
+
+    /// Reads a stream to the answer of a request, or for ever. One that breaks, or that the
+    /// server closes, is resumed after the last event that had an id.
+    async fn follow(
+        &self,
+        mut stream: EventStream,
+        session: &Session,
+        peer: &Peer,
+        id: Option<u64>,
+    ) -> Result<(), WireError> {
+        let mut last: Option<HeaderValue> = None;
+        let mut retry = None;
+        loop {
+            let end = loop {
+                let event = match stream.next().await {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break None,
+                    Err(error) => break Some(error),
+                };
+                if let Some(id) = event.id.and_then(|id| HeaderValue::from_str(&id).ok()) {
+                    last = Some(id);
+                }
+                retry = event.retry.map(Duration::from_millis).or(retry);
+                if matches!(event.event.as_deref(), None | Some("" | "message")) {
+                    peer.receive(event.data.unwrap_or_default().as_bytes());
+                }
+                if id.is_some_and(|id| !peer.is_waiting(id)) {
+                    let _ =
+                        timeout(DRAIN, async { while let Ok(Some(_)) = stream.next().await {} })
+                            .await;
+                    return Ok(());
+                }
+            };
+            match end {
+                Some(error @ HttpError::TooLarge(_)) => return Err(error.into()),
+                Some(error) if id.is_some() && last.is_none() => return Err(error.into()),
+                None if id.is_some() && last.is_none() => {
+                    let text = "the stream ended before the answer";
+                    return Err(HttpError::Broken(text.to_owned()).into());
+                }
+                Some(_) | None => {}
+            }
+            let mut wait = retry.unwrap_or(RESUME).clamp(SOONEST, LATEST);
+            stream = loop {
+                sleep(wait).await;
+                let mut headers = session.headers.clone();
+                headers.extend(last.clone().map(|id| (LAST_EVENT, id)));
+                match self.wire.listen(&self.uri, headers).await {
+                    Ok(stream) => break stream,
+                    Err(error) if error.is_final() => return Err(error),
+                    Err(error) => debug!(%error, "a stream of an MCP server is not resumed yet"),
+                }
+                wait = (2 * wait).min(LATEST);
+            };
+        }
+    }
+}
