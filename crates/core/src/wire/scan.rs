@@ -121,10 +121,23 @@ pub(super) fn path_of(body: &[u8], error: &serde_json::Error) -> String {
     let lines = body.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
     let read = before + error.column();
-    // A field is missed at the end of its object; everything else is noticed behind the last
-    // byte of a value, or in front of one that is not even read.
-    let missing = error.to_string().starts_with("missing field");
-    path(body, if missing { read + 1 } else { read })
+    let text = error.to_string();
+    let bracket_read = |kind: &str, bracket: u8| {
+        text.starts_with(&format!("invalid type: {kind}"))
+            && body.get(read) != Some(&bracket)
+            && read.checked_sub(1).and_then(|last| body.get(last)) == Some(&bracket)
+    };
+    // Most faults are noticed behind the last byte of a value, or in front of one that is not
+    // even read. A missing field is noticed in front of the end of its object, and a list or
+    // an object in the wrong place sometimes only when its bracket has been read.
+    let end = if text.starts_with("missing field") {
+        read + 1
+    } else if bracket_read("sequence", b'[') || bracket_read("map", b'{') {
+        read - 1
+    } else {
+        read
+    };
+    path(body, end)
 }
 
 /// The path of what stands before `end`.

@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 
+use super::place::{absolute, base};
 use crate::{
     command::{run, works},
     test::{external, rust},
@@ -219,15 +220,6 @@ impl Record {
             self.path("output/junit.xml")
         )
     }
-}
-
-fn base() -> PathBuf {
-    absolute(crate::target().join("secrets"))
-}
-
-/// The tests run elsewhere.
-fn absolute(path: PathBuf) -> PathBuf {
-    std::path::absolute(&path).unwrap_or(path)
 }
 
 fn quoted(path: &Path) -> String {
