@@ -148,7 +148,7 @@ impl Client {
     }
 }
 
-/// Calls a tool. Dropping the future tells the server that nobody waits any more.
+/// Calls a tool. Dropping the future sends the server a cancellation.
 ///
 /// # Errors
 /// The server did not answer, or answered with an error of the protocol.

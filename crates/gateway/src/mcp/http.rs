@@ -69,8 +69,9 @@ impl Remote {
     /// # Errors
     /// The address or a header cannot be used, or would show a secret to the network.
     pub fn new(url: &str, headers: Vec<(String, Hidden)>, sse: bool) -> Result<Self, String> {
-        let uri: Uri = url.trim().parse().map_err(|_| "url: is no URL".to_owned())?;
-        let host = Host::of(&uri).ok_or("url: is no `https://…` or `http://…` without a user")?;
+        let uri: Uri = url.trim().parse().map_err(|_| "url: is not a URL".to_owned())?;
+        let host =
+            Host::of(&uri).ok_or("url: must be `https://…` or `http://…`, without a user")?;
         if !host.is_tls() && !host.is_loopback() && !headers.is_empty() {
             let text = "url: is plain http to another machine, which would show the headers to \
                         the network";
@@ -79,7 +80,7 @@ impl Remote {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let bad = |why: &str| format!("headers.{name}: {why}");
-            let key: HeaderName = name.parse().map_err(|_| bad("is no name of a header"))?;
+            let key: HeaderName = name.parse().map_err(|_| bad("is not a header name"))?;
             if RESERVED.contains(&key) {
                 return Err(bad("is set by the protocol"));
             }
@@ -119,7 +120,7 @@ pub(super) struct Web {
     pub(super) tasks: Tasks,
 }
 
-/// The client of one server. It dials nobody else.
+/// The client of one server. It dials no other host.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
     client: HttpClient,
@@ -241,26 +242,48 @@ impl Wire {
         }
     }
 
-    /// Sends a message.
-    pub(super) async fn post(
+    async fn message(
         &self,
         uri: &Uri,
         message: Bytes,
         mut headers: HeaderMap,
-    ) -> Result<Posted, WireError> {
+    ) -> Result<Response<Incoming>, WireError> {
         let had_session = headers.contains_key(SESSION);
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         let response = self.send(Method::POST, uri, headers, message).await?;
+        match response.status() {
+            StatusCode::UNAUTHORIZED => Err(WireError::Unauthorized),
+            StatusCode::NOT_FOUND if had_session => Err(WireError::Expired),
+            _ => Ok(response),
+        }
+    }
+
+    /// Sends a message that has no answer. What a server says to it even so is not looked at.
+    pub(super) async fn notify(
+        &self,
+        uri: &Uri,
+        message: Bytes,
+        headers: HeaderMap,
+    ) -> Result<(), WireError> {
+        let status = self.message(uri, message, headers).await?.status();
+        if status.is_success() { Ok(()) } else { Err(WireError::Status(status.as_u16())) }
+    }
+
+    /// Sends a request.
+    pub(super) async fn post(
+        &self,
+        uri: &Uri,
+        message: Bytes,
+        headers: HeaderMap,
+    ) -> Result<Posted, WireError> {
+        let response = self.message(uri, message, headers).await?;
         let status = response.status();
         let session = response.headers().get(SESSION).cloned();
         let posted = |reply| Posted { status: status.as_u16(), session, reply };
-        match status {
-            StatusCode::ACCEPTED | StatusCode::NO_CONTENT => return Ok(posted(Reply::Taken)),
-            StatusCode::UNAUTHORIZED => return Err(WireError::Unauthorized),
-            StatusCode::NOT_FOUND if had_session => return Err(WireError::Expired),
-            _ => {}
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(posted(Reply::Taken));
         }
         if status.is_success() && is_kind(&response, EVENTS) {
             return Ok(posted(Reply::Events(EventStream::new(response.into_body()))));

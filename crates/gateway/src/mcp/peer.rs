@@ -1,7 +1,7 @@
 //! A server as its callers see it, whatever transport is under it.
 //!
 //! Callers put messages into a bounded queue, from which the transport sends them. The
-//! transport hands over what comes back, and tells when the connection is over.
+//! transport hands over what comes back, and says when the connection is over.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -25,7 +25,7 @@ const QUEUE: usize = 64;
 /// What a transport has to send.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    /// A request. Nobody waits for its answer any more when `gone` is cancelled.
+    /// A request. Its caller has stopped waiting when `gone` is cancelled.
     Request { id: u64, message: Bytes, gone: CancellationToken },
     /// A message that has no answer.
     Note(Bytes),
@@ -102,8 +102,8 @@ impl Peer {
         Ok(greeting)
     }
 
-    /// The result of a request. Dropping the future tells the server that nobody waits for
-    /// it any more.
+    /// The result of a request. Dropping the future sends the server a
+    /// cancellation.
     pub(super) async fn request(&self, ask: Ask<'_>) -> Outcome {
         let (answer, answered) = oneshot::channel();
         let (id, message) = {
@@ -156,7 +156,7 @@ impl Peer {
         }
     }
 
-    /// Whether somebody waits for the answer to this request.
+    /// Whether the answer to this request is still awaited.
     pub(super) fn is_waiting(&self, id: u64) -> bool {
         self.0.state.lock().client.is_pending(id)
     }

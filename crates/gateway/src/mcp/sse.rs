@@ -108,18 +108,18 @@ impl Link {
 
 /// The address for messages. It must be on the host of the stream: the headers are for
 /// that one alone.
-fn endpoint(base: &Uri, told: &str) -> Option<Uri> {
-    let told = told.trim();
+fn endpoint(base: &Uri, named: &str) -> Option<Uri> {
+    let named = named.trim();
     let host = Host::of(base)?;
-    if let Some(uri) = told.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some()) {
+    if let Some(uri) = named.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some()) {
         return (Host::of(&uri)? == host).then_some(uri);
     }
-    let path = match told.strip_prefix('/') {
-        Some(_) => told.to_owned(),
-        None if told.starts_with('?') => format!("{}{told}", base.path()),
+    let path = match named.strip_prefix('/') {
+        Some(_) => named.to_owned(),
+        None if named.starts_with('?') => format!("{}{named}", base.path()),
         None => {
             let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{folder}/{told}")
+            format!("{folder}/{named}")
         }
     };
     // `//host/path` would be another host to a browser; here it is a path.
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn messages_go_to_the_host_of_the_stream() {
         let base: Uri = "http://127.0.0.1:3001/api/sse".parse().unwrap();
-        for (told, full) in [
+        for (named, full) in [
             ("/message?s=1", Some("http://127.0.0.1:3001/message?s=1")),
             ("message", Some("http://127.0.0.1:3001/api/message")),
             ("?s=1", Some("http://127.0.0.1:3001/api/sse?s=1")),
@@ -142,8 +142,8 @@ mod tests {
             ("http://evil.example/m", None),
             ("https://127.0.0.1:3001/m", None),
         ] {
-            let found = endpoint(&base, told).map(|uri| uri.to_string());
-            assert_eq!(found.as_deref(), full, "{told}");
+            let found = endpoint(&base, named).map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), full, "{named}");
         }
     }
 }

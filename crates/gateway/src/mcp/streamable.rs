@@ -119,7 +119,7 @@ impl Streamable {
                         let request = Request { id, message, gone, session: 0, again: false };
                         exchanges.push(self.ask(request, &peer));
                     }
-                    Some(Outgoing::Note(message)) => exchanges.push(self.tell(message)),
+                    Some(Outgoing::Note(message)) => exchanges.push(self.notify(message)),
                     None => break,
                 },
             }
@@ -164,12 +164,12 @@ impl Streamable {
         })
     }
 
-    fn tell(&self, message: Bytes) -> Exchange {
+    fn notify(&self, message: Bytes) -> Exchange {
         let (link, session) = (Arc::clone(&self.link), Arc::clone(&self.session));
         Box::pin(async move {
-            let taken = link.wire.post(&link.uri, message, session.headers.clone());
+            let taken = link.wire.notify(&link.uri, message, session.headers.clone());
             match timeout(SHORT, taken).await {
-                Ok(Ok(_)) => {}
+                Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!(%error, "an MCP server did not take a message"),
                 Err(_elapsed) => debug!("an MCP server did not take a message in time"),
             }
@@ -223,7 +223,7 @@ impl Link {
         if let Some(id) = posted.session {
             headers.insert(SESSION, id);
         }
-        self.wire.post(&self.uri, Client::initialized(), headers.clone()).await?;
+        self.wire.notify(&self.uri, Client::initialized(), headers.clone()).await?;
         Ok((Session { number, headers }, greeting))
     }
 

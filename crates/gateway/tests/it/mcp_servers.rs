@@ -262,7 +262,8 @@ impl Modern {
             return refused.into_response();
         }
         let Some(answer) = this.shed.answer(&message).await else {
-            return StatusCode::ACCEPTED.into_response();
+            // As some servers do; there is nothing to wait for.
+            return axum::Json(json!({})).into_response();
         };
         let tool = message["params"]["name"].as_str().unwrap_or_default();
         match (method.as_str(), tool) {

@@ -74,8 +74,8 @@ impl Client {
         jsonrpc::notification("notifications/initialized", &Nothing {})
     }
 
-    /// The answer to a request is not wanted any more. What to tell the server, if it has not
-    /// answered yet.
+    /// The answer to a request is not wanted any more. What to send to the server, if it
+    /// has not answered yet.
     pub fn give_up(&mut self, id: u64) -> Option<Bytes> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

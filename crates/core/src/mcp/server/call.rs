@@ -1,4 +1,4 @@
-//! A tool that was called, and what its caller is told.
+//! A tool that was called, and what its caller gets.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;

@@ -90,9 +90,10 @@ fn is_stateless(headers: &Headers) -> bool {
 }
 
 fn greeting(headers: &Headers, request: &Request<'_>) -> Result<(), Refusal> {
-    if let (Some(header), Some(body)) = (&headers.version, request.greeted_version())
-        && *header != body
-    {
+    let Some(body) = request.greeted_version() else {
+        return Err(Refusal::message(request, INVALID_PARAMS, "`protocolVersion` is missing"));
+    };
+    if let Some(header) = headers.version.as_deref().filter(|header| *header != body) {
         let text = format!(
             "MCP-Protocol-Version is {header}, but `initialize` asks for protocolVersion {body}"
         );

@@ -51,6 +51,8 @@ fn a_greeting_begins_a_session_whatever_it_asks_for() {
         let hello = message("initialize", &json!({ "protocolVersion": version }));
         assert_eq!(check(&headers(None, &[], &[]), &hello), Ok(Lifecycle::Session));
     }
+    let bare = message("initialize", &json!({}));
+    assert_eq!(code(check(&headers(None, &[], &[]), &bare)), -32602);
     let hello = message("initialize", &json!({ "protocolVersion": "2025-06-18" }));
     assert_eq!(code(check(&headers(Some("2025-03-26"), &[], &[]), &hello)), -32600);
     let hello = message("initialize", &json!({ "protocolVersion": "2026-07-28" }));

@@ -181,7 +181,7 @@ fn results_have_texts_images_and_their_mark() {
 }
 
 #[test]
-fn progress_is_told_under_the_callers_token() {
+fn progress_is_reported_under_the_callers_token() {
     assert!(!call(&json!({})).wants_progress());
     assert!(call(&json!({})).progress(5.0).is_none());
     for token in [json!("t"), json!(7)] {
