@@ -51,7 +51,7 @@ fn in_memory(target: &Path) -> Option<PathBuf> {
 #[cfg(unix)]
 fn is_ours(folder: &Path) -> bool {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-    fs::DirBuilder::new().mode(0o700).create(folder).ok();
+    fs::DirBuilder::new().mode(0o755).create(folder).ok();
     let user = first_line("id", &["-u"]).and_then(|user| user.parse().ok());
     fs::symlink_metadata(folder).is_ok_and(|data| data.is_dir() && user == Some(data.uid()))
 }
