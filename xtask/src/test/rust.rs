@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    num::NonZero,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -90,6 +91,10 @@ pub(super) fn test_command(nextest: bool) -> Command {
         return command;
     }
     command.args(["nextest", "run", "--no-fail-fast"]);
+    // Most of the time is spent in tests that wait for processes and sockets. Those that measure
+    // have the machine for themselves (`.config/nextest.toml`).
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    command.arg(format!("--test-threads={}", 2 * cores));
     match Built::of_this_run() {
         Some(built) => built.use_in(&mut command),
         None => drop(command.args(EVERYDAY)),
