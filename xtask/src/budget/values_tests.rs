@@ -47,6 +47,15 @@ fn too_much_is_a_fault() {
 }
 
 #[test]
+fn limit_counts_until_the_budget_is_met() {
+    let file = FILE.replace("budget = 20", "budget = 20\nlimit = 27");
+    let faults = |value| over(&file, &values(&[(Measure::Binary, value)])).unwrap().len();
+    assert_eq!((faults(27.0), faults(27.1)), (0, 1));
+    let text = table(&file, &values(&[(Measure::Binary, 26.0)])).unwrap();
+    assert!(text.contains("OVER"), "{text}");
+}
+
+#[test]
 fn writing_changes_only_earlier_values() {
     let now = values(&[(Measure::Binary, 19.0), (Measure::TestWarm, 700.0)]);
     let text = written(FILE, &now);
@@ -60,7 +69,7 @@ fn writing_changes_only_earlier_values() {
 #[test]
 fn committed_file_has_every_measure() {
     let text = std::fs::read_to_string(crate::root().join("docs/budget.toml")).unwrap();
-    for (measure, Recorded { earlier, budget }) in recorded(&text).unwrap() {
+    for (measure, Recorded { earlier, budget, .. }) in recorded(&text).unwrap() {
         assert!(earlier.or(budget).is_some(), "{measure:?}");
     }
 }
