@@ -15,6 +15,10 @@ use crate::command::cargo;
 /// How the files are called that hold a licence.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
 
+/// Data of others in our own crates: its name, and the folder with its licence.
+const DATA: [(&str, &str); 1] =
+    [("OpenAI's vocabularies (tiktoken)", "crates/core/assets/vocabularies")];
+
 /// The text, for the crates that a build for this target has.
 pub(crate) fn text(triple: &str) -> anyhow::Result<String> {
     // Of Apple's universal program, one half stands for both.
@@ -45,6 +49,15 @@ pub(crate) fn text(triple: &str) -> anyhow::Result<String> {
         let manifest = Path::new(word(package, "manifest_path"));
         for text in licences(manifest.parent().context("a manifest is in a folder")?)? {
             texts.entry(text).or_default().insert(name.clone());
+        }
+    }
+    for (name, folder) in DATA {
+        let found = licences(&crate::root().join(folder))?;
+        if found.is_empty() {
+            bail!("{folder} has no licence");
+        }
+        for text in found {
+            texts.entry(text).or_default().insert(name.to_owned());
         }
     }
     let mut blocks: Vec<(String, String)> = texts

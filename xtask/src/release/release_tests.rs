@@ -279,3 +279,9 @@ fn the_units_start_what_the_package_installs() {
     assert_eq!(socket.matches("\nListenStream=127.0.0.1:18741\n").count(), 1, "{socket}");
     assert_eq!(socket.matches("ListenStream=").count(), 1, "{socket}");
 }
+
+#[test]
+fn notices_name_the_data_of_others() {
+    let text = super::notices::text("x86_64-unknown-linux-gnu").unwrap();
+    assert!(text.contains("OpenAI's vocabularies (tiktoken)\n\nMIT License"), "{text}");
+}
