@@ -15,9 +15,14 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
 /// The cargo that started us.
 pub(crate) fn cargo() -> Command {
     let mut command = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Set by the outer `cargo run` for this package; a nested build must not
-    // see it, or build scripts that watch it run again.
-    command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
+    // Set by the outer `cargo run` for this package; a nested build must not see them, or
+    // build scripts that watch them (ring's does) run again, with all that depends on them.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
     // Nobody builds a second time there: what would make that faster only costs.
     if crate::test::in_ci() {
         command.env("CARGO_INCREMENTAL", "0");
