@@ -127,17 +127,10 @@ pub(super) fn path_of(body: &[u8], error: &serde_json::Error) -> String {
             && body.get(read) != Some(&bracket)
             && read.checked_sub(1).and_then(|last| body.get(last)) == Some(&bracket)
     };
-    // Most faults are noticed behind the last byte of a value, or in front of one that is not
-    // even read. A missing field is noticed in front of the end of its object, and a list or
-    // an object in the wrong place sometimes only when its bracket has been read.
-    let end = if text.starts_with("missing field") {
-        read + 1
-    } else if bracket_read("sequence", b'[') || bracket_read("map", b'{') {
-        read - 1
-    } else {
-        read
-    };
-    path(body, end)
+    // The parser stops behind the last byte of the value at fault, or in front of a value that
+    // it does not read. Of a list or an object in the wrong place it may have read the bracket.
+    let opened = bracket_read("sequence", b'[') || bracket_read("map", b'{');
+    path(body, if opened { read - 1 } else { read })
 }
 
 /// The path of what stands before `end`.

@@ -182,3 +182,38 @@ fn what_the_look_costs() {
     let all = best(&|| drop(crate::wire::chat::decode(std::hint::black_box(&body)).unwrap()));
     println!("{} bytes: the look {look:?}, the whole decoder {all:?}", body.len());
 }
+
+#[derive(Debug, serde::Deserialize)]
+#[expect(dead_code, reason = "only how reading fails matters")]
+struct Sample {
+    name: Option<String>,
+    #[serde(default)]
+    list: Vec<Inner>,
+    #[serde(default)]
+    numbers: Vec<u8>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[expect(dead_code, reason = "only how reading fails matters")]
+struct Inner {
+    id: u8,
+}
+
+#[test]
+fn parser_errors_are_traced_to_the_value_at_fault() {
+    for (body, path) in [
+        (r#"{"name": 5}"#, "name"),
+        (r#"{"name": {"a": 1}}"#, "name"),
+        (r#"{"name": ["a"]}"#, "name"),
+        (r#"{"numbers": ["a"]}"#, "numbers[0]"),
+        (r#"{"numbers": [1, {}]}"#, "numbers[1]"),
+        (r#"{"numbers": [1, 2, 300, 4]}"#, "numbers[2]"),
+        (r#"{"list": [{"id": 1}, {"id": "x"}]}"#, "list[1].id"),
+        (r#"{"list": [{"id": 1}, {}]}"#, "list[1]"),
+        (r#"{"list": 1, "name": "a"}"#, "list"),
+        ("{\n  \"name\": \"a\",\n  \"list\": [\n    { \"id\": null }\n  ]\n}", "list[0].id"),
+    ] {
+        let error = serde_json::from_str::<Sample>(body).expect_err(body);
+        assert_eq!(super::path_of(body.as_bytes(), &error), path, "{body}: {error}");
+    }
+}

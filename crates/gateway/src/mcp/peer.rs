@@ -207,7 +207,7 @@ impl Drop for Abandoned<'_> {
             state.client.give_up(self.id)
         };
         if let Some(message) = cancelled {
-            // If there is no room for it, the server works in vain.
+            // If the queue is full, the server is not informed and finishes the call.
             let _ = inner.queue.try_send(Outgoing::Note(message));
         }
     }

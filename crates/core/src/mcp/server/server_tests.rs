@@ -115,7 +115,7 @@ fn requests_without_a_session_say_who_they_are() {
             -32022,
             400,
         ),
-        // There is no such method any more.
+        // This version of the protocol removed the method.
         ("ping", stateless(), -32601, 404),
     ] {
         let (message, given) = answered(method, &json!({ "_meta": meta }));
