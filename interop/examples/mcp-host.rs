@@ -4,13 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use ibeam::{
-    mcp::host::{Host, RoomEvent},
-    tasks::Tasks,
-};
 use ibeam_core::{
     child::{HostedCall, HostedResult},
     model::{Image, ImageSource, Tool, ToolContent},
+};
+use ibeam_server::{
+    mcp::host::{Host, RoomEvent},
+    tasks::Tasks,
 };
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json, value::to_raw_value};

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use crate::command::{command, run};
 
 /// What `ibeam setup opencode` writes.
-const ASSET: &str = "crates/gateway/assets/opencode-plugin.js";
+const ASSET: &str = "crates/ibeam/assets/opencode-plugin.js";
 
 pub(crate) struct Built {
     /// The package, with its `dist`.

@@ -8,11 +8,6 @@ use connectrpc::{
 use futures_util::{StreamExt as _, stream};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
-use ibeam::{
-    config::{Env, RawConfig, resolve},
-    shutdown::Shutdown,
-    tasks::Tasks,
-};
 use ibeam_interop::Raw;
 use ibeam_proto::agent::{
     AgentClientMessage, AgentServerMessage, ExecServerMessage, GetUsableModelsResponse,
@@ -20,6 +15,11 @@ use ibeam_proto::agent::{
     TextDeltaUpdate, TurnEndedUpdate, agent_client_message::Message as Client,
     agent_server_message::Message as ToClient, exec_client_message, exec_server_message,
     interaction_update::Message as Update, kv_client_message, kv_server_message,
+};
+use ibeam_server::{
+    config::{Env, RawConfig, resolve},
+    shutdown::Shutdown,
+    tasks::Tasks,
 };
 use prost::Message as _;
 use tokio::{
@@ -146,7 +146,7 @@ async fn the_gateway_completes_chats() {
     let config = resolve(&RawConfig::from_env(&env), None).config;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gateway_tasks = Tasks::new();
-    let server = ibeam::server::Server::on(listener, config, &gateway_tasks).unwrap();
+    let server = ibeam_server::server::Server::on(listener, config, &gateway_tasks).unwrap();
     let address = server.address().unwrap();
     tasks.spawn(server.run(Shutdown::new()));
 

@@ -8,16 +8,6 @@ use connectrpc::{
     ServiceStream, bidi_streaming_handler_fn,
 };
 use futures_util::StreamExt as _;
-use ibeam::{
-    driver::{AgentConfig, AgentDriver, Driver as _, Link, Open, Transport},
-    net::{
-        connect::{Connector, Host},
-        hosts::Reach,
-        proxy::Proxy,
-        tls::Tls,
-    },
-    tasks::Tasks,
-};
 use ibeam_core::codec::connect::{self, Code, Decoder, Envelope};
 use ibeam_interop::Raw;
 use ibeam_proto::{
@@ -26,6 +16,16 @@ use ibeam_proto::{
         TextDeltaUpdate, agent_client_message, agent_server_message, interaction_update,
     },
     aiserver::{ErrorDetails, ErrorKind},
+};
+use ibeam_server::{
+    driver::{AgentConfig, AgentDriver, Driver as _, Link, Open, Transport},
+    net::{
+        connect::{Connector, Host},
+        hosts::Reach,
+        proxy::Proxy,
+        tls::Tls,
+    },
+    tasks::Tasks,
 };
 use prost::Message as _;
 use secrecy::SecretString;

@@ -14,7 +14,7 @@ const LAUNCHER: &str = "packaging/npm/ibeam-gateway";
 const PLUGIN: &str = "plugin/opencode";
 
 /// The plugin in one file, as the program carries it, too; and where its manifest says it is.
-const BUNDLE: &str = "crates/gateway/assets/opencode-plugin.js";
+const BUNDLE: &str = "crates/ibeam/assets/opencode-plugin.js";
 const MAIN: &str = "dist/index.js";
 
 /// Every tarball has its files in this folder.

@@ -8,8 +8,8 @@ fn example() -> BTreeMap<String, Package> {
     BTreeMap::from([
         ("proto".to_owned(), package("crates/proto", &["prost"])),
         ("core".to_owned(), package("crates/core", &["proto"])),
-        ("gateway".to_owned(), package("crates/gateway", &["core"])),
-        (APART.to_owned(), package("interop", &["gateway"])),
+        ("server".to_owned(), package("crates/server", &["core"])),
+        (APART.to_owned(), package("interop", &["server"])),
         ("xtask".to_owned(), package("xtask", &[])),
     ])
 }
@@ -17,8 +17,8 @@ fn example() -> BTreeMap<String, Package> {
 #[test]
 fn dependents_are_tested_too() {
     let (packages, why) = affected(&["crates/core/src/lib.rs", "xtask/src/main.rs"], &example());
-    assert_eq!(packages, ["core", "gateway", "xtask"]);
-    let wanted = format!("files of core, xtask changed, and gateway, {APART} depend on that");
+    assert_eq!(packages, ["core", "server", "xtask"]);
+    let wanted = format!("files of core, xtask changed, and {APART}, server depend on that");
     assert_eq!(why, wanted);
     let (packages, why) = affected(&["xtask/Cargo.toml"], &example());
     assert_eq!((packages, why.as_str()), (vec!["xtask".to_owned()], "files of xtask changed"));
@@ -37,5 +37,5 @@ fn other_files_mean_everything() {
 fn real_workspace_is_understood() {
     let workspace = workspace().unwrap();
     let (packages, _) = affected(&["crates/core/src/lib.rs"], &workspace);
-    assert_eq!(packages, ["ibeam", "ibeam-bench", "ibeam-core", "ibeam-sim"]);
+    assert_eq!(packages, ["ibeam", "ibeam-bench", "ibeam-core", "ibeam-server", "ibeam-sim"]);
 }

@@ -145,7 +145,8 @@ pub(super) fn login() -> anyhow::Result<Outcome> {
 /// The feature `keychain`: its lints and tests, and then GNOME Keyring keeps the
 /// credentials, while libsecret's own tool looks into it.
 pub(super) fn keychain() -> anyhow::Result<Outcome> {
-    let with = ["--locked", "--package", "ibeam", "--features", "keychain"];
+    let with =
+        ["--locked", "--package", "ibeam", "--package", "ibeam-server", "--features", "keychain"];
     run(cargo().arg("clippy").args(with).args(["--all-targets", "--", "-D", "warnings"]))?;
     run(cargo().arg("test").args(with).args(["--lib", "--", "auth::", "config::"]))?;
     if let Err(error) = setup::keychain() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-use ibeam::{api, app::App, config::Config, tasks::Tasks};
+use ibeam_server::{api, app::App, config::Config, tasks::Tasks};
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde_json::Value;
 use tower::ServiceExt as _;

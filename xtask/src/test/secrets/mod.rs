@@ -47,7 +47,7 @@ pub(super) fn check() -> anyhow::Result<Outcome> {
     if let Some(why) = unusable() {
         return Ok(Outcome::NotRun(why));
     }
-    sources(&crate::root().join("crates/gateway/tests/it"))?;
+    sources(&crate::root().join("crates/ibeam/tests/it"))?;
     let control = Record::new("control")?;
     control.run(Some(CONTROL))?;
     let planted = Search::of(&control)?;

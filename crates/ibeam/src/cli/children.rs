@@ -1,0 +1,101 @@
+//! Cursor's own CLI as a backend: its sign-in is its own, and so are the commands for it.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Context as _;
+use ibeam_core::error::{ErrorCode, TurnError};
+
+use super::{Refusal, block_on, say};
+use ibeam_server::{
+    app::child_config,
+    config::{Config, Via},
+    driver::child::{ChildDriver, Kind},
+    tasks::Tasks,
+};
+
+/// Whether these settings leave the sign-in to the CLI.
+pub(super) fn answers(config: &Config) -> bool {
+    matches!(config.via, Via::Cli | Via::Acp)
+}
+
+/// Who is signed in to it.
+///
+/// # Errors
+/// Nobody, or it is not there.
+pub(super) fn account(config: &Config) -> Result<String, TurnError> {
+    let asked = block_on(async { Ok(driver(config).gate().account().await) });
+    asked.unwrap_or_else(|error| Err(TurnError::new(ErrorCode::Internal, error.to_string())))
+}
+
+/// Who is signed in to it, where nobody said who is to answer. Who has no CLI hears nothing
+/// of it.
+pub(super) fn instead(config: &Config) -> Option<String> {
+    if config.via != Via::Auto {
+        return None;
+    }
+    let asked = block_on(async {
+        let driver = driver(config);
+        Ok(match driver.program().await {
+            Ok(_) => driver.gate().account().await.map(Some),
+            Err(error) if config.cursor_agent.bin.is_some() => Err(error),
+            Err(_) => Ok(None),
+        })
+    });
+    let trouble = match asked {
+        Ok(Ok(account)) => return account,
+        Ok(Err(error)) if error.code == ErrorCode::NotAuthenticated => return None,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    say(&format!("warning: Cursor's CLI is not used: {trouble}"));
+    None
+}
+
+/// With what else there is to do. What helps the CLI is part of the error.
+pub(super) fn refusal(error: &TurnError) -> Refusal {
+    Refusal::new(error.to_string()).hint("or use Cursor's API instead: `--backend agent`")
+}
+
+/// Refuses to go on where it is not there, or nobody is signed in to it. That it could not
+/// be asked now is no reason.
+pub(super) fn require_account(config: &Config) -> anyhow::Result<()> {
+    match account(config) {
+        Ok(_) => Ok(()),
+        Err(error) if error.code == ErrorCode::Timeout => {
+            say(&format!("warning: {error}"));
+            Ok(())
+        }
+        Err(error) => Err(refusal(&error).into()),
+    }
+}
+
+/// Runs one of its commands, which has the terminal to itself.
+pub(super) fn hand_over(config: &Config, command: &str) -> anyhow::Result<ExitCode> {
+    let found = block_on(async { Ok(driver(config).program().await) })?;
+    let program = found.map_err(|error| refusal(&error))?;
+    let mut child = Command::new(&program.path);
+    child.args(&program.leading).arg(command);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("IBEAM_") {
+            child.env_remove(name);
+        }
+    }
+    let status =
+        child.status().with_context(|| format!("cannot run {}", program.path.display()))?;
+    Ok(match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => ExitCode::from(code),
+        None => ExitCode::FAILURE,
+    })
+}
+
+/// Says who is signed in to it now.
+pub(super) fn tell(config: &Config) {
+    match account(config) {
+        Ok(account) => say(&format!("Cursor's CLI is signed in as {account}.")),
+        Err(error) => say(&error.to_string()),
+    }
+}
+
+fn driver(config: &Config) -> ChildDriver {
+    ChildDriver::new(child_config(config, Kind::Cli, false), &Tasks::new())
+}

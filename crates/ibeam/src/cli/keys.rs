@@ -1,0 +1,141 @@
+//! `ibeam keys`: keys for the clients of this gateway. They have nothing to do with the
+//! account at Cursor.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+
+use super::{Global, Refusal, Upstream, models::align, print, say};
+use ibeam_server::{
+    clock,
+    config::RawConfig,
+    keys::{KeyFile, KeyFileError, Listed},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam keys add laptop                 print a new key, this once
+  ibeam keys add ci --limit 4           one that runs at most four turns at once
+  ibeam keys list
+  ibeam keys revoke ci                  a gateway that runs notices within a second
+
+Answers that are being written when their key is revoked are finished.")]
+pub(super) struct KeysCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a key and print it; only its hash is kept
+    Add {
+        /// What to call it, in lists and logs
+        name: String,
+        /// How many turns it may run at once
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: Option<u32>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the keys
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a key back
+    Revoke {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Added<'a> {
+    name: &'a str,
+    key: &'a str,
+    limit: Option<usize>,
+}
+
+impl KeysCommand {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
+        let path = file(global)?;
+        let file = KeyFile::at(&path);
+        match &self.action {
+            Action::Add { name, limit, json } => {
+                let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+                let key = file
+                    .add(name, limit, clock::unix_seconds())
+                    .map_err(|error| refused(&error))?;
+                let key = key.expose_secret();
+                if *json {
+                    return print(&serde_json::to_string(&Added { name, key, limit })?);
+                }
+                print(key)?;
+                say("This is the only time it is shown. Clients send it as their API key; \
+                     from now on the gateway lets nobody in without one.");
+                Ok(())
+            }
+            Action::List { json } => {
+                let keys = file.list().map_err(|error| refused(&error))?;
+                if *json {
+                    return print(&serde_json::to_string_pretty(&keys)?);
+                }
+                if keys.is_empty() {
+                    say("There are no keys; `ibeam keys add NAME` makes one.");
+                    return Ok(());
+                }
+                print(&table(&keys))
+            }
+            Action::Revoke { name } => match file.revoke(name).map_err(|error| refused(&error))? {
+                None => Err(Refusal::new(format!("there is no key named `{name}`"))
+                    .hint("`ibeam keys list` shows them")
+                    .into()),
+                Some(0) => {
+                    say(&format!(
+                        "Revoked. That was the last key, so nobody can call now. Make a new one with \
+                         `ibeam keys add NAME`,\nor remove {} and start the gateway again to let \
+                         everyone on this machine in.",
+                        path.display()
+                    ));
+                    Ok(())
+                }
+                Some(_) => {
+                    say("Revoked.");
+                    Ok(())
+                }
+            },
+        }
+    }
+}
+
+fn file(global: &Global) -> anyhow::Result<PathBuf> {
+    let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+    config.keys_file.ok_or_else(|| {
+        Refusal::new("this machine has no place for keys")
+            .hint("name a file: `--set keys_file=/path/to/keys.json`")
+            .into()
+    })
+}
+
+pub(super) fn refused(error: &KeyFileError) -> anyhow::Error {
+    let hint = error.hint();
+    let text = match error {
+        KeyFileError::Io { source, .. } => format!("{error}: {source}"),
+        _ => error.to_string(),
+    };
+    Refusal::new(text).hint(hint).into()
+}
+
+fn table(keys: &[Listed]) -> String {
+    let mut table = vec![["NAME", "LIMIT", "CREATED"].map(str::to_owned)];
+    for key in keys {
+        let limit = key.limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string());
+        table.push([key.name.clone(), limit, clock::date(key.created)]);
+    }
+    align(&table)
+}

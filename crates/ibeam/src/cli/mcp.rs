@@ -1,0 +1,305 @@
+//! `ibeam mcp`: the MCP servers of the user, their tools, and a call of one.
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Global, Refusal, Upstream, block_on, models::align, print, say};
+use ibeam_server::{
+    config::{Config, RawConfig},
+    mcp::{
+        bridge::{Bridge, ListedTool, Output},
+        config::{Places, Way, gather},
+        servers::{Server, State},
+    },
+    tasks::Tasks,
+};
+
+/// For children to end.
+const GOODBYE: Duration = Duration::from_secs(6);
+/// Who waits longer wants to know for what.
+const QUIET: Duration = Duration::from_secs(3);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Servers are tables of the settings file:
+
+  [mcp]
+  enabled = true                        # start them with the gateway; off by default
+  [mcp.servers.files]
+  command = \"npx\"
+  args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \"/srv/notes\"]
+  use = \"offer\"                         # or \"list\", the default
+  allow = [\"read_text_file\", \"list_*\"]  # what models may call
+
+With `mcp.discover = true` the files of OpenCode, Cursor and Claude Code are read, too. What is
+found there is listed and never started, unless a table of that name says so.
+
+Examples:
+  ibeam mcp list
+  ibeam mcp list --set mcp.discover=true
+  ibeam mcp tools files
+  ibeam mcp call files read_text_file '{\"path\": \"/srv/notes/a.md\"}'")]
+pub(super) struct McpCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the servers, where each comes from and how it is
+    ///
+    /// Those that the gateway would start are started to see how they are.
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the tools of a server, or of all that the gateway would start
+    Tools {
+        /// Its name; it is started for this, whatever the settings say
+        server: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool and print its result
+    ///
+    /// Ends with 1 when the tool says that it failed.
+    Call {
+        /// The server's name; it is started for this, whatever the settings say
+        server: String,
+        /// The tool, as the server calls it
+        tool: String,
+        /// Its arguments: a JSON object
+        #[arg(default_value = "{}")]
+        arguments: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct ServerRow {
+    name: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(rename = "use")]
+    used: &'static str,
+    kind: &'static str,
+    reached: String,
+    source: String,
+    tools: usize,
+    offered: usize,
+}
+
+#[derive(Serialize)]
+struct CallRow {
+    is_error: bool,
+    text: String,
+}
+
+impl McpCommand {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        let gathered = gather(&config.mcp, &Places::here());
+        for warning in &gathered.warnings {
+            say(&format!("warning: {warning}"));
+        }
+        if let Action::Call { arguments, .. } = &self.action {
+            let read =
+                serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments);
+            read.map_err(|error| {
+                Refusal::new(format!("the arguments are no JSON object: {error}"))
+            })?;
+        }
+        block_on(async {
+            let tasks = Tasks::new();
+            let bridge = Bridge::of(gathered, &config, &tasks);
+            let outcome = self.act(&bridge, &config).await;
+            drop(bridge);
+            tasks.stop();
+            tasks.join_within(GOODBYE).await;
+            outcome
+        })
+    }
+
+    async fn act(&self, bridge: &Bridge, config: &Config) -> anyhow::Result<ExitCode> {
+        match &self.action {
+            Action::List { json } => {
+                if config.mcp.enabled {
+                    start_named(bridge).await;
+                }
+                print(&list(bridge, *json)?)?;
+                if !config.mcp.enabled && !json && bridge.servers().iter().any(|s| s.spec().named) {
+                    say("`mcp.enabled` is off, so the gateway starts none of them");
+                }
+            }
+            Action::Tools { server, json } => {
+                match server {
+                    Some(name) => {
+                        start(bridge, find(bridge, name)?).await?;
+                    }
+                    None => start_named(bridge).await,
+                }
+                print(&tools(&bridge.tools(), *json)?)?;
+                for server in bridge.servers() {
+                    if let State::Down(why) = server.state() {
+                        say(&format!("warning: {} is down: {why}", server.spec().name));
+                    }
+                }
+            }
+            Action::Call { server, tool, arguments, json } => {
+                let server = start(bridge, find(bridge, server)?).await?;
+                if !server.tools().iter().any(|known| known.name == *tool) {
+                    let names: Vec<_> = server.tools().iter().map(|t| t.name.clone()).collect();
+                    let text = format!("`{}` has no tool `{tool}`", server.spec().name);
+                    return Err(Refusal::new(text)
+                        .hint(format!("it has: {}", names.join(", ")))
+                        .into());
+                }
+                let what = format!("{} works", server.spec().name);
+                let output = patiently(&what, server.call(tool, arguments)).await;
+                return called(&output, *json);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn find<'a>(bridge: &'a Bridge, name: &str) -> anyhow::Result<&'a Arc<Server>> {
+    let found = bridge.servers().iter().find(|server| server.spec().name == name);
+    let missing = || {
+        let names: Vec<_> = bridge.servers().iter().map(|s| s.spec().name.as_str()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Refusal::new(format!("there is no MCP server `{name}`"))
+            .hint(format!("there is: {there}"))
+            .hint("`mcp.discover` lets ibeam read the files of other programs")
+    };
+    Ok(found.ok_or_else(missing)?)
+}
+
+/// Starts one server and waits for it.
+async fn start<'a>(bridge: &Bridge, server: &'a Arc<Server>) -> anyhow::Result<&'a Arc<Server>> {
+    let name = &server.spec().name;
+    bridge.start(server);
+    patiently(&format!("{name} starts"), server.settled()).await;
+    match server.state() {
+        State::Ready => Ok(server),
+        State::Down(why) => Err(Refusal::new(format!("`{name}` does not work: {why}")).into()),
+        State::Off | State::Starting => Err(Refusal::new(format!("`{name}` did not start")).into()),
+    }
+}
+
+/// Starts all that the user named.
+async fn start_named(bridge: &Bridge) {
+    for server in bridge.servers().iter().filter(|server| server.spec().named) {
+        bridge.start(server);
+    }
+    patiently("the servers start", bridge.settled()).await;
+}
+
+/// Waits, and says for what when it takes long.
+async fn patiently<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let mut ticks = interval(QUIET);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut waited = Duration::ZERO;
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = ticks.tick() => {
+                waited += QUIET;
+                say(&format!("{what} … {} s", waited.as_secs()));
+            }
+        }
+    }
+}
+
+fn list(bridge: &Bridge, json: bool) -> anyhow::Result<String> {
+    let rows: Vec<ServerRow> = bridge.servers().iter().map(|server| row(server)).collect();
+    if json {
+        return Ok(serde_json::to_string_pretty(&rows)?);
+    }
+    if rows.is_empty() {
+        return Ok("There are no MCP servers. `ibeam help mcp` shows how to add one.".to_owned());
+    }
+    let mut table = vec![["NAME", "STATE", "USE", "TOOLS", "REACHED", "FROM"].map(str::to_owned)];
+    for row in &rows {
+        let tools = match (row.state, row.offered) {
+            ("ready", 0) => row.tools.to_string(),
+            ("ready", offered) => format!("{}, {offered} offered", row.tools),
+            _ => "-".to_owned(),
+        };
+        table.push([
+            row.name.clone(),
+            row.state.to_owned(),
+            row.used.to_owned(),
+            tools,
+            row.reached.clone(),
+            row.source.clone(),
+        ]);
+    }
+    let mut text = align(&table);
+    for row in &rows {
+        if let Some(why) = &row.why {
+            text.push_str(&format!("\n{} is down: {why}", row.name));
+        }
+    }
+    Ok(text)
+}
+
+fn row(server: &Server) -> ServerRow {
+    let (spec, state, tools) = (server.spec(), server.state(), server.tools());
+    ServerRow {
+        name: spec.name.clone(),
+        state: state.word(),
+        why: match &state {
+            State::Down(why) => Some(why.clone()),
+            State::Off | State::Starting | State::Ready => None,
+        },
+        used: match (spec.named, spec.offer) {
+            (false, _) => "found",
+            (true, false) => "list",
+            (true, true) => "offer",
+        },
+        kind: match &spec.way {
+            Way::Stdio(_) => "stdio",
+            Way::Http(_) => "http",
+            Way::Memory(_) => "memory",
+        },
+        reached: spec.way.to_string(),
+        source: spec.source.display().to_string(),
+        tools: tools.len(),
+        offered: tools.iter().filter(|tool| spec.offers(&tool.name)).count(),
+    }
+}
+
+fn tools(tools: &[ListedTool], json: bool) -> anyhow::Result<String> {
+    if json {
+        return Ok(serde_json::to_string_pretty(tools)?);
+    }
+    let mut table = vec![["NAME", "SERVER", "OFFERED", "DESCRIPTION"].map(str::to_owned)];
+    for tool in tools {
+        let line = tool.description.lines().next().unwrap_or_default();
+        let short = line.get(..line.floor_char_boundary(70)).unwrap_or_default();
+        let offered = if tool.offered { "yes" } else { "no" };
+        table.push([tool.name.clone(), tool.server.clone(), offered.to_owned(), short.to_owned()]);
+    }
+    Ok(align(&table))
+}
+
+fn called(output: &Output, json: bool) -> anyhow::Result<ExitCode> {
+    let (is_error, text) = (output.is_error, output.text());
+    if json {
+        print(&serde_json::to_string_pretty(&CallRow { is_error, text })?)?;
+    } else {
+        print(&text)?;
+    }
+    Ok(if is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

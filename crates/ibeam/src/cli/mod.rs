@@ -1,0 +1,361 @@
+//! The command line. One file per command; here is what they share.
+//!
+//! Data goes to stdout, words to stderr.
+
+mod audit;
+mod browser;
+mod children;
+mod completions;
+mod config;
+mod doctor;
+mod found;
+mod keys;
+mod login;
+mod logout;
+mod man;
+mod mcp;
+mod models;
+mod options;
+mod run;
+mod screen;
+mod serve;
+mod service;
+mod service_log;
+mod setup;
+mod sim;
+mod start;
+mod status;
+mod stop;
+mod undo;
+mod up;
+mod whoami;
+
+use std::{
+    borrow::Cow,
+    ffi::OsString,
+    future::Future,
+    io::{self, Write as _},
+    pin::Pin,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand, builder::styling};
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    redact,
+};
+
+use self::options::{Global, Listening, Loaded, Upstream};
+use crate::{
+    harden,
+    instance::{DETACH, detach},
+    telemetry,
+};
+use ibeam_server::{
+    auth::{Here, Refused, tokens::login_command},
+    config::{Backend, Config, Origin, Problem, Via},
+    net,
+    server::StartError,
+};
+
+const ABOUT: &str = "Your Cursor plan's models in every tool";
+
+const LONG_ABOUT: &str = "\
+Your Cursor plan's models in every tool.
+
+ibeam is a gateway on your own machine. Clients that speak the API of OpenAI or of
+Anthropic talk to it, and it answers with the models of your Cursor account, over the
+interface that Cursor's own command line uses. That interface is unofficial: use your own
+account, and mind its terms. While it runs, its page /docs shows every endpoint.";
+
+const EXAMPLES: &str = "\
+Examples:
+  ibeam up --sim                        try everything, no account needed
+  ibeam run claude                      a client with the models of your plan
+  ibeam login                           sign in to Cursor with your browser
+  ibeam up                              answer with the models of your plan
+  ibeam models                          what your plan has
+  ibeam setup claude-code               wire a client to it; `ibeam undo` takes it back
+  ibeam keys add laptop                 a key for one of your clients
+  ibeam serve --port 0                  for scripts: prints its URL, then serves
+  ibeam config show                     every setting, and where it comes from
+  ibeam audit                           what it may do here, and what is wrong
+  ibeam doctor                          why it does not work, and what helps
+  ibeam service install                 let the first request start it
+
+`ibeam help <command>` tells more about a command.";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "ibeam",
+    version,
+    about = ABOUT,
+    long_about = LONG_ABOUT,
+    after_help = EXAMPLES,
+    arg_required_else_help = true,
+    styles = STYLES,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the gateway and show how to use it
+    Up(up::Up),
+    /// Start the gateway for scripts and services
+    Serve(serve::Serve),
+    /// Start a client or any other program that talks to the gateway
+    Run(run::Run),
+    /// Start the gateway in the background, or find the one that runs
+    Start(start::Start),
+    /// End the gateway in the background
+    Stop(stop::Stop),
+    /// Show the gateways that run
+    Status(status::Status),
+    /// Start the simulator of Cursor's backend by itself
+    Sim(sim::SimCommand),
+    /// Sign in to Cursor
+    Login(login::Login),
+    /// Forget the sign-in
+    Logout(logout::Logout),
+    /// Show who is signed in
+    Whoami(whoami::Whoami),
+    /// List the models of your plan
+    Models(models::ModelsCommand),
+    /// Make, list and revoke keys for your clients
+    Keys(keys::KeysCommand),
+    /// Wire a client to this gateway
+    Setup(setup::Setup),
+    /// Take the setup of a client back
+    Undo(undo::Undo),
+    /// List your MCP servers and their tools, and call one
+    Mcp(mcp::McpCommand),
+    /// Show what this program may do on this machine, and what is not as it should be
+    Audit(audit::Audit),
+    /// Find out what is wrong, and which command mends it
+    Doctor(doctor::Doctor),
+    /// Look at the settings
+    Config(config::ConfigCommand),
+    /// Let the system start the gateway by itself
+    Service(service::ServiceCommand),
+    /// Print a script that lets your shell complete commands and options
+    Completions(completions::Completions),
+    /// Print the manual, or write its pages
+    Man(man::ManCommand),
+    /// Start this program again as nobody's child
+    #[command(name = DETACH, hide = true, disable_help_flag = true)]
+    Detach {
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Stand in for Cursor's CLI, for tests and for `--sim`
+    #[command(hide = true, disable_help_flag = true)]
+    FakeCursorAgent {
+        /// As `cursor-agent` takes them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+}
+
+/// What a command that fails tells the user.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Refusal {
+    message: String,
+    hints: Vec<String>,
+    code: u8,
+}
+
+/// What clap exits with when a flag is wrong.
+const USAGE: u8 = 2;
+
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+impl Refusal {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hints: Vec::new(), code: 1 }
+    }
+
+    /// All that is wrong with the settings, below one line that says so.
+    fn settings(line: &str, problems: &[Problem]) -> Self {
+        let mut refusal = Self::new(line);
+        for problem in problems {
+            refusal.message.push_str(&format!("\n  {problem}"));
+        }
+        if problems.iter().any(|problem| matches!(problem.origin, Origin::Flag(_))) {
+            refusal.code = USAGE;
+        }
+        refusal
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+/// Runs the program; the return value is its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    harden::harden();
+    let cli = Cli::parse();
+    let outcome = run(cli);
+    telemetry::flush();
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            report(&error);
+            error.downcast_ref::<Refusal>().map_or(ExitCode::FAILURE, |r| ExitCode::from(r.code))
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Up(up) => up.run(&global),
+        Command::Serve(serve) => serve.run(&global),
+        Command::Run(run) => run.run(&global),
+        Command::Start(start) => start.run(&global),
+        Command::Stop(stop) => stop.run(&global),
+        Command::Status(status) => status.run(),
+        Command::Detach { args } => Ok(detach(&args).map(|()| ExitCode::SUCCESS)?),
+        Command::Sim(sim) => sim.run(&global),
+        Command::Login(login) => login.run(&global),
+        Command::Logout(logout) => logout.run(&global),
+        Command::Whoami(whoami) => whoami.run(&global),
+        Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Setup(setup) => setup.run(&global),
+        Command::Undo(undo) => undo.run(&global),
+        Command::Mcp(mcp) => mcp.run(&global),
+        Command::Audit(audit) => audit.run(&global),
+        Command::Doctor(doctor) => doctor.run(&global),
+        Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
+        Command::Service(service) => service.run(&global),
+        Command::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),
+        Command::Man(man) => man.run().map(|()| ExitCode::SUCCESS),
+        Command::FakeCursorAgent { args } => Ok(ibeam_sim::cursor_agent::main(args)),
+    }
+}
+
+/// Runs a command's asynchronous part to its end.
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    // One type of future, so that the runtime's loop is not compiled for each command.
+    let future: Pin<Box<dyn Future<Output = anyhow::Result<T>> + '_>> = Box::pin(future);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(future);
+    // Whatever still runs has been told to stop and was waited for.
+    runtime.shutdown_background();
+    result
+}
+
+/// Refuses to go on without an account where one is needed. Where nobody said who is to
+/// answer, and nobody is signed in to Cursor's API here, its CLI may be.
+fn require_account(config: &mut Config) -> anyhow::Result<()> {
+    if config.backend != Backend::Cursor {
+        return Ok(());
+    }
+    if children::answers(config) {
+        return children::require_account(config);
+    }
+    if config.access_token.is_some() {
+        return Ok(());
+    }
+    let here = Here::of(config)?;
+    let discovery = here.discover()?;
+    match discovery.found {
+        Some(_) => Ok(()),
+        None if children::instead(config).is_some() => {
+            config.via = Via::Cli;
+            Ok(())
+        }
+        None => Err(not_signed_in(&here, &discovery.refused).into()),
+    }
+}
+
+/// What to do when nobody is signed in, given what was found and may not be used.
+fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
+    let mut refusal = Refusal::new("you are not signed in to Cursor")
+        .hint(format!("run `{}`", login_command(here.profile())));
+    for refused in refused {
+        refusal = refusal.hint(refused.to_string());
+    }
+    refusal
+        .hint("or sign in to Cursor's CLI, if you have it: `ibeam login --backend cli`")
+        .hint("or set CURSOR_ACCESS_TOKEN, or CURSOR_API_KEY, to one of your account")
+        .hint("or try everything without an account: `ibeam up --sim`")
+}
+
+/// Data, a line of it. A reader that has left wants no more, and no words about it.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to stdout"))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Words. Where they cannot be written, there is nobody to tell.
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// What helps against a failure of the backend, as far as the user can help it.
+fn advice(error: &TurnError) -> Option<&'static str> {
+    match error.code {
+        // The message itself names the command, which depends on where the token is from.
+        ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
+        ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {
+            Some("try again in a while; `ibeam up --sim` works without Cursor")
+        }
+        _ => None,
+    }
+}
+
+fn report(error: &anyhow::Error) {
+    let (red, cyan, end) = (STYLES.get_error(), STYLES.get_literal(), styling::Reset);
+    let text = redact::text(&net::chain(error.as_ref())).trim_end().to_owned();
+    say(&format!("{red}error{end}: {text}"));
+    let hints = match error.downcast_ref::<Refusal>() {
+        Some(refusal) => refusal.hints.clone(),
+        None => hint(error).into_iter().map(Cow::into_owned).collect(),
+    };
+    for hint in hints {
+        say(&format!("{cyan}hint{end}: {hint}"));
+    }
+}
+
+fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
+    if let Some(error) = error.downcast_ref::<StartError>() {
+        return Some(error.hint.clone());
+    }
+    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
+        return Some("without `--scenario`, the built-in assistant answers".into());
+    }
+    error.downcast_ref::<TurnError>().and_then(advice).map(Cow::Borrowed)
+}
+
+const STYLES: styling::Styles = styling::Styles::styled()
+    .header(styling::AnsiColor::Green.on_default().bold())
+    .usage(styling::AnsiColor::Green.on_default().bold())
+    .literal(styling::AnsiColor::Cyan.on_default().bold())
+    .placeholder(styling::AnsiColor::Cyan.on_default())
+    .error(styling::AnsiColor::Red.on_default().bold());
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "docs_tests.rs"]
+mod docs_tests;

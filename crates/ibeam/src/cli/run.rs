@@ -1,0 +1,313 @@
+//! `ibeam run`: a client, already wired. No file of the user's is changed.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, ExitStatus},
+};
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::{Global, Refusal, Upstream, block_on, require_account, say, start, up::login_first};
+use crate::{
+    clients::{self, AUTO, CLIENTS, Client, Launch, Machine, Wiring, verify::Gateway},
+    harden,
+    instance::{self, Running},
+};
+use ibeam_server::{
+    config::RawConfig,
+    net::{connect::Host, tls::Tls},
+    tasks::Tasks,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam run claude                      Claude Code, with the models of your plan
+  ibeam run opencode run 'fix the tests'
+  ibeam run --sim claude -p hi          no account needed
+  ibeam run --model gpt-5.4 codex       begin with this model
+  ibeam run python chat.py              any program that reads OPENAI_BASE_URL or
+                                        ANTHROPIC_BASE_URL and their keys
+
+Options of ibeam come before the client's name; everything after it is the client's. Its exit
+code is that of this command. Signs you in first if nobody is, where there is a terminal to ask
+you, and starts the gateway in the background if none runs: see `ibeam help start`.")]
+pub(super) struct Run {
+    #[command(flatten)]
+    upstream: Upstream,
+    /// The model that the client begins with [default: what suits it]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The client, or any other program, and its arguments
+    #[arg(value_name = "CLIENT", required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// The client that stands for all other programs.
+const ANY: &str = "env";
+
+impl Run {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let (name, args) = self.command.split_first().context("there is nothing to run")?;
+        let machine = Machine::here().context("there is no home directory; set HOME")?;
+        let found = Found::of(name, &machine)?;
+        let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
+        let wanted = start::wanted(global, &self.upstream, &config, Vec::new());
+        if let Err(nobody) = require_account(&mut config) {
+            login_first(&config, nobody)?;
+        }
+        let running = start::ensure(&wanted)?;
+        start::other_version(&running).inspect(|line| say(line));
+        let launch = found.launch(&machine, &self.wiring(&running)?)?;
+        // A system without such locks has a gateway that may end too soon, and no worse.
+        let held = instance::hold(&running).ok().flatten();
+        let folder = launch.files.is_empty().then_some(Ok(None));
+        let folder = folder.unwrap_or_else(|| written(&launch.files).map(Some))?;
+        let place = folder.as_ref().map_or(Path::new(""), tempfile::TempDir::path);
+        let mut command = found.command(&launch, place);
+        command.args(args);
+        match folder {
+            None => replace(command, held.as_ref()),
+            Some(_) => wait(command),
+        }
+    }
+
+    fn wiring(&self, running: &Running) -> anyhow::Result<Wiring> {
+        let host = Host::parse(&running.url)
+            .map_err(|_| anyhow::anyhow!("{} is no address of a gateway", running.url))?;
+        let gateway = Gateway::new(host, running.key.clone(), Tls::new(None), &Tasks::new());
+        let models = block_on(async { Ok(gateway.models().await) })?;
+        let models = models.map_err(|error| Refusal::new(error.to_string()))?;
+        Ok(Wiring {
+            url: running.url.clone(),
+            key: running.key.clone(),
+            model: self.model.clone().unwrap_or_else(|| AUTO.to_owned()),
+            models,
+            asked: true,
+            local: true,
+            args: Vec::new(),
+        })
+    }
+}
+
+/// What is to be run.
+struct Found {
+    client: &'static Client,
+    program: PathBuf,
+}
+
+impl Found {
+    fn of(name: &OsStr, machine: &Machine) -> anyhow::Result<Self> {
+        let text = name.to_string_lossy();
+        let Some(client) = clients::named(&text) else { return Self::other(name, machine) };
+        if client.launch.is_none() {
+            let refusal = Refusal::new(format!("{} is not started by a command", client.title));
+            let hint = format!("`ibeam setup {}` writes into its settings instead", client.name);
+            return Err(refusal.hint(hint).into());
+        }
+        let programs = if client.name == ANY { &[ANY] } else { client.programs };
+        match programs.iter().find_map(|program| machine.program(program)) {
+            Some(program) => Ok(Self { client, program }),
+            None => Err(Refusal::new(format!("{} is not installed", client.title))
+                .hint(format!("install it: {}", client.install))
+                .into()),
+        }
+    }
+
+    /// A program that is no client of ours gets what most of them read.
+    fn other(name: &OsStr, machine: &Machine) -> anyhow::Result<Self> {
+        let client = clients::named(ANY).context("there is no way to run other programs")?;
+        let path = Path::new(name);
+        let program = match path.components().count() {
+            0 | 1 => machine.program(&name.to_string_lossy()),
+            _ => Some(path.to_path_buf()),
+        };
+        program.map(|program| Self { client, program }).ok_or_else(|| {
+            let name = name.to_string_lossy();
+            let known: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
+            Refusal::new(format!("`{name}` is no client, and no program in your PATH"))
+                .hint(format!("clients are {}", known.join(", ")))
+                .into()
+        })
+    }
+
+    fn launch(&self, machine: &Machine, wiring: &Wiring) -> anyhow::Result<Launch> {
+        let launch = self.client.launch.context("it is not started by a command")?;
+        launch(machine, wiring).map_err(|unfit| {
+            let refusal = Refusal::new(unfit.to_string());
+            refusal.hint(format!("more about it: {}", self.client.page)).into()
+        })
+    }
+
+    fn command(&self, launch: &Launch, files: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        for name in &launch.without {
+            command.env_remove(name);
+        }
+        for (name, value) in &launch.env {
+            command.env(name, filled(value.as_ref(), files));
+        }
+        command.args(launch.args.iter().map(|arg| filled(arg, files)));
+        command
+    }
+}
+
+/// Puts the folder in.
+fn filled(text: &OsStr, files: &Path) -> OsString {
+    match text.to_str() {
+        Some(text) => text.replace("{files}", &files.to_string_lossy()).into(),
+        None => text.to_owned(),
+    }
+}
+
+/// A folder with these files, for the user alone.
+fn written(files: &[(String, String)]) -> anyhow::Result<tempfile::TempDir> {
+    let write = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("ibeam-run-");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let folder = builder.tempdir()?;
+        for (name, text) in files {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            options.open(folder.path().join(name))?.write_all(text.as_bytes())?;
+        }
+        Ok(folder)
+    };
+    write().map_err(|error: io::Error| {
+        anyhow::Error::new(error).context("cannot make a temporary folder")
+    })
+}
+
+/// The client takes the place of this process: signals, terminal and exit code are its own.
+#[cfg(unix)]
+fn replace(mut command: Command, held: Option<&File>) -> anyhow::Result<ExitCode> {
+    use std::os::unix::process::CommandExt as _;
+    if let Some(held) = held {
+        // It stays open in the client, for as long as that runs.
+        let _ = rustix::io::fcntl_setfd(held, rustix::io::FdFlags::empty());
+    }
+    let error = harden::as_found(|| command.exec());
+    Err(anyhow::Error::new(error).context("cannot start the client"))
+}
+
+#[cfg(not(unix))]
+fn replace(command: Command, _: Option<&File>) -> anyhow::Result<ExitCode> {
+    wait(command)
+}
+
+/// Waits for the client, since there is something to clear away afterwards.
+fn wait(command: Command) -> anyhow::Result<ExitCode> {
+    block_on(async {
+        // From here on no signal ends us before the client.
+        let mut signals = Signals::new()?;
+        let spawned = harden::as_found(|| tokio::process::Command::from(command).spawn());
+        let mut child = spawned.context("cannot start the client")?;
+        loop {
+            tokio::select! {
+                status = child.wait() => return Ok(code(status?)),
+                signal = signals.next() => pass_on(signal, child.id()),
+            }
+        }
+    })
+}
+
+/// As a shell tells it.
+fn code(status: ExitStatus) -> ExitCode {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal = None;
+    let code = status.code().or_else(|| signal.map(|signal: i32| 128 + signal));
+    match code.and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => ExitCode::from(code),
+        None => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(unix)]
+use unix::{Signals, pass_on};
+
+#[cfg(unix)]
+mod unix {
+    use std::io;
+
+    use rustix::process::{Pid, Signal, kill_process};
+    use tokio::signal::unix::{Signal as Source, SignalKind, signal};
+
+    pub(super) struct Signals {
+        interrupt: Source,
+        quit: Source,
+        terminate: Source,
+        hang_up: Source,
+    }
+
+    impl Signals {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self {
+                interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
+                terminate: signal(SignalKind::terminate())?,
+                hang_up: signal(SignalKind::hangup())?,
+            })
+        }
+
+        /// The next one that the client has to be told. Those that keys make reach it by
+        /// themselves, and twice would be once too often.
+        pub(super) async fn next(&mut self) -> Signal {
+            loop {
+                tokio::select! {
+                    _ = self.interrupt.recv() => {}
+                    _ = self.quit.recv() => {}
+                    _ = self.terminate.recv() => return Signal::TERM,
+                    _ = self.hang_up.recv() => return Signal::HUP,
+                }
+            }
+        }
+    }
+
+    pub(super) fn pass_on(signal: Signal, child: Option<u32>) {
+        let pid = child.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may be gone already.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+use other::{Signals, pass_on};
+
+#[cfg(not(unix))]
+mod other {
+    use std::{convert::Infallible, io};
+
+    pub(super) struct Signals;
+
+    impl Signals {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        /// Ctrl-C reaches the client by itself.
+        pub(super) async fn next(&mut self) -> Infallible {
+            while tokio::signal::ctrl_c().await.is_ok() {}
+            std::future::pending().await
+        }
+    }
+
+    pub(super) fn pass_on(signal: Infallible, _: Option<u32>) {
+        match signal {}
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,183 @@
+//! `ibeam serve`: the gateway for scripts and services. Prints its URL on stdout
+//! once it listens, then only logs.
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use clap::Args;
+
+use super::{Global, INTERRUPTED, Listening, Refusal, Upstream, block_on, print, require_account};
+use crate::{
+    instance::{self, Registration},
+    notify,
+};
+use ibeam_server::{
+    app::App,
+    config::{Config, Listen},
+    net,
+    server::{Given, Server, url},
+    shutdown::{Shutdown, Signals},
+    tasks::Tasks,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam serve
+  ibeam serve --port 0                          print the URL with the port it got
+  ibeam serve --listen unix:$HOME/ibeam.sock    a socket that only you can open
+  ibeam serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+                                                for your network; clients need a key,
+                                                see `ibeam help keys`")]
+pub(super) struct Serve {
+    #[command(flatten)]
+    listening: Listening,
+    #[command(flatten)]
+    upstream: Upstream,
+    /// Start also when nobody is signed in: clients are then told what to do
+    #[arg(long)]
+    unattended: bool,
+    /// Be the gateway that `ibeam start` puts in the background
+    #[arg(long, hide = true)]
+    shared: bool,
+}
+
+impl Serve {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        // Before anything starts a thread.
+        let given = Given::take()?;
+        let mut config = global.load(self.listening.raw(), &self.upstream)?.config;
+        let logs_to_file = config.log.file.is_some();
+        if self.shared {
+            instance::share(&mut config);
+        }
+        let served = self.serve(&mut config, given);
+        if let (Err(error), true) = (&served, logs_to_file) {
+            // Whoever looks for the reason looks there.
+            tracing::error!("{}", net::chain(error.as_ref()));
+        }
+        served
+    }
+
+    fn serve(&self, config: &mut Config, given: Given) -> anyhow::Result<ExitCode> {
+        match require_account(config) {
+            // A service that is started again and again helps nobody.
+            Err(nobody) if self.unattended => {
+                let hint = nobody.downcast_ref::<Refusal>().and_then(|nobody| nobody.hints.first());
+                let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                tracing::warn!("{nobody}{hint}");
+            }
+            account => account?,
+        }
+        block_on(serve(config.clone(), given, |ready| {
+            print(ready.url)?;
+            ready.also.iter().try_for_each(|url| print(url))
+        }))
+    }
+}
+
+/// How long the last tasks may take once the server is done. Connections that say
+/// goodbye take two seconds.
+const LAST_TASKS: Duration = Duration::from_secs(3);
+
+/// A server that is bound.
+pub(super) struct Ready<'a> {
+    pub(super) url: &'a str,
+    pub(super) place: &'a Listen,
+    /// The URLs of further places.
+    pub(super) also: &'a [String],
+    pub(super) app: &'a Arc<App>,
+    pub(super) tasks: &'a Tasks,
+    pub(super) shutdown: &'a Shutdown,
+}
+
+/// Serves until a signal comes, on the sockets that were handed over, if there are any.
+/// `ready` is called once the port is bound.
+pub(super) async fn serve(
+    config: Config,
+    given: Given,
+    ready: impl FnOnce(Ready<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let (tasks, shutdown) = (Tasks::new(), Shutdown::new());
+    let signals = Signals::new()?;
+    let serving = async {
+        let server = Server::bind_given(config, given, &tasks).await?;
+        let (bound, tls) = (server.places()?, server.is_tls());
+        for bound in &bound {
+            tracing::info!(
+                version = env!("CARGO_PKG_VERSION"),
+                backend = server.app().backend(),
+                "listening on {}",
+                place(bound, tls)
+            );
+        }
+        if bound.iter().any(|bound| bound.ip().is_some_and(|ip| ip.is_unspecified())) {
+            tracing::info!("names that other machines call it by go into the setting `hosts`");
+        }
+        if bound.iter().any(|bound| !bound.is_local()) && !tls {
+            tracing::warn!("keys and conversations cross the network in the clear; see --tls-cert");
+        }
+        let registration = register(&server, &bound)?;
+        if let Some((first, others)) = bound.split_first() {
+            let also: Vec<String> = others.iter().map(|place| url(place, tls)).collect();
+            ready(Ready {
+                url: &url(first, tls),
+                place: first,
+                also: &also,
+                app: server.app(),
+                tasks: &tasks,
+                shutdown: &shutdown,
+            })?;
+            notify::ready(&url(first, tls));
+            let draining = shutdown.draining();
+            tasks.spawn("notify", async move {
+                draining.await;
+                notify::stopping();
+            });
+        }
+        let known = registration.clone();
+        let server = server.while_needed(move || known.as_ref().is_some_and(|me| me.is_in_use()));
+        let leaving = async {
+            shutdown.draining().await;
+            registration.as_ref().inspect(|registration| registration.retire());
+        };
+        tokio::join!(server.run(shutdown.clone()), leaving);
+        match tasks.join_within(LAST_TASKS).await {
+            0 => tracing::info!("stopped"),
+            left => tracing::warn!(left, "stopped, though not every task has ended"),
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        served = serving => served?,
+        // To the very end: nothing may keep the program from stopping when told.
+        () = signals.relay(&shutdown) => {
+            tracing::info!("stopped at once");
+        }
+    }
+    Ok(if shutdown.was_forced() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Lets other programs of the user find the server. It serves also where that cannot be,
+/// unless it is there for nothing else.
+fn register(server: &Server, places: &[Listen]) -> anyhow::Result<Option<Arc<Registration>>> {
+    let app = server.app();
+    match instance::register(app, places, server.is_tls()) {
+        Ok(registration) => Ok(registration.map(Arc::new)),
+        Err(error) if app.config().shared => Err(error.into()),
+        Err(error) => {
+            tracing::warn!("other programs cannot find this gateway: {}", net::chain(&error));
+            Ok(None)
+        }
+    }
+}
+
+/// The place as it was bound.
+pub(super) fn place(bound: &Listen, tls: bool) -> String {
+    match bound {
+        Listen::Tcp(address) if address.ip().is_unspecified() => {
+            format!("{address} (all interfaces)")
+        }
+        Listen::Tcp(address) => format!("{}://{address}", if tls { "https" } else { "http" }),
+        Listen::Unix(_) => bound.to_string(),
+    }
+}

@@ -1,0 +1,138 @@
+//! The gateway whose address `ibeam setup` writes down: one that is there tomorrow, too.
+
+use secrecy::SecretString;
+
+use crate::{
+    cli::{Global, Refusal, Upstream, block_on, require_account, say, service, start, up},
+    clients::Client,
+    instance::{self, PortTaken, Running, Taker, Wanted},
+};
+use ibeam_server::{
+    config::{Config, DEFAULT_PORT, Listen},
+    server::reachable,
+};
+
+/// Clients that start the gateway themselves, wherever it then is. What `env` writes is for
+/// programs of all kinds, and its page tells of the gateway.
+const BY_THEMSELVES: &str = "opencode";
+const ANY: &str = "env";
+
+/// Where a gateway was found.
+pub(super) struct Found {
+    pub(super) url: String,
+    /// What this program itself shows at its door. None: it does not run.
+    pub(super) key: Option<SecretString>,
+}
+
+impl From<Running> for Found {
+    fn from(running: Running) -> Self {
+        Self { url: running.url, key: Some(running.key) }
+    }
+}
+
+/// The gateway of this machine. Who only looks, or does not want it tried, needs none that
+/// runs.
+pub(super) fn local(
+    client: &Client,
+    (global, upstream): (&Global, &Upstream),
+    config: &mut Config,
+    must_run: bool,
+) -> anyhow::Result<Found> {
+    let mut wanted = start::wanted(global, upstream, config, Vec::new());
+    if client.name != BY_THEMSELVES {
+        lasting(&wanted)?;
+        wanted = wanted.on_its_port();
+    }
+    if !must_run {
+        return match block_on(async { Ok(instance::ready(&wanted).await) })? {
+            Ok(Some(running)) => Ok(running.into()),
+            // It is the user's own, and they may have it otherwise by then.
+            Ok(None) | Err(PortTaken { by: Taker::Own(_), .. }) => {
+                Ok(Found { url: usual(config)?, key: None })
+            }
+            Err(_) if client.name == BY_THEMSELVES => Ok(Found { url: usual(config)?, key: None }),
+            Err(taken) => Err(refused(&taken).into()),
+        };
+    }
+    if let Err(nobody) = require_account(config) {
+        up::login_first(config, nobody)?;
+    }
+    let running = start::ensure(&wanted).map_err(|error| match error.downcast::<PortTaken>() {
+        Ok(taken) => refused(&taken).into(),
+        Err(error) => error,
+    })?;
+    start::other_version(&running).inspect(|line| say(line));
+    Ok(running.into())
+}
+
+/// The settings of a client outlive a port of the system's choice.
+fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
+    if wanted.port() != 0 {
+        return Ok(());
+    }
+    let text = "a client needs a port that stays, and 0 is another one each time";
+    Err(Refusal::new(text)
+        .hint(format!("name one: `--set port={DEFAULT_PORT}`, or `port` in config.toml"))
+        .into())
+}
+
+/// Where a gateway with these settings would be.
+fn usual(config: &Config) -> anyhow::Result<String> {
+    match &config.listen {
+        Listen::Tcp(address) => Ok(format!("http://{}", reachable(*address))),
+        Listen::Unix(_) => Err(Refusal::new("clients cannot call a gateway at a socket")
+            .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
+            .into()),
+    }
+}
+
+fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
+    let url = format!("http://127.0.0.1:{port}");
+    let (what, first) = match by {
+        Taker::Own(one) => {
+            let (url, pid, profile) = (one.url(), one.pid(), one.profile());
+            let sim = if one.is_sim() { ", the simulator" } else { "" };
+            (
+                format!(
+                    "your gateway at {url} (process {pid}, profile {profile}{sim}) has other \
+                     settings than this client is to get"
+                ),
+                format!("end it: `ibeam stop {pid}`"),
+            )
+        }
+        Taker::Gateway(version) => (
+            format!(
+                "ibeam {version} is at {url}, and it is none that is known as yours: another \
+                 user's, or one for the whole network"
+            ),
+            format!("if the client is to use that one: `--url {url}`"),
+        ),
+        Taker::Other => (
+            format!("another program has port {port}, where the client would look for ibeam"),
+            "`ibeam doctor` tells which one, where the system lets it".to_owned(),
+        ),
+    };
+    Refusal::new(format!("{what}; nothing was changed"))
+        .hint(first)
+        .hint(
+            "or give ibeam another port, in config.toml (`port = 18742`) or by `--set port=18742`, also to `ibeam start`",
+        )
+        .hint("with `ibeam service install`, nobody else gets that port")
+}
+
+/// What to know of the gateway after a setup. None: it is there for good, or the client
+/// starts it.
+pub(super) fn last_words(client: &Client, url: &str, sim: bool) -> Option<String> {
+    if [BY_THEMSELVES, ANY].contains(&client.name) || service::is_installed() {
+        return None;
+    }
+    let stays = |one: &instance::Living| one.url() == url && !one.is_shared();
+    if instance::all().iter().any(stays) {
+        return None;
+    }
+    let sim = if sim { " --sim" } else { "" };
+    Some(format!(
+        "It needs the gateway, which ends when it is idle: `ibeam start{sim}`, or for good \
+         `ibeam service install{sim}`."
+    ))
+}

@@ -1,0 +1,506 @@
+//! `ibeam setup`: wires a client to this gateway, and tries it.
+
+mod address;
+mod keys;
+mod verify;
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    process::ExitCode,
+};
+
+use clap::Args;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Serialize;
+
+use self::{keys::Keys, verify::Tried};
+use super::{Global, Refusal, STYLES, Upstream, block_on, models::align, print, say, start};
+use crate::clients::{
+    ANY_KEY, AUTO, CLIENTS, Client, Machine, Offered, Unfit, Wiring,
+    engine::{Engine, Prepared, SetupError},
+    named, show,
+    verify::{Failed, Gateway},
+};
+use ibeam_server::{
+    config::{Config, RawConfig},
+    keys::KeyFile,
+    net::{connect::Host, tls::Tls},
+    tasks::Tasks,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam setup                           the clients that are on this machine
+  ibeam setup claude-code               show what changes, ask, write, try
+  ibeam setup codex --model gpt-5.5 --yes
+  ibeam setup opencode --dry-run        only show what would change
+  ibeam setup codex --url https://box.lan:18741
+                                        a gateway on another machine; its key is taken
+                                        from IBEAM_API_KEY
+  ibeam undo claude-code                take it back
+
+Comments, order and layout of your files stay. What was there is kept until `ibeam undo`; a file
+that is malformed or read-only is left alone. To try a client without changing any file:
+`ibeam run claude`.")]
+pub(super) struct Setup {
+    /// Which client; without one, those on this machine are listed
+    client: Option<String>,
+    /// The model to start with [default: what fits the client]
+    #[arg(long, value_name = "ID")]
+    model: Option<String>,
+    /// Use the gateway at this address, not the one on this machine
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Try neither the client nor the gateway
+    #[arg(long)]
+    no_verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    upstream: Upstream,
+}
+
+/// Names are an interface: scripts read them.
+#[derive(Serialize)]
+struct Report<'a> {
+    client: &'a str,
+    /// Of those that were to be changed.
+    files: Vec<File<'a>>,
+    /// Whether anything was written, or would be.
+    changed: bool,
+    /// None: it was not tried.
+    verified: Option<bool>,
+    /// Whom it was tried with.
+    tried: Option<Tried>,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    path: &'a std::path::Path,
+    changed: bool,
+    new: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    client: &'static str,
+    title: &'static str,
+    /// Its program, or a trace of it, is on this machine.
+    found: bool,
+    set_up: bool,
+    page: &'static str,
+}
+
+impl Setup {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let (engine, machine) = here()?;
+        let Some(name) = &self.client else {
+            return list(&engine, &machine, self.json).map(|()| ExitCode::SUCCESS);
+        };
+        let client = find(name)?;
+        let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
+        let _lock = engine.lock().map_err(|error| refused(&error, client))?;
+        if !self.dry_run {
+            take_back_interrupted(&engine, client, &config)?;
+        }
+        let (host, own) = self.host(global, client, &mut config)?;
+        let models = self.models(&config, &host, own.clone())?;
+        let keys = Keys::of(&config, self.url.is_some(), &engine, client)?;
+        let wiring = self.wiring(global, &host, keys.shown(), models)?;
+        let prepare = |wiring: &Wiring| {
+            engine.prepare(client, &machine, wiring).map_err(|error| refused(&error, client))
+        };
+        let prepared = prepare(&wiring)?;
+        if prepared.changes() {
+            let lines = diff(&prepared, (!wiring.is_open()).then_some(&wiring.key));
+            if self.dry_run && !self.json { print(&lines)? } else { say(&lines) }
+        }
+        for note in &prepared.notes {
+            say(&format!("note: {note}"));
+        }
+        if client.is_installable() && !client.is_found(&machine) {
+            say(&format!("note: it is not on this machine yet: {}", client.install));
+        }
+        if self.dry_run {
+            return self.report(client, &prepared, None);
+        }
+        let written = is_written(&prepared, &wiring.key);
+        let mut verify_with = Wiring { key: own, ..wiring.clone() };
+        if written && !keys.are_to_come() {
+            verify_with.key = wiring.key.clone();
+        }
+        if prepared.changes() {
+            self.consent()?;
+            let earlier = engine.key(client).map_err(|error| refused(&error, client))?;
+            // A key that goes into no file is of no use to anyone.
+            let made =
+                if written { keys.make(client)? } else { keys::Made::Given(wiring.key.clone()) };
+            let wiring = Wiring { key: made.key(), ..wiring };
+            let applied = prepare(&wiring).and_then(|prepared| {
+                let applied = engine.apply(client, &prepared, made.record());
+                applied.map_err(|error| refused(&error, client))
+            });
+            applied.inspect_err(|_| made.forget())?;
+            // That of an earlier setup is in no file any more.
+            if let Some(earlier) = earlier.filter(|earlier| !made.is(earlier)) {
+                revoke(&config, &earlier.name)?;
+            }
+            if written {
+                verify_with = wiring;
+            }
+        }
+        if let Some(paste) = &prepared.paste {
+            print(paste)?;
+        }
+        let tried = match self.no_verify {
+            true => None,
+            false => Some(verify::verify(client, &machine, &verify_with, &config)?),
+        };
+        let code = self.report(client, &prepared, tried)?;
+        if self.url.is_none() && !self.json {
+            address::last_words(client, &verify_with.url, self.upstream.sim)
+                .inspect(|line| say(line));
+        }
+        Ok(code)
+    }
+
+    /// Where the client will call, and what this program shows at that door.
+    fn host(
+        &self,
+        global: &Global,
+        client: &Client,
+        config: &mut Config,
+    ) -> anyhow::Result<(Host, SecretString)> {
+        let (url, key) = match &self.url {
+            Some(url) => {
+                let url = url.trim_end_matches('/').trim_end_matches("/v1");
+                (url.to_owned(), own_key(config))
+            }
+            None => {
+                let must_run = !self.dry_run && !self.no_verify;
+                let given = (global, &self.upstream);
+                let found = address::local(client, given, config, must_run)?;
+                (found.url, found.key.unwrap_or_else(|| own_key(config)))
+            }
+        };
+        match Host::parse(&url) {
+            Ok(host) => Ok((host, key)),
+            Err(error) => {
+                Err(Refusal { code: super::USAGE, ..Refusal::new(error.to_string()) }.into())
+            }
+        }
+    }
+
+    /// What the gateway has. Who does not want it tried does not need it to run.
+    fn models(
+        &self,
+        config: &Config,
+        host: &Host,
+        key: SecretString,
+    ) -> anyhow::Result<Vec<Offered>> {
+        let asked = block_on(async {
+            let tasks = Tasks::new();
+            let gateway = gateway(config, host, key, &tasks);
+            let models = gateway.models().await;
+            let unlisted = |models: &Vec<Offered>, name: &str| models.iter().all(|m| m.id != name);
+            Ok(match (models, &self.model) {
+                // It knows more names than it lists.
+                (Ok(models), Some(name)) if unlisted(&models, name) => {
+                    gateway.model(name).await.map(|model| (models, model))
+                }
+                (models, _) => models.map(|models| (models, None)),
+            })
+        })?;
+        match asked {
+            Ok((mut models, named)) => {
+                models.extend(named);
+                Ok(models)
+            }
+            Err(_) if self.no_verify || self.dry_run => {
+                let why = "no gateway could be asked for its models: a setup with one that runs \
+                           writes those, and may choose another than `auto`";
+                say(&format!("note: {why}"));
+                Ok(Vec::new())
+            }
+            Err(error) => Err(unreachable(&error).into()),
+        }
+    }
+
+    fn wiring(
+        &self,
+        global: &Global,
+        host: &Host,
+        key: SecretString,
+        models: Vec<Offered>,
+    ) -> anyhow::Result<Wiring> {
+        let mut models = models;
+        let asked = !models.is_empty();
+        let model = self.model.clone().unwrap_or_else(|| {
+            let auto = models.is_empty() || models.iter().any(|model| model.id == AUTO);
+            if auto {
+                AUTO.to_owned()
+            } else {
+                models.first().map(|m| m.id.clone()).unwrap_or_default()
+            }
+        });
+        if !models.iter().any(|offered| offered.id == model) {
+            if asked {
+                return Err(unknown_model(&model, &models).into());
+            }
+            models.push(Offered::named(&model));
+        }
+        let url = host.to_string().trim_end_matches('/').to_owned();
+        let args = start::args(global, &self.upstream)?;
+        Ok(Wiring { url, key, model, models, asked, local: self.url.is_none(), args })
+    }
+
+    fn consent(&self) -> anyhow::Result<()> {
+        if self.yes {
+            return Ok(());
+        }
+        if !is_interactive() {
+            return Err(Refusal::new("nothing is written without your consent")
+                .hint("add `--yes`, or `--dry-run` to see only what would change")
+                .into());
+        }
+        consent("Write this?")
+    }
+
+    fn report(
+        &self,
+        client: &Client,
+        prepared: &Prepared,
+        tried: Option<Tried>,
+    ) -> anyhow::Result<ExitCode> {
+        if self.json {
+            let files = prepared.edits.iter().map(|edit| File {
+                path: &edit.path,
+                changed: edit.changes(),
+                new: edit.now.is_none(),
+            });
+            print(&serde_json::to_string_pretty(&Report {
+                client: client.name,
+                files: files.collect(),
+                changed: prepared.changes(),
+                verified: tried.map(|_| true),
+                tried,
+                notes: &prepared.notes,
+            })?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !prepared.changes() && !prepared.edits.is_empty() {
+            say(&format!("{} is set up already; nothing to change.", client.title));
+        }
+        if self.dry_run {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(tried) = tried {
+            say(&tried.words(client));
+        }
+        if prepared.changes() {
+            let name = client.name;
+            let start =
+                client.programs.first().map(|program| format!("Start it with `{program}`. "));
+            say(&format!(
+                "{} is set up. {}`ibeam undo {name}` takes it back.",
+                client.title,
+                start.unwrap_or_default()
+            ));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Whether there is somebody to ask.
+pub(super) fn is_interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks the user.
+pub(super) fn consent(question: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stderr().lock();
+    let _ = write!(out, "{question} [Y/n] ").and_then(|()| out.flush());
+    drop(out);
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        // The end of the input is no answer.
+        "" if read > 0 => Ok(()),
+        "y" | "yes" => Ok(()),
+        _ => Err(Refusal::new("nothing was changed").into()),
+    }
+}
+
+pub(super) fn gateway(config: &Config, host: &Host, key: SecretString, tasks: &Tasks) -> Gateway {
+    Gateway::new(host.clone(), key, Tls::new(config.ca_file.clone()), tasks)
+}
+
+/// What this program itself shows at the door.
+fn own_key(config: &Config) -> SecretString {
+    config.api_key.clone().unwrap_or_else(|| SecretString::from(ANY_KEY))
+}
+
+/// Whether a key is in any of the files: some clients are wired without one.
+fn is_written(prepared: &Prepared, key: &SecretString) -> bool {
+    let holds = |text: &String| text.contains(key.expose_secret());
+    prepared.edits.iter().any(|edit| edit.after.as_ref().is_some_and(holds))
+}
+
+/// Ends what a setup that was killed began, with the key that it made.
+fn take_back_interrupted(engine: &Engine, client: &Client, config: &Config) -> anyhow::Result<()> {
+    let fail = |error| refused(&error, client);
+    let Some(undone) = engine.recover(client).map_err(fail)? else { return Ok(()) };
+    say("An earlier setup was interrupted; it is taken back first.");
+    if let Some(key) = &undone.key {
+        revoke(config, &key.name)?;
+    }
+    engine.forget(client).map_err(fail)
+}
+
+/// The key that was made for a client is of no more use.
+pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
+    let Some(path) = config.keys_file.as_deref() else { return Ok(()) };
+    // One that the user revoked meanwhile is gone already.
+    KeyFile::at(path).revoke(name).map_err(|error| super::keys::refused(&error))?;
+    Ok(())
+}
+
+/// How many models are named to who mistyped one.
+const SUGGESTED: usize = 3;
+
+fn unknown_model(model: &str, models: &[Offered]) -> Refusal {
+    let mut refusal = Refusal::new(format!("there is no model `{model}`"));
+    refusal.code = super::USAGE;
+    let near = |offered: &Offered| strsim::jaro_winkler(&offered.id, model);
+    let mut close: Vec<&Offered> = models.iter().filter(|offered| near(offered) > 0.7).collect();
+    close.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    let names: Vec<String> =
+        close.iter().take(SUGGESTED).map(|offered| format!("`{}`", offered.id)).collect();
+    if !names.is_empty() {
+        refusal = refusal.hint(format!("did you mean {}?", names.join(" or ")));
+    }
+    refusal.hint("`ibeam models` lists them; nothing was changed")
+}
+
+fn unreachable(error: &Failed) -> Refusal {
+    let refusal = Refusal::new(format!("the gateway cannot be asked: {error}"));
+    match error {
+        Failed::Unreachable(..) => refusal
+            .hint("start one in another terminal: `ibeam up`, or `ibeam up --sim` to try it")
+            .hint("or go on without trying it: `--no-verify`"),
+        Failed::Status(..) => refusal.hint("`ibeam doctor` finds out why"),
+        Failed::Unexpected(_) => refusal.hint("is that an ibeam? `--url` names another address"),
+    }
+}
+
+pub(super) fn here() -> anyhow::Result<(Engine, Machine)> {
+    Engine::here()
+        .zip(Machine::here())
+        .ok_or_else(|| Refusal::new("there is no home directory; set HOME").into())
+}
+
+pub(super) fn find(name: &str) -> anyhow::Result<&'static Client> {
+    named(name).ok_or_else(|| {
+        let names: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
+        let mut refusal = Refusal::new(format!("there is no client named `{name}`"));
+        refusal.code = super::USAGE;
+        let near = names
+            .iter()
+            .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+        if let Some(near) = near.filter(|near| strsim::jaro_winkler(near, name) > 0.7) {
+            refusal = refusal.hint(format!("did you mean `{near}`?"));
+        }
+        refusal.hint(format!("there are {}", names.join(", "))).into()
+    })
+}
+
+/// What to do about a setup that was not done.
+pub(super) fn refused(error: &SetupError, client: &Client) -> anyhow::Error {
+    let refusal = Refusal::new(error.to_string());
+    let untouched = "nothing was changed";
+    match error {
+        SetupError::Unfit(Unfit::Malformed { .. }) => {
+            refusal.hint(format!("mend it first; {untouched}")).hint(run_instead(client))
+        }
+        SetupError::Unfit(Unfit::Conflict { .. }) => refusal
+            .hint(format!("{untouched}; take it out if you do not need it"))
+            .hint(run_instead(client)),
+        SetupError::Unfit(Unfit::Unreadable { .. }) | SetupError::ReadOnly { .. } => {
+            refusal.hint(untouched).hint(run_instead(client))
+        }
+        SetupError::Unfit(Unfit::Missing { .. }) => refusal.hint(format!("see {}", client.page)),
+        SetupError::Overlap { .. } => refusal.hint(format!("{untouched}; take it out by hand")),
+        SetupError::Busy => refusal.hint("try again when it is done"),
+        SetupError::Changed { .. } => refusal.hint(format!("{untouched}; try again")),
+        SetupError::Io { .. } | SetupError::Own(_) | SetupError::Long { .. } => {
+            refusal.hint(untouched)
+        }
+        SetupError::Record { .. } => {
+            refusal.hint("the texts beside it are what your files were before the setup")
+        }
+    }
+    .into()
+}
+
+fn run_instead(client: &Client) -> String {
+    match client.runs_unwired() {
+        true => format!("`ibeam run {}` starts it wired without changing a file", client.name),
+        false => format!("{} shows what to enter by hand", client.page),
+    }
+}
+
+fn list(engine: &Engine, machine: &Machine, json: bool) -> anyhow::Result<()> {
+    let rows = CLIENTS.iter().map(|client| Row {
+        client: client.name,
+        title: client.title,
+        found: client.is_found(machine),
+        set_up: engine.is_set_up(client),
+        page: client.page,
+    });
+    if json {
+        return print(&serde_json::to_string_pretty(&rows.collect::<Vec<_>>())?);
+    }
+    let mut table = vec![["CLIENT", "NAME", "HERE", "SET UP"].map(str::to_owned)];
+    let mark = |yes: bool| if yes { "yes" } else { "-" }.to_owned();
+    table.extend(rows.map(|row| {
+        [row.client.to_owned(), row.title.to_owned(), mark(row.found), mark(row.set_up)]
+    }));
+    print(&align(&table))?;
+    say("`ibeam setup CLIENT` wires one of them; it shows what changes, and asks.");
+    Ok(())
+}
+
+/// The changes as people read them.
+pub(super) fn diff(prepared: &Prepared, key: Option<&SecretString>) -> String {
+    coloured(
+        prepared.edits.iter().filter(|edit| edit.changes()).flat_map(|edit| show::diff(edit, key)),
+    )
+}
+
+pub(super) fn coloured(lines: impl Iterator<Item = show::Line>) -> String {
+    let (green, red, bold, end) = (
+        STYLES.get_header(),
+        STYLES.get_error(),
+        STYLES.get_literal(),
+        clap::builder::styling::Reset,
+    );
+    let lines = lines.map(|line| {
+        let text = line.text();
+        match line {
+            show::Line::Head(_) => format!("{bold}{text}{end}"),
+            show::Line::Added(_) => format!("{green}{text}{end}"),
+            show::Line::Removed(_) => format!("{red}{text}{end}"),
+            show::Line::Same(_) => text.to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

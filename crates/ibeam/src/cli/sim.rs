@@ -1,0 +1,117 @@
+//! `ibeam sim`: the simulator of Cursor's backend by itself, for other clients of
+//! that backend, for tests and for measurements.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use ibeam_sim::{Sim, SimConfig};
+
+use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
+use ibeam_server::{
+    clock,
+    config::{self, Simulator},
+    net::tls,
+    server::listen,
+    shutdown::{Shutdown, Signals},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam sim --port 9100
+  curl http://127.0.0.1:9100/sim/stats          what it saw so far, as JSON
+  CURSOR_API_URL=http://127.0.0.1:9100 CURSOR_ACCESS_TOKEN=\"$(ibeam sim --token)\" ibeam up
+  ibeam sim --port 9100 --tls-cert cert.pem --tls-key key.pem --scenario turns.toml")]
+pub(super) struct SimCommand {
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    host: std::net::IpAddr,
+    /// Play this scenario (TOML or JSON) instead of the built-in assistant
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// Serve TLS with this certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Accept any access token
+    #[arg(long)]
+    any_token: bool,
+    /// Remember blobs from one stream to the next, as the real service does for a while
+    #[arg(long)]
+    keep_blobs: bool,
+    /// Let each run take this long before it answers, such as `6s`
+    #[arg(long, value_name = "TIME", value_parser = config::duration)]
+    bootstrap: Option<Duration>,
+    /// Try Cursor's own tools before the client's
+    #[arg(long)]
+    native_tools: bool,
+    /// Wait this many milliseconds after each piece of an answer
+    #[arg(long, value_name = "MS")]
+    pace_ms: Option<u64>,
+    /// Complete a sign-in only by a button of its page, not by itself
+    #[arg(long)]
+    login_page: bool,
+    /// Let access tokens that are handed out live this long, such as `10m`
+    #[arg(long, value_name = "TIME", value_parser = config::duration)]
+    token_lifetime: Option<Duration>,
+    /// Print the access token that the simulator accepts, and end
+    #[arg(long)]
+    token: bool,
+}
+
+impl SimCommand {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        if self.token {
+            print(Sim::TOKEN)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        global.load(ibeam_server::config::RawConfig::default(), &Upstream::default())?;
+        if !self.host.is_loopback() && self.tls_cert.is_none() {
+            let refusal = Refusal::new("the simulator speaks cleartext only on this machine");
+            return Err(refusal.hint("give --tls-cert and --tls-key").into());
+        }
+        block_on(self.serve())
+    }
+
+    async fn serve(&self) -> anyhow::Result<ExitCode> {
+        let tls = match (&self.tls_cert, &self.tls_key) {
+            (Some(chain), Some(key)) => Some(tls::server_config(chain, key)?),
+            _ => None,
+        };
+        let simulator = Simulator {
+            bootstrap: self.bootstrap.unwrap_or_default(),
+            native_tools: self.native_tools,
+            keep_blobs: self.keep_blobs,
+        };
+        let config = simulator.config(self.scenario.as_deref());
+        let mut config =
+            SimConfig { any_token: self.any_token, ..config.context("cannot use the scenario")? };
+        config.epoch = clock::unix_seconds();
+        config.token_lifetime = self.token_lifetime;
+        if self.login_page {
+            config.poll_pending = None;
+        }
+        if let Some(pace) = self.pace_ms {
+            config.pace = Duration::from_millis(pace);
+        }
+        let listener = listen(SocketAddr::new(self.host, self.port)).await?;
+        let address = listener.local_addr()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (shutdown, signals) = (Shutdown::new(), Signals::new()?);
+        print(&format!("{scheme}://{address}"))?;
+        say("the simulator is up; Ctrl-C stops it");
+        let sim = Sim::new(config);
+        tokio::select! {
+            () = sim.serve(listener, tls, shutdown.token().clone()) => {}
+            () = shutdown.aborted() => {}
+            () = signals.relay(&shutdown) => {}
+        }
+        Ok(if shutdown.was_forced() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    }
+}

@@ -1,0 +1,144 @@
+//! `ibeam start`: a gateway in the background, for all programs of the user.
+
+use std::{ffi::OsString, process::ExitCode, time::Duration};
+
+use clap::Args;
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+
+use super::{Global, Refusal, Upstream, block_on, print, say};
+use crate::instance::{self, NotStarted, Running, Wanted};
+use ibeam_server::{
+    auth::tokens::login_command,
+    config::{Config, RawConfig},
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam start                           prints the URL of the gateway
+  ibeam start --sim                     one that answers without an account
+  ibeam start --json | jq -r .key       its key, which is good for as long as it runs
+  ibeam start --idle-exit 8h            stay for a day's work
+
+Where a gateway of yours runs already, that one is used, also if `ibeam up` or `ibeam serve`
+started it; then it keeps the settings it has. Ends by itself after 30 minutes without a
+request, or with `ibeam stop`.")]
+pub(super) struct Start {
+    #[command(flatten)]
+    upstream: Upstream,
+    /// End after so long without a request, such as `8h`; 0 for never [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = ibeam_server::config::duration)]
+    idle_exit: Option<Duration>,
+    /// Print JSON, with the key
+    #[arg(long)]
+    json: bool,
+}
+
+/// Names are an interface: scripts and plugins read them.
+#[derive(Serialize)]
+struct Shown<'a> {
+    url: &'a str,
+    key: &'a str,
+    pid: u32,
+    version: &'a str,
+    profile: &'a str,
+    backend: &'a str,
+    sim: bool,
+    authenticated: bool,
+    started: bool,
+}
+
+impl Start {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let config = global.load_quietly(RawConfig::default(), &self.upstream)?;
+        let mut extra = Vec::new();
+        if let Some(time) = self.idle_exit {
+            extra.push(format!("--idle-exit={}ms", time.as_millis()).into());
+        }
+        let running = ensure(&wanted(global, &self.upstream, &config, extra))?;
+        let Running { url, key, pid, version, profile, backend, .. } = &running;
+        if self.json {
+            return print(&serde_json::to_string(&Shown {
+                url,
+                key: key.expose_secret(),
+                pid: *pid,
+                version,
+                profile,
+                backend,
+                sim: running.sim,
+                authenticated: running.authenticated,
+                started: running.started,
+            })?)
+            .map(|()| ExitCode::SUCCESS);
+        }
+        print(url)?;
+        for line in words(&running, &config) {
+            say(&line);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What people should know of it.
+fn words(running: &Running, config: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    let pid = running.pid;
+    lines.push(match (running.started, running.shared) {
+        (true, _) => format!("Started in the background (process {pid}); `ibeam stop` ends it."),
+        (false, true) => format!("It was running already (process {pid})."),
+        (false, false) => format!("It was running already (process {pid}), and not for this."),
+    });
+    lines.extend(other_version(running));
+    if !running.authenticated {
+        let login = login_command(&config.profile);
+        lines.push(format!("Nobody is signed in to Cursor yet: `{login}`. It notices by itself."));
+    }
+    lines
+}
+
+/// What to say of a gateway of another version.
+pub(super) fn other_version(running: &Running) -> Option<String> {
+    let ours = env!("CARGO_PKG_VERSION");
+    let theirs = &running.version;
+    (theirs != ours).then(|| {
+        let mend = if running.shared { "`ibeam stop`" } else { "stop it" };
+        format!("It is version {theirs}, and this is {ours}; {mend} to go on with this one.")
+    })
+}
+
+/// A gateway for these settings, which the flags led to. `extra` are further flags for one
+/// that has to be started.
+pub(super) fn wanted(
+    global: &Global,
+    upstream: &Upstream,
+    config: &Config,
+    extra: Vec<OsString>,
+) -> Wanted {
+    let args = [global.args(), upstream.args(), extra].concat();
+    Wanted::new(config, args)
+}
+
+/// The options of `ibeam start` by which a client's settings name the same gateway.
+pub(super) fn args(global: &Global, upstream: &Upstream) -> anyhow::Result<Vec<String>> {
+    let args = [global.args(), upstream.args()].concat();
+    let text = |arg: OsString| {
+        arg.into_string().map_err(|arg| {
+            Refusal::new(format!("{} is not UTF-8 and fits no settings", arg.display())).into()
+        })
+    };
+    args.into_iter().map(text).collect()
+}
+
+/// The gateway of these settings, if need be a new one.
+pub(super) fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
+    block_on(instance::ensure(wanted)).map_err(|error| match error.downcast::<NotStarted>() {
+        Ok(NotStarted { why }) => {
+            let why = why.replace('\n', "\n  ");
+            let refusal = Refusal::new(format!("the gateway did not start\n  {why}"));
+            let hint = "`ibeam serve` with the same options shows all that it says";
+            refusal.hint(hint).into()
+        }
+        Err(error) => error,
+    })
+}

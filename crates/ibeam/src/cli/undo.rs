@@ -1,0 +1,197 @@
+//! `ibeam undo`: takes a setup back.
+
+use std::{path::Path, process::ExitCode};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{
+    Global, Refusal, Upstream, print, say,
+    setup::{coloured, consent, find, here, is_interactive, refused, revoke},
+};
+use crate::clients::{
+    CLIENTS, Client,
+    engine::{Edit, Engine, Fate, Later, MadeKey, Undone},
+    own_folder, show,
+};
+use ibeam_server::config::RawConfig;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam undo claude-code
+  ibeam undo codex --dry-run            only show what would change
+  ibeam undo --all
+
+Files get back every byte that they had. Where you or the client changed one since, only what
+`ibeam setup` wrote is taken out, it says what stays, and what was there before is kept. A key
+that was made for the client is revoked. It asks first; without a terminal, `--yes` is needed.")]
+pub(super) struct Undo {
+    /// Which client
+    #[arg(required_unless_present = "all")]
+    client: Option<String>,
+    /// All clients that are set up
+    #[arg(long, conflicts_with = "client")]
+    all: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    client: &'a str,
+    files: Vec<File<'a>>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    path: &'a Path,
+    changed: bool,
+    removed: bool,
+    /// It is as it was before the setup.
+    restored: bool,
+    /// Where else what it was is kept.
+    kept: Option<&'a Path>,
+}
+
+impl Undo {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let (engine, machine) = here()?;
+        if let Some(name) = &self.client {
+            self.undo(&engine, find(name)?, global)?;
+        } else {
+            self.undo_all(&engine, global)?;
+        }
+        if !self.dry_run {
+            // ibeam's own; it stays for whatever is in it.
+            let _ = std::fs::remove_dir(own_folder(&machine));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One that cannot be undone is no reason to leave the others.
+    fn undo_all(&self, engine: &Engine, global: &Global) -> anyhow::Result<()> {
+        let clients: Vec<&Client> =
+            CLIENTS.iter().copied().filter(|client| engine.is_set_up(client)).collect();
+        if clients.is_empty() {
+            say("No client is set up; there is nothing to undo.");
+        }
+        let mut failed = Vec::new();
+        for client in clients {
+            if let Err(error) = self.undo(engine, client, global) {
+                say(&format!("{}: {error:#}", client.title));
+                failed.push(client.name);
+            }
+        }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("not undone: {}", failed.join(", ")))
+            .hint("`ibeam undo CLIENT` says what helps")
+            .into())
+    }
+
+    fn undo(&self, engine: &Engine, client: &Client, global: &Global) -> anyhow::Result<()> {
+        let _lock = engine.lock().map_err(|error| refused(&error, client))?;
+        let fail = |error| refused(&error, client);
+        let Some(planned) = engine.preview_undo(client).map_err(fail)? else {
+            return Err(Refusal::new(format!("{} is not set up", client.title))
+                .hint("`ibeam setup` lists the clients, and which of them are")
+                .into());
+        };
+        if self.dry_run {
+            return self.report(client, &planned);
+        }
+        if !self.yes && planned.edits.iter().any(Edit::changes) {
+            if !is_interactive() {
+                return Err(Refusal::new("nothing is taken back without your consent")
+                    .hint("add `--yes`, or `--dry-run` to see only what would change")
+                    .into());
+            }
+            say(&diff(&planned));
+            consent("Take this back?")?;
+        }
+        let undone = engine.undo(client).map_err(fail)?.unwrap_or(planned);
+        // Only then the record goes: it alone knows of the key.
+        if let Some(key) = &undone.key {
+            let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+            revoke(&config, &key.name)?;
+        }
+        engine.forget(client).map_err(fail)?;
+        self.report(client, &undone)
+    }
+
+    fn report(&self, client: &Client, undone: &Undone) -> anyhow::Result<()> {
+        if self.json {
+            let files = undone.edits.iter().map(|edit| File {
+                path: &edit.path,
+                changed: edit.changes(),
+                removed: edit.after.is_none(),
+                restored: edit.fate == Fate::Same,
+                kept: edit.kept.as_deref(),
+            });
+            let report = Report { client: client.name, files: files.collect() };
+            return print(&serde_json::to_string_pretty(&report)?);
+        }
+        if self.dry_run {
+            return print(&diff(undone));
+        }
+        undone.edits.iter().flat_map(told).for_each(|line| say(&line));
+        say(&if undone.edits.iter().all(|edit| edit.fate == Fate::Same) {
+            format!("{} is as it was before `ibeam setup`.", client.title)
+        } else {
+            format!("What `ibeam setup` wrote for {} is taken out.", client.title)
+        });
+        Ok(())
+    }
+}
+
+/// What was done to a file, and what was not.
+fn told(edit: &Edit) -> Vec<String> {
+    let path = edit.path.display();
+    let mut lines = match &edit.fate {
+        Fate::Same if !edit.changes() => Vec::new(),
+        Fate::Same if edit.after.is_none() => vec![format!("removed {path}")],
+        Fate::Same => vec![format!("restored {path}")],
+        Fate::Deleted => vec![format!("{path} was deleted since, and is not made again")],
+        Fate::Changed(later) => {
+            let mut lines =
+                vec![format!("{path} was changed since; what `setup` wrote is out of it")];
+            lines.extend(later.iter().map(became));
+            lines
+        }
+    };
+    if let Some(kept) = &edit.kept {
+        lines.push(format!("  what it was before `setup` is kept in {}", kept.display()));
+    }
+    lines
+}
+
+fn became(later: &Later) -> String {
+    match later {
+        Later::TakenOut(name) => format!("  `{name}` is taken out"),
+        Later::TakenOutChanged(name) => {
+            format!("  `{name}` is taken out, with what was changed in it since")
+        }
+        Later::Stays(name, Some(was)) => {
+            let was = show::value(name, was);
+            format!("  `{name}` stays as it was changed since; before `setup` it was {was}")
+        }
+        Later::Stays(name, None) => {
+            format!("  `{name}` stays as it was changed since; before `setup` it was not there")
+        }
+    }
+}
+
+fn diff(undone: &Undone) -> String {
+    let key = undone.key.as_ref().map(MadeKey::key);
+    let changed = undone.edits.iter().filter(|edit| edit.changes());
+    coloured(changed.flat_map(|edit| show::diff(edit, key.as_ref())))
+}

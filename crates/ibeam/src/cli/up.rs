@@ -1,0 +1,377 @@
+//! `ibeam up`: the gateway for people. The same server as `ibeam serve`, with a
+//! welcome that says how to use it.
+
+use std::{fmt::Write as _, io::IsTerminal as _, process::ExitCode};
+
+use clap::Args;
+use ibeam_core::error::{ErrorCode, TurnError};
+
+use super::{
+    Global, Listening, Loaded, Refusal, Upstream, advice, block_on, children, found,
+    login::{Way, sign_in, signed_in, tell_of_others},
+    require_account, say,
+    serve::serve,
+};
+use ibeam_server::{
+    api::Service as _,
+    auth::{Here, tokens::login_command},
+    config::{Backend, Config, Listen, Origin, Via},
+    keys::{self, Door},
+    server::Given,
+};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ibeam up --sim                        no account needed
+  ibeam up                              answer with the models of your plan
+  ibeam up --sim --port 8080
+  ibeam up --backend cli                let Cursor's own `cursor-agent` answer
+  ibeam up --listen 18741 --listen 32124 --backend cli
+                                        in the place of a proxy over `cursor-agent`
+
+Signs you in first if nobody is, where there is a terminal to ask you.")]
+pub(super) struct Up {
+    #[command(flatten)]
+    listening: Listening,
+    #[command(flatten)]
+    upstream: Upstream,
+}
+
+impl Up {
+    pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
+        let mut loaded = global.load(self.listening.raw(), &self.upstream)?;
+        if let Err(nobody) = require_account(&mut loaded.config) {
+            login_first(&loaded.config, nobody)?;
+        }
+        let facts = Facts::of(&loaded);
+        block_on(serve(loaded.config, Given::none(), |ready| {
+            say(&welcome(ready.url, ready.place, ready.also, &facts));
+            let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
+            // Where other programs find this gateway by themselves.
+            let clients = match ready.url.starts_with("http://") {
+                true => found::lines(facts.sim),
+                false => Vec::new(),
+            };
+            // Not awaited here: the list may take a moment, and clients may call already.
+            ready.tasks.spawn("welcome", async move {
+                tokio::select! {
+                    biased;
+                    // Who is leaving does not want to know.
+                    () = draining => {}
+                    models = app.model_list() => {
+                        let models = match models {
+                            // A list from disk, and a token that is no good any more.
+                            Ok(_) if !facts.sim && !app.health().authenticated => {
+                                let text = "Cursor does not know this account. Run";
+                                let text = format!("{text} `{}`.", facts.login);
+                                Err(TurnError::new(ErrorCode::NotAuthenticated, text))
+                            }
+                            models => models.map(|models| models.list.visible().count()),
+                        };
+                        say(&models_line(facts.sim, models.as_ref()));
+                        clients.iter().for_each(|line| say(line));
+                    }
+                }
+            });
+            Ok(())
+        }))
+    }
+}
+
+/// Signs the user in, if there is one to ask.
+pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Result<()> {
+    let asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !asked || children::answers(config) || nobody.downcast_ref::<Refusal>().is_none() {
+        return Err(nobody);
+    }
+    let here = Here::of(config)?;
+    say("Nobody is signed in to Cursor yet.");
+    tell_of_others(&here)?;
+    let credential = block_on(sign_in(config, &here.file(), Way::Browser))?;
+    say(&signed_in(&credential));
+    Ok(())
+}
+
+/// What the welcome depends on.
+#[derive(Debug)]
+struct Facts {
+    sim: bool,
+    via: Via,
+    /// The command that signs in.
+    login: String,
+    key: ClientKey,
+}
+
+/// What clients have to send as their key.
+#[derive(Debug)]
+enum ClientKey {
+    /// Whatever they like.
+    Any,
+    /// There is a key file, and no key in it.
+    NoneYet,
+    From(Origin),
+}
+
+impl Facts {
+    fn of(loaded: &Loaded) -> Self {
+        Self {
+            sim: matches!(loaded.config.backend, Backend::Sim { .. }),
+            via: loaded.config.via,
+            login: match children::answers(&loaded.config) {
+                true => "ibeam login --backend cli".to_owned(),
+                false => login_command(&loaded.config.profile),
+            },
+            key: match &loaded.config.api_key {
+                Some(_) => ClientKey::From(loaded.key_from.clone()),
+                // If the file is no good, the server says so.
+                None => match keys::door(loaded.config.keys_file.as_deref()) {
+                    Ok(Door::Open) => ClientKey::Any,
+                    Ok(Door::Shut) => ClientKey::NoneYet,
+                    Ok(Door::Keys) | Err(_) => ClientKey::From(Origin::Detected("ibeam keys")),
+                },
+            },
+        }
+    }
+}
+
+fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String {
+    let mut out = String::new();
+    let backend = match (facts.sim, facts.via) {
+        (true, Via::Auto | Via::Agent) => ": the simulator answers (no account, no model).",
+        (true, Via::Cli) => ": a simulated `cursor-agent` answers (no account, no model).",
+        (true, Via::Acp) => ": a simulated `cursor-agent acp` answers (no account, no model).",
+        (false, Via::Auto | Via::Agent) => ".",
+        (false, Via::Cli) => ": `cursor-agent` answers, one process for each turn.",
+        (false, Via::Acp) => ": `cursor-agent acp` answers.",
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let (shown, value) = key(&facts.key);
+    let _ = writeln!(out, "\nibeam {version} is up{backend}\n");
+    let others: String = also.iter().map(|url| format!("  Also at    {url}\n")).collect();
+    let (url, socket) = match place {
+        Listen::Tcp(address) => {
+            let _ = writeln!(out, "  Base URL   {url}/v1\n  API key    {shown}");
+            out.push_str(&others);
+            if address.ip().is_unspecified() {
+                let _ = writeln!(
+                    out,
+                    "  Listening  {address} (all interfaces)\n             \
+                     names that other machines call it by go into `hosts`"
+                );
+            }
+            let _ = write!(
+                out,
+                "
+For OpenAI clients:
+
+  export OPENAI_BASE_URL={url}/v1
+  export OPENAI_API_KEY={value}
+
+For Anthropic clients:
+
+  export ANTHROPIC_BASE_URL={url}
+  export ANTHROPIC_API_KEY={value}
+
+All endpoints, with examples: {url}/docs
+"
+            );
+            (url, String::new())
+        }
+        // The name in the URL is a formality.
+        Listen::Unix(path) => {
+            let path = path.display();
+            let _ = write!(
+                out,
+                "  Socket     {path}
+  API key    {shown}
+{others}
+A base URL cannot name a socket, so only clients with a setting for one can use
+it, and give `http://localhost/v1` as their URL. In Python:
+
+  import httpx, openai, os
+  socket = httpx.HTTPTransport(uds='{path}')
+  client = openai.OpenAI(base_url='http://localhost/v1',
+                         api_key={python},
+                         http_client=httpx.Client(transport=socket))
+
+For all others there is a port: `ibeam up` without `--listen`.
+",
+                python = python(&facts.key),
+            );
+            ("http://localhost", format!("--unix-socket '{path}' \\\n    "))
+        }
+    };
+    let header = match (&facts.key, place) {
+        (ClientKey::Any, _) => String::new(),
+        (_, Listen::Tcp(_)) => "-H \"authorization: Bearer $OPENAI_API_KEY\" \\\n    ".to_owned(),
+        (_, Listen::Unix(_)) => {
+            let value = value.trim_matches(['\'', '"']);
+            format!("-H \"authorization: Bearer {value}\" \\\n    ")
+        }
+    };
+    let _ = write!(
+        out,
+        "
+Try it:
+
+  curl -N {socket}{url}/v1/chat/completions \\
+    {header}-H 'content-type: application/json' \\
+    -d '{{\"model\":\"auto\",\"stream\":true,
+         \"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'
+
+Ctrl-C stops it.
+",
+    );
+    out
+}
+
+/// The key for clients: how it is described, and what stands for it in a command. Never
+/// the key itself: terminals are shared and logged.
+fn key(key: &ClientKey) -> (String, String) {
+    let origin = match key {
+        ClientKey::Any => {
+            return ("any; none is checked on this machine".to_owned(), "ibeam".to_owned());
+        }
+        ClientKey::NoneYet => {
+            let shown = "none yet, so nobody can call; `ibeam keys add NAME` makes one";
+            return (shown.to_owned(), "'<your key>'".to_owned());
+        }
+        ClientKey::From(origin) => origin,
+    };
+    match origin {
+        Origin::Env(name) => (format!("the one in {name}"), format!("\"${name}\"")),
+        Origin::File(path) => {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            (format!("`api_key` in {}", path.display()), format!("'<the key from {name}>'"))
+        }
+        Origin::Flag(flag) => {
+            (format!("the one given with {flag}"), format!("'<the key given with {flag}>'"))
+        }
+        Origin::Detected(what) => (format!("one of `{what}`"), "'<your key>'".to_owned()),
+        Origin::Default => ("the one you set".to_owned(), "'<your key>'".to_owned()),
+    }
+}
+
+/// The same as a Python expression.
+fn python(key: &ClientKey) -> String {
+    match key {
+        ClientKey::Any => "'ibeam'".to_owned(),
+        ClientKey::From(Origin::Env(name)) => format!("os.environ['{name}']"),
+        ClientKey::NoneYet | ClientKey::From(_) => "'<your key>'".to_owned(),
+    }
+}
+
+/// Comes after the welcome, as soon as the list is there.
+fn models_line(sim: bool, models: Result<&usize, &TurnError>) -> String {
+    match models {
+        Ok(count) => {
+            let flag = if sim { " --sim" } else { "" };
+            format!("{count} models are ready; `ibeam models{flag}` lists them.")
+        }
+        Err(error) => match advice(error) {
+            Some(advice) => format!("error: {}\nhint: {advice}", error.message),
+            None => format!("error: {}", error.message),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::SocketAddr, path::PathBuf};
+
+    use super::*;
+
+    const HERE: Listen =
+        Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
+
+    fn facts(sim: bool, key: ClientKey) -> Facts {
+        Facts { sim, via: Via::Auto, login: String::new(), key }
+    }
+
+    fn shown(key: ClientKey) -> String {
+        let text = welcome("http://127.0.0.1:18741", &HERE, &[], &facts(false, key));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    }
+
+    #[test]
+    fn the_welcome_says_how_to_begin() {
+        let text = welcome("http://127.0.0.1:1", &HERE, &[], &facts(true, ClientKey::Any));
+        assert!(text.contains("simulator"), "{text}");
+        assert!(text.contains("OPENAI_BASE_URL=http://127.0.0.1:1/v1"), "{text}");
+        // Its clients add the version themselves.
+        assert!(text.contains("ANTHROPIC_BASE_URL=http://127.0.0.1:1\n"), "{text}");
+        assert!(text.contains("http://127.0.0.1:1/docs"), "{text}");
+        let body = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["messages"][0]["content"], "Hello");
+        // Nobody knows yet whether the account is good for anything.
+        assert!(!shown(ClientKey::Any).contains("models of your"));
+    }
+
+    #[test]
+    fn the_key_is_named_by_its_true_origin() {
+        let text = shown(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));
+        assert!(text.contains("OPENAI_API_KEY=\"$IBEAM_API_KEY\""), "{text}");
+        assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
+        let text = shown(ClientKey::From(Origin::File(PathBuf::from("/home/me/config.toml"))));
+        assert!(text.contains("OPENAI_API_KEY='<the key from config.toml>'"), "{text}");
+        assert!(text.contains("in /home/me/config.toml"), "{text}");
+        assert!(!text.contains("IBEAM_API_KEY"), "{text}");
+        let text = shown(ClientKey::From(Origin::Flag("--set".to_owned())));
+        assert!(text.contains("'<the key given with --set>'"), "{text}");
+    }
+
+    #[test]
+    fn an_open_door_is_told() {
+        let all = Listen::Tcp(SocketAddr::from(([0, 0, 0, 0], 18741)));
+        let facts = facts(true, ClientKey::From(Origin::Flag("--set".to_owned())));
+        let text = welcome("http://127.0.0.1:18741", &all, &[], &facts);
+        assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
+        assert!(text.contains("`hosts`"), "{text}");
+        assert!(!shown(ClientKey::Any).contains("`hosts`"));
+    }
+
+    /// Nobody gets in, and nobody is told that anyone would.
+    #[test]
+    fn a_key_file_without_a_key_is_told() {
+        let text = shown(ClientKey::NoneYet);
+        assert!(text.contains("API key    none yet") && text.contains("keys add"), "{text}");
+        assert!(!text.contains("none is checked"), "{text}");
+        assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
+    }
+
+    /// What is printed works for a socket, and nothing is that does not.
+    #[test]
+    fn a_socket_is_told_with_how_to_use_it() {
+        let place = Listen::Unix(PathBuf::from("/run/me/ibeam.sock"));
+        let welcome = |key| welcome("unix:/run/me/ibeam.sock", &place, &[], &facts(true, key));
+        let text = welcome(ClientKey::Any);
+        assert!(text.contains("Socket     /run/me/ibeam.sock"), "{text}");
+        let curl = "curl -N --unix-socket '/run/me/ibeam.sock' \\\n    http://localhost/v1/chat";
+        assert!(text.contains(curl) && text.contains("uds='/run/me/ibeam.sock'"), "{text}");
+        for wrong in ["unix:", "export", "_BASE_URL", "Base URL", "/docs"] {
+            assert!(!text.contains(wrong), "{wrong} in {text}");
+        }
+        let text = welcome(ClientKey::From(Origin::Env("IBEAM_API_KEY".to_owned())));
+        assert!(text.contains("Bearer $IBEAM_API_KEY\""), "{text}");
+        assert!(text.contains("os.environ['IBEAM_API_KEY']"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_missing_list_is_explained() {
+        let error = TurnError::new(ErrorCode::Internal, "Cursor is down.");
+        assert_eq!(models_line(false, Err(&error)), "error: Cursor is down.");
+        let error = TurnError::new(ErrorCode::Unavailable, "No.");
+        assert!(models_line(false, Err(&error)).contains("\nhint: try again"));
+        // What helps against this one is in its message.
+        let error = TurnError::new(ErrorCode::NotAuthenticated, "Run `ibeam login`.");
+        assert_eq!(models_line(false, Err(&error)), "error: Run `ibeam login`.");
+        assert_eq!(
+            models_line(true, Ok(&7)),
+            "7 models are ready; `ibeam models --sim` lists them."
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Homes on a disk, with nothing of this machine in them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::clients::{
+    Client, Machine, System, Wiring,
+    engine::{Engine, SetupError, Undone},
+};
+use ibeam_server::config::Env;
+
+/// What is at a path: what it is, its mode and its bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Thing {
+    kind: &'static str,
+    mode: u32,
+    bytes: Vec<u8>,
+}
+
+pub(super) type Tree = BTreeMap<PathBuf, Thing>;
+
+pub(super) struct Home {
+    home: tempfile::TempDir,
+    state: tempfile::TempDir,
+}
+
+impl Home {
+    pub(super) fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap(), state: tempfile::tempdir().unwrap() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(super) fn machine(&self) -> Machine {
+        Machine::of(System::HERE, self.path().to_path_buf(), Env::default())
+    }
+
+    fn engine(&self) -> Engine {
+        Engine::at(self.state.path().join("setup"))
+    }
+
+    pub(super) fn put(&self, file: &Path, bytes: &[u8], mode: u32) {
+        let path = self.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        self.set_mode(file, mode);
+    }
+
+    #[cfg(unix)]
+    pub(super) fn set_mode(&self, file: &Path, mode: u32) {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(self.path().join(file), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn set_mode(&self, _: &Path, _: u32) {}
+
+    #[cfg(unix)]
+    pub(super) fn mode(&self, file: &Path) -> u32 {
+        mode(&fs::metadata(self.path().join(file)).unwrap())
+    }
+
+    /// Says whether anything was written.
+    pub(super) fn set_up(&self, client: &Client, wiring: &Wiring) -> Result<bool, SetupError> {
+        let engine = self.engine();
+        let _lock = engine.lock()?;
+        let prepared = engine.prepare(client, &self.machine(), wiring)?;
+        if prepared.changes() {
+            engine.apply(client, &prepared, None)?;
+        }
+        Ok(prepared.changes())
+    }
+
+    /// As if the program had been killed when it had written so many files.
+    pub(super) fn die_in_setup(&self, client: &Client, wiring: &Wiring, survived: usize) {
+        let engine = self.engine();
+        let prepared = engine.prepare(client, &self.machine(), wiring).unwrap();
+        if prepared.changes() {
+            engine.apply_in_part(client, &prepared, survived);
+        }
+    }
+
+    pub(super) fn recover(&self, client: &Client) -> bool {
+        let there = self.engine().recover(client).unwrap().is_some();
+        if there {
+            self.engine().forget(client).unwrap();
+        }
+        there
+    }
+
+    pub(super) fn try_undo(&self, client: &Client) -> Result<(), SetupError> {
+        let engine = self.engine();
+        if engine.undo(client)?.is_some() {
+            engine.forget(client)?;
+        }
+        Ok(())
+    }
+
+    /// What `ibeam undo` finds and does.
+    pub(super) fn undone(&self, client: &Client) -> Undone {
+        let undone = self.engine().undo(client).unwrap().unwrap();
+        self.engine().forget(client).unwrap();
+        undone
+    }
+
+    pub(super) fn is_set_up(&self, client: &Client) -> bool {
+        self.engine().is_set_up(client)
+    }
+
+    pub(super) fn undo(&self, client: &Client) {
+        self.try_undo(client).unwrap();
+        assert!(!self.engine().is_set_up(client));
+    }
+
+    pub(super) fn tree(&self) -> Tree {
+        let mut tree = Tree::new();
+        look(self.path(), self.path(), &mut tree);
+        tree
+    }
+
+    pub(super) fn assert_is(&self, wanted: &Tree, what: &str) {
+        let is = self.tree();
+        let paths = |tree: &Tree| tree.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(paths(&is), paths(wanted), "{what}");
+        for (path, thing) in &is {
+            let (is, was) = (thing, &wanted[path]);
+            assert!(is == was, "{what}: {} is {is:?}, was {was:?}", path.display());
+        }
+    }
+}
+
+fn look(root: &Path, folder: &Path, tree: &mut Tree) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let (kind, bytes) = if meta.is_symlink() {
+            let target = fs::read_link(&path).unwrap();
+            ("link", target.to_string_lossy().replace(&*root.to_string_lossy(), "~").into_bytes())
+        } else if meta.is_dir() {
+            look(root, &path, tree);
+            ("folder", Vec::new())
+        } else {
+            ("file", fs::read(&path).unwrap())
+        };
+        let name = path.strip_prefix(root).unwrap().to_path_buf();
+        tree.insert(name, Thing { kind, mode: mode(&meta), bytes });
+    }
+}
+
+#[cfg(unix)]
+fn mode(meta: &fs::Metadata) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    meta.permissions().mode() & 0o7777
+}
+
+#[cfg(not(unix))]
+fn mode(meta: &fs::Metadata) -> u32 {
+    u32::from(meta.permissions().readonly())
+}

@@ -1,0 +1,231 @@
+//! What was found, as plain data. Nothing in here is a judgement.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use ibeam_core::error::ErrorCode;
+
+use crate::audit::Fault;
+use ibeam_server::net::tls::TlsFault;
+
+/// Everything, in the order of the report.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// What can be used and is doubtful.
+    pub warnings: Vec<String>,
+    /// The file of the settings, if there is one.
+    pub config_file: Option<PathBuf>,
+    pub folders: Vec<Folder>,
+    pub files: Files,
+    pub door: Door,
+    pub ports: Vec<Port>,
+    /// Gateways of this user that run somewhere.
+    pub running: Vec<Running>,
+    pub clients: Vec<Installed>,
+    pub way: Way,
+    /// What we call ourselves to Cursor.
+    pub client_version: String,
+    /// The command that signs in.
+    pub login: String,
+    /// None: nothing was asked of the backend.
+    pub asked: Option<Asked>,
+    pub model: String,
+}
+
+/// A folder that ibeam writes into, or the one in which it would be made.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    pub path: PathBuf,
+    /// Bytes that are left for us, where the system says.
+    pub free: Option<u64>,
+    pub written: Result<(), Unwritten>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unwritten {
+    Full(String),
+    Refused(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct Files {
+    pub looked_at: usize,
+    pub faults: Vec<Fault>,
+}
+
+/// Who may come in.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// Clients need a key. The error says why the keys cannot be used.
+    pub key_needed: Result<bool, Fault>,
+    /// What is unsafe about it.
+    pub weak: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Port {
+    pub address: SocketAddr,
+    pub state: PortState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortState {
+    Free,
+    /// An ibeam of this version has it.
+    Ours(String),
+    /// Another program; what is known of it.
+    Taken(Option<String>),
+    Unusable(String),
+}
+
+/// A gateway that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    pub url: String,
+    pub version: String,
+    /// What it did not understand since it started, and how often.
+    pub drift: BTreeMap<String, u64>,
+}
+
+/// A client on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    pub title: &'static str,
+    /// None: it does not say.
+    pub version: Option<String>,
+    /// The oldest that is known to work.
+    pub oldest: &'static str,
+    pub update: &'static str,
+}
+
+/// Who answers.
+#[derive(Clone, Debug)]
+pub enum Way {
+    Simulator,
+    Agent(Agent),
+    Child(Child),
+}
+
+/// Cursor's API.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub credential: Result<Credential, NoCredential>,
+    /// None: nobody was called.
+    pub network: Option<Network>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Credential {
+    pub source: String,
+    pub account: Option<String>,
+    /// Seconds since 1970.
+    pub issued: Option<u64>,
+    pub expires: Option<u64>,
+    /// It can be renewed without the user.
+    pub renewable: bool,
+    pub given: Given,
+}
+
+/// Whether the user gave it as a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    #[default]
+    No,
+    Variable(String),
+    /// In the file of the settings.
+    Setting,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoCredential {
+    /// With what was found and may not be used.
+    Nobody(Vec<String>),
+    Unusable(String),
+    /// Others may read it. The line of the file says so.
+    Exposed,
+}
+
+/// The way to Cursor's API. Each step is there if those before it went well.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    pub host: String,
+    /// The name alone.
+    pub name: String,
+    /// The user named it in place of Cursor's.
+    pub other_host: bool,
+    pub proxy: Option<String>,
+    /// None: an address, or the proxy's business.
+    pub dns: Option<Result<usize, String>>,
+    pub dial: Option<Result<(), Undialled>>,
+    pub http2: Option<Http2>,
+    /// Whether it answers at all, and what time it is there.
+    pub answer: Option<Result<Option<Clock>, String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undialled {
+    Tls(TlsFault, String),
+    Proxy(String),
+    Other(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Http2 {
+    Works,
+    /// The setting `transport` leaves it out.
+    NotWanted,
+    /// With the words of the failure.
+    Refused(String),
+}
+
+/// Two clocks at one moment, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    pub theirs: u64,
+    pub ours: u64,
+}
+
+/// Cursor's CLI.
+#[derive(Clone, Debug)]
+pub struct Child {
+    pub kind: &'static str,
+    pub simulated: bool,
+    /// The error says what helps.
+    pub program: Result<PathBuf, String>,
+    /// What it says of its version, or how it ended instead.
+    pub version: Option<Result<String, String>>,
+    /// Who is signed in to it.
+    pub account: Option<Result<String, Failure>>,
+}
+
+/// What the backend made of our questions. Each is there if those before it went well.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub token: Option<Result<(), Failure>>,
+    /// How many.
+    pub models: Option<Result<usize, Failure>>,
+    /// The model's own name.
+    pub model: Option<Result<String, Failure>>,
+    pub answer: Option<Result<Answer, Failure>>,
+    pub tools: Option<Result<Answer, Failure>>,
+    /// Streams went over HTTP/1.1, though that was not chosen.
+    pub fell_back: bool,
+    /// And the server wants it so.
+    pub http2_forbidden: bool,
+    /// What we did not understand, and how often.
+    pub drift: BTreeMap<String, u64>,
+    pub requests: u32,
+}
+
+/// A failure with its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: ErrorCode,
+    pub what: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// To the first piece of it.
+    pub first: u64,
+    pub whole: u64,
+}

@@ -1,0 +1,275 @@
+//! What the backend said, and whose fault it is when it said no.
+
+use std::collections::BTreeMap;
+
+use ibeam_core::error::ErrorCode;
+
+use super::{after, network::their_time, red};
+use crate::doctor::{
+    findings::{Agent, Answer, Asked, Child, Failure, Findings, Given, Way},
+    report::{Check, Code, Line},
+    version,
+};
+use ibeam_server::driver::DEFAULT_CLIENT_VERSION;
+
+const INSTALL: &str = "curl https://cursor.com/install -fsS | bash";
+
+/// A failure, and the check that it belongs to: not always the one in which it showed.
+struct Blame<'a> {
+    check: Check,
+    code: Code,
+    failure: &'a Failure,
+}
+
+pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<Line>) {
+    let blame = found.asked.as_ref().and_then(|asked| blame(asked, &found.way));
+    let mut checks = vec![Check::Models, Check::Model, Check::Answer, Check::Tools];
+    match &found.way {
+        Way::Simulator => {}
+        Way::Agent(agent) => {
+            checks.splice(0..0, [Check::ClientVersion]);
+            token(agent, found, now, blame.as_ref(), lines);
+        }
+        Way::Child(child) => agent_program(child, found, blame.as_ref(), lines),
+    }
+    let before = [Check::Credential, Check::Files, Check::Network, Check::Token, Check::Agent];
+    let mut stopped = match &found.asked {
+        // Nothing could be asked.
+        Some(asked) if asked.models.is_none() => red(lines, &before),
+        _ => blame.as_ref().map(|blame| blame.check).filter(|check| *check <= Check::Token),
+    };
+    for check in checks {
+        lines.push(match (&blame, stopped, &found.asked) {
+            (Some(blame), _, _) if blame.check == check => {
+                stopped = Some(check);
+                blamed(blame, found)
+            }
+            (_, _, None) => Line::skipped(check, "not looked at (`--offline`)"),
+            (_, stopped, Some(asked)) => match (good(check, asked, found), stopped) {
+                (Some(what), _) => Line::ok(check, what),
+                (None, Some(stopped)) => after(check, stopped),
+                (None, None) => Line::skipped(check, "not looked at"),
+            },
+        });
+    }
+    drift(found, lines);
+}
+
+fn blame<'a>(asked: &'a Asked, way: &Way) -> Option<Blame<'a>> {
+    let failed = |check, failure: Option<&'a Failure>| failure.map(|failure| (check, failure));
+    let (check, failure) = failed(Check::Token, error(asked.token.as_ref()))
+        .or_else(|| failed(Check::Models, error(asked.models.as_ref())))
+        .or_else(|| failed(Check::Model, error(asked.model.as_ref())))
+        .or_else(|| failed(Check::Answer, error(asked.answer.as_ref())))
+        .or_else(|| failed(Check::Tools, error(asked.tools.as_ref())))?;
+    let child = matches!(way, Way::Child(_));
+    let (check, code) = match failure.code {
+        ErrorCode::NotAuthenticated if child => (Check::Agent, Code::AgentSignedOut),
+        ErrorCode::NotAuthenticated => (Check::Token, Code::TokenRefused),
+        ErrorCode::ClientOutdated if child => (Check::Agent, Code::ClientOutdated),
+        ErrorCode::ClientOutdated => (Check::ClientVersion, Code::ClientOutdated),
+        ErrorCode::ModelNotFound => (Check::Model, Code::ModelUnknown),
+        ErrorCode::InsufficientQuota
+        | ErrorCode::RateLimited
+        | ErrorCode::PlanRequired
+        | ErrorCode::RegionUnsupported
+        | ErrorCode::PolicyDenied => (check, Code::PlanLimit),
+        ErrorCode::ToolChoiceUnmet => (check, Code::ToolsFailed),
+        // What the program said or did, and not what it was asked for.
+        _ if child && check <= Check::Answer => (Check::Agent, Code::AgentDead),
+        _ => (
+            check,
+            match check {
+                Check::Token => Code::TokenUnknown,
+                Check::Models => Code::ModelsFailed,
+                Check::Tools => Code::ToolsFailed,
+                _ => Code::AnswerFailed,
+            },
+        ),
+    };
+    Some(Blame { check, code, failure })
+}
+
+fn error<T>(result: Option<&Result<T, Failure>>) -> Option<&Failure> {
+    result?.as_ref().err()
+}
+
+/// The red line of a failure.
+fn blamed(blame: &Blame<'_>, found: &Findings) -> Line {
+    let Failure { what, .. } = blame.failure;
+    let line = Line::fail(blame.check, blame.code, what);
+    match blame.code {
+        Code::ClientOutdated => {
+            let what = format!(
+                "Cursor refuses the client version {} as too old: {what}",
+                found.client_version
+            );
+            let mend = match version::older(&found.client_version, DEFAULT_CLIENT_VERSION) {
+                true => format!("ibeam up --set client_version={DEFAULT_CLIENT_VERSION}"),
+                false => INSTALL.to_owned(),
+            };
+            Line { what, ..line }.mend(mend)
+        }
+        Code::ModelUnknown => line.mend("ibeam models"),
+        Code::PlanLimit => line.mend("ibeam whoami"),
+        Code::ModelsFailed | Code::TokenUnknown => line.mend("ibeam models --log-level debug"),
+        _ => line.mend("ibeam doctor --bundle"),
+    }
+}
+
+fn good(check: Check, asked: &Asked, found: &Findings) -> Option<String> {
+    let timed = |answer: &Answer| {
+        format!("{} ms to the first piece, {} ms to the last", answer.first, answer.whole)
+    };
+    let ok = |result: &Option<Result<Answer, Failure>>| result.as_ref()?.as_ref().ok().map(timed);
+    match check {
+        Check::ClientVersion => {
+            asked.answer.as_ref()?.as_ref().ok()?;
+            Some(format!("{}, which Cursor takes", found.client_version))
+        }
+        Check::Models => {
+            let count = asked.models.as_ref()?.as_ref().ok()?;
+            Some(format!("{count} in the list"))
+        }
+        Check::Model => {
+            let name = asked.model.as_ref()?.as_ref().ok()?;
+            Some(match *name == found.model {
+                true => format!("`{name}` is there"),
+                false => format!("`{}` means {name}", found.model),
+            })
+        }
+        Check::Answer => Some(format!("streamed: {}", ok(&asked.answer)?)),
+        Check::Tools => {
+            Some(format!("called, and answered with its result: {}", ok(&asked.tools)?))
+        }
+        _ => None,
+    }
+}
+
+/// Whether Cursor takes the sign-in.
+fn token(
+    agent: &Agent,
+    found: &Findings,
+    now: u64,
+    blame: Option<&Blame<'_>>,
+    lines: &mut Vec<Line>,
+) {
+    let check = Check::Token;
+    let given = agent.credential.as_ref().map_or(&Given::No, |credential| &credential.given);
+    let mend = |line: Line| match given {
+        Given::No => line.mend(&found.login),
+        // It would go before a new sign-in.
+        Given::Variable(name) => line.mend(format!("unset {name}; {}", found.login)),
+        Given::Setting => line.mend("ibeam config show"),
+    };
+    let their_now = their_time(agent.network.as_ref(), now);
+    if let Ok(credential) = &agent.credential
+        && !credential.renewable
+        && let Some(end) = credential.expires.filter(|end| *end <= their_now)
+    {
+        let ended = ibeam_server::clock::rfc3339(end);
+        let what = format!("the access token from {} expired at {ended}", credential.source);
+        lines.push(mend(Line::fail(check, Code::TokenExpired, what)));
+        return;
+    }
+    let before = [Check::Files, Check::Credential, Check::Network];
+    let because = match agent.credential {
+        Ok(_) => red(lines, &[Check::Network]),
+        Err(_) => red(lines, &before),
+    };
+    lines.push(match (blame, &found.asked, because) {
+        (Some(blame), _, _) if blame.check == check && blame.code == Code::TokenRefused => {
+            mend(Line::fail(check, blame.code, &blame.failure.what))
+        }
+        (Some(blame), _, _) if blame.check == check => blamed(blame, found),
+        (_, _, Some(red)) => after(check, red),
+        (_, None, _) => Line::skipped(check, "not shown to Cursor (`--offline`)"),
+        (_, Some(_), None) => Line::ok(check, "Cursor takes it"),
+    });
+}
+
+/// Cursor's CLI as a program.
+fn agent_program(
+    child: &Child,
+    found: &Findings,
+    blame: Option<&Blame<'_>>,
+    lines: &mut Vec<Line>,
+) {
+    let check = Check::Agent;
+    let path = match &child.program {
+        Ok(path) => path,
+        Err(what) => {
+            // One that is there and dies is not missing.
+            let code = match &child.version {
+                Some(Err(_)) => Code::AgentDead,
+                _ => Code::AgentMissing,
+            };
+            let what = match &child.version {
+                Some(Err(died)) => died,
+                _ => what,
+            };
+            lines.push(Line::fail(check, code, what).mend(INSTALL));
+            return;
+        }
+    };
+    let name = match child.simulated {
+        true => "the simulated cursor-agent".to_owned(),
+        false => path.display().to_string(),
+    };
+    if let Some(Err(died)) = &child.version {
+        lines.push(Line::fail(check, Code::AgentDead, died).mend(INSTALL));
+        return;
+    }
+    if let Some(Err(failure)) = &child.account {
+        let code = match failure.code {
+            ErrorCode::NotAuthenticated => Code::AgentSignedOut,
+            _ => Code::AgentDead,
+        };
+        lines.push(Line::fail(check, code, &failure.what).mend(found.login.clone()));
+        return;
+    }
+    if let Some(blame) = blame.filter(|blame| blame.check == check) {
+        let what = match blame.code {
+            Code::AgentDead => {
+                format!("{name} is there and does not answer: {}", blame.failure.what)
+            }
+            _ => blame.failure.what.clone(),
+        };
+        let line = Line::fail(check, blame.code, what);
+        lines.push(match blame.code {
+            Code::AgentSignedOut => line.mend(found.login.clone()),
+            _ => line.mend(INSTALL),
+        });
+        return;
+    }
+    let version = match &child.version {
+        Some(Ok(version)) => format!(" {version}"),
+        _ => String::new(),
+    };
+    let account = match &child.account {
+        Some(Ok(account)) => format!(", signed in as {account}"),
+        _ => String::new(),
+    };
+    lines.push(Line::ok(check, format!("{name}{version} ({}){account}", child.kind)));
+}
+
+fn drift(found: &Findings, lines: &mut Vec<Line>) {
+    let check = Check::Drift;
+    let told = |place: &str, drift: &BTreeMap<String, u64>| {
+        let kinds = drift.iter().map(|(kind, count)| format!("{kind} ({count})"));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        let what = format!("Cursor says things {place} that this version does not know: {kinds}");
+        Line::warn(check, Code::Drift, what).mend("ibeam doctor --bundle")
+    };
+    for running in found.running.iter().filter(|running| !running.drift.is_empty()) {
+        lines.push(told(&format!("to the gateway at {}", running.url), &running.drift));
+    }
+    let Some(asked) = found.asked.as_ref().filter(|asked| asked.requests > 0) else {
+        lines.push(Line::skipped(check, "no answer was asked for"));
+        return;
+    };
+    lines.push(match asked.drift.is_empty() {
+        true => Line::ok(check, "everything that was said was understood"),
+        false => told("here", &asked.drift),
+    });
+}

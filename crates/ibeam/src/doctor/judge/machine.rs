@@ -1,0 +1,185 @@
+//! This machine: settings, disk, files, the door, ports, clients.
+
+use std::{net::SocketAddr, path::Path};
+
+use crate::{
+    audit::Fault,
+    doctor::{
+        findings::{Findings, PortState, Unwritten},
+        report::{Check, Code, Line},
+        version,
+    },
+};
+
+/// Less is as good as nothing: the store alone may want more. In bytes.
+const FULL: u64 = 1 << 20;
+const LOW: u64 = 100 << 20;
+
+const OURS: &str = env!("CARGO_PKG_VERSION");
+
+pub(super) fn settings(found: &Findings, lines: &mut Vec<Line>) {
+    let what = match &found.config_file {
+        Some(path) => format!("{} and the environment can be used", path.display()),
+        None => "no file; the environment can be used".to_owned(),
+    };
+    lines.push(Line::ok(Check::Settings, what));
+    for warning in &found.warnings {
+        let line = Line::warn(Check::Settings, Code::SettingsDoubtful, warning);
+        lines.push(line.mend("ibeam config show"));
+    }
+}
+
+pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {
+    let check = Check::Disk;
+    let before = lines.len();
+    for folder in &found.folders {
+        let path = folder.path.display();
+        let full = |why: &str| {
+            Line::fail(check, Code::DiskFull, format!("there is no room left in {path}{why}"))
+                .mend(format!("df -h {}", quoted(&folder.path)))
+        };
+        match (&folder.written, folder.free) {
+            (Err(Unwritten::Full(why)), _) => lines.push(full(&format!(": {why}"))),
+            (Err(Unwritten::Refused(why)), _) => {
+                let what = format!("cannot write in {path}: {why}");
+                let line = Line::fail(check, Code::FolderNotWritable, what);
+                lines.push(line.mend(format!("chmod u+rwx {}", quoted(&folder.path))));
+            }
+            (Ok(()), Some(free)) if free < FULL => {
+                lines.push(full(&format!(" ({} left)", size(free))));
+            }
+            (Ok(()), Some(free)) if free < LOW => {
+                let what = format!("only {} are left in {path}", size(free));
+                let line = Line::warn(check, Code::DiskLow, what);
+                lines.push(line.mend(format!("df -h {}", quoted(&folder.path))));
+            }
+            (Ok(()), _) => {}
+        }
+    }
+    if lines.len() == before {
+        let least = found.folders.iter().filter_map(|folder| folder.free).min();
+        let left = least.map(|free| format!(", {} left", size(free))).unwrap_or_default();
+        lines.push(Line::ok(check, format!("all folders can be written{left}")));
+    }
+}
+
+pub(super) fn files(found: &Findings, lines: &mut Vec<Line>) {
+    let files = &found.files;
+    for Fault { what, mend } in &files.faults {
+        let line = Line::fail(Check::Files, Code::FileExposed, what);
+        lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam audit".to_owned())));
+    }
+    if files.faults.is_empty() {
+        let what = format!("{} files and folders, and nobody else gets at them", files.looked_at);
+        lines.push(Line::ok(Check::Files, what));
+    }
+}
+
+pub(super) fn door(found: &Findings, lines: &mut Vec<Line>) {
+    let check = Check::Door;
+    match &found.door.key_needed {
+        Err(Fault { what, mend }) => {
+            let line = Line::fail(check, Code::KeysUnusable, what);
+            lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam keys list".to_owned())));
+        }
+        Ok(_) if !found.door.weak.is_empty() => {
+            for weak in &found.door.weak {
+                let line = Line::fail(check, Code::DoorOpen, weak);
+                lines.push(line.mend("ibeam keys add NAME"));
+            }
+        }
+        Ok(true) => lines.push(Line::ok(check, "clients need a key")),
+        Ok(false) => lines.push(Line::ok(check, "programs on this machine need no key")),
+    }
+}
+
+pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
+    let check = Check::Port;
+    let mine = |address: SocketAddr| {
+        found.running.iter().any(|running| running.url.ends_with(&format!("//{address}")))
+    };
+    for port in &found.ports {
+        let address = port.address;
+        lines.push(match &port.state {
+            PortState::Free => Line::ok(check, format!("{address} is free")),
+            PortState::Ours(version) if !mine(address) => {
+                let what = format!(
+                    "ibeam {version} is running at {address}, and none of your gateways is: \
+                     your clients would talk to somebody else's"
+                );
+                Line::warn(check, Code::PortForeign, what).mend("ibeam status")
+            }
+            PortState::Ours(version) if version == OURS => {
+                Line::ok(check, format!("ibeam {version} is running at {address}"))
+            }
+            PortState::Ours(version) => other_version(&address.to_string(), version),
+            PortState::Taken(who) => {
+                let who = who.as_deref().unwrap_or("another program");
+                let what = format!("{address} is taken by {who}");
+                let line = Line::fail(check, Code::PortTaken, what);
+                line.mend("ibeam up --port 0")
+            }
+            PortState::Unusable(why) => {
+                let what = format!("cannot listen on {address}: {why}");
+                Line::fail(check, Code::PortUnusable, what).mend("ibeam config show")
+            }
+        });
+    }
+    if found.ports.is_empty() {
+        lines.push(Line::skipped(check, "no port was named"));
+    }
+    let known = |url: &str| found.ports.iter().any(|port| url.contains(&port.address.to_string()));
+    for running in &found.running {
+        if running.version != OURS && !known(&running.url) {
+            lines.push(other_version(&running.url, &running.version));
+        }
+    }
+}
+
+fn other_version(place: &str, version: &str) -> Line {
+    let what = format!("ibeam {version} is running at {place}, and this is {OURS}");
+    Line::warn(Check::Port, Code::OtherVersion, what).mend("ibeam stop")
+}
+
+pub(super) fn clients(found: &Findings, lines: &mut Vec<Line>) {
+    let check = Check::Clients;
+    let mut fine = Vec::new();
+    for client in &found.clients {
+        let title = client.title;
+        match &client.version {
+            Some(version) if version::older(version, client.oldest) => {
+                let oldest = client.oldest;
+                let what = format!(
+                    "{title} {version} is older than {oldest}, the oldest that is known to work"
+                );
+                lines.push(Line::fail(check, Code::ClientOld, what).mend(client.update));
+            }
+            Some(version) => fine.push(format!("{title} {version}")),
+            None => fine.push(title.to_owned()),
+        }
+    }
+    if !fine.is_empty() {
+        lines.push(Line::ok(check, fine.join(", ")));
+    } else if found.clients.is_empty() {
+        lines.push(Line::skipped(check, "none of those that ibeam knows is in PATH"));
+    }
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.into_iter().find(|(unit, _)| bytes >= *unit);
+    match unit {
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(unix)]
+fn quoted(path: &Path) -> String {
+    ibeam_server::auth::quoted(path)
+}
+
+#[cfg(not(unix))]
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display())
+}

@@ -1,0 +1,89 @@
+//! Cursor's API: the sign-in that is kept here, and the way there.
+
+use ibeam_core::auth::jwt;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::{Subject, network};
+use crate::doctor::{
+    findings::{Agent, Credential, Given, NoCredential},
+    report::Check,
+};
+use ibeam_server::{
+    auth::{self, AuthFileError, DiscoverError, Here, Source},
+    clock, net,
+    tasks::Tasks,
+};
+
+pub(super) async fn look(subject: &Subject<'_>, here: Option<&Here>, tasks: &Tasks) -> Agent {
+    (subject.progress)(Check::Credential);
+    let credential = credential(subject, here);
+    let network = match subject.offline {
+        true => None,
+        false => {
+            (subject.progress)(Check::Network);
+            Some(network::look(subject.config, tasks).await)
+        }
+    };
+    Agent { credential, network }
+}
+
+/// Whether there is any use in asking: somebody answers, and we have what to sign with.
+pub(super) fn is_open(agent: &Agent) -> bool {
+    let answers = agent.network.as_ref().is_some_and(|way| matches!(way.answer, Some(Ok(_))));
+    let theirs = agent.network.as_ref().and_then(|way| way.answer.clone()?.ok().flatten());
+    let now = theirs.map_or_else(clock::unix_seconds, |clock| clock.theirs);
+    let usable = agent.credential.as_ref().is_ok_and(|credential| {
+        credential.renewable || credential.expires.is_none_or(|end| end > now)
+    });
+    answers && usable
+}
+
+fn credential(subject: &Subject<'_>, here: Option<&Here>) -> Result<Credential, NoCredential> {
+    if let Some(token) = &subject.config.access_token {
+        let credential = auth::Credential::of_access_token(token.clone());
+        let given = match subject.token_from.strip_prefix("env ") {
+            Some(name) => Given::Variable(name.to_owned()),
+            None => Given::Setting,
+        };
+        let source = match &given {
+            Given::Variable(name) => name.clone(),
+            _ => "the setting `access_token`".to_owned(),
+        };
+        return Ok(described(source, given, &credential));
+    }
+    let Some(here) = here else {
+        return Err(NoCredential::Unusable(auth::here::NoHome.to_string()));
+    };
+    let discovery = here.discover().map_err(|error| match &error {
+        DiscoverError::File(AuthFileError::Exposed { .. } | AuthFileError::Link { .. }) => {
+            NoCredential::Exposed
+        }
+        DiscoverError::File(_) | DiscoverError::Variable(_) => {
+            NoCredential::Unusable(net::chain(&error))
+        }
+    })?;
+    let Some(found) = discovery.found else {
+        let others = discovery.refused.iter().map(ToString::to_string).collect();
+        return Err(NoCredential::Nobody(others));
+    };
+    let given = match &found.source {
+        Source::Env(name) => Given::Variable((*name).to_owned()),
+        Source::ApiKeyEnv => Given::Variable(auth::KEY_VARIABLE.to_owned()),
+        _ => Given::No,
+    };
+    Ok(described(found.source.to_string(), given, &found.credential))
+}
+
+fn described(source: String, given: Given, credential: &auth::Credential) -> Credential {
+    let token = credential.access_token.as_ref().map(SecretString::expose_secret);
+    let claims = token.map(jwt::claims).unwrap_or_default();
+    let known = credential.account.clone().unwrap_or_default();
+    Credential {
+        source,
+        account: claims.email.or(known.email).or(claims.subject).or(known.sub),
+        issued: claims.issued,
+        expires: claims.expires.or(credential.expires),
+        renewable: credential.refresh_token.is_some() || credential.api_key.is_some(),
+        given,
+    }
+}

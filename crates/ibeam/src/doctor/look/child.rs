@@ -1,0 +1,51 @@
+//! Cursor's CLI: whether it is there, starts, and has somebody signed in.
+
+use ibeam_core::cli::listing;
+
+use super::clients::said;
+use crate::doctor::findings::{Child, Failure};
+use ibeam_server::{
+    app::child_config,
+    config::{Backend, Config, Via},
+    driver::child::{ChildDriver, Kind, likely},
+    tasks::Tasks,
+};
+
+pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Child {
+    let simulated = matches!(config.backend, Backend::Sim { .. });
+    let (kind, name) = match config.via {
+        Via::Acp => (Kind::Acp, "acp"),
+        Via::Auto | Via::Agent | Via::Cli => (Kind::Cli, "cli"),
+    };
+    let driver = ChildDriver::new(child_config(config, kind, simulated), tasks);
+    let program = driver.program().await.map(|program| program.path);
+    let mut child = Child {
+        kind: name,
+        simulated,
+        version: None,
+        account: None,
+        program: program.map_err(|error| error.to_string()),
+    };
+    // Where none is taken for Cursor's, the likeliest may tell why.
+    let named = match (&child.program, simulated) {
+        (_, true) => None,
+        (Ok(path), false) => Some(path.clone()),
+        (Err(_), false) => likely(config.cursor_agent.bin.as_deref()),
+    };
+    if let Some(path) = named {
+        child.version = Some(match said(&path, &["--version"]).await {
+            Ok(text) => match listing::version(&text) {
+                Some(version) => Ok(version),
+                // Another program of that name: it is not dead, it is not Cursor's.
+                None => Ok(String::new()),
+            },
+            Err(died) => Err(died),
+        });
+    }
+    if child.program.is_ok() && !offline {
+        let account = driver.gate().account().await;
+        child.account =
+            Some(account.map_err(|error| Failure { code: error.code, what: error.to_string() }));
+    }
+    child
+}

@@ -1,0 +1,210 @@
+//! Looks at everything, one thing after the other, and goes no further on a way that is
+//! shut.
+
+mod agent;
+mod child;
+mod clients;
+mod disk;
+mod network;
+mod port;
+mod turn;
+
+use std::{fmt, path::Path};
+
+use tokio::time::Instant;
+
+use super::{
+    findings::{Door, Files, Findings, Way},
+    judge::{self, judge},
+    report::{Check, Code, Line, Report},
+};
+use crate::audit::{self, Fault, FileLine};
+use ibeam_server::{
+    auth::{Here, tokens::login_command},
+    clock,
+    config::{Backend, Config, Origin, Problem, Via},
+    keys,
+    tasks::Tasks,
+};
+
+/// What is to be examined.
+pub struct Subject<'a> {
+    pub config: &'a Config,
+    /// Where the setting `api_key` comes from, and `access_token`.
+    pub key_from: &'a Origin,
+    pub token_from: &'a str,
+    pub warnings: Vec<String>,
+    /// The file of the settings, there or not.
+    pub config_file: Option<&'a Path>,
+    pub model: &'a str,
+    /// Ask nothing of the backend.
+    pub offline: bool,
+    /// Is told what is looked at next.
+    pub progress: &'a dyn Fn(Check),
+}
+
+impl fmt::Debug for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, offline, .. } = self;
+        let mut out = f.debug_struct("Subject");
+        out.field("model", model).field("offline", offline).finish_non_exhaustive()
+    }
+}
+
+/// What the gateways of this user say of themselves.
+pub(super) async fn healths() -> Vec<serde_json::Value> {
+    let mut healths = Vec::new();
+    for running in port::running().await {
+        let address = running.url.strip_prefix("http://").and_then(|rest| rest.parse().ok());
+        if let Some(address) = address {
+            healths.extend(port::health(address).await);
+        }
+    }
+    healths
+}
+
+/// Looks, and judges.
+pub async fn examine(subject: &Subject<'_>) -> Report {
+    let begun = Instant::now();
+    let tasks = Tasks::new();
+    let found = look(subject, &tasks).await;
+    tasks.stop();
+    let checks = judge(&found, clock::unix_seconds());
+    let requests = found.asked.as_ref().map_or(0, |asked| asked.requests);
+    Report { requests, ..report(subject.config, subject, checks, begun) }
+}
+
+impl Report {
+    /// Where the settings themselves cannot be used, nothing else can be looked at.
+    #[must_use]
+    pub fn of_settings(problems: &[Problem], model: &str, offline: bool) -> Self {
+        let line = |problem: &Problem| {
+            Line::fail(Check::Settings, Code::SettingsInvalid, problem.to_string())
+                .mend("ibeam config show")
+        };
+        let mut checks: Vec<Line> = problems.iter().map(line).collect();
+        let rest = Check::ALL.iter().filter(|check| **check != Check::Settings);
+        let why = format!("not looked at, because of {}", judge::title(Check::Settings));
+        checks.extend(rest.map(|check| Line::skipped(*check, why.clone())));
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            ok: false,
+            cause: Some(Code::SettingsInvalid),
+            backend: "unknown",
+            model: model.to_owned(),
+            offline,
+            requests: 0,
+            milliseconds: 0,
+            checks,
+        }
+    }
+}
+
+fn report(config: &Config, subject: &Subject<'_>, checks: Vec<Line>, begun: Instant) -> Report {
+    let mut report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        ok: false,
+        cause: None,
+        backend: match (&config.backend, config.via) {
+            (Backend::Sim { .. }, Via::Auto | Via::Agent) => "sim",
+            (Backend::Cursor, Via::Auto | Via::Agent) => "agent",
+            (_, Via::Cli) => "cli",
+            (_, Via::Acp) => "acp",
+        },
+        model: subject.model.to_owned(),
+        offline: subject.offline,
+        requests: 0,
+        milliseconds: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        checks,
+    };
+    report.cause = report.first_red().and_then(|line| line.code);
+    report.ok = report.cause.is_none();
+    report
+}
+
+async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
+    let config = subject.config;
+    let tell = subject.progress;
+    let here = Here::of(config).ok();
+    tell(Check::Disk);
+    let folders = disk::look(config, here.as_ref());
+    tell(Check::Files);
+    let files = files(subject, here.as_ref());
+    let door = door(config);
+    tell(Check::Port);
+    let ports = port::look(config).await;
+    let running = port::running().await;
+    tell(Check::Clients);
+    let clients = clients::look().await;
+    let login = match config.via {
+        Via::Cli | Via::Acp => "ibeam login --backend cli".to_owned(),
+        Via::Auto | Via::Agent => login_command(&config.profile),
+    };
+    let mut found = Findings {
+        warnings: subject.warnings.clone(),
+        config_file: subject.config_file.filter(|path| path.exists()).map(Path::to_path_buf),
+        folders,
+        files,
+        door,
+        ports,
+        running,
+        clients,
+        way: Way::Simulator,
+        client_version: config.client_version.clone(),
+        login,
+        asked: None,
+        model: subject.model.to_owned(),
+    };
+    let open = match (&config.backend, config.via) {
+        (_, Via::Cli | Via::Acp) => {
+            tell(Check::Agent);
+            let child = child::look(config, subject.offline, tasks).await;
+            let alive = child.program.is_ok()
+                && !matches!(child.version, Some(Err(_)))
+                && !matches!(child.account, Some(Err(_)));
+            found.way = Way::Child(child);
+            alive
+        }
+        (Backend::Sim { .. }, _) => true,
+        (Backend::Cursor, Via::Auto | Via::Agent) => {
+            let agent = agent::look(subject, here.as_ref(), tasks).await;
+            let open = agent::is_open(&agent);
+            found.way = Way::Agent(agent);
+            open
+        }
+    };
+    if !subject.offline {
+        found.asked = Some(match open {
+            true => turn::ask(subject, tasks).await,
+            false => Default::default(),
+        });
+    }
+    found
+}
+
+fn files(subject: &Subject<'_>, here: Option<&Here>) -> Files {
+    let Subject { config, key_from, config_file, .. } = subject;
+    let report =
+        audit::audit(&audit::Subject { config, key_from, here, config_file: *config_file });
+    let there = report.files.iter().filter(|line| line.there).count();
+    let fault = |line: FileLine| line.problem;
+    Files { looked_at: there, faults: report.files.into_iter().filter_map(fault).collect() }
+}
+
+fn door(config: &Config) -> Door {
+    let door = keys::door(config.keys_file.as_deref());
+    let key_needed = match &door {
+        Ok(door) => Ok(config.api_key.is_some() || *door != keys::Door::Open),
+        // That others may read it is said with the files.
+        Err(keys::KeyFileError::Open(_)) => Ok(true),
+        Err(error) => {
+            let what = format!("{}: {}", ibeam_server::net::chain(error), error.hint());
+            Err(Fault { what, mend: None })
+        }
+    };
+    let mut weak = Vec::new();
+    weak.extend(config.check_serving(matches!(door, Ok(keys::Door::Keys))).err());
+    let needed = *key_needed.as_ref().unwrap_or(&true);
+    weak.extend(config.weak_points(needed).into_iter().map(str::to_owned));
+    Door { key_needed, weak }
+}

@@ -1,0 +1,85 @@
+//! Whether we could listen, and who does instead.
+
+#[cfg(target_os = "linux")]
+mod owner;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
+
+use crate::{
+    doctor::findings::{Port, PortState, Running},
+    instance,
+};
+use ibeam_server::{
+    config::{Config, Listen},
+    net::near,
+    server::reachable,
+};
+use serde_json::Value;
+
+/// A gateway on this machine answers sooner.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Gateways that are asked.
+const MOST: usize = 16;
+
+pub(super) async fn look(config: &Config) -> Vec<Port> {
+    let mut ports = Vec::new();
+    for place in config.places() {
+        match place {
+            // The system chooses a free one.
+            Listen::Tcp(address) if address.port() == 0 => {}
+            Listen::Tcp(address) => {
+                ports.push(Port { address: *address, state: state(*address).await });
+            }
+            Listen::Unix(_) => {}
+        }
+    }
+    ports
+}
+
+async fn state(address: SocketAddr) -> PortState {
+    match TcpListener::bind(address) {
+        Ok(_free) => PortState::Free,
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            match near::version(reachable(address), PATIENCE).await {
+                Some(version) => PortState::Ours(version),
+                None => PortState::Taken(owner(address)),
+            }
+        }
+        Err(error) => PortState::Unusable(error.to_string()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn owner(address: SocketAddr) -> Option<String> {
+    owner::of(address.port())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn owner(_: SocketAddr) -> Option<String> {
+    None
+}
+
+/// What a gateway on this machine says of its health.
+pub(in crate::doctor) async fn health(address: SocketAddr) -> Option<Value> {
+    near::get(address, "/health", PATIENCE).await
+}
+
+/// The gateways of this user that answer.
+pub(in crate::doctor) async fn running() -> Vec<Running> {
+    let mut found = Vec::new();
+    for living in instance::all().into_iter().take(MOST) {
+        let address = living.url().strip_prefix("http://").and_then(|rest| rest.parse().ok());
+        let Some(address) = address else { continue };
+        let Some(version) = near::version(address, PATIENCE).await else { continue };
+        let health = health(address).await.unwrap_or_default();
+        // Older versions do not tell.
+        let drift = health.get("drift").cloned().unwrap_or_default();
+        let drift = serde_json::from_value(drift).unwrap_or_default();
+        found.push(Running { url: living.url().to_owned(), version, drift });
+    }
+    found
+}

@@ -1,0 +1,71 @@
+use std::net::TcpListener;
+
+use super::*;
+use ibeam_server::config::TlsFiles;
+
+fn wanted(config: &Config) -> Wanted {
+    Wanted::new(config, Vec::new())
+}
+
+#[test]
+fn a_gateway_fits_that_would_answer_the_same() {
+    let plain = Config::default();
+    assert!(wanted(&plain).fits(&kind(&plain)));
+    let others: [fn(&mut Config); 5] = [
+        |config| config.profile = "work".parse().unwrap(),
+        |config| config.backend = Backend::Sim { scenario: None },
+        |config| config.backend = Backend::Sim { scenario: Some("a.toml".into()) },
+        |config| {
+            config.api = ibeam_server::net::connect::Host::parse("http://127.0.0.1:9").unwrap()
+        },
+        |config| config.access_token = Some("a-token".into()),
+    ];
+    for (at, change) in others.iter().enumerate() {
+        let mut other = Config::default();
+        change(&mut other);
+        assert!(wanted(&other).fits(&kind(&other)), "{at}");
+        for (against, change) in others.iter().enumerate().filter(|(against, _)| *against != at) {
+            let mut different = Config::default();
+            change(&mut different);
+            assert!(!wanted(&other).fits(&kind(&different)), "{at} {against}");
+        }
+        assert!(!wanted(&plain).fits(&kind(&other)), "{at}");
+    }
+}
+
+/// Who said nothing takes whoever answers; who named one gets that one.
+#[test]
+fn the_backend_matters_to_those_who_named_it() {
+    let with = |via| Config { via, ..Config::default() };
+    assert!(wanted(&with(Via::Auto)).fits(&kind(&with(Via::Cli))));
+    assert!(wanted(&with(Via::Agent)).fits(&kind(&with(Via::Auto))));
+    assert!(!wanted(&with(Via::Agent)).fits(&kind(&with(Via::Cli))));
+    assert!(!wanted(&with(Via::Acp)).fits(&kind(&with(Via::Cli))));
+}
+
+#[test]
+fn no_secret_is_in_what_tells_gateways_apart() {
+    let mut config = Config { access_token: Some("a-token-of-mine".into()), ..Config::default() };
+    let text = serde_json::to_string(&kind(&config)).unwrap();
+    assert!(text.contains("\"token\"") && !text.contains("a-token-of-mine"), "{text}");
+    config.backend = Backend::Sim { scenario: None };
+    assert_eq!(kind(&config).token, None);
+}
+
+#[test]
+fn the_one_for_all_is_on_this_machine_only() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut config = Config {
+        listen: Listen::Tcp(([0, 0, 0, 0], taken.local_addr().unwrap().port()).into()),
+        also: vec![Listen::Unix("/run/ibeam.sock".into())],
+        tls: Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() }),
+        ..Config::default()
+    };
+    share(&mut config);
+    assert_eq!(config.listen, Listen::Tcp(([127, 0, 0, 1], 0).into()));
+    assert!(config.also.is_empty() && config.tls.is_none() && config.shared);
+    assert_eq!(config.idle_exit, Some(IDLE_EXIT));
+    let mut config = Config { idle_exit: Some(Duration::ZERO), ..Config::default() };
+    share(&mut config);
+    assert_eq!(config.idle_exit, Some(Duration::ZERO));
+}

@@ -1,0 +1,387 @@
+//! Starts the gateway in the background, once, however many ask for it.
+
+use std::{
+    ffi::OsString,
+    fs::{File, TryLockError},
+    io::{self, Read as _, Seek as _, SeekFrom},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    Living, OURS, Running, Wanted, all, find, folder, health, health::Health, living_of, log_file,
+};
+use ibeam_server::{
+    auth::{AuthFileError, private},
+    net::near,
+};
+
+/// For a new gateway to listen. It may ask Cursor's CLI first who is signed in.
+const START: Duration = Duration::from_secs(30);
+
+/// For others who start one.
+const TURN: Duration = Duration::from_secs(60);
+
+/// For an old one without anything to do to end.
+const END: Duration = Duration::from_secs(10);
+
+/// Of what a gateway said that did not start.
+const LAST_WORDS: u64 = 4096;
+
+/// A gateway that did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway did not start: {why}")]
+pub struct NotStarted {
+    /// Its own last words, where it had any.
+    pub why: String,
+}
+
+/// Somebody else has the port, and no other will do.
+#[derive(Debug, thiserror::Error)]
+#[error("port {port} is taken")]
+pub struct PortTaken {
+    pub port: u16,
+    pub by: Taker,
+}
+
+/// Who has a port.
+#[derive(Clone, Debug)]
+pub enum Taker {
+    /// A gateway of this user that does not fit, or does not answer.
+    Own(Box<Living>),
+    /// A gateway that is not written down among the user's, of that version.
+    Gateway(String),
+    /// Another program.
+    Other,
+}
+
+/// The port that a new one would get.
+enum Door {
+    Free,
+    /// A service was waiting there, and fits.
+    Awake(Running),
+    Taken(Taker),
+}
+
+/// A gateway that fits: one that runs, or a new one in the background. One of an older
+/// version that has nothing to do makes room for a new one, if it is in the background.
+///
+/// # Errors
+/// It does not start. Says why. [`PortTaken`] where it has to be on its port.
+pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
+    if let Some(running) = find(wanted).await.filter(|running| !gives_way(running)) {
+        return Ok(running);
+    }
+    let folder = folder().context("this machine has no place for ibeam's files; set HOME")?;
+    private::make_secret_dir(&folder)?;
+    let _turn = turn(&folder.join("start.lock")).await?;
+    // Somebody may have been faster.
+    match find(wanted).await {
+        Some(running) if gives_way(&running) => {
+            if let Some(old) = living_of(&running) {
+                old.stop(END).await?;
+            }
+        }
+        Some(running) => return Ok(running),
+        None => {}
+    }
+    let taken = |by| PortTaken { port: wanted.port, by };
+    match door(wanted).await {
+        Door::Awake(running) => return Ok(running),
+        Door::Taken(by) if wanted.stays => return Err(taken(by).into()),
+        Door::Taken(_) | Door::Free => {}
+    }
+    let new = start(wanted).await?;
+    if wanted.stays && !wanted.is_at_port(&new.url) {
+        // Somebody took the port in between.
+        end(new.pid)?;
+        return Err(taken(Taker::Other).into());
+    }
+    Ok(new)
+}
+
+/// The gateway that fits, if one runs, also where the system has to start it first. None:
+/// nobody is there, and the port of the settings is free.
+///
+/// # Errors
+/// Somebody else has the port.
+pub async fn ready(wanted: &Wanted) -> Result<Option<Running>, PortTaken> {
+    if let Some(running) = find(wanted).await {
+        return Ok(Some(running));
+    }
+    match door(wanted).await {
+        Door::Free => Ok(None),
+        Door::Awake(running) => Ok(Some(running)),
+        Door::Taken(by) => Err(PortTaken { port: wanted.port, by }),
+    }
+}
+
+/// Who is at the port. A service that the system starts at the first request is not written
+/// down before that: so there is one.
+async fn door(wanted: &Wanted) -> Door {
+    let address = at(wanted.port);
+    if is_free(address) {
+        return Door::Free;
+    }
+    let own = || all().into_iter().find(|one| wanted.is_at_port(one.url()));
+    if let Some(own) = own() {
+        return Door::Taken(Taker::Own(Box::new(own)));
+    }
+    let health = health::wake(address).await;
+    if let Some(running) = find(wanted).await {
+        return Door::Awake(running);
+    }
+    Door::Taken(match (own(), health) {
+        (Some(own), _) => Taker::Own(Box::new(own)),
+        (None, Some(Health { version, .. })) if near::is_version(&version) => {
+            Taker::Gateway(version)
+        }
+        (None, _) => Taker::Other,
+    })
+}
+
+/// One that a client still needs does not: the new one would have another key.
+fn gives_way(running: &Running) -> bool {
+    is_outdated(running) && !living_of(running).is_some_and(|one| one.is_held())
+}
+
+fn is_outdated(running: &Running) -> bool {
+    running.shared && running.active + running.parked == 0 && is_older(&running.version)
+}
+
+/// Whether that version came before this one.
+fn is_older(version: &str) -> bool {
+    let numbers = |version: &str| -> Option<[u64; 3]> {
+        let numbers = version.split(['-', '+']).next()?;
+        let mut numbers = numbers.splitn(3, '.').map(|number| number.parse().ok());
+        Some([numbers.next()??, numbers.next()??, numbers.next()??])
+    };
+    numbers(version) < numbers(OURS)
+}
+
+/// The right to start one.
+async fn turn(path: &Path) -> Result<File, AuthFileError> {
+    const STEP: Duration = Duration::from_millis(20);
+    let held = private::open_lock(path)?;
+    let begun = Instant::now();
+    loop {
+        match held.try_lock() {
+            Ok(()) => return Ok(held),
+            Err(TryLockError::Error(error)) => return Err(AuthFileError::io("lock", path)(error)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > TURN => {
+                let (path, waited) = (path.to_path_buf(), begun.elapsed());
+                return Err(AuthFileError::Locked { path, waited });
+            }
+            Err(TryLockError::WouldBlock) => sleep(STEP).await,
+        }
+    }
+}
+
+/// Its stdout is a pipe to us until it says where it listens, or ends. What it says on
+/// stderr goes to a file without a name, since nobody is there later to read a pipe.
+async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
+    let program = std::env::current_exe().context("cannot tell which program this is")?;
+    let mut words = tempfile::tempfile().context("cannot make a temporary file")?;
+    let mut command = tokio::process::Command::new(program);
+    command.arg(DETACH).args(["serve", "--shared", "--unattended"]);
+    if let Some(log) = log_file().filter(|_| !wanted.logs_elsewhere) {
+        command.arg("--log-file").arg(log);
+    }
+    command.args(&wanted.args);
+    // Not the folder of whoever came first.
+    if let Ok(home) = etcetera::home_dir() {
+        command.current_dir(home);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words.try_clone()?);
+    let mut child = command.spawn().context("cannot start the gateway")?;
+    let group = child.id();
+    let mut url = String::new();
+    let waiting = async {
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout.take(LAST_WORDS)).read_line(&mut url).await?;
+        }
+        child.wait().await
+    };
+    let why = match timeout(START, waiting).await {
+        Ok(Ok(_)) => {
+            let new = all().into_iter().find(|one| one.url() == url.trim());
+            if let Some(running) = ask(new).await {
+                return Ok(Running { started: true, ..running });
+            }
+            last_words(&mut words).unwrap_or_default()
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_elapsed) => {
+            // The next one who asks starts another.
+            abandon(group);
+            format!("it does not listen after {} s", START.as_secs())
+        }
+    };
+    let why = if why.is_empty() { "it said nothing".to_owned() } else { why };
+    Err(NotStarted { why }.into())
+}
+
+async fn ask(new: Option<Living>) -> Option<Running> {
+    new?.ask().await
+}
+
+/// The end of what it said.
+fn last_words(file: &mut File) -> io::Result<String> {
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+    let mut words = Vec::new();
+    file.take(LAST_WORDS).read_to_end(&mut words)?;
+    Ok(String::from_utf8_lossy(&words).trim().to_owned())
+}
+
+/// The hidden command of [`detach`].
+pub(crate) const DETACH: &str = "detach";
+
+/// Starts this program again, in a session of its own, and leaves it to itself: it is
+/// nobody's child, and outlives the terminal.
+///
+/// # Errors
+/// The system does not start it.
+pub(crate) fn detach(args: &[OsString]) -> io::Result<()> {
+    // Fails for the head of a group, which has what it is about.
+    #[cfg(unix)]
+    let _ = rustix::process::setsid();
+    let mut command = Command::new(std::env::current_exe()?);
+    #[cfg(windows)]
+    {
+        use std::os::windows::process::CommandExt as _;
+        const DETACHED_PROCESS: u32 = 0x8;
+        const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+        command.creation_flags(DETACHED_PROCESS | CREATE_NEW_PROCESS_GROUP);
+    }
+    command.args(args).spawn().map(drop)
+}
+
+/// Ends what [`detach`] started, by its group: that has the number of the process that
+/// went away.
+fn abandon(group: Option<u32>) {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Pid, Signal, kill_process_group};
+        let group = group.and_then(|group| i32::try_from(group).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = group;
+}
+
+/// Asks a process to end. One that is gone has.
+pub(super) fn end(pid: u32) -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Pid, Signal, kill_process};
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("that is no process")?;
+        match kill_process(pid, Signal::TERM) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error).context("cannot ask it to end"),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let status = Command::new("taskkill")
+            .args(["/F", "/PID", &pid.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        let done = status.is_ok_and(|status| status.success());
+        done.then_some(()).context("cannot end it")
+    }
+}
+
+/// That port of this machine, or a free one if another program has it.
+pub(super) fn local(port: u16) -> SocketAddr {
+    if is_free(at(port)) { at(port) } else { at(0) }
+}
+
+const fn at(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+fn is_free(address: SocketAddr) -> bool {
+    TcpListener::bind(address).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn only_an_older_one_with_nothing_to_do_gives_way() {
+        for older in ["0.0.9", "0.0.9-rc.1", "nonsense", ""] {
+            assert!(is_older(older), "{older}");
+        }
+        for newer in [OURS, "99.0.0", "99.0.0-rc.1+build"] {
+            assert!(!is_older(newer), "{newer}");
+        }
+        let old = Running {
+            url: String::new(),
+            key: "ibi_0".into(),
+            pid: 1,
+            version: "0.0.9".to_owned(),
+            profile: String::new(),
+            backend: String::new(),
+            sim: false,
+            shared: true,
+            authenticated: true,
+            active: 0,
+            parked: 0,
+            uptime: Duration::ZERO,
+            started: false,
+        };
+        assert!(is_outdated(&old));
+        assert!(!is_outdated(&Running { active: 1, ..old.clone() }));
+        assert!(!is_outdated(&Running { parked: 1, ..old.clone() }));
+        assert!(!is_outdated(&Running { shared: false, ..old.clone() }));
+        assert!(!is_outdated(&Running { version: OURS.to_owned(), ..old }));
+    }
+
+    /// One that ended by itself is no failure; one that is there ends, with all that is its.
+    #[cfg(unix)]
+    #[test]
+    fn who_is_asked_to_end_ends() {
+        use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        abandon(Some(child.id()));
+        assert_eq!(child.wait().unwrap().signal(), Some(15));
+        end(child.id()).unwrap();
+        abandon(Some(child.id()));
+    }
+
+    #[test]
+    fn the_last_words_are_the_last() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[b'x'; 10_000]).unwrap();
+        file.write_all(b"\nerror: no\n").unwrap();
+        let words = last_words(&mut file).unwrap();
+        assert!(words.len() <= 4096 && words.ends_with("\nerror: no"), "{words}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_at_a_time_and_not_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("start.lock");
+        let first = turn(&path).await.unwrap();
+        let error = turn(&path).await.unwrap_err();
+        assert!(matches!(error, AuthFileError::Locked { .. }), "{error}");
+        drop(first);
+        assert!(turn(&path).await.is_ok());
+    }
+}

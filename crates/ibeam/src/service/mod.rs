@@ -1,0 +1,164 @@
+//! The gateway as a service of one user: started by the system, at the first request or when
+//! the user logs in, and kept running.
+//!
+//! What is installed is text, made by pure functions for each system. Only its own tool
+//! (`systemctl`, `launchctl`, `schtasks`) changes the system, by way of a [`Runner`].
+
+mod ask;
+mod launchd;
+mod run;
+mod schtasks;
+mod stamp;
+mod systemd;
+mod variables;
+mod write;
+mod xml;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub(crate) use self::{
+    ask::ask,
+    launchd::Launchd,
+    run::{Line, Runner, System},
+    schtasks::Schtasks,
+    stamp::{Owner, Stamp, read},
+    systemd::{Surroundings, Systemd},
+    variables::{carried, unseen},
+    write::{Failed, install, uninstall},
+};
+use ibeam_server::config::Listen;
+
+/// What the systems call it.
+pub(crate) const NAME: &str = "ibeam";
+
+const ABOUT: &str = "ibeam: your Cursor plan's models in every tool";
+
+const PAGE: &str = "https://github.com/ibeam-gateway/ibeam";
+
+/// What is to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) program: String,
+    /// Nothing secret: everyone on the machine can read them.
+    pub(crate) args: Vec<String>,
+    /// Where programs and files are found. Nothing secret either.
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) places: Vec<Listen>,
+    pub(crate) tls: bool,
+    /// Turns that run may take that long to end.
+    pub(crate) drain: Duration,
+}
+
+impl Service {
+    /// Where clients call it.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.places.iter().map(|place| ibeam_server::server::url(place, self.tls)).collect()
+    }
+
+    /// After that, nobody waits for it any more.
+    fn patience(&self) -> u64 {
+        self.drain.as_secs().saturating_add(10)
+    }
+}
+
+/// A file to be written, before it has its stamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pub(crate) path: PathBuf,
+    /// What must come first.
+    pub(crate) head: &'static str,
+    pub(crate) body: String,
+    pub(crate) comment: Comment,
+    pub(crate) encoding: Encoding,
+}
+
+/// How a remark is written in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comment {
+    Hash,
+    Xml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    /// With a mark at its beginning, as Windows writes its tasks.
+    Utf16,
+}
+
+/// A command, and whether the rest makes sense without it.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) line: Line,
+    pub(crate) must: bool,
+}
+
+impl Step {
+    fn must(line: Line) -> Self {
+        Self { line, must: true }
+    }
+
+    fn may(line: Line) -> Self {
+        Self { line, must: false }
+    }
+}
+
+/// What the system says about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Whether it is started again, after the next boot or login.
+    pub(crate) enabled: bool,
+    /// None: the system does not say.
+    pub(crate) running: Option<bool>,
+    /// The system listens in its place, and starts it for the first client.
+    pub(crate) waiting: bool,
+    pub(crate) pid: Option<u32>,
+    /// How it ended, if not well.
+    pub(crate) trouble: Option<String>,
+}
+
+/// Where its log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Logs {
+    By(Line),
+    In(PathBuf),
+}
+
+/// What starts services on a system.
+pub(crate) trait Manager {
+    fn name(&self) -> &'static str;
+
+    /// Why it cannot be used here, and what to do instead. None: it can.
+    fn missing(&self, runner: &dyn Runner) -> Option<(String, Vec<String>)>;
+
+    /// The first is the one that says where it listens.
+    fn files(&self) -> Vec<PathBuf>;
+
+    fn drafts(&self, service: &Service) -> Vec<Draft>;
+
+    /// Once the files are written. `again`: it was installed before, and may run.
+    fn install(&self, again: bool) -> Vec<Step>;
+
+    /// Before the files are removed, and after.
+    fn uninstall(&self) -> (Vec<Step>, Vec<Step>);
+
+    fn state(&self, runner: &dyn Runner) -> State;
+
+    fn logs(&self, follow: bool, lines: u32) -> Logs;
+
+    /// Where it must log to, for want of somebody who keeps what it says.
+    fn log_file(&self) -> Option<&Path>;
+
+    /// Whether a request starts it.
+    fn starts_on_demand(&self) -> bool;
+
+    /// What the user should know about it.
+    fn notes(&self) -> Vec<String>;
+}
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

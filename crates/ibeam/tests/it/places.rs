@@ -1,0 +1,175 @@
+//! Places for turns, with keys: limits of their own, taking turns in the queue, and tool
+//! results that need not wait.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use axum::body::Body;
+use ibeam_server::{config::Config, keys::KeyFile};
+use ibeam_sim::{Scenario, SimConfig};
+use parking_lot::Mutex;
+use secrecy::ExposeSecret as _;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::lab::{Lab, Reply, Talk, chat};
+
+const SCRIPT: &str = r#"
+    [[rule]]
+    when = { contains = "look" }
+    steps = [
+      { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },
+      { text = "It says: {result}" },
+    ]
+    [[rule]]
+    when = { contains = "quick" }
+    steps = [{ text = "done" }]
+    [[rule]]
+    steps = [{ text = { text = "tick ", repeat = 600, pace_ms = 1000 } }]
+"#;
+
+/// Long enough for a request to get to where it waits.
+const MOMENT: Duration = Duration::from_millis(20);
+
+struct Shop {
+    lab: Lab,
+    keys: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Shop {
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = crate::watch::folder();
+        let keys = folder.path().join("keys.json");
+        let scenario = Scenario::from_toml(SCRIPT).unwrap();
+        let lab = Lab::with(SimConfig::scenario(scenario), |config| {
+            config.keys_file = Some(keys.clone());
+            change(config);
+        });
+        Self { lab, keys, _folder: folder }
+    }
+
+    /// A key that the gateway has noticed.
+    async fn key(&self, name: &str, limit: Option<usize>) -> String {
+        let key = KeyFile::at(&self.keys).add(name, limit, 0).unwrap();
+        sleep(Duration::from_secs(1)).await;
+        crate::watch::secret(key.expose_secret());
+        key.expose_secret().to_owned()
+    }
+
+    /// A stream that does not end by itself.
+    async fn open(&self, key: &str) -> http::Response<Body> {
+        self.lab.open_with(chat("go on", true).to_string(), &[("x-api-key", key)]).await
+    }
+
+    async fn quick(&self, key: &str) -> Reply {
+        self.lab.post_with(&chat("quick", false), &[("x-api-key", key)]).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_runs_no_more_turns_than_its_limit() {
+    let shop = Shop::new(|config| {
+        config.limits.turns = 4;
+        config.limits.turns_per_key = 2;
+        config.clocks.queue = Duration::from_secs(3);
+    });
+    let (one, usual) = (shop.key("one", Some(1)).await, shop.key("usual", None).await);
+    let first = shop.open(&one).await;
+    assert_eq!(first.status(), 200);
+    let began = Instant::now();
+    let refused = shop.quick(&one).await;
+    assert_eq!(began.elapsed().as_secs(), 3);
+    assert_eq!(
+        (refused.status.as_u16(), refused.error().as_deref()),
+        (429, Some("quota_exceeded"))
+    );
+    assert!(refused.headers.contains_key("retry-after"));
+    assert!(refused.body.contains("1 turn already, which is its limit"), "{}", refused.body);
+    // Nobody else minds.
+    let others = (shop.open(&usual).await, shop.open(&usual).await);
+    assert_eq!(
+        (others.0.status(), others.1.status()),
+        (http::StatusCode::OK, http::StatusCode::OK)
+    );
+    assert!(shop.quick(&usual).await.body.contains("2 turns already"));
+    drop(first);
+    sleep(MOMENT).await;
+    assert_eq!(shop.quick(&one).await.status, 200);
+    drop(others);
+    shop.lab.assert_clean().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_take_turns_in_the_queue() {
+    let shop = Arc::new(Shop::new(|config| config.limits.turns = 1));
+    let (many, few) = (shop.key("many", None).await, shop.key("few", None).await);
+    let holder = shop.open(&many).await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut requests = JoinSet::new();
+    for (name, key) in [("a1", &many), ("a2", &many), ("a3", &many), ("b1", &few), ("b2", &few)] {
+        let (shop, order, key) = (Arc::clone(&shop), Arc::clone(&order), key.clone());
+        requests.spawn(async move {
+            assert_eq!(shop.quick(&key).await.status, 200);
+            order.lock().push(name);
+        });
+        sleep(MOMENT).await;
+    }
+    assert!(order.lock().is_empty());
+    drop(holder);
+    requests.join_all().await;
+    assert_eq!(*order.lock(), ["a1", "b1", "a2", "b2", "a3"]);
+    shop.lab.assert_clean().await;
+}
+
+/// Every place is taken and many wait; the results of a turn that was let in before go
+/// through, whether it is parked or only stored.
+#[tokio::test(start_paused = true)]
+async fn tool_results_do_not_wait_behind_new_turns() {
+    let shop = Arc::new(Shop::new(|config| {
+        config.limits.turns = 2;
+        config.limits.reserve = 1;
+    }));
+    let (worker, crowd) = (shop.key("worker", Some(1)).await, shop.key("crowd", None).await);
+    let mut parked = Talk::new("look");
+    parked.headers.push(("x-api-key", worker.clone()));
+    let call = parked.ask(&shop.lab).await.call();
+    parked.result(&call, "a.txt");
+    let mut stored = Talk::new("look there");
+    stored.headers.push(("x-api-key", worker.clone()));
+    let call = stored.ask(&shop.lab).await.call();
+    stored.result(&call, "b.txt");
+
+    let running = (shop.open(&crowd).await, shop.open(&crowd).await);
+    assert_eq!(shop.lab.app.free_turns(), 0);
+    let mut waiting = JoinSet::new();
+    for _ in 0..20 {
+        let (shop, crowd) = (Arc::clone(&shop), crowd.clone());
+        waiting.spawn(async move { shop.quick(&crowd).await.status.as_u16() });
+    }
+    sleep(MOMENT).await;
+
+    let began = Instant::now();
+    let reply = parked.send(&shop.lab).await;
+    assert_eq!(reply.text(), "It says: a.txt", "{}", reply.body);
+    assert_eq!(shop.lab.fates().resumed, 1);
+    shop.lab.app.drain_turns();
+    sleep(MOMENT).await;
+    assert_eq!(shop.lab.app.sessions().parked, 0);
+    let headers = [("x-api-key", worker.as_str())];
+    let reply = shop.lab.open_with(stored.body.to_string(), &headers).await;
+    assert_eq!(reply.status(), 200);
+    assert_eq!(shop.lab.fates().continued + shop.lab.fates().rebuilt, 1);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+
+    // Results that nobody waits for are a new turn like any other.
+    let mut made_up = Talk::new("quick");
+    made_up.headers.push(("x-api-key", worker));
+    let id = "sess_0123456789abcdef01234567__call_0".to_owned();
+    made_up.result(&crate::lab::Call { id, ..call }, "x");
+    assert_eq!(made_up.send(&shop.lab).await.status, 429);
+    assert_eq!(waiting.join_all().await, [429; 20], "they had their time");
+    drop((running, reply));
+    shop.lab.assert_clean().await;
+}

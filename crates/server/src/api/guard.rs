@@ -1,0 +1,343 @@
+//! What every request passes: its id and log line, the checks that keep web pages
+//! out, CORS for those that are let in, the API key.
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    net::IpAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header, request::Parts,
+    uri::Authority,
+};
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::ids,
+};
+use tracing::Instrument as _;
+
+use super::{
+    Ctx, Service, Settings,
+    error::{self, Failure},
+    log::RequestLog,
+};
+use crate::keys::{Caller, Keys, Unknown};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same under the name that Anthropic's SDKs read.
+const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const ASKS_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const ALLOWS_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// What probes and people may read without the key.
+pub const OPEN_PATHS: [&str; 6] =
+    ["/", "/health", "/healthz", "/openapi.json", "/docs", "/api/hello"];
+
+/// The settings, made ready for checking.
+pub(super) struct Rules {
+    hosts: Vec<String>,
+    /// A rebound name is a name: a `Host` that is an address cannot be one.
+    any_address: bool,
+    origins: Vec<String>,
+    keys: Arc<Keys>,
+}
+
+impl Rules {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let lower = |list: &[String]| {
+            list.iter()
+                .map(|word| word.trim().trim_end_matches(['/', '.']).to_ascii_lowercase())
+                .filter(|word| !word.is_empty())
+                .collect()
+        };
+        Self {
+            hosts: lower(&settings.allowed_hosts),
+            any_address: settings.bind.is_some_and(|address| !address.is_loopback()),
+            origins: lower(&settings.cors_origins),
+            keys: Arc::clone(&settings.keys),
+        }
+    }
+
+    fn host(&self, authority: &str) -> bool {
+        let host = without_port(authority).trim_end_matches('.').to_ascii_lowercase();
+        if host == "localhost" || host.ends_with(".localhost") {
+            return true;
+        }
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        match literal.parse::<IpAddr>() {
+            Ok(address) if address.is_loopback() || self.any_address => true,
+            Ok(_) | Err(_) => self.hosts.contains(&host),
+        }
+    }
+
+    fn origin(&self, origin: &str, authority: Option<&str>) -> Origin {
+        let origin = origin.to_ascii_lowercase();
+        if self.origins.iter().any(|allowed| *allowed == "*" || *allowed == origin) {
+            return Origin::Listed;
+        }
+        let own = origin.split_once("://").map(|(_, rest)| rest);
+        match (own, authority) {
+            (Some(own), Some(authority)) if own.eq_ignore_ascii_case(authority) => Origin::Own,
+            _ => Origin::Foreign,
+        }
+    }
+
+    /// Where a request without an `Origin` comes from. A page's images, scripts and links
+    /// have none, but browsers tell that it is another site's page.
+    fn unsaid(&self, parts: &Parts) -> Origin {
+        let says = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
+        let elsewhere = matches!(says(FETCH_SITE), Some(b"cross-site" | b"same-site"));
+        // Who follows a link sees what is for everyone, and the page it is on does not.
+        let link = says(FETCH_MODE) == Some(b"navigate") && OPEN_PATHS.contains(&parts.uri.path());
+        let any = self.origins.iter().any(|allowed| allowed == "*");
+        if elsewhere && !link && !any { Origin::Foreign } else { Origin::None }
+    }
+
+    /// Whose key came with these headers.
+    pub(super) fn caller(&self, headers: &HeaderMap) -> Result<Caller, TurnError> {
+        let (bearer, plain) = presented_keys(headers);
+        self.keys.check(bearer, plain).map_err(|unknown| {
+            let text = match unknown {
+                Unknown::Missing => {
+                    "this gateway needs an API key, in `x-api-key` or `authorization` (Bearer); \
+                     `ibeam keys add NAME` makes one"
+                }
+                Unknown::Wrong => {
+                    "the API key is wrong; use the one this gateway was configured with, \
+                     or one of `ibeam keys`"
+                }
+            };
+            TurnError::new(ErrorCode::InvalidApiKey, text)
+        })
+    }
+}
+
+/// The keys that a client sent, right or wrong: as a bearer, and by itself.
+fn presented_keys(headers: &HeaderMap) -> (Option<&str>, Option<&str>) {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    (bearer, headers.get(API_KEY).and_then(|value| value.to_str().ok()))
+}
+
+/// Where a web page that calls comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// From no page at all.
+    None,
+    /// From this gateway.
+    Own,
+    /// From a place the user listed: it gets CORS headers.
+    Listed,
+    Foreign,
+}
+
+pub(super) async fn guard<S: Service>(
+    State(shared): Ctx<S>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let id = request_id(&parts.headers)
+        .unwrap_or_else(|| format!("req_{}", ids::hex(&shared.service.random())));
+    let log = Arc::new(RequestLog::new(id.clone(), parts.method.clone(), parts.uri.path()));
+    let origin_header = parts.headers.get(header::ORIGIN).cloned();
+    let origin = match &origin_header {
+        None => shared.rules.unsaid(&parts),
+        Some(value) => {
+            let own = names(&parts).into_iter().flatten().next();
+            shared.rules.origin(value.to_str().unwrap_or("null"), own)
+        }
+    };
+
+    let anthropic = speaks_anthropic(&parts);
+    let mut response = match check(&shared.rules, &parts, origin) {
+        Err(failure) => error::response(&failure),
+        Ok(_) if is_preflight(&parts, origin) => preflight(&parts.headers),
+        Ok(caller) => {
+            if let Some(name) = &caller.name {
+                log.key(name);
+            }
+            parts.extensions.insert(caller);
+            parts.extensions.insert(Arc::clone(&log));
+            let span = tracing::info_span!("request", request_id = %id);
+            let run = next.run(Request::from_parts(parts, body)).instrument(span);
+            unpanicked(run).await
+        }
+    };
+
+    if let Some(failure) = response.extensions_mut().remove::<Failure>() {
+        if anthropic {
+            let headers = std::mem::take(response.headers_mut());
+            response = error::anthropic(failure.clone(), &id);
+            keep(&headers, response.headers_mut());
+        }
+        log.failed(failure);
+    }
+    log.status(response.status().as_u16());
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::try_from(id) {
+        if anthropic {
+            headers.insert(ANTHROPIC_REQUEST_ID, id.clone());
+        }
+        headers.insert(REQUEST_ID, id);
+    }
+    if let (Origin::Listed, Some(origin)) = (origin, origin_header) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(
+                "x-request-id, x-ibeam-controls, x-ibeam-tokens, retry-after, x-should-retry",
+            ),
+        );
+    }
+    response
+}
+
+fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnError> {
+    // RFC 9112, section 3.2, and RFC 9113, section 8.3.1. What is older than the header may
+    // leave it out, and is no page then.
+    let headers = parts.headers.get_all(header::HOST).iter().count();
+    let nameless = headers == 0
+        && match parts.version {
+            Version::HTTP_09 | Version::HTTP_10 => false,
+            Version::HTTP_11 => true,
+            _ => parts.uri.authority().is_none(),
+        };
+    if headers > 1 || nameless {
+        let what = if nameless { "has no `Host` header" } else { "has several `Host` headers" };
+        return Err(TurnError::new(
+            ErrorCode::InvalidValue,
+            format!("this request {what}; send exactly one"),
+        )
+        .param("host"));
+    }
+    if !names(parts).into_iter().flatten().all(|name| rules.host(name)) {
+        return Err(TurnError::new(
+            ErrorCode::ForbiddenOrigin,
+            "the `Host` of this request is not one of the gateway's names; \
+             use localhost, or add the name to the setting `hosts`",
+        ));
+    }
+    if origin == Origin::Foreign {
+        return Err(TurnError::new(
+            ErrorCode::ForbiddenOrigin,
+            "web pages of this origin may not use the gateway; \
+             add the origin to the setting `cors_origins` to allow it",
+        ));
+    }
+    if parts.method == Method::OPTIONS || OPEN_PATHS.contains(&parts.uri.path()) {
+        return Ok(Caller::default());
+    }
+    rules.caller(&parts.headers)
+}
+
+/// Whether errors are to be in Anthropic's shape: on its routes, and on those that both have
+/// for a client that sends its headers.
+fn speaks_anthropic(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    path == "/messages"
+        || path.starts_with("/messages/")
+        || parts.headers.contains_key(ANTHROPIC_VERSION)
+}
+
+/// What a response had beside its body, under the same in another shape.
+fn keep(old: &HeaderMap, new: &mut HeaderMap) {
+    for (name, value) in old {
+        if name != header::CONTENT_LENGTH && !new.contains_key(name) {
+            new.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+fn is_preflight(parts: &Parts, origin: Origin) -> bool {
+    origin == Origin::Listed
+        && parts.method == Method::OPTIONS
+        && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS"),
+    );
+    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        wanted.unwrap_or_else(|| HeaderValue::from_static("authorization, content-type")),
+    );
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    if asked.contains_key(ASKS_PRIVATE_NETWORK) {
+        headers.insert(ALLOWS_PRIVATE_NETWORK, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// A bug in one handler is a 500 for one client.
+async fn unpanicked(run: impl Future<Output = Response>) -> Response {
+    let mut run = pin!(run);
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(panicked(panic.as_ref())))
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Response {
+    let text = panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("panic");
+    let failure = TurnError::new(ErrorCode::Internal, "something went wrong inside the gateway");
+    error::response(&failure.cause(text))
+}
+
+/// The names the client connected to, as it says: the one in the target, which HTTP/2 and
+/// requests to a proxy have, and `Host`. Where there are two, neither vouches for the other.
+fn names(parts: &Parts) -> [Option<&str>; 2] {
+    let target = parts.uri.authority().map(Authority::as_str);
+    // Bytes that are no text are no name of ours either.
+    let host = parts.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    [target, host]
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        // The colons of a bare `[::1]` are its own.
+        Some((host, port)) if !port.ends_with(']') => host,
+        _ => authority,
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let sane = (1..=128).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    sane.then(|| id.to_owned())
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

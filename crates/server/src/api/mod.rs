@@ -1,0 +1,348 @@
+//! The HTTP face: thin handlers between the clients' APIs and the [`Service`] that
+//! runs turns.
+//!
+//! *Invariant:* nothing in here knows which backend answers.
+
+mod answer;
+mod anthropic_models;
+mod bodies;
+mod body;
+mod chat;
+mod completions;
+mod count;
+mod error;
+mod guard;
+mod health;
+mod log;
+mod messages;
+mod missing;
+mod models;
+mod openapi;
+mod read;
+mod responses;
+mod tools;
+mod turn;
+mod ws;
+
+use std::{
+    future::Future,
+    net::IpAddr,
+    path::PathBuf,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    middleware,
+    response::{IntoResponse as _, Response},
+    routing::{MethodRouter, get, post},
+};
+use http::{HeaderValue, Method, StatusCode, Uri, header};
+use ibeam_core::{
+    error::{ErrorCode, TurnError},
+    model::{TurnEvent, TurnRequest},
+    models::ModelList,
+    tokens::Count,
+};
+use serde::Serialize;
+
+pub use bodies::{Bodies, BodyHealth};
+pub use body::FRAME_CAP;
+pub use guard::OPEN_PATHS;
+pub use health::{Health, Mcp, Sessions, StoreHealth};
+pub use tools::ToolList;
+pub(crate) use ws::{Line, OnLine};
+
+use crate::{
+    keys::{Caller, Keys},
+    store::{Scope, Store},
+    tasks::Tasks,
+};
+
+/// What the handlers need from the program.
+pub trait Service: Send + Sync + 'static {
+    /// A running turn. Dropping it means that the client has left.
+    type Turn: EventSource;
+
+    fn settings(&self) -> &Settings;
+
+    /// Starts (or resumes, or attaches to) the turn of a request. May take as long
+    /// as the queue's clock allows: until then a client gets not even headers.
+    fn start_turn(
+        &self,
+        request: TurnRequest,
+        meta: RequestMeta,
+    ) -> impl Future<Output = Result<Self::Turn, TurnError>> + Send;
+
+    fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
+
+    /// How many tokens the model would read. `body` is the hash of the request as it came.
+    fn count_tokens(
+        &self,
+        request: TurnRequest,
+        body: [u8; 32],
+    ) -> impl Future<Output = Result<Count, TurnError>> + Send;
+
+    fn health(&self) -> Health;
+
+    /// The tools of the user's MCP servers.
+    fn tools(&self) -> ToolList {
+        ToolList::default()
+    }
+
+    /// Where responses are kept.
+    fn store(&self) -> &Store;
+
+    /// Whom things belong to that are kept for this caller.
+    fn scope(&self, caller: &Caller) -> impl Future<Output = Result<Scope, TurnError>> + Send;
+
+    /// Starts what outlives a request.
+    fn tasks(&self) -> &Tasks;
+
+    /// Seconds since the Unix epoch.
+    fn unix_now(&self) -> u64;
+
+    /// Bytes nobody can guess, for ids.
+    fn random(&self) -> [u8; 16];
+}
+
+/// The events of one turn: an optional `Started`, whatever comes, one terminal
+/// event, then `None`.
+pub trait EventSource: Send + Unpin + 'static {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>>;
+}
+
+/// What a request says beside its body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestMeta {
+    /// The client's `x-request-id` when it is a sane one, else ours.
+    pub request_id: String,
+    pub idempotency_key: Option<String>,
+    /// `x-stainless-retry-count`: above zero, an SDK sends the request again.
+    pub retry_count: u32,
+    /// The conversation is named by `x-session-affinity` alone, whose senders tell their
+    /// whole history.
+    pub affinity: bool,
+    /// SHA-256 of the body as it came.
+    pub body: [u8; 32],
+    /// Whose key came with it.
+    pub caller: Caller,
+}
+
+/// The models of the account, and when the list was made.
+#[derive(Clone, Debug)]
+pub struct Models {
+    pub list: Arc<ModelList>,
+    /// Unix seconds.
+    pub created: u64,
+}
+
+/// The part of the configuration that concerns HTTP.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the listener is bound. On an address that is not loopback, a `Host`
+    /// that is an IP address is accepted too.
+    pub bind: Option<IpAddr>,
+    /// Names beside the loopback ones that a `Host` header may have.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may call; `*` means all. Empty: no CORS.
+    pub cors_origins: Vec<String>,
+    /// Who may call.
+    pub keys: Arc<Keys>,
+    /// Largest request body in bytes.
+    pub body_limit: usize,
+    /// All of them that are being read.
+    pub bodies: Arc<Bodies>,
+    /// How long a request body may pause.
+    pub body_pause: Duration,
+    /// Silence after which a stream gets a comment.
+    pub keep_alive: Duration,
+    /// How long the response headers of a stream wait for the first event of a turn
+    /// that has started, so that an early failure can still have its own status.
+    pub header_grace: Duration,
+    /// Off: a request to upgrade is refused.
+    pub websocket: bool,
+    /// How long a WebSocket may be without a request.
+    pub websocket_idle: Duration,
+    /// How long a WebSocket's client may take nothing.
+    pub client_stall: Duration,
+    /// Off: no response is kept, whatever its client asks for.
+    pub keep_responses: bool,
+    /// Refuse parameters that nobody honours, unless the client says otherwise.
+    pub strict: bool,
+    /// Folders that a client may ask to work in, and all below them. None: the backend
+    /// works in no folder.
+    pub workspaces: Option<Arc<[PathBuf]>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            bind: None,
+            allowed_hosts: Vec::new(),
+            cors_origins: Vec::new(),
+            keys: Arc::default(),
+            body_limit: 64 * 1024 * 1024,
+            bodies: Bodies::new(256 * 1024 * 1024),
+            body_pause: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(10),
+            header_grace: Duration::from_secs(10),
+            websocket: true,
+            websocket_idle: Duration::from_secs(15 * 60),
+            client_stall: Duration::from_secs(60),
+            keep_responses: true,
+            strict: false,
+            workspaces: None,
+        }
+    }
+}
+
+/// The answer to a client for which there is no room, as bytes that need no more looking
+/// at.
+pub(crate) fn no_room() -> Vec<u8> {
+    error::raw(&TurnError::new(
+        ErrorCode::Unavailable,
+        "too many connections are open; try again shortly, or raise `limits.connections`",
+    ))
+}
+
+const GET: &str = "GET, HEAD, OPTIONS";
+const POST: &str = "POST, OPTIONS";
+const GET_POST: &str = "GET, POST, OPTIONS";
+const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
+
+/// A path, the methods that it allows, and who answers them. `openapi` describes each.
+type Route<S> = (&'static str, &'static str, MethodRouter<Shared<S>>);
+
+/// What is served under `/v1`, and without it.
+fn versioned<S: Service>(websocket: bool) -> Vec<Route<S>> {
+    // An upgrade is answered in any case, and offered only if it works.
+    let upgradable = if websocket { GET_POST } else { POST };
+    vec![
+        ("/chat/completions", upgradable, post(chat::completions::<S>).get(ws::chat::<S>)),
+        ("/completions", POST, post(completions::completions::<S>)),
+        ("/responses", upgradable, post(responses::create::<S>).get(ws::responses::<S>)),
+        ("/responses/compact", POST, post(responses::compact::<S>)),
+        ("/responses/input_tokens", POST, post(count::input_tokens::<S>)),
+        ("/responses/{id}", GET_DELETE, get(responses::get::<S>).delete(responses::delete::<S>)),
+        ("/responses/{id}/cancel", POST, post(responses::cancel::<S>)),
+        ("/responses/{id}/input_items", GET, get(responses::input_items::<S>)),
+        ("/messages", POST, post(messages::create::<S>)),
+        ("/messages/count_tokens", POST, post(count::tokens::<S>)),
+        ("/models", GET, get(models::list::<S>)),
+        // Ids may have slashes in them, as `anthropic/claude-…`.
+        ("/models/{*id}", GET, get(models::one::<S>)),
+        ("/tools", GET, get(tools::list::<S>)),
+    ]
+}
+
+/// What is about the gateway itself.
+fn unversioned<S: Service>() -> Vec<Route<S>> {
+    vec![
+        ("/health", GET, get(health::health::<S>)),
+        ("/healthz", GET, get(health::health::<S>)),
+        ("/", GET, get(index::<S>)),
+        // Claude Code looks here whether anybody is at home.
+        ("/api/hello", GET, get(async || StatusCode::OK)),
+        ("/openapi.json", GET, get(openapi::document)),
+        ("/docs", GET, get(openapi::docs)),
+    ]
+}
+
+/// The whole API over `service`.
+pub fn router<S: Service>(service: Arc<S>) -> Router {
+    let rules = Arc::new(guard::Rules::new(service.settings()));
+    let websocket = service.settings().websocket;
+    let shared = Shared {
+        service,
+        rules,
+        background: Arc::default(),
+        remembered: responses::Room::default(),
+    };
+    let mut router = Router::new();
+    for (path, allow, methods) in versioned::<S>(websocket) {
+        let methods = only(allow, methods);
+        router = router.route(path, methods.clone()).route(&format!("/v1{path}"), methods);
+    }
+    for (path, allow, methods) in unversioned::<S>() {
+        router = router.route(path, only(allow, methods));
+    }
+    router
+        .fallback(missing::not_found::<S>)
+        .layer(middleware::from_fn_with_state(shared.clone(), guard::guard::<S>))
+        .with_state(shared)
+}
+
+/// What every handler gets.
+struct Shared<S> {
+    service: Arc<S>,
+    rules: Arc<guard::Rules>,
+    background: Arc<responses::Background>,
+    remembered: responses::Room,
+}
+
+impl<S> Clone for Shared<S> {
+    fn clone(&self) -> Self {
+        Self {
+            service: Arc::clone(&self.service),
+            rules: Arc::clone(&self.rules),
+            background: Arc::clone(&self.background),
+            remembered: Arc::clone(&self.remembered),
+        }
+    }
+}
+
+type Ctx<S> = State<Shared<S>>;
+
+/// Answers the other methods of a route: `OPTIONS` with what is allowed, the rest
+/// with a 405 that says so too.
+fn only<S: Service>(
+    allow: &'static str,
+    route: MethodRouter<Shared<S>>,
+) -> MethodRouter<Shared<S>> {
+    route.fallback(move |method: Method, uri: Uri| async move {
+        if method == Method::OPTIONS {
+            (StatusCode::NO_CONTENT, [(header::ALLOW, allow)]).into_response()
+        } else {
+            not_allowed(&method, &uri, allow)
+        }
+    })
+}
+
+fn not_allowed(method: &Method, uri: &Uri, allow: &'static str) -> Response {
+    let mut response = error::response(&TurnError::new(
+        ErrorCode::MethodNotAllowed,
+        format!("{method} is not allowed on {}; use {allow}", short(uri.path())),
+    ));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+#[derive(Serialize)]
+struct Index {
+    name: &'static str,
+    version: &'static str,
+    description: &'static str,
+    endpoints: &'static [String],
+}
+
+async fn index<S: Service>(State(shared): Ctx<S>) -> Json<Index> {
+    Json(Index {
+        name: "ibeam",
+        version: env!("CARGO_PKG_VERSION"),
+        description: env!("CARGO_PKG_DESCRIPTION"),
+        endpoints: openapi::endpoints(shared.service.settings().websocket),
+    })
+}
+
+/// A path as far as it is worth repeating.
+fn short(path: &str) -> &str {
+    path.get(..path.floor_char_boundary(200)).unwrap_or(path)
+}
+
+#[cfg(test)]
+#[path = "api_tests/mod.rs"]
+mod tests;

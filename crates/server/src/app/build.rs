@@ -1,0 +1,347 @@
+//! Putting the program together from its configuration.
+
+use std::sync::Arc;
+
+use ibeam_core::{
+    agent::{Clocks, Environment, Settings as TurnSettings},
+    error::{ErrorCode, TurnError},
+    limits::Rules,
+    model::ids,
+    models::{ModelInfo, ModelList},
+};
+use ibeam_sim::Sim;
+use secrecy::SecretString;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{App, SIM, around::Shelf};
+use crate::{
+    api,
+    auth::{Tokens, here, http::AuthHttp, tokens::login_command},
+    catalog::{self, Catalog, Fetch},
+    checks::Checks,
+    config::{self, Backend, Config, Via},
+    counter::Counter,
+    driver::{
+        AgentConfig, AgentDriver, Driver, MakeRoom, Profile, Transport,
+        child::{ChildConfig, ChildDriver, Kind, Program},
+    },
+    keys::Keys,
+    limits::Turns,
+    mcp::bridge::Bridge,
+    net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
+    session::{Conversations, Hub, Legs, Limits, Patience, Registry},
+    store::{ResponseLimits, Store, StoreError, StoreLimits},
+    tasks::Tasks,
+};
+
+/// The backend's name when Cursor's API answers.
+const AGENT: &str = "agent";
+
+impl App {
+    /// Puts the program together. `sim` is there when the simulator answers.
+    ///
+    /// # Errors
+    /// There is no memory for the store.
+    pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
+        if let Some(kind) = child_kind(config.via) {
+            return Self::with_children(config, kind, sim.is_some(), tasks);
+        }
+        if config.cursor_agent.workspace.is_some() {
+            warn!("`cursor_agent.workspace` has no effect: no `cursor-agent` answers here");
+        }
+        match sim {
+            Some(sim) => {
+                let tokens = Tokens::fixed(SecretString::from(Sim::TOKEN), SIM, tasks);
+                Self::with_tokens(config, &in_memory(sim), SIM, tokens, tasks)
+            }
+            None => {
+                let connector = connector(&config);
+                let http = AuthHttp::new(&connector, &config.api, tasks);
+                let tokens = here::tokens(&config, http, tasks);
+                Self::with_tokens(config, &connector, AGENT, tokens, tasks)
+            }
+        }
+    }
+
+    /// Cursor's CLI answers, or its stand-in. It has its own sign-in.
+    fn with_children(
+        config: Config,
+        kind: Kind,
+        simulated: bool,
+        tasks: &Tasks,
+    ) -> Result<Self, StoreError> {
+        let driver = ChildDriver::new(child_config(&config, kind, simulated), tasks);
+        let tokens = Tokens::delegated(driver.gate(), tasks);
+        let store = store(&config, tasks)?;
+        let backend = match (simulated, kind) {
+            (true, _) => SIM,
+            (false, Kind::Cli) => "cli",
+            (false, Kind::Acp) => "acp",
+        };
+        Ok(Self::with_driver(config, Arc::new(driver), backend, tokens, store, tasks))
+    }
+
+    /// The same for tokens of the caller's choosing.
+    ///
+    /// # Errors
+    /// There is no memory for the store.
+    pub fn with_tokens(
+        config: Config,
+        connector: &Connector,
+        backend: &'static str,
+        tokens: Tokens,
+        tasks: &Tasks,
+    ) -> Result<Self, StoreError> {
+        let driver = Arc::new(AgentDriver::new(agent_config(&config), connector, tasks));
+        let store = store(&config, tasks)?;
+        Ok(Self::with_driver(config, driver, backend, tokens, store, tasks))
+    }
+
+    fn with_driver(
+        config: Config,
+        driver: Arc<dyn Driver>,
+        backend: &'static str,
+        tokens: Tokens,
+        store: Store,
+        tasks: &Tasks,
+    ) -> Self {
+        let registry = Registry::new(Limits {
+            count: config.sessions.max_parked,
+            bytes: config.sessions.parked_bytes,
+        });
+        let turns = registry.clone();
+        driver.on_crowded(MakeRoom::new(move || turns.send_one_away()));
+        let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
+        let hub = Hub {
+            driver,
+            tokens,
+            patience: Patience {
+                cancel_grace: config.clocks.cancel_grace,
+                client_stall: config.clocks.client_stall,
+                parked: config.sessions.ttl,
+            },
+            registry,
+            legs: Legs::new(config.sessions.replay),
+            turns: Turns::new(Rules {
+                total: config.limits.turns,
+                reserve: config.limits.reserve,
+                waiting: config.limits.queue,
+            }),
+            stop: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            counter: Counter::new(tasks.clone()),
+            checks: Checks::new(tasks.clone()),
+            tasks: tasks.clone(),
+        };
+        Self {
+            http: http_settings(&config),
+            hub: Arc::new(hub),
+            backend,
+            catalog,
+            // Only who serves starts servers.
+            bridge: Bridge::default(),
+            surroundings: Shelf::new(&config, environment()),
+            store,
+            conversations: Arc::new(Conversations::default()),
+            started: Instant::now(),
+            config: Arc::new(config),
+        }
+    }
+}
+
+/// Where conversations are kept. Without a file, for as long as the program runs.
+fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
+    let limits = StoreLimits {
+        retention: config.store.retention,
+        bytes: config.store.bytes as u64,
+        responses: ResponseLimits {
+            retention: config.responses.retention,
+            count: config.responses.max as u64,
+            bytes: config.responses.bytes as u64,
+        },
+    };
+    // What nothing is continued from need not be on disk.
+    let file = config.store.file().filter(|_| config.sessions.reuse);
+    Store::open(file, limits, tasks)
+}
+
+/// The way to Cursor.
+pub fn connector(config: &Config) -> Connector {
+    Connector::Tcp {
+        tls: Arc::new(Tls::new(config.ca_file.clone())),
+        proxy: Proxy::from_env(),
+        connect_timeout: config.clocks.connect,
+        reach: Reach::of(&config.api),
+    }
+}
+
+/// The way to a simulator in this process.
+#[must_use]
+pub fn in_memory(sim: &Sim) -> Connector {
+    let sim = sim.clone();
+    Connector::Memory(Arc::new(move || sim.connect()))
+}
+
+fn agent_config(config: &Config) -> AgentConfig {
+    let mut agent = AgentConfig::new(config.api.clone());
+    agent.profile = Profile {
+        client_version: config.client_version.clone(),
+        ghost_mode: config.privacy,
+        timezone: None,
+    };
+    agent.transport = match config.transport {
+        config::Transport::Auto => Transport::Auto,
+        config::Transport::H2 => Transport::Http2,
+        config::Transport::H1 => Transport::Http1,
+    };
+    agent.pool = PoolConfig {
+        max_streams: config.limits.upstream_streams,
+        max_connections: config.limits.upstream_connections,
+        connect_timeout: config.clocks.connect,
+        heartbeat: config.clocks.heartbeat,
+        ..PoolConfig::default()
+    };
+    agent
+}
+
+/// None: no child answers.
+fn child_kind(via: Via) -> Option<Kind> {
+    match via {
+        Via::Auto | Via::Agent => None,
+        Via::Cli => Some(Kind::Cli),
+        Via::Acp => Some(Kind::Acp),
+    }
+}
+
+/// How Cursor's CLI, or its stand-in, is run.
+pub fn child_config(config: &Config, kind: Kind, simulated: bool) -> ChildConfig {
+    ChildConfig {
+        kind,
+        agent: config.cursor_agent.clone(),
+        queue: config.clocks.queue,
+        program: simulated.then(|| {
+            let scenario = match &config.backend {
+                Backend::Sim { scenario } => scenario.as_deref(),
+                Backend::Cursor => None,
+            };
+            Program::simulated(scenario, config.simulator.native_tools)
+        }),
+        folders: config::runs_dir(),
+    }
+}
+
+fn http_settings(config: &Config) -> api::Settings {
+    api::Settings {
+        bind: config.exposed().unwrap_or(&config.listen).ip(),
+        allowed_hosts: config.hosts.clone(),
+        cors_origins: config.cors_origins.clone(),
+        keys: Arc::new(Keys::new(config)),
+        body_limit: config.limits.body,
+        // One that is allowed fits.
+        bodies: api::Bodies::new(config.limits.bodies.max(config.limits.body)),
+        body_pause: config.clocks.body,
+        keep_alive: config.clocks.keep_alive,
+        strict: config.strict,
+        header_grace: config.clocks.header_grace,
+        websocket: config.websocket,
+        websocket_idle: config.clocks.websocket_idle,
+        client_stall: config.clocks.client_stall,
+        keep_responses: !config.responses.retention.is_zero(),
+        workspaces: child_kind(config.via)
+            .map(|_| config.cursor_agent.workspaces.as_slice().into()),
+    }
+}
+
+pub(super) fn turn_settings(config: &Config) -> TurnSettings {
+    let clocks = &config.clocks;
+    TurnSettings {
+        clocks: Clocks {
+            heartbeat: clocks.heartbeat,
+            no_frame: clocks.no_frame,
+            heartbeat_only: clocks.heartbeats_only,
+            whole_turn: clocks.turn,
+            end_wait: clocks.end_wait,
+            quiet_end: clocks.quiet_end,
+            tool_batch: clocks.tool_batch,
+        },
+        backoff: config.retry,
+        inline_context: config.inline_context,
+        park: config.sessions.reuse,
+        parked_bytes: config.sessions.buffer,
+        max_repeat: config.tools.max_repeat,
+        sign_in: login_command(&config.profile).into(),
+    }
+}
+
+/// What little the gateway knows about the place the client works in.
+fn environment() -> Environment {
+    Environment {
+        os_version: os_version(),
+        shell: std::env::var("SHELL").unwrap_or_default(),
+        time_zone: std::env::var("TZ").unwrap_or_default(),
+        workspace_paths: Vec::new(),
+    }
+}
+
+/// As the backend's own client says it: `linux 6.8.0`.
+fn os_version() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let words = [std::env::consts::OS, release.trim()];
+    words.join(" ").trim_end().to_owned()
+}
+
+/// The live model list. The simulator's is not kept: it must never answer for a
+/// real account. Nor is that of Cursor's CLI, which does not say whose it is before it is
+/// asked.
+fn catalog(
+    config: &Config,
+    driver: &Arc<dyn Driver>,
+    backend: &str,
+    tokens: &Tokens,
+    registry: &Registry,
+    tasks: &Tasks,
+) -> Catalog {
+    let file = if backend == AGENT { models_file(config, tokens) } else { None };
+    let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
+    let fetch: Fetch = Arc::new(move || {
+        let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
+        Box::pin(async move {
+            if tokens.are_delegated() {
+                return unsigned(&*driver, &tokens).await.map(ModelList::new);
+            }
+            let token = tokens.current().await?;
+            let mut models = driver.models(token.clone()).await;
+            if matches!(&models, Err(error) if error.code == ErrorCode::NotAuthenticated) {
+                models = match tokens.renew(&token).await {
+                    Ok(fresh) => driver.models(fresh).await,
+                    Err(error) => Err(error),
+                };
+            }
+            registry.note_credential(models.as_ref().map(|_| ()).map_err(|error| error.code));
+            models.map(ModelList::new)
+        })
+    });
+    let options =
+        catalog::Options { ttl: config.models.cache_ttl, file, unknown: config.models.unknown };
+    Catalog::new(fetch, options, tasks.clone())
+}
+
+/// The list of a program that has its own sign-in. Whether it needs one for that is its own
+/// affair; if it gives no list, that may be why.
+async fn unsigned(driver: &dyn Driver, tokens: &Tokens) -> Result<Vec<ModelInfo>, TurnError> {
+    match driver.models(SecretString::default()).await {
+        Ok(models) => Ok(models),
+        Err(error) => Err(tokens.current().await.err().unwrap_or(error)),
+    }
+}
+
+/// Where this account's last good list is kept. Another account on the same
+/// machine has another list, so the name carries a hash of it.
+fn models_file(config: &Config, tokens: &Tokens) -> Option<std::path::PathBuf> {
+    let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
+    let host = config.api.authority.as_str();
+    let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];
+    Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
+}

@@ -1,0 +1,223 @@
+//! The running program: what every request needs, put together once.
+
+mod around;
+mod build;
+mod count;
+mod settle;
+mod start;
+
+pub use build::in_memory;
+pub use build::{child_config, connector};
+
+use std::sync::Arc;
+
+use ibeam_core::{
+    error::TurnError,
+    model::{TurnEvent, TurnRequest},
+    tokens::Count,
+};
+use tokio::time::Instant;
+use tracing::{Instrument as _, info_span};
+
+use crate::{
+    api::{
+        self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions, StoreHealth,
+        ToolList,
+    },
+    auth::Tokens,
+    catalog::Catalog,
+    clock,
+    config::Config,
+    driver::Driver,
+    keys::Caller,
+    mcp::bridge::Bridge,
+    random,
+    session::{Conversations, Hub, Snapshot, TurnStream},
+    store::{Scope, Store},
+    tasks::Tasks,
+};
+
+/// The backend's name when the simulator answers.
+const SIM: &str = "sim";
+
+/// `created` of every listed model: the backend does not say, and a value that
+/// changes with the time of day would defeat clients' caches.
+const MODELS_CREATED: u64 = 1_735_689_600;
+
+#[derive(Debug)]
+pub struct App {
+    config: Arc<Config>,
+    http: api::Settings,
+    hub: Arc<Hub>,
+    backend: &'static str,
+    catalog: Catalog,
+    bridge: Bridge,
+    surroundings: around::Shelf,
+    store: Store,
+    conversations: Arc<Conversations>,
+    started: Instant,
+}
+
+impl App {
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    #[must_use]
+    pub fn signed_in(&self) -> bool {
+        self.hub.tokens.signed_in()
+    }
+
+    #[must_use]
+    pub fn tokens(&self) -> &Tokens {
+        &self.hub.tokens
+    }
+
+    #[must_use]
+    pub fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    #[must_use]
+    pub fn sessions(&self) -> Snapshot {
+        self.hub.registry.snapshot()
+    }
+
+    #[must_use]
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.hub.driver
+    }
+
+    /// The MCP servers of the user.
+    #[must_use]
+    pub fn bridge(&self) -> &Bridge {
+        &self.bridge
+    }
+
+    /// The same program with other MCP servers.
+    #[must_use]
+    pub fn with_bridge(self, bridge: Bridge) -> Self {
+        Self { bridge, ..self }
+    }
+
+    fn mcp(&self) -> Mcp {
+        Mcp {
+            enabled: self.bridge.is_enabled(),
+            servers: self.bridge.connected() as u64,
+            tools: self.bridge.tools().len() as u64,
+        }
+    }
+
+    /// Turns that could start now without waiting.
+    #[must_use]
+    pub fn free_turns(&self) -> usize {
+        self.hub.turns.free()
+    }
+
+    /// The program is going down: turns that run may finish, none is parked any more. What
+    /// parked ones were about is in the store.
+    pub fn drain_turns(&self) {
+        self.hub.drain.cancel();
+    }
+
+    /// Ends every turn with an error.
+    pub fn stop_turns(&self) {
+        self.hub.stop.cancel();
+    }
+
+    /// The models of the account.
+    ///
+    /// # Errors
+    /// There is no list, neither from the backend nor from an earlier time.
+    pub async fn model_list(&self) -> Result<Models, TurnError> {
+        let list = self.catalog.get().await?;
+        Ok(Models { list, created: MODELS_CREATED })
+    }
+}
+
+impl Service for App {
+    type Turn = TurnStream;
+
+    fn settings(&self) -> &api::Settings {
+        &self.http
+    }
+
+    async fn start_turn(
+        &self,
+        request: TurnRequest,
+        meta: RequestMeta,
+    ) -> Result<TurnStream, TurnError> {
+        let span = info_span!("turn", request_id = %meta.request_id);
+        self.start(request, &meta).instrument(span).await
+    }
+
+    async fn models(&self) -> Result<Models, TurnError> {
+        self.model_list().await
+    }
+
+    async fn count_tokens(&self, request: TurnRequest, body: [u8; 32]) -> Result<Count, TurnError> {
+        self.count(request, body).await
+    }
+
+    fn health(&self) -> Health {
+        let now = self.hub.registry.snapshot();
+        let limits = &self.config.sessions;
+        let store = self.store.stats();
+        Health {
+            authenticated: self.signed_in() && !self.hub.registry.credential_refused(),
+            backend: self.backend.to_owned(),
+            sessions: Sessions {
+                active: now.active as u64,
+                parked: now.parked as u64,
+                parked_bytes: now.parked_bytes as u64,
+                max_parked: limits.max_parked as u64,
+                max_parked_bytes: limits.parked_bytes as u64,
+                ttl_seconds: limits.ttl.as_secs(),
+                fates: now.fates,
+            },
+            store: StoreHealth {
+                conversations: store.conversations,
+                bytes: store.bytes,
+                in_memory: store.in_memory,
+                failed_saves: store.failed_saves,
+            },
+            mcp: self.mcp(),
+            drift: now.drift,
+            uptime_seconds: self.started.elapsed().as_secs(),
+        }
+    }
+
+    fn tools(&self) -> ToolList {
+        let data = self.bridge.tools();
+        ToolList { servers: self.bridge.connected(), data }
+    }
+
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    async fn scope(&self, caller: &Caller) -> Result<Scope, TurnError> {
+        // The account decides what belongs to whom.
+        self.hub.tokens.current().await?;
+        Ok(self.scope_of(&caller.id))
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.hub.tasks
+    }
+
+    fn unix_now(&self) -> u64 {
+        clock::unix_seconds()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        random::bytes()
+    }
+}
+
+impl EventSource for TurnStream {
+    fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<TurnEvent>> {
+        Self::poll_next(self, cx)
+    }
+}

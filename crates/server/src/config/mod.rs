@@ -1,0 +1,540 @@
+//! What the program was told: flags before environment before file before defaults.
+//!
+//! All sources give text ([`RawConfig`]); one function makes typed values of the
+//! merged text and reports every problem at once ([`resolve`]).
+
+pub mod key;
+mod parse;
+pub mod raw;
+pub mod resolve;
+pub mod servers;
+mod simulator;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use etcetera::BaseStrategy as _;
+use ibeam_core::{models::Unknown, retry::Backoff};
+use secrecy::{ExposeSecret as _, SecretString, zeroize::Zeroizing};
+
+pub use key::Key;
+pub use parse::duration;
+pub use raw::{Env, Origin, Problem, RawConfig};
+pub use resolve::{Resolution, Shown, resolve};
+pub use servers::McpServer;
+pub use simulator::Simulator;
+
+use crate::{
+    auth::{Keep, Profile},
+    net::connect::Host,
+};
+
+pub const DEFAULT_PORT: u16 = 18741;
+
+/// Everything that can be set, checked and typed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub listen: Listen,
+    /// Further places.
+    pub also: Vec<Listen>,
+    /// Serve TLS.
+    pub tls: Option<TlsFiles>,
+    /// What local clients must send, if anything.
+    pub api_key: Option<SecretString>,
+    /// Where the hashes of further keys are. None: nobody named a file, and this machine
+    /// has no place for one.
+    pub keys_file: Option<PathBuf>,
+    /// Names besides loopback under which clients may call.
+    pub hosts: Vec<String>,
+    /// Web origins that may call; `*` stands for all.
+    pub cors_origins: Vec<String>,
+    pub websocket: bool,
+    /// The gateway ends after so long without a request. Zero: never.
+    pub idle_exit: Option<Duration>,
+    /// Parameters that nobody honours are refused.
+    pub strict: bool,
+    pub access_token: Option<SecretString>,
+    /// Whose credentials are used.
+    pub profile: Profile,
+    /// Where ibeam's own credentials are kept.
+    pub credentials: Keep,
+    /// Stands for every host of the backend.
+    pub api: Host,
+    /// With its `cli-` prefix.
+    pub client_version: String,
+    /// Ghost mode.
+    pub privacy: bool,
+    pub transport: Transport,
+    pub ca_file: Option<PathBuf>,
+    pub log: Log,
+    pub models: Models,
+    pub allow: Allow,
+    /// The request context goes with the first message, unasked.
+    pub inline_context: bool,
+    pub sessions: Sessions,
+    pub tools: Tools,
+    pub mcp: Mcp,
+    pub store: StoreConfig,
+    pub responses: Responses,
+    /// Waits between tries; no retries when they are switched off.
+    pub retry: Backoff,
+    pub clocks: Clocks,
+    pub limits: Limits,
+    pub backend: Backend,
+    /// The way to it.
+    pub via: Via,
+    pub cursor_agent: CursorAgent,
+    pub simulator: Simulator,
+    /// It is the gateway that `ibeam start` put in the background.
+    pub shared: bool,
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// The address, where there is one.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(address) => Some(address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Whether only this machine can call.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.ip().is_none_or(|ip| ip.is_loopback())
+    }
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// What TLS is served with, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Who answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    #[default]
+    Cursor,
+    /// The simulator, in this process.
+    Sim { scenario: Option<PathBuf> },
+}
+
+/// How the backend is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Whatever is signed in: the Agent API first, then the CLI.
+    #[default]
+    Auto,
+    Agent,
+    Cli,
+    Acp,
+}
+
+/// Cursor's CLI, where it runs the turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorAgent {
+    /// None: it is looked for.
+    pub bin: Option<PathBuf>,
+    /// None: an empty folder for each.
+    pub workspace: Option<PathBuf>,
+    /// What clients may ask for.
+    pub workspaces: Vec<PathBuf>,
+    pub own_tools: bool,
+    /// Processes at once.
+    pub children: usize,
+    /// Processes that wait for a turn.
+    pub warm: usize,
+    pub idle: Duration,
+    pub auth_timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// HTTP/2, and HTTP/1.1 where that is refused.
+    #[default]
+    Auto,
+    H2,
+    H1,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// In the syntax of `tracing_subscriber::filter::Targets`.
+    pub filter: String,
+    pub json: bool,
+    pub timing: bool,
+    /// None: stderr.
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Models {
+    pub cache_ttl: Duration,
+    pub unknown: Unknown,
+}
+
+/// Powers that a user grants the backend's own tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allow {
+    pub web_search: bool,
+    pub web_fetch: bool,
+}
+
+/// Turns that outlive a request: parked while the client's tools work, or finished and
+/// kept for a client that asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sessions {
+    /// Off: no turn is parked, no stored conversation continued.
+    pub reuse: bool,
+    /// A parked turn waits for its results.
+    pub ttl: Duration,
+    pub max_parked: usize,
+    /// Bytes of all parked turns together.
+    pub parked_bytes: usize,
+    /// Bytes of output that one parked turn may hold back.
+    pub buffer: usize,
+    /// A finished answer is kept for a retry.
+    pub replay: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tools {
+    /// Identical calls with identical outcomes that pass. 0: all.
+    pub max_repeat: u32,
+    /// The backend's own tools are handed to the client's equivalents.
+    pub native: bool,
+    /// Text of one result that a child is told.
+    pub result_bytes: usize,
+}
+
+/// MCP servers that the user has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mcp {
+    /// Off: none is started.
+    pub enabled: bool,
+    /// Whether other programs' files are read.
+    pub discover: bool,
+    /// For one to start and tell its tools.
+    pub start: Duration,
+    pub servers: BTreeMap<String, McpServer>,
+}
+
+/// What is kept of conversations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// None: nobody named a file, and this machine has no place for one.
+    pub path: Option<PathBuf>,
+    /// Off: in memory only, whatever the path.
+    pub enabled: bool,
+    pub retention: Duration,
+    pub bytes: usize,
+}
+
+impl StoreConfig {
+    /// The file to use, if any.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|_| self.enabled)
+    }
+}
+
+/// What is kept of responses whose client asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Responses {
+    /// Zero: nothing.
+    pub retention: Duration,
+    pub max: usize,
+    pub bytes: usize,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    pub connect: Duration,
+    /// Nothing at all from upstream.
+    pub no_frame: Duration,
+    /// Heartbeats, and nothing else.
+    pub heartbeats_only: Duration,
+    pub turn: Duration,
+    /// Between our heartbeats.
+    pub heartbeat: Duration,
+    /// From a client's leaving to the cancel upstream.
+    pub cancel_grace: Duration,
+    /// A client that does not read.
+    pub client_stall: Duration,
+    /// For late frames after `turn_ended`.
+    pub end_wait: Duration,
+    /// Heartbeats only, after the answer was stored: it is complete.
+    pub quiet_end: Duration,
+    /// For further tool calls of the same batch.
+    pub tool_batch: Duration,
+    /// For a turn's first event, before the response's headers go out.
+    pub header_grace: Duration,
+    /// Silence before a comment on an event stream.
+    pub keep_alive: Duration,
+    /// A client's connection without a request.
+    pub client_idle: Duration,
+    /// A WebSocket without a request.
+    pub websocket_idle: Duration,
+    /// A request body may pause.
+    pub body: Duration,
+    /// For TLS with a client.
+    pub handshake: Duration,
+    /// A request waits for a free turn.
+    pub queue: Duration,
+    /// For the user to sign in with the browser.
+    pub login: Duration,
+    pub drain: Duration,
+}
+
+/// How much there may be of things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes.
+    pub body: usize,
+    /// Bytes of all bodies that are being read.
+    pub bodies: usize,
+    /// Of one request.
+    pub headers: usize,
+    /// Bytes of all headers of a request.
+    pub header_bytes: usize,
+    /// Turns that generate with a client attached.
+    pub turns: usize,
+    /// Those of one key, unless it has a limit of its own.
+    pub turns_per_key: usize,
+    /// Beyond `turns`, for requests that bring tool results.
+    pub reserve: usize,
+    /// Requests that wait for one.
+    pub queue: usize,
+    pub connections: usize,
+    pub upstream_connections: usize,
+    /// Per upstream connection.
+    pub upstream_streams: usize,
+    /// Per turn.
+    pub blobs: usize,
+    /// Bytes.
+    pub blob_size: usize,
+    /// Bytes of all blobs of a turn.
+    pub blob_bytes: usize,
+}
+
+impl Default for Config {
+    /// The table's defaults, untouched by this machine.
+    fn default() -> Self {
+        resolve(&RawConfig::default(), None).config
+    }
+}
+
+impl Config {
+    /// What must hold before anything listens. `keys`: whether there are any in the file.
+    ///
+    /// # Errors
+    /// Says why serving would be unsafe.
+    pub fn check_serving(&self, keys: bool) -> Result<(), String> {
+        match self.exposed() {
+            Some(place) if self.api_key.is_none() && !keys => Err(format!(
+                "refusing to listen on {place} without an API key: anyone who can reach this \
+                 machine could use your account"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Every place where clients come in.
+    pub fn places(&self) -> impl Iterator<Item = &Listen> {
+        std::iter::once(&self.listen).chain(&self.also)
+    }
+
+    /// The first of them that other machines can reach.
+    #[must_use]
+    pub fn exposed(&self) -> Option<&Listen> {
+        self.places().find(|place| !place.is_local())
+    }
+
+    /// What can be served, and is no good idea. `key_needed`: clients need one.
+    #[must_use]
+    pub fn weak_points(&self, key_needed: bool) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        let length = self.api_key.as_ref().map(|key| key.expose_secret().chars().count());
+        if self.exposed().is_some() && length.is_some_and(|length| length < KEY_LENGTH) {
+            found.push(
+                "`api_key` has fewer than 16 characters and can be guessed from other machines; \
+                 make it longer, or use `ibeam keys add NAME` in its place",
+            );
+        }
+        if !key_needed && self.cors_origins.iter().any(|origin| origin == "*") {
+            found.push(
+                "every web page may call (`cors_origins` has `*`), and no key is needed; \
+                 `ibeam keys add NAME` changes that",
+            );
+        }
+        found
+    }
+}
+
+/// A key of fewer characters is no match for somebody who has time.
+const KEY_LENGTH: usize = 16;
+
+/// Merges all sources and resolves them. `named` is the file of `--config`.
+#[must_use]
+pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
+    let home = etcetera::home_dir().ok();
+    let file = match named_file(env, named) {
+        Some(path) => read_file(&path, true),
+        None => default_path().map_or_else(RawConfig::default, |path| read_file(&path, false)),
+    };
+    let mut machine = RawConfig::default();
+    if let Some(path) = store_path() {
+        machine.set(Key::StorePath, path.to_string_lossy(), Origin::Default);
+    }
+    if let Some(path) = default_path() {
+        let path = path.with_file_name("keys.json");
+        machine.set(Key::KeysFile, path.to_string_lossy(), Origin::Default);
+    }
+    resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
+}
+
+/// The file of `--config`, or of the environment, if either names one.
+fn named_file(env: &Env, named: Option<&Path>) -> Option<PathBuf> {
+    let from_env = || env.get("IBEAM_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
+    named.map(Path::to_path_buf).or_else(from_env)
+}
+
+/// The file that [`load`] reads, there or not.
+#[must_use]
+pub fn file_in_use(env: &Env, named: Option<&Path>) -> Option<PathBuf> {
+    named_file(env, named).or_else(default_path)
+}
+
+/// Whether there is a secret in the file.
+pub fn holds_secret(path: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(path).map(Zeroizing::new) else { return false };
+    has_secret(&RawConfig::from_toml(&text, path))
+}
+
+fn has_secret(raw: &RawConfig) -> bool {
+    Key::ALL.iter().any(|key| key.row().secret && raw.get(*key).is_some())
+        || raw.servers.values().any(McpServer::holds_secret)
+}
+
+/// The environment as text; variables that are none are no settings.
+#[must_use]
+pub fn environment() -> Env {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// `config.toml` in the platform's place for settings.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.config_dir().join("ibeam").join("config.toml"))
+}
+
+/// Where things may be kept that can be fetched again.
+#[must_use]
+pub fn cache_dir() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.cache_dir().join("ibeam"))
+}
+
+/// Where `cursor-agent` has its folders while it runs.
+#[must_use]
+pub fn runs_dir() -> Option<PathBuf> {
+    cache_dir().map(|cache| cache.join("runs"))
+}
+
+/// The platform's place for what a program remembers. Not the cache: what is in it cannot
+/// be fetched again.
+#[must_use]
+pub fn state_dir() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("ibeam"))
+}
+
+fn store_path() -> Option<PathBuf> {
+    state_dir().map(|dir| dir.join("store.db"))
+}
+
+fn read_file(path: &Path, must_exist: bool) -> RawConfig {
+    let origin = || Origin::File(path.to_path_buf());
+    match std::fs::read_to_string(path).map(Zeroizing::new) {
+        Ok(text) => {
+            let mut raw = RawConfig::from_toml(&text, path);
+            if has_secret(&raw) && others_may_use(path) {
+                let text = format!(
+                    "others may read it, and it holds a secret: chmod 600 {}",
+                    path.display()
+                );
+                raw.warn("config file", origin(), text);
+            }
+            raw
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
+            RawConfig::default()
+        }
+        Err(error) => {
+            let mut raw = RawConfig::default();
+            let text = format!("{}: cannot be read: {error}", path.display());
+            raw.problem("", origin(), text);
+            raw
+        }
+    }
+}
+
+/// Whether anyone but the owner may read or write the file.
+pub(crate) fn others_may_use(path: &Path) -> bool {
+    has_modes(path, 0o077)
+}
+
+/// The same for a file that a group of services may share.
+pub(crate) fn strangers_may_use(path: &Path) -> bool {
+    has_modes(path, 0o027)
+}
+
+#[cfg(unix)]
+fn has_modes(path: &Path, any: u32) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & any != 0)
+}
+
+#[cfg(not(unix))]
+fn has_modes(_: &Path, _: u32) -> bool {
+    false
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

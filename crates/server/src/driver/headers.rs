@@ -1,0 +1,145 @@
+//! The headers of the Agent API in its CLI profile, the one it requires.
+
+use std::path::Path;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// What we call ourselves when no CLI is installed: a build that was seen to work
+/// with this profile in August 2026.
+pub const DEFAULT_CLIENT_VERSION: &str = "cli-2026.08.11-e8db854";
+
+/// Where the CLI keeps its builds, below the home directory.
+pub const VERSIONS: &str = ".local/share/cursor-agent/versions";
+
+const USER_AGENT: &str = "connect-es/1.6.1";
+
+/// Who we say we are.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// With its `cli-` in front. Too old a one is refused.
+    pub client_version: String,
+    /// Privacy mode.
+    pub ghost_mode: bool,
+    /// An IANA name such as `Europe/Paris`.
+    pub timezone: Option<String>,
+}
+
+/// Which kind of call the headers are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// `Run`, over HTTP/2.
+    Bidi,
+    /// `RunSSE`, over HTTP/1.1.
+    ServerStream,
+    /// Protobuf both ways.
+    Proto,
+    Json,
+}
+
+/// The ids of one call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ids<'a> {
+    pub(super) request: &'a str,
+    pub(super) original: Option<&'a str>,
+}
+
+/// A value that no header may hold. It is not shown: it may be the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {0} has characters that a header cannot carry")]
+pub(super) struct BadValue(&'static str);
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self { client_version: DEFAULT_CLIENT_VERSION.to_owned(), ghost_mode: true, timezone: None }
+    }
+}
+
+impl Profile {
+    pub(super) fn headers(
+        &self,
+        call: Call,
+        token: &SecretString,
+        ids: Ids<'_>,
+    ) -> Result<HeaderMap, BadValue> {
+        let text = |value: &str, what| HeaderValue::from_str(value).map_err(|_| BadValue(what));
+        let mut out = HeaderMap::with_capacity(16);
+        let mut bearer = text(&format!("Bearer {}", token.expose_secret()), "access token")?;
+        bearer.set_sensitive(true);
+        out.insert(header::AUTHORIZATION, bearer);
+        out.insert(header::CONTENT_TYPE, HeaderValue::from_static(call.content_type()));
+        out.insert(name("connect-protocol-version"), HeaderValue::from_static("1"));
+        out.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        out.insert(name("x-cursor-client-type"), HeaderValue::from_static("cli"));
+        let version = text(&self.client_version, "client version")?;
+        out.insert(name("x-cursor-client-version"), version);
+        let ghost = if self.ghost_mode { "true" } else { "false" };
+        out.insert(name("x-ghost-mode"), HeaderValue::from_static(ghost));
+        out.insert(name("x-request-id"), text(ids.request, "request id")?);
+        if let Some(original) = ids.original {
+            out.insert(name("x-original-request-id"), text(original, "request id")?);
+        }
+        if let Some(zone) = &self.timezone {
+            out.insert(name("x-cursor-timezone"), text(zone, "timezone")?);
+        }
+        match call {
+            Call::Bidi | Call::ServerStream => {
+                // Without it the answer may come in blobs only.
+                out.insert(name("x-cursor-streaming"), HeaderValue::from_static("true"));
+                out.insert(name("connect-accept-encoding"), HeaderValue::from_static("gzip"));
+            }
+            Call::Proto | Call::Json => {
+                out.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+        }
+        if call == Call::Bidi {
+            out.insert(header::TE, HeaderValue::from_static("trailers"));
+        }
+        Ok(out)
+    }
+}
+
+impl Call {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Bidi | Self::ServerStream => "application/connect+proto",
+            Self::Proto => "application/proto",
+            Self::Json => "application/json",
+        }
+    }
+}
+
+fn name(text: &'static str) -> HeaderName {
+    HeaderName::from_static(text)
+}
+
+/// The newest CLI build under `home`, as a client version. Builds are named by date
+/// and commit, so the greatest name is the newest.
+#[must_use]
+pub fn installed_cli_version(home: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(home.join(VERSIONS)).ok()?;
+    let newest = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_build(name))
+        .max()?;
+    Some(format!("cli-{newest}"))
+}
+
+/// `2026.08.11-e8db854`, perhaps with more after a further dash.
+fn is_build(name: &str) -> bool {
+    let Some((date, rest)) = name.split_once('-') else { return false };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let lengths: Vec<usize> = date.split('.').map(str::len).collect();
+    let commit = rest.split('-').next().unwrap_or_default();
+    lengths == [4, 2, 2]
+        && date.split('.').all(digits)
+        && commit.len() >= 7
+        && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+#[cfg(test)]
+#[path = "headers_tests.rs"]
+mod tests;

@@ -1,0 +1,308 @@
+//! The listener: accepts connections, serves the API on them, and lets what runs
+//! finish when the program is told to stop.
+
+mod client;
+mod crowd;
+mod files;
+mod given;
+mod idle;
+mod listener;
+#[cfg(unix)]
+mod unix;
+
+use std::{borrow::Cow, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use ibeam_sim::Sim;
+use tokio::{
+    net::TcpListener,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::{info, warn};
+
+pub use self::given::Given;
+pub use self::listener::{reachable, url};
+use self::{
+    client::{ClientLimits, Host, client},
+    crowd::Crowd,
+    idle::Traffic,
+    listener::Doors,
+};
+use crate::{
+    api,
+    app::App,
+    config::{self, Backend, Config, Listen, TlsFiles},
+    keys::{self, Door, KeyFileError},
+    mcp::bridge::Bridge,
+    net::tls,
+    shutdown::Shutdown,
+    tasks::Tasks,
+};
+
+/// After a failed accept (out of file handles, say), wait before the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound server that has not begun to serve.
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<App>,
+    doors: Doors,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    tasks: Tasks,
+    needed: Needed,
+}
+
+/// Who else says that the server is in use.
+struct Needed(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Needed")
+    }
+}
+
+impl Server {
+    /// Puts the program together and binds its port.
+    ///
+    /// # Errors
+    /// The configuration is unsafe, a file cannot be used, or the port is taken.
+    pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+        Self::bind_given(config, Given::none(), tasks).await
+    }
+
+    /// As [`Self::bind`], on the sockets that were handed over, if there are any, in place of
+    /// the addresses in the settings.
+    ///
+    /// # Errors
+    /// As [`Self::bind`]; or such a socket cannot be used.
+    pub async fn bind_given(
+        mut config: Config,
+        given: Given,
+        tasks: &Tasks,
+    ) -> anyhow::Result<Self> {
+        given.settle(&mut config);
+        let door = keys::door(config.keys_file.as_deref()).map_err(StartError::keys)?;
+        config.check_serving(door == Door::Keys).map_err(StartError::open_door)?;
+        for weak in config.weak_points(config.api_key.is_some() || door != Door::Open) {
+            warn!("{weak}");
+        }
+        let tls = config.tls.as_ref().map(secure).transpose()?;
+        let doors = match given.is_empty() {
+            true => Doors::bind(config.places()).await?,
+            false => Doors::given(given)?,
+        };
+        Self::with(doors, tls, config, tasks)
+    }
+
+    /// As [`Self::bind`], on a listener that the caller made.
+    ///
+    /// # Errors
+    /// A file cannot be used, or there is no memory for the store.
+    pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+        let tls = config.tls.as_ref().map(secure).transpose()?;
+        Self::with(listener.into(), tls, config, tasks)
+    }
+
+    fn with(
+        doors: Doors,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        config: Config,
+        tasks: &Tasks,
+    ) -> anyhow::Result<Self> {
+        let sim = match &config.backend {
+            Backend::Cursor => None,
+            Backend::Sim { scenario } => {
+                let simulated = config.simulator.config(scenario.as_deref());
+                Some(Sim::new(simulated.context("cannot use the scenario")?))
+            }
+        };
+        let app = App::new(config, sim.as_ref(), tasks)?;
+        let bridge = Bridge::new(app.config(), tasks);
+        let app = Arc::new(app.with_bridge(bridge));
+        Ok(Self { app, doors, tls, tasks: tasks.clone(), needed: Needed(Box::new(|| false)) })
+    }
+
+    /// For as long as `needed` says so, the server does not end for want of requests.
+    #[must_use]
+    pub fn while_needed(self, needed: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { needed: Needed(Box::new(needed)), ..self }
+    }
+
+    #[must_use]
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Where it listens; with port 0 the system has chosen one.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn places(&self) -> io::Result<Vec<Listen>> {
+        self.doors.places()
+    }
+
+    /// The first of them that is a port.
+    ///
+    /// # Errors
+    /// The system does not say, or the server is on Unix sockets only.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        let port = self.places()?.into_iter().find_map(|place| match place {
+            Listen::Tcp(address) => Some(address),
+            Listen::Unix(_) => None,
+        });
+        port.ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Serves until `shutdown`, then drains: connections finish their requests for
+    /// as long as the `drain` clock allows, after that every turn ends with an
+    /// error its client can read.
+    pub async fn run(self, shutdown: Shutdown) {
+        let Self { app, mut doors, tls, tasks, needed } = self;
+        app.driver().warm_up();
+        let config = app.config();
+        let limits = config.limits;
+        let crowd = Crowd::new(files::connections(limits.connections, limits.upstream_connections));
+        // Behind TLS, plain words are worth nothing.
+        let full = if tls.is_none() { api::no_room() } else { Vec::new() };
+        let host = Host {
+            router: api::router(Arc::clone(&app)),
+            tls: tls.map(TlsAcceptor::from),
+            limits: ClientLimits::of(config),
+            shutdown: shutdown.clone(),
+            executor: tasks.executor("client stream"),
+        };
+        let after = config.idle_exit.unwrap_or_default();
+        let unused = idle::unused(after, || {
+            let (running, last) = crowd.traffic();
+            let turns = app.sessions();
+            let busy = running || turns.active + turns.parked > 0;
+            Traffic { busy: busy || (needed.0)(), last }
+        });
+        let draining = shutdown.draining();
+        tokio::pin!(draining, unused);
+        loop {
+            tokio::select! {
+                () = &mut draining => break,
+                () = &mut unused => {
+                    info!("nobody has called for {after:?}: stopping");
+                    shutdown.drain();
+                    break;
+                }
+                accepted = doors.accept() => match accepted {
+                    Ok(stream) => match crowd.enter().await {
+                        Some(member) => {
+                            tasks.spawn("client", client(stream.open(), host.clone(), member));
+                        }
+                        None => stream.refuse(&full),
+                    },
+                    Err(error) => {
+                        warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        // Nothing new from here on.
+        drop(doors);
+        app.drain_turns();
+        // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
+        let busy = || app.sessions().active.max(crowd.len());
+        drain(busy, app.config().clocks.drain, &shutdown).await;
+        app.stop_turns();
+        shutdown.abort();
+        tasks.stop();
+    }
+}
+
+/// Waits for turns and connections to end by themselves. A connection that was told
+/// to finish ends once its client has taken the last byte, which may be long after
+/// the turn.
+async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
+    const LOOK: Duration = Duration::from_millis(20);
+    let quiet = async {
+        if busy() > 0 {
+            // Connections that were idle are gone by the second look.
+            sleep(LOOK).await;
+        }
+        match busy() {
+            0 => return,
+            1 => info!("waiting up to {limit:?} for 1 request; Ctrl-C again stops at once"),
+            n => info!("waiting up to {limit:?} for {n} requests; Ctrl-C again stops at once"),
+        }
+        while busy() > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        ended = timeout(limit, quiet) => {
+            if ended.is_err() {
+                info!("the drain limit is over; ending what still runs");
+            }
+        }
+        () = shutdown.aborted() => {}
+    }
+}
+
+/// What TLS is served with.
+fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
+    if config::strangers_may_use(&files.key) {
+        let path = files.key.display();
+        warn!("others may use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
+    }
+    tls::server_config(&files.cert, &files.key).map_err(|error| {
+        let hint = "`tls_cert` is a PEM file with the certificate and those that signed it, \
+                    `tls_key` one with its private key";
+        StartError::new(format!("cannot serve TLS: {error}"), hint)
+    })
+}
+
+/// Why nothing can be served, and what helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct StartError {
+    what: String,
+    pub hint: Cow<'static, str>,
+    source: Option<io::Error>,
+}
+
+impl StartError {
+    fn new(what: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self { what: what.into(), hint: hint.into(), source: None }
+    }
+
+    fn because(mut self, error: io::Error) -> Self {
+        self.source = Some(error);
+        self
+    }
+
+    fn open_door(what: String) -> Self {
+        Self::new(
+            what,
+            "make a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
+             or listen on 127.0.0.1",
+        )
+    }
+
+    fn keys(error: KeyFileError) -> Self {
+        let hint = error.hint();
+        let what = error.to_string();
+        match error {
+            KeyFileError::Io { source, .. } => Self::new(what, hint).because(source),
+            _ => Self::new(what, hint),
+        }
+    }
+}
+
+/// Binds a port.
+///
+/// # Errors
+/// Names the address, and what to do.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    listener::tcp(address).await
+}

@@ -1,0 +1,206 @@
+//! Where clients come in: a port, or a socket in the file system.
+
+use std::{
+    future::poll_fn,
+    io::{self, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{
+    StartError,
+    client::Io,
+    given::{Given, Open},
+};
+use crate::{config::Listen, net::near};
+
+/// Whoever has our port may say in this time who it is.
+const WHO: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(super::unix::Socket),
+}
+
+/// A connection that nobody has looked at yet.
+pub(super) enum Incoming {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(tokio::net::UnixStream),
+}
+
+impl Listener {
+    async fn bind(listen: &Listen) -> Result<Self, StartError> {
+        match listen {
+            Listen::Tcp(address) => tcp(*address).await.map(Self::Tcp),
+            #[cfg(unix)]
+            Listen::Unix(path) => super::unix::Socket::bind(path).await.map(Self::Unix),
+            #[cfg(not(unix))]
+            Listen::Unix(path) => Err(StartError::new(
+                format!("cannot listen on {}", path.display()),
+                "this system has no Unix sockets; use an address and a port",
+            )),
+        }
+    }
+
+    /// One that somebody else has opened.
+    pub(super) fn given(open: Open, place: Listen) -> io::Result<Self> {
+        match (open, place) {
+            #[cfg(unix)]
+            (Open::Tcp(listener), _) => {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Self::Tcp)
+            }
+            #[cfg(unix)]
+            (Open::Unix(listener), Listen::Unix(path)) => {
+                super::unix::Socket::given(listener, path).map(Self::Unix)
+            }
+            #[cfg(unix)]
+            (Open::Unix(_), Listen::Tcp(_)) => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Where it listens; with port 0 the system has chosen one.
+    fn place(&self) -> io::Result<Listen> {
+        match self {
+            Self::Tcp(listener) => Ok(Listen::Tcp(listener.local_addr()?)),
+            #[cfg(unix)]
+            Self::Unix(socket) => Ok(Listen::Unix(socket.path().to_path_buf())),
+        }
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
+        match self {
+            Self::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| Incoming::Tcp(stream))
+            }
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.poll_accept(cx).map_ok(Incoming::Unix),
+        }
+    }
+}
+
+/// All places where clients come in.
+#[derive(Debug)]
+pub(super) struct Doors {
+    listeners: Vec<Listener>,
+    /// Who is looked at first: one that is always busy must not keep the others waiting.
+    next: usize,
+}
+
+impl Doors {
+    pub(super) async fn bind<'a>(
+        places: impl Iterator<Item = &'a Listen>,
+    ) -> Result<Self, StartError> {
+        let mut listeners = Vec::new();
+        for place in places {
+            listeners.push(Listener::bind(place).await?);
+        }
+        Ok(Self { listeners, next: 0 })
+    }
+
+    /// Those that a service manager has opened.
+    pub(super) fn given(given: Given) -> Result<Self, StartError> {
+        Ok(Self { listeners: given.open()?, next: 0 })
+    }
+
+    /// Where it listens, in the order of the settings.
+    pub(super) fn places(&self) -> io::Result<Vec<Listen>> {
+        self.listeners.iter().map(Listener::place).collect()
+    }
+
+    pub(super) async fn accept(&mut self) -> io::Result<Incoming> {
+        poll_fn(|cx| {
+            let (before, from) =
+                self.listeners.split_at_checked(self.next).unwrap_or((&[], &self.listeners));
+            for (at, listener) in (self.next..).zip(from).chain((0..).zip(before)) {
+                if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                    self.next = at + 1;
+                    return Poll::Ready(accepted);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl From<TcpListener> for Doors {
+    fn from(listener: TcpListener) -> Self {
+        Self { listeners: vec![Listener::Tcp(listener)], next: 0 }
+    }
+}
+
+impl Incoming {
+    pub(super) fn open(self) -> Box<dyn Io> {
+        match self {
+            Self::Tcp(stream) => {
+                let _ = stream.set_nodelay(true);
+                Box::new(stream)
+            }
+            #[cfg(unix)]
+            Self::Unix(stream) => Box::new(stream),
+        }
+    }
+
+    /// Says these words if the socket takes them at once, and hangs up.
+    pub(super) fn refuse(self, words: &[u8]) {
+        let _ = match self {
+            Self::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(words)),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(words)),
+        };
+    }
+}
+
+/// Binds a port.
+///
+/// # Errors
+/// Names the address, and what to do.
+pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let error = match TcpListener::bind(address).await {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => match near::version(reachable(address), WHO).await {
+            Some(version) => format!(
+                "ibeam {version} is running there already, and clients can use it as it is; \
+                 `ibeam stop` ends one in the background; for a second one choose another port (`--port`), or 0 for a free one"
+            ),
+            None => "another program has that port; choose another one (`--port`), or 0 for \
+                     a free one"
+                .to_owned(),
+        },
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need privileges; choose a higher one with `--port`".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; choose one of its own with `--host`".to_owned()
+        }
+        _ => "check the address with `ibeam config show`".to_owned(),
+    };
+    Err(StartError::new(format!("cannot listen on {address}"), hint).because(error))
+}
+
+/// The place as a client on this machine writes it.
+pub fn url(place: &Listen, tls: bool) -> String {
+    let Listen::Tcp(address) = place else { return place.to_string() };
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{}", reachable(*address))
+}
+
+/// An address that can be connected to.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,210 @@
+//! The file: made for its owner's eyes only, opened, and moved out of the way when it is
+//! broken.
+
+use std::{
+    ffi::OsString,
+    fs::{DirBuilder, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use rusqlite::{Connection, OpenFlags};
+use tracing::warn;
+
+use super::{
+    StoreError,
+    schema::{self, Owner},
+};
+use crate::clock;
+
+/// Another ibeam may be writing to the same file.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// Pauses between the tries to open a file that others are opening too, in milliseconds.
+/// They take turns with writes that reach the disk, and a slow disk must not cost one of
+/// them its store.
+const PAUSES: [u64; 8] = [20, 40, 80, 160, 320, 640, 1280, 2560];
+
+/// What is left of the log after a checkpoint.
+const LOG_BYTES: i64 = 16 << 20;
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("it may not be written")]
+    ReadOnly,
+    #[error("it is no regular file")]
+    NoFile,
+    #[error("a later version of ibeam wrote it")]
+    Later,
+    #[error("it belongs to another program")]
+    Foreign,
+}
+
+impl From<rusqlite::Error> for Unfit {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Opens the file, if need be a new one. A broken one is moved aside, once.
+pub(super) fn open(path: &Path) -> Result<Connection, Unfit> {
+    let mut outcome = connect(path);
+    for pause in PAUSES.map(Duration::from_millis) {
+        if !matches!(&outcome, Err(Unfit::Store(error)) if error.is_busy()) {
+            break;
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "SQLite waits like this, too; nothing runs yet"
+        )]
+        thread::sleep(pause);
+        outcome = connect(path);
+    }
+    match outcome {
+        Err(Unfit::Store(error)) if error.is_corrupt() => replace(path).inspect(|_| {
+            warn!(
+                path = %path.display(), moved_to = %beside(path, ".broken").display(), %error,
+                "the store was broken; starting with an empty one"
+            );
+        }),
+        outcome => outcome,
+    }
+}
+
+/// Moves the file to `<name>.broken` and opens a new one.
+pub(super) fn replace(path: &Path) -> Result<Connection, Unfit> {
+    let broken = beside(path, ".broken");
+    std::fs::rename(path, &broken)?;
+    // They belong to the file that is gone, and would be taken for the new one's.
+    for log in ["-wal", "-shm"] {
+        match std::fs::rename(beside(path, log), beside(&broken, log)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    connect(path)
+}
+
+/// Removes a broken file that was put aside and last written longer ago than `retention`:
+/// what is in it is kept no longer than the rest.
+pub(super) fn sweep(path: &Path, retention: Duration) {
+    let [_, _, _, broken, broken_wal, broken_shm] = all_files(path);
+    let now = Duration::from_secs(clock::unix_seconds());
+    for file in [broken_wal, broken_shm, broken] {
+        let written = std::fs::symlink_metadata(&file).and_then(|meta| meta.modified());
+        let age = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let old = age.is_some_and(|at| at + retention < now);
+        if old && let Err(error) = std::fs::remove_file(&file) {
+            warn!(path = %file.display(), %error, "a broken store could not be removed");
+        }
+    }
+}
+
+/// Every file that a store at `path` may consist of or leave behind.
+pub fn all_files(path: &Path) -> [PathBuf; 6] {
+    let broken = beside(path, ".broken");
+    let logs = |path: &Path| ["-wal", "-shm"].map(|ending| beside(path, ending));
+    let ([wal, shm], [broken_wal, broken_shm]) = (logs(path), logs(&broken));
+    [path.to_path_buf(), wal, shm, broken, broken_wal, broken_shm]
+}
+
+/// How many bytes there are on disk, what is not in the main file yet included.
+pub(super) fn bytes(path: &Path) -> u64 {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    length(path) + length(&beside(path, "-wal"))
+}
+
+fn connect(path: &Path) -> Result<Connection, Unfit> {
+    make_private(path)?;
+    // No `SQLITE_OPEN_URI`: a path is a path, whatever it begins with.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    match schema::owner(&connection)? {
+        Owner::Us => {}
+        // Has a say only while the file is empty, so it comes first.
+        Owner::Nobody => connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?,
+        Owner::Later => return Err(Unfit::Later),
+        Owner::Another => return Err(Unfit::Foreign),
+    }
+    if connection.is_readonly(rusqlite::MAIN_DB)? {
+        return Err(Unfit::ReadOnly);
+    }
+    // Where several begin with a new file at once, SQLite refuses this without waiting;
+    // [`open`] then begins again.
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // Survives the end of the process, however sudden; a power cut may cost the newest.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    set_up(&mut connection)?;
+    Ok(connection)
+}
+
+/// What holds for a file and for memory alike.
+pub(super) fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // Conversations go to no other file.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    schema::migrate(connection)
+}
+
+/// Makes sure that the file is there, and that nobody else may read it: SQLite gives its
+/// companions the mode that it finds on the file.
+fn make_private(path: &Path) -> Result<(), Unfit> {
+    match std::fs::metadata(path) {
+        // It is not opened here: closing it would take away the locks that another
+        // connection of this process has on it.
+        Ok(meta) if meta.is_file() => return Ok(restrict(path, &meta)?),
+        Ok(_) => return Err(Unfit::NoFile),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut folder = DirBuilder::new();
+    let mut file = OpenOptions::new();
+    folder.recursive(true);
+    file.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+        folder.mode(0o700);
+        file.mode(0o600);
+    }
+    if let Some(parent) = path.parent() {
+        folder.create(parent)?;
+    }
+    match file.open(path) {
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        outcome => Ok(outcome.map(drop)?),
+    }
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path, meta: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut permissions = meta.permissions();
+    if permissions.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    permissions.set_mode(permissions.mode() & 0o700);
+    std::fs::set_permissions(path, permissions)
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &Path, _: &std::fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// `store.db` and `-wal` make `store.db-wal`.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    PathBuf::from(name)
+}

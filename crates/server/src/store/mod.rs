@@ -1,0 +1,222 @@
+//! What ibeam knows of a conversation after its turn is over, or after ibeam itself
+//! was: the id the backend knows it by, its checkpoint, its blobs. One SQLite file, so
+//! that a request whose turn is gone can be continued instead of sent anew.
+//!
+//! *Invariant:* nothing needs the store. Whatever goes wrong in it costs a client a
+//! longer request, never an answer.
+//!
+//! There is one connection. A command takes it to a blocking thread and brings it back;
+//! the others wait in line for it, and with them their callers, so nothing piles up.
+
+pub mod file;
+mod responses;
+mod schema;
+mod tables;
+mod vault;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use ibeam_core::{
+    history::Fingerprint,
+    model::{ToolCall, ids::SessionId},
+};
+use tokio::sync::Mutex;
+
+pub use self::responses::{Link, NoChain, StoredResponse};
+use self::vault::{Gauges, Vault};
+use crate::tasks::Tasks;
+
+/// Whom a stored conversation belongs to: a hash of account, client key and profile.
+pub type Scope = [u8; 32];
+
+/// How much is kept, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreLimits {
+    pub retention: Duration,
+    pub bytes: u64,
+    pub responses: ResponseLimits,
+}
+
+/// The same for responses.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseLimits {
+    pub retention: Duration,
+    pub count: u64,
+    pub bytes: u64,
+}
+
+/// What is kept of one conversation, apart from its blobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conversation {
+    pub scope: Scope,
+    /// The id that the backend knows it by.
+    pub id: String,
+    /// The session whose calls are handed out.
+    pub session: Option<SessionId>,
+    /// What the client calls it.
+    pub name: Option<String>,
+    /// Hash of the system prompt and the tools.
+    pub setup: [u8; 32],
+    /// Of everything said so far.
+    pub fingerprint: Fingerprint,
+    /// Of the first request's items.
+    pub opening: Fingerprint,
+    /// Whether the client sends the whole history each time.
+    pub full_history: bool,
+    pub checkpoint: Option<Bytes>,
+    /// Handed out and not answered yet.
+    pub calls: Vec<ToolCall>,
+}
+
+/// For `/health`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    pub conversations: u64,
+    pub bytes: u64,
+    /// Nothing outlives the program: no file was wanted, or none could be used.
+    pub in_memory: bool,
+    pub failed_saves: u64,
+}
+
+/// Why the store did not do something. The request goes on without it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the store failed: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// The program is going down, or the work panicked.
+    #[error("the store's work was cut short")]
+    Stopped,
+}
+
+impl StoreError {
+    /// Another connection had it, for longer than one waits.
+    fn is_busy(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+        matches!(self, Self::Database(error) if matches!(error.sqlite_error_code(),
+            Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed)))
+    }
+
+    /// The file itself is damaged: trying again will not help.
+    fn is_corrupt(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        matches!(self, Self::Database(error)
+            if matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase)))
+    }
+}
+
+/// The handle. Clones share one connection.
+#[derive(Clone, Debug)]
+pub struct Store {
+    vault: Arc<Mutex<Vault>>,
+    gauges: Arc<Gauges>,
+    tasks: Tasks,
+}
+
+impl Store {
+    /// Opens the file at `path`, or keeps everything in memory. A file that cannot be
+    /// used is warned of and memory taken in its place.
+    ///
+    /// # Errors
+    /// When not even memory can be had.
+    pub fn open(
+        path: Option<&Path>,
+        limits: StoreLimits,
+        tasks: &Tasks,
+    ) -> Result<Self, StoreError> {
+        let vault = Vault::open(path, limits)?;
+        let gauges = Arc::clone(vault.gauges());
+        Ok(Self { vault: Arc::new(Mutex::new(vault)), gauges, tasks: tasks.clone() })
+    }
+
+    /// Keeps `conversation`, in place of what was kept under its scope and id, and adds
+    /// blobs to those it has. All of it or nothing. Once begun it is finished, even if
+    /// the caller leaves.
+    ///
+    /// # Errors
+    /// What is kept is as it was before.
+    pub async fn save(
+        &self,
+        conversation: Conversation,
+        new_blobs: Vec<(Bytes, Bytes)>,
+        now_unix: u64,
+    ) -> Result<(), StoreError> {
+        self.run(move |vault| vault.save(&conversation, &new_blobs, now_unix)).await
+    }
+
+    /// Conversations in which exactly this was said, the newest first, at most 8.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn by_fingerprint(
+        &self,
+        scope: Scope,
+        fingerprint: Fingerprint,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        self.run(move |vault| Ok(tables::by_fingerprint(vault.connection(), scope, fingerprint)?))
+            .await
+    }
+
+    /// Conversations of that name, the newest first, at most 8.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn by_name(&self, scope: Scope, name: &str) -> Result<Vec<Conversation>, StoreError> {
+        let name = name.to_owned();
+        self.run(move |vault| Ok(tables::by_name(vault.connection(), scope, &name)?)).await
+    }
+
+    /// The conversation whose calls bear that session's id.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn by_session(
+        &self,
+        scope: Scope,
+        session: SessionId,
+    ) -> Result<Option<Conversation>, StoreError> {
+        self.run(move |vault| Ok(tables::by_session(vault.connection(), scope, session)?)).await
+    }
+
+    /// All blobs of a conversation, id and data.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn blobs(&self, scope: Scope, id: &str) -> Result<Vec<(Bytes, Bytes)>, StoreError> {
+        let id = id.to_owned();
+        self.run(move |vault| Ok(tables::blobs(vault.connection(), scope, &id)?)).await
+    }
+
+    /// Deletes a conversation and its blobs.
+    ///
+    /// # Errors
+    /// It is still there.
+    pub async fn forget(&self, scope: Scope, id: &str) -> Result<(), StoreError> {
+        let id = id.to_owned();
+        self.run(move |vault| vault.forget(scope, &id)).await
+    }
+
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.gauges.read()
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Vault) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let mut vault = Arc::clone(&self.vault).lock_owned().await;
+        let work = self.tasks.spawn_blocking(move || {
+            let outcome = work(&mut vault);
+            if outcome.as_ref().is_err_and(StoreError::is_corrupt) {
+                vault.start_afresh();
+            }
+            outcome
+        });
+        work.await.unwrap_or(Err(StoreError::Stopped))
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;
