@@ -71,6 +71,10 @@ pub(super) fn tests(options: &Options) -> anyhow::Result<Outcome> {
     }
     let nextest = has_nextest();
     let mut command = test_command(nextest);
+    if nextest && options.is_short() {
+        println!("  without the tests of large worlds (`.config/nextest.toml`): --all has them");
+        command.args(["--profile", "fast"]);
+    }
     if nextest && !options.packages.is_empty() {
         let each = options.packages.iter().map(|name| format!("package({name})"));
         command.args(["-E", &each.collect::<Vec<_>>().join(" + ")]);
