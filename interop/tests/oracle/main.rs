@@ -2,7 +2,8 @@
 //! `connectrpc`: our driver talks to its server, and its client talks to our simulator.
 //! Towards clients it is `async-openai`: all that we answer is read in its types. Towards
 //! Cursor's CLI it is `agent-client-protocol-schema`: all that we say over ACP is, and all
-//! that our stand-in for that CLI says.
+//! that our stand-in for that CLI says. The validator of JSON Schema is held against the
+//! official test suite and the crate `jsonschema`.
 
 #[cfg(test)]
 mod acp;
@@ -16,3 +17,5 @@ mod connectrpc_to_sim;
 mod driver_to_connectrpc;
 #[cfg(test)]
 mod openai;
+#[cfg(test)]
+mod schema;

@@ -12,6 +12,8 @@ mod stop;
 
 use std::collections::VecDeque;
 
+#[doc(hidden)]
+pub use self::json::schema::probe::JsonSchema;
 use self::{
     json::{ANSWER_BYTES, Json},
     meter::{Measured, Meter},

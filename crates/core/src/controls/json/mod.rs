@@ -1,9 +1,9 @@
 //! Answers that must be JSON: what is around it is removed, and what is wrong with it is
 //! found as early as that can be told.
 
-mod bounds;
 mod full;
 mod machine;
+pub(super) mod schema;
 mod shape;
 
 use std::ops::Range;

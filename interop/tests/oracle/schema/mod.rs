@@ -1,0 +1,3 @@
+//! The JSON Schema validator of `core` against the validator of others.
+
+mod agreement;
