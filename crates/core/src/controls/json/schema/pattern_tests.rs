@@ -75,6 +75,9 @@ fn patterns_that_backtrack_without_end_give_up() {
     assert_eq!(hard.matches(&format!("{}b", "a".repeat(5_000))), Some(false));
     let hard = Patterns::default().compile(r"^(a|aa)+(?!b)\1c$").unwrap();
     assert_eq!(hard.matches(&"a".repeat(5_000)), None);
+    assert_eq!(hard.matches(&"a".repeat(10)), Some(false));
+    // Far from endless, and more than a pattern is given.
+    assert_eq!(hard.matches(&"a".repeat(22)), None);
     assert_eq!(hard.weight(), HARD);
     // Without looking around, no text is too hard.
     let easy = Patterns::default().compile(r"^(a+)+$").unwrap();
