@@ -251,23 +251,23 @@ impl TurnError {
         self
     }
 
-    /// The value of `Retry-After`: always there for rate limits and 503, never for a plan
-    /// that is used up.
+    /// The value of `Retry-After`: always there for rate limits and 503, never where a retry
+    /// cannot help.
     #[must_use]
     pub fn retry_after_header(&self) -> Option<Duration> {
         match self.code {
             ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::Unavailable => {
                 Some(self.retry_after.unwrap_or(DEFAULT_RETRY_AFTER))
             }
-            ErrorCode::InsufficientQuota => None,
+            _ if self.forbids_retry() => None,
             _ => self.retry_after,
         }
     }
 
-    /// SDKs obey `x-should-retry: false` where their own rule would say retry.
+    /// Whether a response says `x-should-retry: false`. The status alone is not enough: some
+    /// clients retry a 401 or a 403 for minutes before they show its message.
     #[must_use]
     pub fn forbids_retry(&self) -> bool {
-        let row = self.code.row();
-        !row.retryable && (row.status == 429 || row.status >= 500)
+        !self.code.row().retryable
     }
 }

@@ -3,7 +3,7 @@ use std::{fmt::Write as _, time::Duration};
 use http_body_util::BodyExt as _;
 use ibeam_core::error::{ErrorCode, TurnError};
 
-use super::response;
+use super::{Failure, anthropic, response};
 
 /// The table of the decisions: every code, with its status and headers.
 #[tokio::test]
@@ -21,6 +21,29 @@ async fn every_code() {
         writeln!(table, "\n  {}", str::from_utf8(&body).unwrap()).unwrap();
     }
     insta::assert_snapshot!(table);
+}
+
+/// One rule for the whole table: a response either says that a retry is useless, or its status
+/// is one that clients retry by themselves.
+#[test]
+fn every_error_that_a_retry_cannot_fix_says_so() {
+    for code in ErrorCode::ALL {
+        let error = TurnError::new(code, "what happened").retry_after(Duration::from_secs(7));
+        let row = code.row();
+        for (status, response) in [
+            (row.status, response(&error)),
+            (row.anthropic_status, anthropic(Failure::from(&error), "r1")),
+        ] {
+            let headers = response.headers();
+            let refused = headers.get("x-should-retry").is_some_and(|value| value == "false");
+            let temporary = status == 503
+                || status == 504
+                || (status == 429 && row.code == "quota_exceeded")
+                || (status == 502 && matches!(row.code, "upstream_error" | "upstream_closed"));
+            assert_eq!(refused, !temporary, "{code:?} {status}");
+            assert_eq!(headers.contains_key("retry-after"), temporary, "{code:?} {status}");
+        }
+    }
 }
 
 #[test]

@@ -110,6 +110,10 @@ async fn client_rule_04_what_must_not_be_tried_again_says_so() {
             reply.headers.get("x-should-retry").is_none_or(|value| value != "false"),
             "{api:?}"
         );
+        // A request that can never work is refused in the same way.
+        let reply = post(&lab, api.path(), &json!({ "model": "auto" })).await;
+        assert_eq!(reply.status, 400, "{api:?}: {}", reply.body);
+        assert_eq!(reply.headers["x-should-retry"], "false", "{api:?}");
     }
 }
 
