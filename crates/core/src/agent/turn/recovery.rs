@@ -1,5 +1,7 @@
 //! Another try: what is done about a failure, by how far the turn got.
 
+use std::time::Duration;
+
 use super::{
     Command, Turn,
     stream::{Link, Purpose},
@@ -14,13 +16,13 @@ use crate::{
 /// What was tried for the present leg. Each remedy is good for once.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
-    /// Streams in a row on which the backend said nothing.
-    silent: u32,
+    /// Retries of temporary failures.
+    retries: u32,
     /// Under a fresh conversation id.
     renewed: bool,
     /// From the newest checkpoint.
     resumed: bool,
-    /// From the start, because the lost stream had results that no checkpoint has.
+    /// From the start, because the lost stream had results that its first message lacks.
     rebuilt: bool,
     /// With a word about the tool call that must come.
     pub(super) insisted: bool,
@@ -29,10 +31,10 @@ pub(super) struct Tried {
 }
 
 impl Turn {
-    /// The rules for another try, in one place. A stream on which the backend said
-    /// nothing is opened again, with back-off. Before the client saw anything, a
-    /// fresh conversation id is tried once where that is what helps. A turn whose
-    /// transport was lost is resumed once, from the newest checkpoint, unless the
+    /// The rules for another try, in one place. As long as the client has seen nothing of the
+    /// leg, a temporary failure is retried with back-off, whatever the backend has asked for
+    /// meanwhile, and a fresh conversation id is tried once where that is what helps. A turn
+    /// whose transport was lost is resumed once, from the newest checkpoint, unless the
     /// client has seen more than that: it would come twice. A token that is refused is
     /// replaced once, while nothing of this stream has reached the model.
     pub(super) fn recover(&mut self, failure: Failure, prefer_h1: bool, now: Millis) {
@@ -43,6 +45,7 @@ impl Turn {
             Link::Open(link) => (!link.heard, link.purpose),
             Link::Waiting { .. } | Link::Done => (false, Purpose::Start),
         };
+        let unseen = !self.answer.delivered();
         let seen = self.answer.visible();
         let covered = self
             .checkpoint
@@ -53,10 +56,7 @@ impl Turn {
         // What the backend asked for on the old stream, it will ask for again.
         self.calls.clear();
         if silent && again {
-            let jitter = self.draws.fraction();
-            let wait = self.settings.backoff.delay(self.tried.silent, jitter, error.retry_after);
-            self.tried.silent += 1;
-            if let Some(wait) = wait {
+            if let Some(wait) = self.wait_for_retry(&error) {
                 self.commands.push_back(Command::Close { cancel: true });
                 self.link = Link::Waiting { until: now + wait, purpose, prefer_h1 };
                 return;
@@ -66,10 +66,7 @@ impl Turn {
             self.commands.push_back(Command::Close { cancel: true });
             self.open_with(purpose, prefer_h1, true);
             return;
-        } else if remedy == Remedy::FreshConversation
-            && !self.answer.delivered()
-            && !self.tried.renewed
-        {
+        } else if remedy == Remedy::FreshConversation && unseen && !self.tried.renewed {
             self.tried.renewed = true;
             let id = self.draws.uuid();
             self.spec.rename(id);
@@ -77,22 +74,39 @@ impl Turn {
             return;
         } else if remedy == Remedy::Resume && covered && !self.tried.resumed {
             self.tried.resumed = true;
-            self.tried.silent = 0;
             self.commands.push_back(Command::Close { cancel: true });
             self.open(Purpose::Resume, prefer_h1);
             return;
-        } else if again && self.sent_results() && !self.answer.delivered() && !self.tried.rebuilt {
+        } else if again && unseen && self.call_count > 0 && !self.tried.rebuilt {
+            // The first message of this turn lacks the results that the lost stream had.
             self.tried.rebuilt = true;
             self.tell_anew(prefer_h1);
+            return;
+        } else if again
+            && unseen
+            && let Some(wait) = self.wait_for_retry(&error)
+        {
+            self.forget_run();
+            self.link = Link::Waiting { until: now + wait, purpose: Purpose::Start, prefer_h1 };
             return;
         }
         self.fail(error, true);
     }
 
-    /// Whether the open stream got results that only the client's request still has.
-    fn sent_results(&self) -> bool {
-        self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.before_results)
-            && self.call_count > 0
+    /// How long to wait before the next retry. None: there is none left.
+    fn wait_for_retry(&mut self, error: &TurnError) -> Option<Duration> {
+        let jitter = self.draws.fraction();
+        let wait = self.settings.backoff.delay(self.tried.retries, jitter, error.retry_after);
+        self.tried.retries += 1;
+        wait
+    }
+
+    /// Drops what a lost run left behind, so that the next one starts where it started.
+    fn forget_run(&mut self) {
+        self.since.clear();
+        self.checkpoint = None;
+        self.answer.start_over();
+        self.commands.push_back(Command::Close { cancel: true });
     }
 
     /// Tells the whole conversation on a new stream.
@@ -106,10 +120,7 @@ impl Turn {
             let state = self.state_so_far();
             self.spec.go_on_from(state);
         }
-        self.since.clear();
-        self.checkpoint = None;
-        self.tried.silent = 0;
-        self.commands.push_back(Command::Close { cancel: true });
+        self.forget_run();
         self.open(Purpose::Start, prefer_h1);
     }
 

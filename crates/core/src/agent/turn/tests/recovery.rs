@@ -31,6 +31,64 @@ fn before_the_first_message_it_tries_again_with_back_off() {
     assert_eq!(ids[0].original_request_id, ids[1].original_request_id);
 }
 
+/// What the backend asks for before it answers is nothing that the client sees.
+#[test]
+fn a_temporary_failure_is_retried_after_the_backend_asked_for_its_context() {
+    for lost in LOST {
+        let mut bench = Bench::open(&[]);
+        for attempt in 1..=3 {
+            bench.say(exec(1, Ask::RequestContextArgs(RequestContextArgs::default())));
+            bench.say(set_blob("a blob of this run"));
+            lost(&mut bench);
+            assert_eq!(bench.opens(), attempt, "waits first");
+            bench.wait(Duration::from_secs(10));
+            assert_eq!(bench.opens(), attempt + 1);
+            bench.opened();
+        }
+        let sent = bench.sent();
+        let runs: Vec<_> = sent
+            .iter()
+            .filter_map(|message| match message {
+                ToServer::RunRequest(run) => Some(run),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(runs.len(), 4);
+        assert!(runs.windows(2).all(|pair| pair[0] == pair[1]), "each run starts the same");
+        finish(&mut bench, "whole");
+        assert_eq!(bench.said(), "whole");
+    }
+    for lost in LOST {
+        let mut bench = Bench::open(&[]);
+        for _ in 0..4 {
+            bench.update(heartbeat());
+            lost(&mut bench);
+            bench.wait(Duration::from_secs(10));
+            bench.opened();
+        }
+        assert_eq!(bench.opens(), 4, "three retries and no more");
+        assert!(matches!(bench.ending(), TurnEvent::Failed(_)));
+    }
+}
+
+#[test]
+fn nothing_is_retried_once_the_client_saw_text_or_a_call() {
+    for lost in LOST {
+        let mut bench = Bench::open(&[]);
+        bench.text("visible");
+        lost(&mut bench);
+        bench.wait(Duration::from_secs(10));
+        assert_eq!(bench.opens(), 1);
+        assert!(matches!(bench.ending(), TurnEvent::Failed(_)));
+
+        let mut bench = parked(&["bash"]);
+        lost(&mut bench);
+        bench.wait(Duration::from_secs(10));
+        assert_eq!(bench.opens(), 1);
+        assert_eq!(bench.ending(), &CALLS);
+    }
+}
+
 #[test]
 fn what_cannot_get_better_is_not_tried_again() {
     for (status, code) in [
