@@ -60,7 +60,9 @@ pub(super) fn connect_error(error: &ConnectError) -> Failure {
         .or_else(|| kind.and_then(by_kind))
         .unwrap_or_else(|| by_connect_code(error.code, &words));
     let lost = words.says(&["blob not found", "conversation data missing", "image not found"]);
-    let stuck = error.code == Code::ResourceExhausted && error.detail.is_none();
+    // Where it says what is used up, a fresh conversation changes nothing.
+    let final_words = words.code().is_some_and(|code| !code.row().retryable);
+    let stuck = error.code == Code::ResourceExhausted && error.detail.is_none() && !final_words;
     let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
     let passing = match code {
         ErrorCode::Unavailable | ErrorCode::Timeout => retryable != Some(false),
@@ -223,11 +225,21 @@ impl Words {
             "conversation too long",
             "input is too long",
             "maximum number of tokens",
+            "too many tokens",
         ]) {
             Some(ErrorCode::ContextTooLong)
         } else if self.says(&["high load", "unable to reach the model provider"]) {
             Some(ErrorCode::Unavailable)
-        } else if self.says(&["usage limit", "spend limit", "spending limit", "out of requests"]) {
+        } else if self.says(&[
+            "usage limit",
+            "spend limit",
+            "spending limit",
+            "out of requests",
+            "quota exceeded",
+            "exceeded your quota",
+            "exceeded your current quota",
+            "out of quota",
+        ]) {
             // Before the plan: what is used up often comes with the advice to upgrade.
             Some(ErrorCode::InsufficientQuota)
         } else if self.says(&[

@@ -64,6 +64,31 @@ async fn a_passing_fault_before_the_first_message_is_not_seen_by_the_client() {
     assert_eq!(lab.ask("hi").await, "third time lucky");
 }
 
+/// An outage with a client that retries by itself, as Codex and the SDKs do.
+#[tokio::test(start_paused = true)]
+async fn retries_of_the_client_and_of_the_gateway_do_not_multiply() {
+    let outages = ["refuse = { status = 503 }", "steps = [{ error = { code = \"unavailable\" } }]"];
+    for outage in outages {
+        let lab = Lab::scenario(&format!("[[rule]]\n{outage}"));
+        let runs = || lab.sim.stats().requests.get("/agent.v1.AgentService/Run").copied();
+        for attempt in 1..=6 {
+            assert_eq!(lab.stream("hi").await.status, 503);
+            assert_eq!(runs(), Some(3 + attempt), "{outage}");
+        }
+        // Another conversation has a budget of its own, and so has the next minute.
+        lab.stream("something else").await;
+        assert_eq!(runs(), Some(9 + 4), "{outage}");
+        tokio::time::advance(std::time::Duration::from_secs(61)).await;
+        lab.stream("hi").await;
+        assert_eq!(runs(), Some(13 + 4), "{outage}");
+        // An SDK says that it retries.
+        let retry = [("x-stainless-retry-count", "1")];
+        lab.post_with(&chat("a third one", true), &retry).await;
+        assert_eq!(runs(), Some(17 + 2), "{outage}");
+        lab.assert_clean().await;
+    }
+}
+
 /// The stream is cut after every possible frame, in every way.
 #[tokio::test(start_paused = true)]
 async fn a_cut_anywhere_ends_in_an_error_and_never_in_a_clean_stop() {

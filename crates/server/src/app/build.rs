@@ -31,7 +31,7 @@ use crate::{
     limits::Turns,
     mcp::bridge::Bridge,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
-    session::{Conversations, Hub, Legs, Limits, Patience, Registry},
+    session::{Conversations, Hub, Legs, Limits, Patience, Registry, Retries},
     store::{ResponseLimits, Store, StoreError, StoreLimits},
     tasks::Tasks,
 };
@@ -124,6 +124,7 @@ impl App {
             },
             registry,
             legs: Legs::new(config.sessions.replay),
+            retries: Retries::new(),
             turns: Turns::new(Rules {
                 total: config.limits.turns,
                 reserve: config.limits.reserve,

@@ -30,7 +30,7 @@ use crate::{
     keys::Caller,
     limits::{Place, Seeker},
     random,
-    session::{Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, TurnStream},
+    session::{Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, RetryKey, TurnStream},
     store::Scope,
 };
 
@@ -86,6 +86,7 @@ impl App {
         let seeker = self.seeker(&meta.caller);
         let case = Case { scope, seeker, outline, identity, affinity: meta.affinity, asked, until };
 
+        let retry_key = RetryKey::new(&scope, request.hints.session.as_deref(), &meta.body);
         let ticket = match self.again(&case, meta, &request).await? {
             Again::Stream(stream) => return Ok(stream),
             Again::Never(ticket) => ticket,
@@ -111,6 +112,8 @@ impl App {
         let keeper = Keeper::new(keeping, &request);
         let mut settings = turn_settings(&self.config);
         settings.park &= !request.hints.fresh;
+        settings.backoff.retries =
+            self.hub.retries.left(retry_key, settings.backoff.retries, meta.retry_count > 0);
         let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
         // A run that is given up cannot be told what our own tools say.
         settings.park |= bridged.is_some();
@@ -126,6 +129,7 @@ impl App {
             asked,
             place,
             bridged,
+            retry_key,
         };
         Ok(actor.start(&self.hub))
     }

@@ -168,7 +168,7 @@ keys! {
 
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
         "try again while nothing has reached the model";
-    RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times; more than 10 count as 10";
+    RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times; an answer takes at most 5 runs, so more than 4 count as 4";
     RetryBaseDelay "retry.base_delay" [millis("CURSOR_RETRY_BASE_DELAY_MS")] = "500ms",
         "the first wait; each further one doubles";
     RetryMaxDelay "retry.max_delay" [millis("CURSOR_RETRY_MAX_DELAY_MS")] = "8s",

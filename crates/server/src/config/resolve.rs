@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{models::Unknown, retry::Backoff};
+use ibeam_core::{
+    models::Unknown,
+    retry::{Backoff, MAX_RUNS},
+};
 use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
@@ -370,7 +373,8 @@ impl Resolver<'_> {
         let base = self.duration(Key::RetryBaseDelay);
         let cap = self.duration(Key::RetryMaxDelay);
         // More than this only makes an outage worse.
-        let retries = u32::try_from(retries.min(10)).unwrap_or_default();
+        let most = MAX_RUNS - 1;
+        let retries = u32::try_from(retries).map_or(most, |retries| retries.min(most));
         Backoff { base, cap, retries: if enabled { retries } else { 0 } }
     }
 

@@ -6,7 +6,7 @@ use ibeam_core::model::Millis;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{legs::Legs, registry::Registry};
+use super::{legs::Legs, registry::Registry, retries::Retries};
 use crate::{
     auth::Tokens, checks::Checks, counter::Counter, driver::Driver, limits::Turns, tasks::Tasks,
 };
@@ -29,6 +29,7 @@ pub(crate) struct Hub {
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,
     pub(crate) legs: Legs,
+    pub(crate) retries: Retries,
     /// Places for turns that generate with a reader attached.
     pub(crate) turns: Turns,
     /// Ends every turn when the program does.

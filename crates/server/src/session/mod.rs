@@ -12,6 +12,7 @@ mod outlets;
 mod parked;
 mod record;
 mod registry;
+mod retries;
 mod route;
 mod visit;
 
@@ -36,6 +37,7 @@ pub use parked::Limits;
 pub(crate) use parked::{Identity, Live};
 use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
+pub(crate) use retries::{Retries, RetryKey};
 pub(crate) use route::{By, Outline, Use, body_key, calls_in, idempotency_key};
 pub(crate) use visit::{Ask, Attached, Ending, Resume, Visit};
 

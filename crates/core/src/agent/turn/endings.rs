@@ -2,7 +2,7 @@
 
 use super::{
     Command, Phase, Turn,
-    recovery::{Tried, cut_short},
+    recovery::cut_short,
     since::Shown,
     stream::{Link, Purpose},
 };
@@ -70,11 +70,12 @@ impl Turn {
     fn insist(&mut self) {
         let unmet = || {
             let text = "The model ended its answer without the tool call that `tool_choice` asks \
-                        for, twice.";
+                        for.";
             TurnError::new(ErrorCode::ToolChoiceUnmet, text)
         };
         let newest = self.checkpoint();
-        let Some(request) = self.request.as_ref().filter(|_| !self.tried.insisted) else {
+        let may_insist = !self.tried.insisted && self.tried.attempts.may_run();
+        let Some(request) = self.request.as_ref().filter(|_| may_insist) else {
             self.fail(unmet(), true);
             return;
         };
@@ -107,7 +108,7 @@ impl Turn {
     /// The answer that just ended is not what its client asked for: tells the model so. The
     /// next events are the answer in its place. Gives false when there is nothing to ask about.
     pub fn ask_again(&mut self, text: &str) -> bool {
-        if self.phase() != Phase::Done {
+        if self.phase() != Phase::Done || !self.tried.attempts.may_run() {
             return false;
         }
         let Some(request) = self.request.take() else { return false };
@@ -124,7 +125,7 @@ impl Turn {
         self.answer.begin_leg();
         self.since.clear();
         self.checkpoint = None;
-        self.tried = Tried::default();
+        self.tried = self.tried.once_more();
         self.new_texts = vec![text.to_owned()];
         self.request = Some(request);
         self.open(Purpose::Start, false);

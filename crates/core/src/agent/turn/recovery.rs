@@ -10,14 +10,14 @@ use crate::{
     agent::classify::{Failure, Remedy},
     error::{ErrorCode, TurnError},
     model::Millis,
+    retry::Attempts,
     turn::OpenSpec,
 };
 
 /// What was tried for the present leg. Each remedy is good for once.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
-    /// Retries of temporary failures.
-    retries: u32,
+    pub(super) attempts: Attempts,
     /// Under a fresh conversation id.
     renewed: bool,
     /// From the newest checkpoint.
@@ -28,6 +28,18 @@ pub(super) struct Tried {
     pub(super) insisted: bool,
     /// Requests of the backend that were refused.
     pub(super) refusals: u32,
+}
+
+impl Tried {
+    /// For a leg that begins on a stream which is already open.
+    pub(super) fn on_open_stream() -> Self {
+        Self { attempts: Attempts::ON_OPEN_STREAM, ..Self::default() }
+    }
+
+    /// For another answer to the same leg.
+    pub(super) fn once_more(&self) -> Self {
+        Self { attempts: self.attempts.once_more(), ..Self::default() }
+    }
 }
 
 impl Turn {
@@ -55,7 +67,9 @@ impl Turn {
             && !self.has_announced_calls();
         // What the backend asked for on the old stream, it will ask for again.
         self.calls.clear();
-        if silent && again {
+        if !self.tried.attempts.may_run() {
+            // Each remedy is good for once, but all of them together are too many.
+        } else if silent && again {
             if let Some(wait) = self.wait_for_retry(&error) {
                 self.commands.push_back(Command::Close { cancel: true });
                 self.link = Link::Waiting { until: now + wait, purpose, prefer_h1 };
@@ -96,9 +110,7 @@ impl Turn {
     /// How long to wait before the next retry. None: there is none left.
     fn wait_for_retry(&mut self, error: &TurnError) -> Option<Duration> {
         let jitter = self.draws.fraction();
-        let wait = self.settings.backoff.delay(self.tried.retries, jitter, error.retry_after);
-        self.tried.retries += 1;
-        wait
+        self.tried.attempts.retry(&self.settings.backoff, jitter, error.retry_after)
     }
 
     /// Drops what a lost run left behind, so that the next one starts where it started.
@@ -132,6 +144,7 @@ impl Turn {
     }
 
     fn open_with(&mut self, purpose: Purpose, prefer_h1: bool, fresh_token: bool) {
+        self.tried.attempts.begin_run();
         self.link = Link::Opening { purpose, prefer_h1 };
         self.commands.push_back(Command::Open(OpenSpec {
             request_id: self.draws.uuid(),

@@ -98,7 +98,7 @@ impl Turn {
         self.awaiting = false;
         self.shown = None;
         self.started = now;
-        self.tried = Tried::default();
+        self.tried = Tried::on_open_stream();
         self.answer.begin_leg();
         self.demand(&request);
         self.request = Some(Box::new(request));

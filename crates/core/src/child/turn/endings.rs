@@ -1,6 +1,6 @@
 //! How a leg, or the whole turn, is over.
 
-use super::{Link, Phase, Shown, Turn, recovery::Tried};
+use super::{Link, Phase, Shown, Turn};
 use crate::{
     child::{Failure, Remedy, ToChild, prompt::Telling},
     error::{ErrorCode, TurnError},
@@ -55,9 +55,9 @@ impl Turn {
 
     /// The answer lacks the call that the client asked for. It is asked for once more.
     fn insist(&mut self) {
-        if self.tried.insisted {
+        if self.tried.insisted || !self.tried.attempts.may_run() {
             let text = "The model ended its answer without the tool call that `tool_choice` asks \
-                        for, twice.";
+                        for.";
             self.fail(TurnError::new(ErrorCode::ToolChoiceUnmet, text));
             return;
         }
@@ -111,13 +111,14 @@ impl Turn {
     /// next events are the answer in its place. Gives false when there is nothing to ask
     /// about.
     pub fn ask_again(&mut self, text: &str) -> bool {
-        if self.phase() != Phase::Done || self.request.is_none() {
+        let may_ask = self.request.is_some() && self.tried.attempts.may_run();
+        if self.phase() != Phase::Done || !may_ask {
             return false;
         }
         let words = self.answer.words().to_owned();
         self.answer.end_leg();
         self.answer.begin_leg();
-        self.tried = Tried::default();
+        self.tried = self.tried.once_more();
         self.new_texts = vec![text.to_owned()];
         self.tell_more(text, Some(&words));
         true

@@ -6,20 +6,32 @@ use crate::{
     child::{Failure, Remedy, Start, prompt::Telling},
     error::{ErrorCode, TurnError},
     model::Millis,
+    retry::Attempts,
     turn::{Command, OpenSpec},
 };
 
 /// What was tried for the present leg.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
-    /// Runs of which the client saw nothing.
-    silent: u32,
+    pub(super) attempts: Attempts,
     /// Without the conversation that was to be gone on with.
     anew: bool,
     /// With a word about the tool call that must come.
     pub(super) insisted: bool,
     /// Calls of tools that nobody offers.
     pub(super) refusals: u32,
+}
+
+impl Tried {
+    /// For a leg that begins with a child which is already there.
+    pub(super) fn on_open_stream() -> Self {
+        Self { attempts: Attempts::ON_OPEN_STREAM, ..Self::default() }
+    }
+
+    /// For another answer to the same leg.
+    pub(super) fn once_more(&self) -> Self {
+        Self { attempts: self.attempts.once_more(), ..Self::default() }
+    }
 }
 
 impl Turn {
@@ -31,11 +43,12 @@ impl Turn {
         let Failure { error, remedy } = failure;
         let unseen = !self.answer.delivered();
         let untold = self.bare && self.telling.resume.is_some();
-        if unseen && remedy == Remedy::Retry {
+        if !self.tried.attempts.may_run() {
+            // The leg has had all its runs.
+        } else if unseen && remedy == Remedy::Retry {
             let jitter = self.draws.fraction();
-            let wait = self.settings.backoff.delay(self.tried.silent, jitter, error.retry_after);
-            self.tried.silent += 1;
-            if let Some(wait) = wait {
+            let backoff = &self.settings.backoff;
+            if let Some(wait) = self.tried.attempts.retry(backoff, jitter, error.retry_after) {
                 self.drop_run();
                 self.link = Link::Waiting { until: now + wait };
                 return;
@@ -59,6 +72,7 @@ impl Turn {
 
     /// Asks for a child that is told what there is to tell.
     pub(super) fn open(&mut self) {
+        self.tried.attempts.begin_run();
         self.answer.start_over();
         self.name.clone_from(&self.telling.resume);
         self.link = Link::Opening;

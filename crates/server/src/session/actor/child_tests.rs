@@ -25,7 +25,9 @@ use crate::{
         child::{ChildEnd, link},
     },
     limits::{Seeker, Turns},
-    session::{Ask, Conversations, Keeping, Legs, Limits, Names, Patience, Registry, Resume},
+    session::{
+        Ask, Conversations, Keeping, Legs, Limits, Names, Patience, Registry, Resume, Retries,
+    },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,
 };
@@ -76,6 +78,7 @@ impl Bench {
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
             registry: Registry::new(Limits::default()),
             legs: Legs::new(SECOND),
+            retries: Retries::new(),
             turns: Turns::new(Rules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
@@ -128,6 +131,7 @@ impl Bench {
             asked: Instant::now(),
             place: self.place(),
             bridged: None,
+            retry_key: RetryKey::default(),
         };
         actor.start(&self.hub)
     }

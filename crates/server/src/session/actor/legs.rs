@@ -31,6 +31,8 @@ pub(super) struct Leg {
     /// The conversation was written down before the first call went out.
     saved: bool,
     marks: Marks,
+    /// The stream that it began on, by its number in the turn.
+    first_open: u32,
 }
 
 impl Leg {
@@ -57,6 +59,7 @@ impl Task {
             controls,
             saved: false,
             marks: Marks::new(asked),
+            first_open: self.opens.max(1),
         }));
         self.abandoned = None;
         self.entry.started();
@@ -186,6 +189,10 @@ impl Task {
         self.abandoned = None;
         if let Some(leg) = self.leg.take() {
             leg.marks.log();
+            if error.code.row().retryable {
+                let retries = self.opens.saturating_sub(leg.first_open);
+                self.hub.retries.failed(self.retry_key, retries);
+            }
         }
         self.outlets.offer(TurnEvent::Failed(error));
         self.outlets.end();

@@ -39,6 +39,7 @@ use super::{
     outlets::Outlets,
     parked::Identity,
     registry::Entry,
+    retries::RetryKey,
     visit::{self, Visit},
 };
 use crate::{
@@ -76,6 +77,8 @@ pub(crate) struct Actor {
     pub(crate) place: Place,
     /// There when tools are offered that we execute.
     pub(crate) bridged: Option<Box<Bridged>>,
+    /// What the retries of a leg that fails are counted under.
+    pub(crate) retry_key: RetryKey,
 }
 
 impl Actor {
@@ -93,6 +96,7 @@ impl Actor {
             asked,
             place,
             bridged,
+            retry_key,
         } = self;
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
@@ -122,6 +126,7 @@ impl Actor {
             opening: None,
             outbox: Outbox::default(),
             opens: 0,
+            retry_key,
             timer: Box::pin(sleep(Duration::ZERO)),
             retired: false,
             entry,
@@ -170,6 +175,7 @@ struct Task {
     outbox: Outbox,
     /// Streams asked for so far.
     opens: u32,
+    retry_key: RetryKey,
     timer: Pin<Box<Sleep>>,
     /// Nobody can visit any more.
     retired: bool,

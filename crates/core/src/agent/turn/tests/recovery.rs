@@ -198,6 +198,42 @@ fn a_stuck_or_broken_conversation_is_renewed_once() {
     }
 }
 
+/// Quota and context are final, however the backend codes them.
+#[test]
+fn an_exhausted_quota_or_context_is_not_retried() {
+    for (words, code) in [
+        ("You have hit your usage limit", ErrorCode::InsufficientQuota),
+        ("Quota exceeded for this month", ErrorCode::InsufficientQuota),
+        ("Your prompt is too long", ErrorCode::ContextTooLong),
+        ("The request has too many tokens", ErrorCode::ContextTooLong),
+    ] {
+        let mut bench = Bench::open(&[]);
+        bench.end(Some(&ConnectError::new(Code::ResourceExhausted, words)));
+        bench.wait(Duration::from_secs(10));
+        assert_eq!((bench.failure(), bench.opens()), (code, 1), "{words}");
+    }
+}
+
+/// Each remedy is allowed once, but all of them together stay within one limit.
+#[test]
+fn all_attempts_of_a_leg_are_at_most_five_runs() {
+    let mut bench = Bench::open(&[]);
+    bench.broke(&LinkError::Status { status: 401, error: None, retry_after: None });
+    bench.opened();
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.opens(), 3, "another token, then a fresh conversation");
+    bench.opened();
+    for _ in 0..5 {
+        bench.update(heartbeat());
+        bench.broke(&reset());
+        bench.wait(Duration::from_secs(10));
+        bench.opened();
+    }
+    assert_eq!(bench.opens(), 5);
+    assert_eq!(bench.failure(), ErrorCode::UpstreamClosed);
+}
+
 #[test]
 fn once_the_client_saw_text_nothing_starts_over() {
     let mut bench = Bench::open(&[]);

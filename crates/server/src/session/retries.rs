@@ -1,0 +1,52 @@
+//! The retries that the conversations of this gateway have left, on its own clock.
+
+use ibeam_core::retry::RetryBudget;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::hub::millis_since;
+use crate::store::Scope;
+
+#[derive(Debug)]
+pub(crate) struct Retries {
+    budget: Mutex<RetryBudget>,
+    started: Instant,
+}
+
+/// What the retries of a request are counted under.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RetryKey(u64);
+
+impl RetryKey {
+    /// The conversation by its name. One that has none is known by the body of its request,
+    /// which is the same when the client sends it again.
+    pub(crate) fn new(scope: &Scope, name: Option<&str>, body: &[u8; 32]) -> Self {
+        let mut hash = Sha256::new_with_prefix(b"retries");
+        hash.update(scope);
+        match name {
+            Some(name) => hash.update(name),
+            None => hash.update(body),
+        }
+        let hash: [u8; 32] = hash.finalize().into();
+        Self(hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
+    }
+}
+
+impl Retries {
+    pub(crate) fn new() -> Self {
+        Self { budget: Mutex::default(), started: Instant::now() }
+    }
+
+    /// How many of `retries` a new request gets. `client_retries`: its client sends it again.
+    pub(crate) fn left(&self, key: RetryKey, retries: u32, client_retries: bool) -> u32 {
+        let now = millis_since(self.started);
+        self.budget.lock().left(key.0, retries, client_retries, now)
+    }
+
+    /// A request failed in spite of so many retries.
+    pub(crate) fn failed(&self, key: RetryKey, retries: u32) {
+        let now = millis_since(self.started);
+        self.budget.lock().failed(key.0, retries, now);
+    }
+}
