@@ -1,12 +1,16 @@
-//! Failures as HTTP responses: in OpenAI's shape, and in Anthropic's for its clients.
+//! Failures as HTTP responses, in the dialect of their route: OpenAI's or Anthropic's.
 
-use axum::response::{IntoResponse, Response};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     wire::{chat, messages},
 };
 
+pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Rides on a response, for the log line of its request.
@@ -39,39 +43,75 @@ impl IntoResponse for Failed {
     }
 }
 
+/// The shape of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    OpenAi,
+    Anthropic,
+}
+
+/// What decides about the dialect of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RouteDialect {
+    /// The path alone: it belongs to one API.
+    Is(Dialect),
+    /// Both APIs have the path, or none has: Anthropic's clients are known by their header.
+    ByHeader,
+}
+
+impl RouteDialect {
+    pub(super) fn of(self, headers: &HeaderMap) -> Dialect {
+        match self {
+            Self::Is(dialect) => dialect,
+            Self::ByHeader if headers.contains_key(ANTHROPIC_VERSION) => Dialect::Anthropic,
+            Self::ByHeader => Dialect::OpenAi,
+        }
+    }
+}
+
+/// A response that only carries the failure. The guard renders it in the route's dialect.
 pub(super) fn response(error: &TurnError) -> Response {
-    openai(Failure::from(error))
+    carrier(Failure::from(error))
 }
 
 /// The same with another status than the table's, for routes where the table's
 /// would be wrong.
 pub(super) fn with_status(error: &TurnError, status: u16) -> Response {
-    openai(Failure { status: Some(status), ..Failure::from(error) })
+    carrier(Failure { status: Some(status), ..Failure::from(error) })
 }
 
-fn openai(failure: Failure) -> Response {
-    let mut body = chat::ErrorBody::from(&failure.error);
-    body.error.status = failure.status.unwrap_or(body.error.status);
-    let status = body.error.status;
-    let response = (status_code(status), axum::Json(body)).into_response();
-    finished(response, failure)
+fn carrier(failure: Failure) -> Response {
+    let mut response = Response::new(Body::empty());
+    response.extensions_mut().insert(failure);
+    response
 }
 
-/// The same failure for Anthropic's clients.
-pub(super) fn anthropic(failure: Failure, request_id: &str) -> Response {
-    let status = failure.status.unwrap_or(failure.error.code.row().anthropic_status);
-    let body = messages::ErrorBody::new(&failure.error, Some(request_id));
-    let response = (status_code(status), axum::Json(body)).into_response();
-    finished(response, failure)
-}
-
-fn status_code(status: u16) -> StatusCode {
-    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-}
-
-fn finished(mut response: Response, failure: Failure) -> Response {
+/// Writes status, headers and body of a failure. What headers the response has already stay.
+pub(super) fn render(
+    response: &mut Response,
+    failure: &Failure,
+    dialect: Dialect,
+    request_id: &str,
+) {
     let error = &failure.error;
+    let (status, body) = match dialect {
+        Dialect::OpenAi => {
+            let mut body = chat::ErrorBody::from(error);
+            body.error.status = failure.status.unwrap_or(body.error.status);
+            (body.error.status, serde_json::to_string(&body))
+        }
+        Dialect::Anthropic => {
+            let body = messages::ErrorBody::new(error, Some(request_id));
+            let status = failure.status.unwrap_or(error.code.row().anthropic_status);
+            (status, serde_json::to_string(&body))
+        }
+    };
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.body_mut() = Body::from(body.unwrap_or_default());
     let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(wait) = error.retry_after_header() {
         // Whole seconds, rounded up: too early is worse than too late.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -83,8 +123,6 @@ fn finished(mut response: Response, failure: Failure) -> Response {
     if error.code == ErrorCode::InvalidApiKey {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    response.extensions_mut().insert(failure);
-    response
 }
 
 /// The whole response as HTTP/1.1 has it, for a connection that nobody serves.

@@ -1,9 +1,20 @@
 use std::{fmt::Write as _, time::Duration};
 
+use axum::response::Response;
 use http_body_util::BodyExt as _;
 use ibeam_core::error::{ErrorCode, TurnError};
 
-use super::{Failure, anthropic, response};
+use super::{Dialect, Failure, render};
+
+fn rendered(error: &TurnError, dialect: Dialect) -> Response {
+    let mut response = super::response(error);
+    render(&mut response, &Failure::from(error), dialect, "r1");
+    response
+}
+
+fn response(error: &TurnError) -> Response {
+    rendered(error, Dialect::OpenAi)
+}
 
 /// The table of the decisions: every code, with its status and headers.
 #[tokio::test]
@@ -32,7 +43,7 @@ fn every_error_that_a_retry_cannot_fix_says_so() {
         let row = code.row();
         for (status, response) in [
             (row.status, response(&error)),
-            (row.anthropic_status, anthropic(Failure::from(&error), "r1")),
+            (row.anthropic_status, rendered(&error, Dialect::Anthropic)),
         ] {
             let headers = response.headers();
             let refused = headers.get("x-should-retry").is_some_and(|value| value == "false");
@@ -63,27 +74,48 @@ async fn the_cause_stays_inside() {
 }
 
 #[tokio::test]
-async fn anthropics_clients_get_errors_in_their_shape() {
+async fn the_path_decides_the_shape_of_errors() {
     use crate::api::tests::{Fake, call, is, whole};
 
-    for (path, version, anthropic) in [
-        ("/v1/nothing", None, false),
-        ("/v1/nothing", Some("2023-06-01"), true),
-        ("/v1/messages/nothing", None, true),
-        ("/messages", None, true),
+    let version = Some("2023-06-01");
+    for (method, path, version, anthropic) in [
+        // One API's path: the header changes nothing.
+        ("POST", "/v1/chat/completions", None, false),
+        ("POST", "/v1/chat/completions", version, false),
+        ("POST", "/chat/completions", version, false),
+        ("POST", "/v1/completions", version, false),
+        ("POST", "/v1/responses", version, false),
+        ("GET", "/v1/responses/resp_1", version, false),
+        ("PUT", "/v1/chat/completions", version, false),
+        ("POST", "/v1/messages", None, true),
+        ("POST", "/messages", None, true),
+        ("POST", "/v1/messages/count_tokens", None, true),
+        ("DELETE", "/v1/messages", None, true),
+        ("GET", "/v1/messages/nothing", None, true),
+        ("GET", "/v1/messages/", None, true),
+        // Both have it, or none has.
+        ("GET", "/v1/models/nothing", None, false),
+        ("GET", "/v1/models/nothing", version, true),
+        ("GET", "/v1/nothing", None, false),
+        ("GET", "/v1/nothing", version, true),
     ] {
-        let mut request =
-            http::Request::get(path).header("host", "localhost").header("x-request-id", "r1");
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header("x-request-id", "r1");
         if let Some(version) = version {
             request = request.header("anthropic-version", version);
         }
-        let request = request.body(axum::body::Body::empty()).unwrap();
+        let request = request.body(axum::body::Body::from("{")).unwrap();
         let response = call(Fake::default(), request).await;
+        let named = response.headers().contains_key("request-id");
+        assert_eq!(named, anthropic, "{method} {path}");
+        assert_eq!(response.headers()["content-type"], "application/json", "{method} {path}");
         let body: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
-        assert_eq!(body["type"] == "error", anthropic, "{path}: {body}");
-        if anthropic {
-            assert_eq!(body["request_id"], "r1", "{body}");
-        }
+        assert_eq!(body["type"] == "error", anthropic, "{method} {path}: {body}");
+        assert_eq!(body["request_id"] == "r1", anthropic, "{method} {path}: {body}");
+        assert!(body["error"]["message"].is_string(), "{method} {path}: {body}");
     }
     let request = http::Request::delete("/v1/models").header("host", "localhost");
     let request = request.header("anthropic-version", "x").body(axum::body::Body::empty()).unwrap();

@@ -27,8 +27,8 @@ use ibeam_core::{
 use tracing::Instrument as _;
 
 use super::{
-    Ctx, Service, Settings,
-    error::{self, Failure},
+    Service, Settings, Shared,
+    error::{self, Dialect, Failure, RouteDialect},
     log::RequestLog,
 };
 use crate::keys::{Caller, Keys, Unknown};
@@ -37,7 +37,6 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The same under the name that Anthropic's SDKs read.
 const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const ASKS_PRIVATE_NETWORK: HeaderName =
@@ -149,8 +148,20 @@ enum Origin {
     Foreign,
 }
 
+/// The guard of one route.
+pub(super) struct Gate<S> {
+    pub(super) shared: Shared<S>,
+    pub(super) dialect: RouteDialect,
+}
+
+impl<S> Clone for Gate<S> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), dialect: self.dialect }
+    }
+}
+
 pub(super) async fn guard<S: Service>(
-    State(shared): Ctx<S>,
+    State(Gate { shared, dialect }): State<Gate<S>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -167,7 +178,7 @@ pub(super) async fn guard<S: Service>(
         }
     };
 
-    let anthropic = speaks_anthropic(&parts);
+    let dialect = dialect.of(&parts.headers);
     let mut response = match check(&shared.rules, &parts, origin) {
         Err(failure) => error::response(&failure),
         Ok(_) if is_preflight(&parts, origin) => preflight(&parts.headers),
@@ -184,17 +195,13 @@ pub(super) async fn guard<S: Service>(
     };
 
     if let Some(failure) = response.extensions_mut().remove::<Failure>() {
-        if anthropic {
-            let headers = std::mem::take(response.headers_mut());
-            response = error::anthropic(failure.clone(), &id);
-            keep(&headers, response.headers_mut());
-        }
+        error::render(&mut response, &failure, dialect, &id);
         log.failed(failure);
     }
     log.status(response.status().as_u16());
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::try_from(id) {
-        if anthropic {
+        if dialect == Dialect::Anthropic {
             headers.insert(ANTHROPIC_REQUEST_ID, id.clone());
         }
         headers.insert(REQUEST_ID, id);
@@ -248,25 +255,6 @@ fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnErr
         return Ok(Caller::default());
     }
     rules.caller(&parts.headers)
-}
-
-/// Whether errors are to be in Anthropic's shape: on its routes, and on those that both have
-/// for a client that sends its headers.
-fn speaks_anthropic(parts: &Parts) -> bool {
-    let path = parts.uri.path();
-    let path = path.strip_prefix("/v1").unwrap_or(path);
-    path == "/messages"
-        || path.starts_with("/messages/")
-        || parts.headers.contains_key(ANTHROPIC_VERSION)
-}
-
-/// What a response had beside its body, under the same in another shape.
-fn keep(old: &HeaderMap, new: &mut HeaderMap) {
-    for (name, value) in old {
-        if name != header::CONTENT_LENGTH && !new.contains_key(name) {
-            new.insert(name.clone(), value.clone());
-        }
-    }
 }
 
 fn is_preflight(parts: &Parts, origin: Origin) -> bool {

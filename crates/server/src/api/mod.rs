@@ -38,7 +38,7 @@ use axum::{
     extract::State,
     middleware,
     response::{IntoResponse as _, Response},
-    routing::{MethodRouter, get, post},
+    routing::{MethodRouter, any, get, post},
 };
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use ibeam_core::{
@@ -56,6 +56,10 @@ pub use health::{Health, Mcp, Sessions, StoreHealth};
 pub use tools::ToolList;
 pub(crate) use ws::{Line, OnLine};
 
+use self::{
+    error::{Dialect, RouteDialect},
+    guard::Gate,
+};
 use crate::{
     keys::{Caller, Keys},
     store::{Scope, Store},
@@ -214,41 +218,50 @@ const POST: &str = "POST, OPTIONS";
 const GET_POST: &str = "GET, POST, OPTIONS";
 const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
 
-/// A path, the methods that it allows, and who answers them. `openapi` describes each.
-type Route<S> = (&'static str, &'static str, MethodRouter<Shared<S>>);
+const OPENAI: RouteDialect = RouteDialect::Is(Dialect::OpenAi);
+const ANTHROPIC: RouteDialect = RouteDialect::Is(Dialect::Anthropic);
+
+/// A path, the methods that it allows, the dialect of its errors, and who answers them.
+/// `openapi` describes each.
+type Route<S> = (&'static str, &'static str, RouteDialect, MethodRouter<Shared<S>>);
 
 /// What is served under `/v1`, and without it.
 fn versioned<S: Service>(websocket: bool) -> Vec<Route<S>> {
     // An upgrade is answered in any case, and offered only if it works.
     let upgradable = if websocket { GET_POST } else { POST };
     vec![
-        ("/chat/completions", upgradable, post(chat::completions::<S>).get(ws::chat::<S>)),
-        ("/completions", POST, post(completions::completions::<S>)),
-        ("/responses", upgradable, post(responses::create::<S>).get(ws::responses::<S>)),
-        ("/responses/compact", POST, post(responses::compact::<S>)),
-        ("/responses/input_tokens", POST, post(count::input_tokens::<S>)),
-        ("/responses/{id}", GET_DELETE, get(responses::get::<S>).delete(responses::delete::<S>)),
-        ("/responses/{id}/cancel", POST, post(responses::cancel::<S>)),
-        ("/responses/{id}/input_items", GET, get(responses::input_items::<S>)),
-        ("/messages", POST, post(messages::create::<S>)),
-        ("/messages/count_tokens", POST, post(count::tokens::<S>)),
-        ("/models", GET, get(models::list::<S>)),
+        ("/chat/completions", upgradable, OPENAI, post(chat::completions::<S>).get(ws::chat::<S>)),
+        ("/completions", POST, OPENAI, post(completions::completions::<S>)),
+        ("/responses", upgradable, OPENAI, post(responses::create::<S>).get(ws::responses::<S>)),
+        ("/responses/compact", POST, OPENAI, post(responses::compact::<S>)),
+        ("/responses/input_tokens", POST, OPENAI, post(count::input_tokens::<S>)),
+        (
+            "/responses/{id}",
+            GET_DELETE,
+            OPENAI,
+            get(responses::get::<S>).delete(responses::delete::<S>),
+        ),
+        ("/responses/{id}/cancel", POST, OPENAI, post(responses::cancel::<S>)),
+        ("/responses/{id}/input_items", GET, OPENAI, get(responses::input_items::<S>)),
+        ("/messages", POST, ANTHROPIC, post(messages::create::<S>)),
+        ("/messages/count_tokens", POST, ANTHROPIC, post(count::tokens::<S>)),
+        ("/models", GET, RouteDialect::ByHeader, get(models::list::<S>)),
         // Ids may have slashes in them, as `anthropic/claude-…`.
-        ("/models/{*id}", GET, get(models::one::<S>)),
-        ("/tools", GET, get(tools::list::<S>)),
+        ("/models/{*id}", GET, RouteDialect::ByHeader, get(models::one::<S>)),
+        ("/tools", GET, OPENAI, get(tools::list::<S>)),
     ]
 }
 
 /// What is about the gateway itself.
 fn unversioned<S: Service>() -> Vec<Route<S>> {
     vec![
-        ("/health", GET, get(health::health::<S>)),
-        ("/healthz", GET, get(health::health::<S>)),
-        ("/", GET, get(index::<S>)),
+        ("/health", GET, OPENAI, get(health::health::<S>)),
+        ("/healthz", GET, OPENAI, get(health::health::<S>)),
+        ("/", GET, OPENAI, get(index::<S>)),
         // Claude Code looks here whether anybody is at home.
-        ("/api/hello", GET, get(async || StatusCode::OK)),
-        ("/openapi.json", GET, get(openapi::document)),
-        ("/docs", GET, get(openapi::docs)),
+        ("/api/hello", GET, ANTHROPIC, get(async || StatusCode::OK)),
+        ("/openapi.json", GET, OPENAI, get(openapi::document)),
+        ("/docs", GET, OPENAI, get(openapi::docs)),
     ]
 }
 
@@ -262,18 +275,25 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
         background: Arc::default(),
         remembered: responses::Room::default(),
     };
+    let guarded = |dialect, methods: MethodRouter<Shared<S>>| {
+        let gate = Gate { shared: shared.clone(), dialect };
+        methods.layer(middleware::from_fn_with_state(gate, guard::guard::<S>))
+    };
     let mut router = Router::new();
-    for (path, allow, methods) in versioned::<S>(websocket) {
-        let methods = only(allow, methods);
+    for (path, allow, dialect, methods) in versioned::<S>(websocket) {
+        let methods = guarded(dialect, only(allow, methods));
         router = router.route(path, methods.clone()).route(&format!("/v1{path}"), methods);
     }
-    for (path, allow, methods) in unversioned::<S>() {
-        router = router.route(path, only(allow, methods));
+    for (path, allow, dialect, methods) in unversioned::<S>() {
+        router = router.route(path, guarded(dialect, only(allow, methods)));
     }
-    router
-        .fallback(missing::not_found::<S>)
-        .layer(middleware::from_fn_with_state(shared.clone(), guard::guard::<S>))
-        .with_state(shared)
+    // What is not served is not served in the dialect of its neighbours.
+    for path in ["/messages/", "/messages/{*rest}"] {
+        let absent = guarded(ANTHROPIC, any(missing::not_found::<S>));
+        router = router.route(path, absent.clone()).route(&format!("/v1{path}"), absent);
+    }
+    let absent = guarded(RouteDialect::ByHeader, any(missing::not_found::<S>));
+    router.fallback_service(absent.with_state(shared.clone())).with_state(shared)
 }
 
 /// What every handler gets.

@@ -19,8 +19,7 @@ use serde::Serialize;
 use super::{
     Ctx, Service,
     anthropic_models::{self, Page, Part},
-    error,
-    guard::ANTHROPIC_VERSION,
+    error::{self, ANTHROPIC_VERSION},
 };
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! Rules 1 to 7, which hold for all three APIs.
+//! Rules 1 to 7 and 24, which hold for all three APIs.
 
 use std::time::Duration;
 
@@ -262,4 +262,18 @@ fn streamed_calls(api: Api, events: &[Event]) -> Vec<String> {
         }
     }
     calls.iter().map(|(_, text)| command(&Value::String(text.clone()))).collect()
+}
+
+/// Programs that sit between a client and the gateway add headers of their own.
+#[tokio::test(start_paused = true)]
+async fn client_rule_24_the_path_decides_the_shape_of_errors() {
+    let lab = Lab::scenario(BUSY);
+    for api in APIS {
+        for headers in [&[][..], &[("anthropic-version", "2023-06-01")]] {
+            let reply = post_with(&lab, api.path(), &api.ask("used up", true), headers).await;
+            assert_eq!(reply.status, 429, "{api:?}: {}", reply.body);
+            let anthropic = reply.json()["type"] == "error";
+            assert_eq!(anthropic, api == Api::Messages, "{api:?} {headers:?}: {}", reply.body);
+        }
+    }
 }

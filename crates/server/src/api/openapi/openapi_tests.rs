@@ -44,9 +44,9 @@ fn the_document_is_all_of_its_parts() {
 fn the_document_has_what_the_router_has() {
     let mut routes = BTreeSet::new();
     let versioned =
-        versioned::<Fake>(true).into_iter().map(|(path, allow, _)| (format!("/v1{path}"), allow));
+        versioned::<Fake>(true).into_iter().map(|(path, allow, ..)| (format!("/v1{path}"), allow));
     let unversioned =
-        unversioned::<Fake>().into_iter().map(|(path, allow, _)| (path.to_owned(), allow));
+        unversioned::<Fake>().into_iter().map(|(path, allow, ..)| (path.to_owned(), allow));
     for (path, allow) in versioned.chain(unversioned) {
         // The same under another name, for probes.
         if path == "/healthz" {
