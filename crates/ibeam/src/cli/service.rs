@@ -419,7 +419,7 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
         match block_on(async { Ok(ask(&url).await) })? {
             Ok(answer) => {
                 report.running = true;
-                report.healthy = Some(answer.status == "ok");
+                report.healthy = Some(answer.status != "error");
                 report.version = Some(answer.version);
                 report.backend = Some(answer.backend);
                 report.authenticated = Some(answer.auth == "authenticated");

@@ -213,6 +213,36 @@ async fn health_tells_what_runs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn health_follows_the_backend_and_the_shutdown() {
+    let lab = Lab::scenario(
+        r#"
+        [[rule]]
+        when = { contains = "outage" }
+        refuse = { status = 503 }
+        [[rule]]
+        steps = [{ text = "hello" }]
+        "#,
+    );
+    let state = async || {
+        let (health, ready) = (lab.get("/health").await, lab.get("/health/ready").await);
+        let reason = health.json()["reasons"][0]["code"].clone();
+        assert_eq!(health.json()["reasons"], ready.json()["reasons"]);
+        assert_eq!(lab.get("/health/live").await.status, 200);
+        (health.json()["status"].clone(), ready.status.as_u16(), reason)
+    };
+    assert_eq!(state().await, (json!("ok"), 200, json!(null)));
+    assert_eq!(lab.stream("outage").await.status, 503);
+    assert_eq!(state().await, (json!("degraded"), 503, json!("backend_unreachable")));
+    lab.ask("hi").await;
+    assert_eq!(state().await, (json!("ok"), 200, json!(null)), "it answered since");
+    lab.stream("outage").await;
+    tokio::time::advance(std::time::Duration::from_secs(61)).await;
+    assert_eq!(state().await, (json!("ok"), 200, json!(null)), "that was long ago");
+    lab.app.drain_turns();
+    assert_eq!(state().await, (json!("error"), 503, json!("shutting_down")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_in_which_nobody_says_anything_are_refused_here() {
     let lab = Lab::new();
     for message in [

@@ -45,8 +45,16 @@ const ALLOWS_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 /// What probes and people may read without the key.
-pub const OPEN_PATHS: [&str; 6] =
-    ["/", "/health", "/healthz", "/openapi.json", "/docs", "/api/hello"];
+pub const OPEN_PATHS: [&str; 8] = [
+    "/",
+    "/health",
+    "/health/live",
+    "/health/ready",
+    "/healthz",
+    "/openapi.json",
+    "/docs",
+    "/api/hello",
+];
 
 /// The settings, made ready for checking.
 pub(super) struct Rules {

@@ -1,8 +1,15 @@
-//! `GET /health`: alive, and what it could answer with.
+//! `GET /health`: how the gateway is and what it could answer with. `GET /health/live` and
+//! `GET /health/ready`: the same as a status, for programs that restart it or send requests
+//! to it.
 
 use std::collections::BTreeMap;
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse as _, Response},
+};
+use http::StatusCode;
 use serde::Serialize;
 
 use super::{BodyHealth, Ctx, Service};
@@ -21,6 +28,12 @@ pub struct Health {
     /// What the backend said that this version does not know, and how often.
     pub drift: BTreeMap<String, u64>,
     pub uptime_seconds: u64,
+    /// No new work is taken.
+    pub shutting_down: bool,
+    /// The newest word from the backend is that it cannot be reached, and that is not long ago.
+    pub backend_unreachable: bool,
+    /// There should be a file, and memory is used in its place.
+    pub store_unusable: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -56,9 +69,36 @@ pub struct Mcp {
     pub tools: u64,
 }
 
+/// How the gateway is, from well to ill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    #[default]
+    Ok,
+    /// Something is wrong, and requests may work all the same.
+    Degraded,
+    /// No request can work.
+    Error,
+}
+
+/// Why it is not well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    ShuttingDown,
+    NotSignedIn,
+    BackendUnreachable,
+    StoreUnusable,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    code: &'static str,
+    message: &'static str,
+}
+
 #[derive(Serialize)]
 pub(super) struct Report {
-    status: &'static str,
+    status: Status,
     version: &'static str,
     auth: &'static str,
     backend: String,
@@ -70,12 +110,82 @@ pub(super) struct Report {
     uptime_seconds: u64,
     /// For probes that were written for other gateways.
     ok: bool,
+    reasons: Vec<Reason>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Alive {
+    status: Status,
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    ready: bool,
+    status: Status,
+    reasons: Vec<Reason>,
+}
+
+impl Trouble {
+    fn all(health: &Health) -> Vec<Self> {
+        [
+            (health.shutting_down, Self::ShuttingDown),
+            (!health.authenticated, Self::NotSignedIn),
+            (health.backend_unreachable, Self::BackendUnreachable),
+            (health.store_unusable, Self::StoreUnusable),
+        ]
+        .into_iter()
+        .filter_map(|(is, trouble)| is.then_some(trouble))
+        .collect()
+    }
+
+    fn status(self) -> Status {
+        match self {
+            Self::ShuttingDown | Self::NotSignedIn => Status::Error,
+            Self::BackendUnreachable | Self::StoreUnusable => Status::Degraded,
+        }
+    }
+
+    /// Whether requests should go elsewhere. No request needs the store.
+    fn prevents_requests(self) -> bool {
+        match self {
+            Self::ShuttingDown | Self::NotSignedIn | Self::BackendUnreachable => true,
+            Self::StoreUnusable => false,
+        }
+    }
+
+    fn reason(self) -> Reason {
+        let (code, message) = match self {
+            Self::ShuttingDown => ("shutting_down", "the gateway is shutting down"),
+            Self::NotSignedIn => {
+                ("not_signed_in", "not signed in to Cursor, or it refuses the sign-in")
+            }
+            Self::BackendUnreachable => (
+                "backend_unreachable",
+                "the last request could not reach Cursor, less than a minute ago",
+            ),
+            Self::StoreUnusable => (
+                "store_unusable",
+                "the store file cannot be used; conversations are kept in memory only",
+            ),
+        };
+        Reason { code, message }
+    }
+}
+
+fn status(troubles: &[Trouble]) -> Status {
+    troubles.iter().map(|trouble| trouble.status()).max().unwrap_or_default()
+}
+
+fn reasons(troubles: &[Trouble]) -> Vec<Reason> {
+    troubles.iter().map(|trouble| trouble.reason()).collect()
 }
 
 pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
     let health = shared.service.health();
+    let troubles = Trouble::all(&health);
+    let status = status(&troubles);
     Json(Report {
-        status: "ok",
+        status,
         version: env!("CARGO_PKG_VERSION"),
         auth: if health.authenticated { "authenticated" } else { "not_authenticated" },
         backend: health.backend,
@@ -85,6 +195,24 @@ pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
         mcp: health.mcp,
         drift: health.drift,
         uptime_seconds: health.uptime_seconds,
-        ok: true,
+        ok: status != Status::Error,
+        reasons: reasons(&troubles),
     })
 }
+
+/// The process serves; nothing else is looked at, since a restart would change nothing else.
+pub(super) async fn live() -> Json<Alive> {
+    Json(Alive { status: Status::Ok })
+}
+
+pub(super) async fn ready<S: Service>(State(shared): Ctx<S>) -> Response {
+    let troubles = Trouble::all(&shared.service.health());
+    let ready = !troubles.iter().any(|trouble| trouble.prevents_requests());
+    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let body = Readiness { ready, status: status(&troubles), reasons: reasons(&troubles) };
+    (code, Json(body)).into_response()
+}
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -78,7 +78,12 @@ impl Drop for RequestLog {
         let failure = self.failure.get();
         let level = match failure {
             Some(failure) => failure.error.code.row().level,
-            None if matches!(self.path.as_str(), "/health" | "/healthz") => LogLevel::Debug,
+            None if self.path == "/healthz"
+                || self.path == "/health"
+                || self.path.starts_with("/health/") =>
+            {
+                LogLevel::Debug
+            }
             None => LogLevel::Info,
         };
         macro_rules! line {

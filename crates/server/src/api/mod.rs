@@ -257,6 +257,8 @@ fn unversioned<S: Service>() -> Vec<Route<S>> {
     vec![
         ("/health", GET, OPENAI, get(health::health::<S>)),
         ("/healthz", GET, OPENAI, get(health::health::<S>)),
+        ("/health/live", GET, OPENAI, get(health::live)),
+        ("/health/ready", GET, OPENAI, get(health::ready::<S>)),
         ("/", GET, OPENAI, get(index::<S>)),
         // Claude Code looks here whether anybody is at home.
         ("/api/hello", GET, ANTHROPIC, get(async || StatusCode::OK)),

@@ -1,6 +1,6 @@
 //! Putting the program together from its configuration.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
     agent::{Clocks, Environment, Settings as TurnSettings},
@@ -163,9 +163,12 @@ fn store(config: &Config, tasks: &Tasks) -> Result<Store, StoreError> {
             bytes: config.responses.bytes as u64,
         },
     };
-    // What nothing is continued from need not be on disk.
-    let file = config.store.file().filter(|_| config.sessions.reuse);
-    Store::open(file, limits, tasks)
+    Store::open(store_file(config), limits, tasks)
+}
+
+/// The file that the store should have. What nothing is continued from need not be on disk.
+pub(super) fn store_file(config: &Config) -> Option<&Path> {
+    config.store.file().filter(|_| config.sessions.reuse)
 }
 
 /// The way to Cursor.
@@ -320,7 +323,7 @@ fn catalog(
                     Err(error) => Err(error),
                 };
             }
-            registry.note_credential(models.as_ref().map(|_| ()).map_err(|error| error.code));
+            registry.note_backend(models.as_ref().map(|_| ()).map_err(|error| error.code));
             models.map(ModelList::new)
         })
     });

@@ -185,6 +185,9 @@ impl Service for App {
             mcp: self.mcp(),
             drift: now.drift,
             uptime_seconds: self.started.elapsed().as_secs(),
+            shutting_down: self.hub.drain.is_cancelled() || self.hub.stop.is_cancelled(),
+            backend_unreachable: self.hub.registry.backend_unreachable(),
+            store_unusable: store.in_memory && build::store_file(&self.config).is_some(),
         }
     }
 

@@ -7,12 +7,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use ibeam_core::{agent::DriftReport, error::ErrorCode, model::ids::SessionId};
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     parked::{Identity, Limits, Live, Table},
@@ -22,6 +23,9 @@ use crate::store::Scope;
 
 /// How many kinds of drift are told apart.
 const DRIFT_KINDS: usize = 256;
+
+/// How long a failure to reach the backend counts.
+const UNREACHABLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
@@ -38,6 +42,8 @@ struct Inner {
     fates: Mutex<Fates>,
     /// The backend turned our credential away the last time it saw it.
     refused: AtomicBool,
+    /// When the backend could not be reached, unless it answered since.
+    unreachable: Mutex<Option<Instant>>,
     drift: Mutex<BTreeMap<String, u64>>,
     table: Mutex<Table>,
 }
@@ -112,14 +118,28 @@ impl Registry {
         }
     }
 
-    /// Notes whether the backend took our credential.
-    pub fn note_credential(&self, outcome: Result<(), ErrorCode>) {
+    /// Notes how the backend answered: whether it took our credential, and whether it could be
+    /// reached at all.
+    pub fn note_backend(&self, outcome: Result<(), ErrorCode>) {
         match outcome {
-            Ok(()) => self.inner.refused.store(false, Ordering::Relaxed),
+            Ok(()) => {
+                self.inner.refused.store(false, Ordering::Relaxed);
+                *self.inner.unreachable.lock() = None;
+            }
             Err(ErrorCode::NotAuthenticated) => self.inner.refused.store(true, Ordering::Relaxed),
-            // Says nothing about the credential.
+            Err(ErrorCode::Unavailable | ErrorCode::Timeout) => {
+                *self.inner.unreachable.lock() = Some(Instant::now());
+            }
+            // Says nothing about either.
             Err(_) => {}
         }
+    }
+
+    /// Whether the backend could not be reached when that was last tried, and that is not
+    /// long ago. Later a request has to find out.
+    #[must_use]
+    pub fn backend_unreachable(&self) -> bool {
+        self.inner.unreachable.lock().is_some_and(|at| at.elapsed() < UNREACHABLE)
     }
 
     /// Whether the backend turned our credential away when it last saw it.
@@ -177,7 +197,7 @@ impl Entry {
 
     pub(super) fn finished(&self) {
         self.registry.inner.finished.fetch_add(1, Ordering::Relaxed);
-        self.registry.note_credential(Ok(()));
+        self.registry.note_backend(Ok(()));
     }
 
     pub(super) fn failed(&self, code: ErrorCode) {
@@ -187,7 +207,7 @@ impl Entry {
             &self.registry.inner.failed
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.registry.note_credential(Err(code));
+        self.registry.note_backend(Err(code));
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut Fates)) {

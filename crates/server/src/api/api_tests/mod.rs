@@ -87,7 +87,7 @@ pub(super) struct Fake {
     pub(super) refuse: Option<TurnError>,
     pub(super) no_models: Option<TurnError>,
     pub(super) panics: bool,
-    pub(super) authenticated: bool,
+    pub(super) health: Health,
     pub(super) alive: Arc<AtomicUsize>,
     pub(super) seen: Mutex<Vec<(TurnRequest, RequestMeta)>>,
     pub(super) store: Store,
@@ -109,7 +109,12 @@ impl Default for Fake {
             refuse: None,
             no_models: None,
             panics: false,
-            authenticated: false,
+            health: Health {
+                backend: "agent".to_owned(),
+                sessions: Sessions { active: 2, parked: 1, ..Sessions::default() },
+                uptime_seconds: 42,
+                ..Health::default()
+            },
             alive: Arc::default(),
             seen: Mutex::default(),
             store: Store::open(None, limits, &tasks).unwrap(),
@@ -167,13 +172,7 @@ impl Service for Fake {
     }
 
     fn health(&self) -> Health {
-        Health {
-            authenticated: self.authenticated,
-            backend: "agent".to_owned(),
-            sessions: Sessions { active: 2, parked: 1, ..Sessions::default() },
-            uptime_seconds: 42,
-            ..Health::default()
-        }
+        self.health.clone()
     }
 
     fn store(&self) -> &Store {

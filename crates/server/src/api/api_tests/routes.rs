@@ -2,7 +2,8 @@ use super::*;
 
 #[tokio::test]
 async fn health() {
-    let fake = Fake { authenticated: true, ..Fake::default() };
+    let mut fake = Fake::default();
+    fake.health.authenticated = true;
     let report = whole(call(fake, get("/health")).await).await;
     let report = report.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     insta::assert_snapshot!(report);
