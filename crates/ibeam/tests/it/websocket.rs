@@ -437,6 +437,6 @@ async fn a_second_signal_ends_what_is_being_said() {
     gateway.shutdown.abort();
     let events = socket.until(|event| event["type"] == "response.failed").await;
     let error = &events.last().unwrap()["response"]["error"];
-    assert_eq!(error["code"], "server_is_overloaded", "{error}");
+    assert_eq!(error["code"], "server_error", "{error}");
     gateway.stopped().await;
 }

@@ -33,6 +33,11 @@ impl<T: EventSource> Answer<T> {
         Self { stage: Stage::Starting(start), head: VecDeque::new() }
     }
 
+    /// One that has failed already.
+    pub(super) fn failed(error: TurnError) -> Self {
+        Self { stage: Stage::Over, head: VecDeque::from([TurnEvent::Failed(error)]) }
+    }
+
     /// Waits until the turn runs. Gives the error when it does not come to that.
     pub(super) async fn started(&mut self) -> Result<(), TurnError> {
         let Stage::Starting(start) = &mut self.stage else { return Ok(()) };

@@ -4,6 +4,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::{
@@ -21,7 +22,7 @@ use ibeam_core::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    RequestMeta, Service, Shared,
+    EventSource, RequestMeta, Service, Shared,
     answer::Answer,
     bodies::Share,
     body::SseBody,
@@ -54,6 +55,12 @@ const VALUE_CAP: usize = 256;
 pub(super) trait Reply {
     fn stream(self) -> Box<dyn Encode>;
     fn whole(self) -> Box<dyn Collect>;
+
+    /// Whether a client with these headers makes more of a failure in the stream than of a
+    /// status, also when nothing of the stream went out yet.
+    fn fails_in_stream(&self, _headers: &HeaderMap, _error: &TurnError) -> bool {
+        false
+    }
 }
 
 /// A request whose body was read.
@@ -202,7 +209,7 @@ pub(super) async fn respond<S: Service>(
     let stream = turn.hints.stream;
     let mut answer = asked.start(shared, turn);
     let mut response = if stream {
-        let body = streamed(shared, &asked, answer, reply.stream()).await?;
+        let body = streamed(shared, &asked, answer, reply).await?;
         let mut response = Response::new(Body::new(body));
         let headers = response.headers_mut();
         headers.insert(
@@ -234,20 +241,30 @@ pub(super) async fn streamed<S: Service>(
     shared: &Shared<S>,
     asked: &Asked,
     mut answer: Answer<S::Turn>,
-    encoder: Box<dyn Encode>,
+    reply: impl Reply,
 ) -> Result<SseBody<S::Turn>, TurnError> {
     let settings = shared.service.settings();
+    let late = match begin(&mut answer, settings.header_grace).await {
+        Ok(late) => late,
+        Err(failure) if reply.fails_in_stream(&asked.headers, &failure) => {
+            answer = Answer::failed(failure);
+            false
+        }
+        Err(failure) => return Err(failure),
+    };
+    let log = Arc::clone(&asked.log);
+    Ok(SseBody::new(answer, reply.stream(), settings.keep_alive, late, log))
+}
+
+/// Waits for the first event of an answer. Gives whether it takes its time.
+async fn begin<T: EventSource>(answer: &mut Answer<T>, grace: Duration) -> Result<bool, TurnError> {
     // A place in the queue is waited for as long as that takes, which has a clock
     // of its own: "too many requests" is a status or it is nothing.
     answer.started().await?;
-    let late = match tokio::time::timeout(settings.header_grace, answer.first()).await {
-        Ok(first) => {
-            first?;
-            false
-        }
-        Err(_elapsed) => true,
-    };
-    Ok(SseBody::new(answer, encoder, settings.keep_alive, late, Arc::clone(&asked.log)))
+    match tokio::time::timeout(grace, answer.first()).await {
+        Ok(first) => first.map(|()| false),
+        Err(_elapsed) => Ok(true),
+    }
 }
 
 /// The folder, if it is one and may be asked for.

@@ -158,13 +158,13 @@ fn failures_have_codes_that_clients_act_on() {
     assert_eq!(code(ErrorCode::ContextTooLong), "context_length_exceeded");
     assert_eq!(code(ErrorCode::InsufficientQuota), "insufficient_quota");
     assert_eq!(code(ErrorCode::Overloaded), "rate_limit_exceeded");
-    assert_eq!(code(ErrorCode::Unavailable), "server_is_overloaded");
+    assert_eq!(code(ErrorCode::Unavailable), "server_error");
     assert_eq!(code(ErrorCode::NotAuthenticated), "invalid_prompt");
     assert_eq!(code(ErrorCode::FormatUnmet), "format_unmet");
     assert_eq!(code(ErrorCode::UpstreamClosed), "server_error");
     // What may work a little later must not look final to Codex, and the reverse.
     for error in ErrorCode::ALL {
-        let again = ["server_error", "rate_limit_exceeded", "server_is_overloaded"];
+        let again = ["server_error", "rate_limit_exceeded"];
         let code = code(error);
         let known = error == ErrorCode::Cancelled || error == ErrorCode::Internal;
         assert!(known || again.contains(&code.as_str()) == error.row().retryable, "{error:?}");

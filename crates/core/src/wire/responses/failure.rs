@@ -8,21 +8,31 @@ use crate::{
     redact,
 };
 
-/// The code decides what a client does next. Codex gives up on the first three, shows the
-/// message of an invalid prompt and gives up as well, waits as long as the message of a rate
-/// limit says, and tries everything else again at once (an answer in the wrong format may well
-/// be in the right one then).
+/// The code decides what a client does next. Codex gives up on the first two and on
+/// `server_is_overloaded`, which is therefore never sent: what is unavailable now may be there
+/// in a moment. It shows the message of an invalid prompt and gives up as well, waits as long
+/// as the message of a rate limit says, and retries everything else (an answer in the wrong
+/// format may well be in the right one then).
 fn code(error: ErrorCode) -> &'static str {
     match error {
         ErrorCode::ContextTooLong => "context_length_exceeded",
         ErrorCode::InsufficientQuota => "insufficient_quota",
-        ErrorCode::Unavailable => "server_is_overloaded",
         ErrorCode::RateLimited | ErrorCode::Overloaded => "rate_limit_exceeded",
         ErrorCode::FormatUnmet => "format_unmet",
         ErrorCode::Cancelled | ErrorCode::Internal => "server_error",
         other if other.row().retryable => "server_error",
         _ => "invalid_prompt",
     }
+}
+
+/// Whether Codex makes more of this failure in the stream than of a status. It shows the body
+/// of a 400 as it is, retries a 5xx four times for each of its own five retries, and gives up
+/// on a 429 without its message. It knows all of them as codes of `response.failed`.
+#[must_use]
+pub fn codex_reads_in_stream(error: ErrorCode) -> bool {
+    error == ErrorCode::ContextTooLong
+        || error == ErrorCode::InsufficientQuota
+        || error.row().retryable
 }
 
 pub(super) fn describe(error: &TurnError) -> ErrorPart<'_> {

@@ -28,5 +28,6 @@ pub use compact::{compaction, user_messages};
 pub use decode::{decode, fuzz};
 pub use echo::Echo;
 pub use encode::{Encoder, Ended};
+pub use failure::codex_reads_in_stream;
 pub use ids::{response_id, response_of};
 pub use request::Request;

@@ -395,3 +395,52 @@ async fn upgrades_that_cannot_be_are_426() {
     is(&response, 426);
     assert_eq!(response.headers()["upgrade"], "websocket", "a plain GET is told what is there");
 }
+
+/// Codex shows the body of a 400 as raw JSON, and retries a 503 thirty times.
+#[tokio::test]
+async fn codex_gets_what_it_understands_in_the_stream() {
+    let ask = |name: &'static str, value: &'static str, stream: bool| {
+        let mut body = hi();
+        body["stream"] = json!(stream);
+        let mut request = ask(&body);
+        request.headers_mut().insert(name, http::HeaderValue::from_static(value));
+        request
+    };
+    let codex = [
+        ("originator", "codex_cli_rs"),
+        ("originator", "Codex Desktop"),
+        ("user-agent", "codex_exec/0.150.1 (Debian 13; x86_64)"),
+    ];
+    for (code, expected) in [
+        (ErrorCode::ContextTooLong, "context_length_exceeded"),
+        (ErrorCode::InsufficientQuota, "insufficient_quota"),
+        (ErrorCode::RateLimited, "rate_limit_exceeded"),
+        (ErrorCode::Unavailable, "server_error"),
+        (ErrorCode::Timeout, "server_error"),
+    ] {
+        let failing =
+            || Fake { refuse: Some(TurnError::new(code, "it went wrong")), ..Fake::default() };
+        for (name, value) in codex {
+            let response = call(failing(), ask(name, value, true)).await;
+            is(&response, 200);
+            let events = events(&whole(response).await);
+            let last = events.last().unwrap();
+            assert_eq!(last["type"], "response.failed", "{code:?}");
+            assert_eq!(last["response"]["error"]["code"], expected, "{code:?}");
+            let message = last["response"]["error"]["message"].as_str().unwrap();
+            assert!(message.starts_with("it went wrong"), "{message}");
+            // What is not streamed has nothing but its status.
+            is(&call(failing(), ask(name, value, false)).await, code.row().status);
+        }
+        // Every other client reads the status.
+        let response = call(failing(), ask("user-agent", "OpenAI/Python 2.1", true)).await;
+        is(&response, code.row().status);
+    }
+    // What a retry cannot fix and Codex has no code for stays a status.
+    for code in [ErrorCode::NotAuthenticated, ErrorCode::PlanRequired, ErrorCode::ModelNotFound] {
+        let refuse = Some(TurnError::new(code, "it went wrong"));
+        let response =
+            call(Fake { refuse, ..Fake::default() }, ask("originator", "codex_exec", true)).await;
+        is(&response, code.row().status);
+    }
+}

@@ -10,6 +10,7 @@ use std::{
 
 use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, header};
 use http_body::{Frame, SizeHint};
 use ibeam_core::{
     error::TurnError,
@@ -214,6 +215,18 @@ impl<S: Service> Reply for Answering<S> {
         let collector = Collector::new(id, created, echo).with_clock(move || service.unix_now());
         Box::new(WholeRecorder { collector, ending })
     }
+
+    fn fails_in_stream(&self, headers: &HeaderMap, error: &TurnError) -> bool {
+        is_codex(headers) && responses::codex_reads_in_stream(error.code)
+    }
+}
+
+/// Codex names itself in both headers, as `codex_cli_rs`, `codex_exec` or `codex-tui`.
+fn is_codex(headers: &HeaderMap) -> bool {
+    let names = [HeaderName::from_static("originator"), header::USER_AGENT];
+    names.iter().filter_map(|name| headers.get(name)).any(|value| {
+        value.as_bytes().first_chunk::<5>().is_some_and(|name| name.eq_ignore_ascii_case(b"codex"))
+    })
 }
 
 pub(in crate::api) struct Recorder {
