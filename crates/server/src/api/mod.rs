@@ -53,6 +53,7 @@ pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
 pub use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
+pub(crate) use read::amount;
 pub use tools::ToolList;
 pub(crate) use ws::{Line, OnLine};
 

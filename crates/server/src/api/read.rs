@@ -188,7 +188,7 @@ pub(super) fn too_large(limit: usize) -> TurnError {
 }
 
 /// Bytes as people read them, where that is exact.
-fn amount(bytes: usize) -> String {
+pub(crate) fn amount(bytes: usize) -> String {
     const KIB: usize = 1 << 10;
     const MIB: usize = 1 << 20;
     match bytes {

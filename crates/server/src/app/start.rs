@@ -12,7 +12,9 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     history,
     limits::{Kind, Owner, Why},
-    model::{Dialect, Format, Item, Millis, Part, TurnRequest, ids::SessionId},
+    model::{
+        Dialect, Format, ImageSource, Item, Millis, Part, ToolContent, TurnRequest, ids::SessionId,
+    },
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
     turn::{Protocol, Turn},
 };
@@ -26,7 +28,7 @@ use super::{
     settle::{Again, Case, Origin, Settled},
 };
 use crate::{
-    api::RequestMeta,
+    api::{RequestMeta, amount},
     keys::Caller,
     limits::{Place, Seeker},
     random,
@@ -49,13 +51,10 @@ impl App {
         let mute = |item: &Item| matches!(item, Item::Reasoning(_));
         if request.system.is_empty() && request.items.iter().all(mute) {
             let text = "nobody says anything in this request; there is nothing to answer";
-            let param = match request.dialect {
-                Dialect::Chat | Dialect::Messages => "messages",
-                Dialect::Responses => "input",
-                Dialect::Completions => "prompt",
-            };
+            let param = conversation_field(request.dialect);
             return Err(TurnError::new(ErrorCode::MissingMessages, text).param(param));
         }
+        fit_results(&request, self.config.limits.tool_result)?;
         let resolved = self.resolve(&request).await?;
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
@@ -289,6 +288,41 @@ fn written_out(model: &ModelPick) -> String {
     }
     let parameters = model.parameters.iter().map(|(name, value)| format!("{name}={value}"));
     format!("{}[{}]", model.id, parameters.collect::<Vec<_>>().join(","))
+}
+
+/// The field that has the conversation.
+fn conversation_field(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Chat | Dialect::Messages => "messages",
+        Dialect::Responses => "input",
+        Dialect::Completions => "prompt",
+    }
+}
+
+/// A result that the backend could not store would fail there, late and without a reason.
+fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
+    let size = |part: &ToolContent| match part {
+        ToolContent::Text(text) => text.len(),
+        ToolContent::Image(image) => {
+            let ImageSource::Inline { data, .. } = &image.source;
+            data.len()
+        }
+    };
+    for item in &request.items {
+        let Item::ToolResult(result) = item else { continue };
+        let bytes: usize = result.content.iter().map(size).sum();
+        if bytes > limit {
+            let text = format!(
+                "the result of the tool call `{}` has {bytes} bytes; the limit is {}, the setting \
+                 `limits.tool_result`",
+                result.call_id,
+                amount(limit)
+            );
+            let param = conversation_field(request.dialect);
+            return Err(TurnError::new(ErrorCode::RequestTooLarge, text).param(param));
+        }
+    }
+    Ok(())
 }
 
 /// A backend that cannot be shown anything must not be asked to look. What was shown before

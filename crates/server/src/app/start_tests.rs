@@ -55,3 +55,35 @@ fn a_model_is_written_out_with_what_was_chosen() {
     model.parameters = vec![set("reasoning", "high"), set("fast", "true")];
     assert_eq!(written_out(&model), "gpt-5.4[reasoning=high,fast=true]");
 }
+
+/// The error names the call, the limit and its setting, in each dialect's field.
+#[test]
+fn a_result_beyond_the_limit_is_refused() {
+    let result = |parts: Vec<ToolContent>| {
+        Item::ToolResult(ToolResult { call_id: "call_7".into(), content: parts, is_error: false })
+    };
+    let text = |bytes: usize| ToolContent::Text("x".repeat(bytes));
+    for (dialect, field) in [
+        (Dialect::Chat, "messages"),
+        (Dialect::Messages, "messages"),
+        (Dialect::Responses, "input"),
+    ] {
+        let fits = request(vec![result(vec![text(1000), text(24)]), result(vec![text(1024)])]);
+        assert_eq!(fit_results(&TurnRequest { dialect, ..fits }, 1024), Ok(()));
+        for parts in [
+            vec![text(1025)],
+            vec![text(1000), text(25)],
+            vec![text(1022), ToolContent::Image(image())],
+        ] {
+            let refused = request(vec![result(parts)]);
+            let error = fit_results(&TurnRequest { dialect, ..refused }, 1024).unwrap_err();
+            assert_eq!(error.code, ErrorCode::RequestTooLarge);
+            assert_eq!(error.param.as_deref(), Some(field));
+            assert_eq!(
+                error.message,
+                "the result of the tool call `call_7` has 1025 bytes; the limit is 1 KiB, the \
+                 setting `limits.tool_result`"
+            );
+        }
+    }
+}

@@ -204,6 +204,8 @@ keys! {
     LimitBody "limits.body" [] = "64MiB", "largest request body";
     LimitBodies "limits.bodies" [] = "256MiB",
         "all request bodies that are being read; the largest gives way";
+    LimitToolResult "limits.tool_result" [] = "8MiB",
+        "largest result of one tool call, on every backend; at most half of `limits.blob_size`";
     LimitHeaders "limits.headers" [] = "100", "headers of a request";
     LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "all of them together";
     LimitTurns "limits.turns" [] = "32", "turns at once";

@@ -337,6 +337,8 @@ pub struct Limits {
     pub reserve: usize,
     /// Requests that wait for one.
     pub queue: usize,
+    /// Bytes of one tool result.
+    pub tool_result: usize,
     pub connections: usize,
     pub upstream_connections: usize,
     /// Per upstream connection.

@@ -424,6 +424,7 @@ impl Resolver<'_> {
             connections: self.count(Key::LimitConnections),
             upstream_connections: self.count(Key::LimitUpstream),
             upstream_streams: self.count(Key::LimitStreams),
+            tool_result: self.size(Key::LimitToolResult),
             blobs: self.count(Key::LimitBlobs),
             blob_size: self.size(Key::LimitBlobSize),
             blob_bytes: self.size(Key::LimitBlobBytes),

@@ -126,7 +126,32 @@ fn the_third_equal_call_ends_the_turn(backend: Backend) {
     gateway.assert_idle();
 }
 
+/// One limit for all backends, and an error that names it. The largest result that is allowed
+/// works also when every byte of it takes two in JSON.
+fn a_result_beyond_the_limit_is_refused_by_name(backend: Backend) {
+    let steps = format!("[[rule]]\nsteps = [{}, {{ text = \"Thanks\" }}]", step(1));
+    let gateway = Gateway::start(backend, &steps);
+    let question = user("One large step");
+    let said = gateway.ask(&body(std::slice::from_ref(&question), false));
+    assert_eq!(said.calls.len(), 1, "{said:?}");
+    let messages = |bytes: usize| {
+        [question.clone(), said.message(), said.calls[0].result(&"\"".repeat(bytes))]
+    };
+    let limit = 8 << 20;
+    let path = "/v1/chat/completions";
+    let reply: Reply = gateway.post(path, &[], &body(&messages(limit + 1), false));
+    assert_eq!(reply.status, 413, "{reply:?}");
+    let error = &reply.json()["error"];
+    assert_eq!(error["code"], "request_too_large");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("8 MiB") && message.contains("`limits.tool_result`"), "{message}");
+    let said = gateway.ask(&body(&messages(limit), false));
+    assert_eq!((said.text.as_str(), said.finish.as_str()), ("Thanks", "stop"));
+    gateway.assert_idle();
+}
+
 on_each_backend!(
+    a_result_beyond_the_limit_is_refused_by_name,
     a_chain_of_ten_is_one_run,
     parallel_results_may_come_in_any_order,
     failures_and_pictures_reach_the_model,
