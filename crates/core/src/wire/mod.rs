@@ -8,6 +8,7 @@ mod lenient;
 pub mod messages;
 pub mod responses;
 mod scan;
+mod surrogates;
 
 #[cfg(test)]
 mod testing;

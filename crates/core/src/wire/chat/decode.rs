@@ -9,6 +9,7 @@ use crate::{
     wire::{
         json::{check_tools, invalid, is_not, is_set, parse, unsupported},
         lenient::Object,
+        surrogates::replace_lone,
     },
 };
 
@@ -18,7 +19,8 @@ use crate::{
 /// `InvalidJson`, `MissingMessages`, `InvalidValue` or `UnsupportedParameter`; all
 /// but the first name the field.
 pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
-    let Object(request) = parse::<Object<Request<'_>>>(body)?;
+    let body = replace_lone(body);
+    let Object(request) = parse::<Object<Request<'_>>>(&body)?;
     refuse_unsupported(&request)?;
     let Some(model) = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty())
     else {

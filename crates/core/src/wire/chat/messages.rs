@@ -8,6 +8,7 @@ use crate::{
         image::from_data_url,
         json::{invalid, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
+        surrogates::replace_lone_in,
     },
 };
 
@@ -244,12 +245,14 @@ fn tool_call(path: &str, call: types::ToolCall<'_>) -> Result<ToolCall, TurnErro
     };
     let arguments = match arguments.map(serde_json::value::RawValue::get) {
         None => "{}".to_owned(),
-        Some(raw) if raw.starts_with('"') => serde_json::from_str(raw).map_err(|_| {
-            invalid(
-                format!("{path}.function.arguments"),
-                "the arguments are not a valid string".to_owned(),
-            )
-        })?,
+        Some(raw) if raw.starts_with('"') => {
+            serde_json::from_str(raw).map(replace_lone_in).map_err(|_| {
+                invalid(
+                    format!("{path}.function.arguments"),
+                    "the arguments are not a valid string".to_owned(),
+                )
+            })?
+        }
         Some(raw) => raw.to_owned(),
     };
     Ok(ToolCall { id, name, arguments })

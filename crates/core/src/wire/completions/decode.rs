@@ -13,6 +13,7 @@ use crate::{
     wire::{
         json::{invalid, is_not, is_set, parse, unsupported},
         lenient::{MaybeText, Object, TextOr},
+        surrogates::replace_lone,
     },
 };
 
@@ -21,7 +22,8 @@ use crate::{
 /// # Errors
 /// `InvalidJson`, `InvalidValue` or `UnsupportedParameter`; all but the first name the field.
 pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
-    let Object(request) = parse::<Object<Request<'_>>>(body)?;
+    let body = replace_lone(body);
+    let Object(request) = parse::<Object<Request<'_>>>(&body)?;
     refuse_unsupported(&request)?;
     let model = request.model.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let Some(model) = model.map(str::to_owned) else {

@@ -16,6 +16,7 @@ use crate::{
     wire::{
         json::{invalid, is_not, is_set, parse, unsupported},
         lenient::Object,
+        surrogates::replace_lone,
     },
 };
 
@@ -32,7 +33,8 @@ pub struct Request {
 /// `InvalidJson`, `MissingMessages`, `InvalidValue`, `UnsupportedParameter` or
 /// `ThreadUnsupported`; all but the first name the field.
 pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
-    let request = checked(body)?;
+    let body = replace_lone(body);
+    let request = checked(&body)?;
     let limit = limit(request.max_tokens.as_ref())?;
     build(request, Some(limit))
 }
@@ -42,7 +44,7 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_count(body: &[u8]) -> Result<TurnRequest, TurnError> {
-    build(checked(body)?, None).map(|request| request.turn)
+    build(checked(&replace_lone(body))?, None).map(|request| request.turn)
 }
 
 /// Entry point for fuzzing: any bytes are a request or an error, never a panic.

@@ -20,6 +20,7 @@ use crate::{
     wire::{
         json::{invalid, is_not, is_set, parse, unsupported},
         lenient::{Object, TextOr},
+        surrogates::replace_lone,
     },
 };
 
@@ -86,7 +87,8 @@ pub(super) struct Body<'a> {
 /// `InvalidJson`, `MissingMessages`, `InvalidValue` or `UnsupportedParameter`; all but the
 /// first name the field.
 pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
-    let Object(mut body) = parse::<Object<Body<'_>>>(body)?;
+    let body = replace_lone(body);
+    let Object(mut body) = parse::<Object<Body<'_>>>(&body)?;
     refuse_unsupported(&body)?;
     let Some(model) = body.model.as_deref().map(str::trim).filter(|name| !name.is_empty()) else {
         return Err(invalid("model".to_owned(), "`model` is missing or empty".to_owned()));

@@ -16,6 +16,7 @@ use crate::{
     wire::{
         json::{invalid, parse_at},
         lenient::{MaybeText, Object},
+        surrogates::replace_lone_in,
     },
 };
 
@@ -162,7 +163,7 @@ impl Conversation {
             Some("function_call") => {
                 let id = item.call_id(path)?;
                 let name = item.tool(catalogue, path)?;
-                let arguments = json_text(item.arguments).unwrap_or_else(|| "{}".to_owned());
+                let arguments = arguments(item.arguments);
                 self.items.push(Item::ToolCall(ToolCall { id, name, arguments }));
             }
             Some("custom_tool_call") => {
@@ -175,7 +176,7 @@ impl Conversation {
             Some("tool_search_call") => {
                 let id = item.call_id(path)?;
                 let name = catalogue.backend_name(None, "tool_search");
-                let arguments = json_text(item.arguments).unwrap_or_else(|| "{}".to_owned());
+                let arguments = arguments(item.arguments);
                 self.items.push(Item::ToolCall(ToolCall { id, name, arguments }));
             }
             Some("tool_search_output") => {
@@ -318,6 +319,11 @@ impl Conversation {
 
 /// What stands before a summary that takes the place of the conversation.
 const SUMMARY: &str = "Summary of the conversation so far:\n\n";
+
+/// The arguments of a call: JSON, or a string of it.
+fn arguments(raw: Option<&RawValue>) -> String {
+    json_text(raw).map_or_else(|| "{}".to_owned(), replace_lone_in)
+}
 
 /// A string's value; the JSON itself of anything else.
 fn json_text(raw: Option<&RawValue>) -> Option<String> {
