@@ -204,11 +204,13 @@ class Failures(MessagesCase):
             self.assertEqual(caught.exception.type, "invalid_request_error")
             self.assertIn(field.split(".")[-1], caught.exception.body["error"]["message"])
 
-    def test_server_tools_are_refused(self):
+    def test_server_tools_are_left_out_and_listed(self):
         search = {"type": "web_search_20250305", "name": "web_search"}
-        with self.nothing_upstream(), self.assertRaises(anthropic.BadRequestError) as caught:
-            self.create("hi", tools=[search])
-        self.assertIn("web_search", str(caught.exception))
+        raw = self.messages.with_raw_response.create(
+            model=MODEL, max_tokens=1000, messages=ask("Say hello"), tools=[search]
+        )
+        self.assertIn("tools.web_search", raw.headers["x-ibeam-controls"])
+        self.assertTrue(text_of(raw.parse()))
 
     def test_rate_limit_names_its_wait(self):
         for stream in (False, True):

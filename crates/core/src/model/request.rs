@@ -153,6 +153,18 @@ pub struct Params {
     pub ignored: Vec<&'static str>,
 }
 
+impl Params {
+    /// Lists these as native where they are listed as ignored: this backend does them.
+    pub fn serve(&mut self, names: &[&'static str]) {
+        for &name in names {
+            if let Some(at) = self.ignored.iter().position(|ignored| *ignored == name) {
+                self.ignored.remove(at);
+                self.native.push(name);
+            }
+        }
+    }
+}
+
 /// Which API the answer goes out through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {

@@ -178,6 +178,8 @@ pub struct Settings {
     pub keep_responses: bool,
     /// Refuse parameters that nobody honours, unless the client says otherwise.
     pub strict: bool,
+    /// Server tools that the backend runs itself, by the names that lists of parameters have.
+    pub served_tools: Vec<&'static str>,
     /// Folders that a client may ask to work in, and all below them. None: the backend
     /// works in no folder.
     pub workspaces: Option<Arc<[PathBuf]>>,
@@ -200,6 +202,7 @@ impl Default for Settings {
             client_stall: Duration::from_secs(60),
             keep_responses: true,
             strict: false,
+            served_tools: Vec::new(),
             workspaces: None,
         }
     }

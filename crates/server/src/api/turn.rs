@@ -125,6 +125,7 @@ impl Asked {
         mut turn: TurnRequest,
     ) -> Answer<S::Turn> {
         self.log.model(&turn.model);
+        turn.sampling.params.serve(&shared.service.settings().served_tools);
         let refusal = match self.is_strict(shared.service.settings().strict) {
             Ok(true) => turn.sampling.params.ignored.first().map(|name| ignored(name)),
             Ok(false) => None,
@@ -202,9 +203,10 @@ impl Asked {
 pub(super) async fn respond<S: Service>(
     shared: &Shared<S>,
     asked: Asked,
-    turn: TurnRequest,
+    mut turn: TurnRequest,
     reply: impl Reply,
 ) -> Result<Response, TurnError> {
+    turn.sampling.params.serve(&shared.service.settings().served_tools);
     let controls = controls(&turn.sampling.params);
     let stream = turn.hints.stream;
     let mut answer = asked.start(shared, turn);

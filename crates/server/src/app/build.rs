@@ -253,9 +253,18 @@ fn http_settings(config: &Config) -> api::Settings {
         websocket_idle: config.clocks.websocket_idle,
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
+        served_tools: served_tools(config),
         workspaces: child_kind(config.via)
             .map(|_| config.cursor_agent.workspaces.as_slice().into()),
     }
+}
+
+/// The Agent API offers them to the model when they are allowed, whether or not a client asks.
+fn served_tools(config: &Config) -> Vec<&'static str> {
+    let allow = &config.allow;
+    let tools = [("tools.web_search", allow.web_search), ("tools.web_fetch", allow.web_fetch)];
+    let is_agent = child_kind(config.via).is_none();
+    tools.into_iter().filter(|(_, allowed)| is_agent && *allowed).map(|(name, _)| name).collect()
 }
 
 pub(super) fn turn_settings(config: &Config) -> TurnSettings {

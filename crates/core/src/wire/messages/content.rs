@@ -294,3 +294,7 @@ fn tool_call(path: &str, block: Block<'_>) -> Result<ToolCall, TurnError> {
 pub(super) fn untyped(path: &str) -> TurnError {
     invalid(format!("{path}.type"), "every content block needs a `type`".to_owned())
 }
+
+#[cfg(test)]
+#[path = "content_tests.rs"]
+mod tests;

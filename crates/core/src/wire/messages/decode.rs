@@ -101,16 +101,16 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("messages"));
     }
     sampling.params.ignored.extend(ignored);
-    let tools = tools::decode(request.tools.unwrap_or_default(), later, &mut sampling.params)?;
+    let offer = tools::decode(request.tools.unwrap_or_default(), later, &mut sampling.params)?;
     let (tool_choice, parallel_tool_calls) =
-        tools::choice(request.tool_choice, &tools, &mut sampling.params)?;
+        tools::choice(request.tool_choice, &offer, &mut sampling.params)?;
     // The marker is for us; the model never sees it.
     let session = take_marker(&mut system);
     let turn = TurnRequest {
         model,
         system,
         items,
-        tools,
+        tools: offer.tools,
         tool_choice,
         parallel_tool_calls,
         sampling,

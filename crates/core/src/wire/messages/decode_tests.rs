@@ -1,61 +1,16 @@
 use proptest::prelude::*;
 
-use super::{Request, decode, decode_count};
+use super::{decode, decode_count};
 use crate::{
     error::ErrorCode::{
-        self, InvalidJson, InvalidValue, MissingMessages, ThreadUnsupported, UnsupportedParameter,
+        InvalidJson, InvalidValue, MissingMessages, ThreadUnsupported, UnsupportedParameter,
     },
-    model::{
-        Effort, Format, Item, Message, Part, Role, Schema, ToolChoice, ToolContent, TurnRequest,
+    model::{Effort, Format, Schema},
+    wire::messages::{
+        Thinking,
+        testing::{messages, ok, refused, user, whole, with},
     },
-    wire::messages::Thinking,
 };
-
-/// A request with one user message and `extra` fields.
-fn with(extra: &str) -> String {
-    let comma = if extra.is_empty() { "" } else { "," };
-    format!(
-        r#"{{"model":"sonnet","max_tokens":10,"messages":[{{"role":"user","content":"hi"}}]{comma}{extra}}}"#
-    )
-}
-
-fn messages(list: &str) -> String {
-    format!(r#"{{"model":"sonnet","max_tokens":10,"messages":[{list}]}}"#)
-}
-
-/// A user message of these blocks.
-fn user(blocks: &str) -> String {
-    messages(&format!(r#"{{"role":"user","content":[{blocks}]}}"#))
-}
-
-fn whole(body: &str) -> Request {
-    decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
-}
-
-fn ok(body: &str) -> TurnRequest {
-    whole(body).turn
-}
-
-#[track_caller]
-fn refused(body: &str, code: ErrorCode, param: Option<&str>) -> String {
-    let error = decode(body.as_bytes()).expect_err(body);
-    assert_eq!((error.code, error.param.as_deref()), (code, param), "{error:?} for {body}");
-    error.message.into_owned()
-}
-
-/// The texts of the last message.
-fn said(request: &TurnRequest) -> Vec<&str> {
-    match request.items.last() {
-        Some(Item::Message(Message { parts, .. })) => parts
-            .iter()
-            .map(|part| match part {
-                Part::Text(text) => text.as_str(),
-                Part::Image(_) => "(image)",
-            })
-            .collect(),
-        other => panic!("{other:?}"),
-    }
-}
 
 // === what real clients send ===
 
@@ -277,20 +232,8 @@ fn wrong_types_name_the_field() {
 
 #[test]
 fn what_cannot_be_done_is_refused_by_name() {
-    for (extra, param) in [
-        (
-            r#""tools":[{"name":"a"},{"type":"web_search_20250305","name":"web_search"}]"#,
-            "tools[1].type",
-        ),
-        (r#""tools":[{"type":"web_fetch_20250910","name":"web_fetch"}]"#, "tools[0].type"),
-        (
-            r#""tools":[{"type":"code_execution_20250825","name":"code_execution"}]"#,
-            "tools[0].type",
-        ),
-        (r#""mcp_servers":[{"type":"url","url":"https://example.com","name":"a"}]"#, "mcp_servers"),
-    ] {
-        refused(&with(extra), UnsupportedParameter, Some(param));
-    }
+    let server = r#""mcp_servers":[{"type":"url","url":"https://example.com","name":"a"}]"#;
+    refused(&with(server), UnsupportedParameter, Some("mcp_servers"));
     ok(&with(r#""mcp_servers":[]"#));
     ok(&with(r#""mcp_servers":null"#));
     let source =
@@ -448,171 +391,6 @@ fn thinking_becomes_an_effort() {
         assert_eq!((request.thinking, request.turn.sampling.effort), (thinking, effort), "{extra}");
         assert_eq!(request.turn.hints.hides_reasoning, thinking != Shown, "{extra}");
     }
-}
-
-#[test]
-fn choices_of_tools() {
-    let tools = r#""tools":[{"name":"a"},{"name":"b"}]"#;
-    for (choice, expect, parallel) in [
-        (r#"{"type":"auto"}"#, ToolChoice::Auto, true),
-        (r#"{"type":"auto","disable_parallel_tool_use":true}"#, ToolChoice::Auto, false),
-        (r#"{"type":"any","disable_parallel_tool_use":false}"#, ToolChoice::Required, true),
-        (r#"{"type":"tool","name":"b"}"#, ToolChoice::Named("b".to_owned()), true),
-        (r#"{"type":"none"}"#, ToolChoice::None, true),
-        ("null", ToolChoice::Auto, true),
-    ] {
-        let request = ok(&with(&format!(r#"{tools},"tool_choice":{choice}"#)));
-        assert_eq!((request.tool_choice, request.parallel_tool_calls), (expect, parallel));
-    }
-    let request = ok(&with(&format!(r#"{tools},"tool_choice":{{"type":"any"}}"#)));
-    assert_eq!(request.sampling.params.native, ["tools", "tool_choice"]);
-}
-
-#[test]
-fn anthropics_client_tools_get_their_schemas() {
-    for (kind, command) in [
-        ("bash_20250124", "restart"),
-        ("bash_20241022", "restart"),
-        ("text_editor_20250728", "insert_text"),
-        ("text_editor_20250124", "undo_edit"),
-        ("memory_20250818", "rename"),
-    ] {
-        let request = ok(&with(&format!(r#""tools":[{{"type":"{kind}","name":"t"}}]"#)));
-        let tool = &request.tools[0];
-        assert_eq!(tool.name, "t");
-        assert!(!tool.description.is_empty());
-        let schema = tool.schema.as_ref().unwrap().get();
-        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
-        assert_eq!(schema["type"], "object");
-        assert!(schema.to_string().contains(command), "{kind}: {schema}");
-        assert!(request.sampling.params.ignored.is_empty());
-    }
-}
-
-/// Tools that come in the middle: by name they are offered already, by definition they are
-/// added, and the newest of a name counts.
-#[test]
-fn tools_that_change_on_the_way() {
-    let change = |blocks: &str| {
-        format!(
-            r#"{{"model":"sonnet","max_tokens":10,"tools":[{{"name":"a"}},{{"name":"b"}}],"messages":[
-            {{"role":"user","content":"hi"}},{{"role":"system","content":[{blocks}],"output_config":{{"effort":"low"}}}}]}}"#
-        )
-    };
-    let request = ok(&change(
-        r#"{"type":"tool_addition","tool":{"type":"tool_reference","name":"a"}},
-        {"type":"tool_removal","tool":{"type":"tool_reference","name":"b"}},
-        {"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"c","input_schema":{"type":"object"}}}},
-        {"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"a","description":"new"}}}"#,
-    ));
-    let tools: Vec<_> =
-        request.tools.iter().map(|tool| (tool.name.as_str(), tool.description.as_str())).collect();
-    assert_eq!(tools, [("b", ""), ("c", ""), ("a", "new")]);
-    assert_eq!(request.sampling.params.ignored, ["messages.output_config", "tool_removal"]);
-    assert_eq!(said(&request), ["hi"]);
-    let unnamed =
-        change(r#"{"type":"tool_addition","tool":{"type":"tool_definition","definition":{}}}"#);
-    let param = Some("messages[1].content[0].tool.definition.name");
-    refused(&unnamed, InvalidValue, param);
-    let server = r#"{"type":"tool_addition","tool":{"definition":{"type":"web_search_20260318","name":"w"}}}"#;
-    let param = Some("messages[1].content[0].tool.definition.type");
-    refused(&change(server), UnsupportedParameter, param);
-}
-
-// === the conversation ===
-
-#[test]
-fn results_come_before_the_rest_of_their_message() {
-    let request = ok(&messages(
-        r#"{"role":"user","content":"go"},
-        {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"x","input":{}}]},
-        {"role":"user","content":[{"type":"text","text":"by the way"},{"type":"tool_result","tool_use_id":"a"}]}"#,
-    ));
-    assert!(matches!(&request.items[2], Item::ToolResult(result) if result.content.is_empty()));
-    assert_eq!(said(&request), ["by the way"]);
-}
-
-/// Client rule 20. First words belong to the prompt; later ones must leave it as it was, or
-/// the conversation would become another one.
-#[test]
-fn client_rule_20_system_messages() {
-    let request = ok(&messages(
-        r#"{"role":"system","content":"first"},{"role":"user","content":"a"},
-        {"role":"system","content":[{"type":"text","text":"later"},{"type":"text","text":"on"}]}"#,
-    ));
-    assert_eq!(request.system, ["first"]);
-    assert_eq!(said(&request), ["a", "<system_message>\nlater\non\n</system_message>"]);
-    let request = ok(&messages(
-        r#"{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"system","content":"c"}"#,
-    ));
-    assert!(request.system.is_empty());
-    assert_eq!(said(&request), ["<system_message>\nc\n</system_message>"]);
-}
-
-#[test]
-fn the_name_of_a_conversation_is_taken_out_of_the_prompt() {
-    let request = ok(&with(r#""system":"Be brief.\nSession: session-7\n""#));
-    assert_eq!(request.hints.session.as_deref(), Some("session-7"));
-    assert_eq!(request.system, ["Be brief.\n"]);
-}
-
-#[test]
-fn documents_and_search_results_become_text() {
-    let request = ok(&user(
-        r#"{"type":"document","title":"T","context":"C","citations":{"enabled":true},
-            "source":{"type":"text","media_type":"text/plain","data":"plain"}},
-        {"type":"document","source":{"type":"content","content":[{"type":"text","text":"one"},
-            {"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},
-            {"type":"text","text":"two"}]}},
-        {"type":"document","source":{"type":"content","content":"three"}},
-        {"type":"search_result","source":"https://example.com","title":"Found","content":[{"type":"text","text":"it"}]}"#,
-    ));
-    assert_eq!(
-        said(&request),
-        [
-            "<document>\n<title>T</title>\n<context>C</context>\nplain\n</document>",
-            "<document>\none\ntwo\n</document>",
-            "(image)",
-            "<document>\nthree\n</document>",
-            "<search_result>\n<source>https://example.com</source>\n<title>Found</title>\nit\n</search_result>",
-        ]
-    );
-    assert_eq!(request.sampling.params.ignored, ["citations"]);
-}
-
-#[test]
-fn results_may_hold_more_than_text() {
-    let request = ok(&user(
-        r#"{"type":"tool_result","tool_use_id":"a","content":[{"type":"tool_reference","tool_name":"WebFetch"},
-        {"type":"document","source":{"type":"text","data":"doc"}},
-        {"type":"search_result","source":"s","title":"t","content":[]}]}"#,
-    ));
-    let Some(Item::ToolResult(result)) = request.items.last() else { panic!("{request:?}") };
-    let expect = [
-        "The tool `WebFetch` can be called.",
-        "<document>\ndoc\n</document>",
-        "<search_result>\n<source>s</source>\n<title>t</title>\n</search_result>",
-    ];
-    assert_eq!(result.content, expect.map(|text| ToolContent::Text(text.to_owned())));
-}
-
-#[test]
-fn what_the_assistant_said_keeps_its_order() {
-    let request = ok(&messages(
-        r#"{"role":"user","content":"go"},{"role":"assistant","content":[
-        {"type":"text","text":"a"},{"type":"text","text":""},{"type":"text","text":"b"},
-        {"type":"tool_use","id":"1","name":"x","input":{"k": [1, 2]}},{"type":"text","text":"c"}]},
-        {"role":"assistant","content":""}"#,
-    ));
-    let assistant = |texts: &[&str]| {
-        let parts = texts.iter().map(|text| Part::Text((*text).to_owned())).collect();
-        Item::Message(Message { role: Role::Assistant, parts })
-    };
-    assert_eq!(request.items[1], assistant(&["a", "b"]));
-    assert!(
-        matches!(&request.items[2], Item::ToolCall(call) if call.arguments == "{\"k\": [1, 2]}")
-    );
-    assert_eq!(request.items[3..], [assistant(&["c"])]);
 }
 
 proptest! {

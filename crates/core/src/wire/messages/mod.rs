@@ -10,6 +10,8 @@ mod decode;
 mod encode;
 mod error;
 mod pieces;
+#[cfg(test)]
+mod testing;
 mod thinking;
 mod tools;
 mod types;

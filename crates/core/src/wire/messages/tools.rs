@@ -7,13 +7,26 @@ use crate::{
     error::TurnError,
     model::{Params, Tool, ToolChoice},
     wire::{
-        json::{check_tools, invalid, unsupported},
+        json::{check_tools, invalid},
         lenient::Object,
     },
 };
 
-/// Tools that Anthropic would run itself. A client that offers one counts on it.
-const SERVER: [&str; 3] = ["web_search_", "web_fetch_", "code_execution_"];
+/// Tools that Anthropic's servers would run: what their types begin with, and the name under
+/// which they are listed as ignored.
+const SERVER: [(&str, &str); 3] = [
+    ("web_search_", "tools.web_search"),
+    ("web_fetch_", "tools.web_fetch"),
+    ("code_execution_", "tools.code_execution"),
+];
+
+/// What the `tools` of a request come to.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    pub(super) tools: Vec<Tool>,
+    /// The names of tools that are not offered to the model.
+    left_out: Vec<String>,
+}
 
 /// A tool whose schema clients do not send, because the models were taught it. The client
 /// runs it like any other.
@@ -53,29 +66,20 @@ const EDITOR_WITH_UNDO: &str = r#"{"type":"object","properties":{"command":{"typ
 
 const MEMORY: &str = r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert","delete","rename"]},"path":{"type":"string","description":"The file or folder; every command but `rename` needs it."},"view_range":{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":2,"description":"For `view`: first and last line."},"file_text":{"type":"string","description":"For `create`: the content."},"old_str":{"type":"string","description":"For `str_replace`: what is replaced."},"new_str":{"type":"string","description":"For `str_replace`: what takes its place."},"insert_line":{"type":"integer","description":"For `insert`: the line after which."},"insert_text":{"type":"string","description":"For `insert`: the text."},"old_path":{"type":"string","description":"For `rename`."},"new_path":{"type":"string","description":"For `rename`."}},"required":["command"]}"#;
 
-/// Decodes `tools`, and those that came later, each with its path. Kinds that nobody here
-/// knows are left out and listed.
+/// Decodes `tools`, and those that came later, each with its path. Server tools and unknown kinds
+/// are left out and listed: clients offer them by habit, and a refusal would lock them out.
 pub(super) fn decode(
     given: Vec<Object<types::Tool>>,
     later: Vec<(String, types::Tool)>,
     params: &mut Params,
-) -> Result<Vec<Tool>, TurnError> {
+) -> Result<Offer, TurnError> {
     check_tools(given.len() + later.len())?;
     let mut tools: Vec<Tool> = Vec::with_capacity(given.len() + later.len());
+    let mut left_out = Vec::new();
     let given = given.into_iter().enumerate();
     let given = given.map(|(index, Object(tool))| (format!("tools[{index}]"), tool));
     for (path, tool) in given.chain(later) {
         let kind = tool.r#type.as_deref().unwrap_or("custom");
-        if SERVER.iter().any(|prefix| kind.starts_with(prefix)) {
-            return Err(unsupported(
-                format!("{path}.type"),
-                format!(
-                    "`{}` would run on Anthropic's servers, and there are none behind this \
-                     gateway; offer a tool of your own instead",
-                    kind.chars().take(64).collect::<String>()
-                ),
-            ));
-        }
         if kind == "custom" {
             let tool = custom(&path, tool)?;
             // The newest of a name counts.
@@ -88,14 +92,19 @@ pub(super) fn decode(
                 description: known.description.to_owned(),
                 schema: RawValue::from_string(schema).ok(),
             });
-        } else if !params.ignored.contains(&"tools.type") {
-            params.ignored.push("tools.type");
+        } else {
+            let server = SERVER.iter().find(|(prefix, _)| kind.starts_with(prefix));
+            let listed = server.map_or("tools.type", |(_, listed)| *listed);
+            if !params.ignored.contains(&listed) {
+                params.ignored.push(listed);
+            }
+            left_out.extend(tool.name);
         }
     }
     if !tools.is_empty() {
         params.native.push("tools");
     }
-    Ok(tools)
+    Ok(Offer { tools, left_out })
 }
 
 fn custom(path: &str, tool: types::Tool) -> Result<Tool, TurnError> {
@@ -115,13 +124,27 @@ fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
         .ok_or_else(|| invalid(format!("{path}.name"), "a tool needs a `name`".to_owned()))
 }
 
-/// Decodes `tool_choice`; the second is whether calls may come in parallel.
+/// Decodes `tool_choice`; the second is whether calls may come in parallel. A choice that only
+/// tools could meet that were left out is left out with them.
 pub(super) fn choice(
     given: Option<Object<types::ToolChoice>>,
-    tools: &[Tool],
+    Offer { tools, left_out }: &Offer,
     params: &mut Params,
 ) -> Result<(ToolChoice, bool), TurnError> {
     let Some(Object(given)) = given else { return Ok((ToolChoice::Auto, true)) };
+    let parallel = !given.disable_parallel_tool_use.unwrap_or(false);
+    let has = |name: &String| tools.iter().any(|tool| tool.name == *name);
+    let unmet = match given.r#type.as_deref() {
+        Some("any") => tools.is_empty() && !left_out.is_empty(),
+        Some("tool") => {
+            given.name.as_ref().is_some_and(|name| !has(name) && left_out.contains(name))
+        }
+        _ => false,
+    };
+    if unmet {
+        params.ignored.push("tool_choice");
+        return Ok((ToolChoice::Auto, parallel));
+    }
     params.native.push("tool_choice");
     let choice = match given.r#type.as_deref() {
         Some("auto") => ToolChoice::Auto,
@@ -134,7 +157,7 @@ pub(super) fn choice(
         }
         Some("any") => ToolChoice::Required,
         Some("tool") => match given.name {
-            Some(name) if tools.iter().any(|tool| tool.name == name) => ToolChoice::Named(name),
+            Some(name) if has(&name) => ToolChoice::Named(name),
             _ => {
                 return Err(invalid(
                     "tool_choice.name".to_owned(),
@@ -149,5 +172,9 @@ pub(super) fn choice(
             ));
         }
     };
-    Ok((choice, !given.disable_parallel_tool_use.unwrap_or(false)))
+    Ok((choice, parallel))
 }
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;

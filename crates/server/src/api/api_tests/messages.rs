@@ -91,6 +91,41 @@ async fn what_becomes_of_parameters_is_in_a_header() {
     );
 }
 
+/// A setting decides whether Cursor searches; the client learns which of the two it is.
+#[tokio::test]
+async fn web_search_is_listed_as_native_where_cursor_searches() {
+    let mut asked = body(false);
+    asked["tools"] = json!([{ "type": "web_search_20250305", "name": "web_search" }]);
+    let mut responses = json!({ "model": "auto", "input": "Hi", "store": false });
+    responses["tools"] = json!([{ "type": "web_search" }]);
+    for (served, messages_controls, responses_controls) in [
+        (vec![], "emulated=(max_tokens), ignored=(tools.web_search)", "ignored=(tools.web_search)"),
+        (
+            vec!["tools.web_search"],
+            "native=(tools.web_search), emulated=(max_tokens)",
+            "native=(tools.web_search)",
+        ),
+    ] {
+        for (path, body, controls) in [
+            ("/v1/messages", &asked, messages_controls),
+            ("/v1/responses", &responses, responses_controls),
+        ] {
+            for strict in [false, true] {
+                let served_tools = served.clone();
+                let settings = Settings { strict, served_tools, ..Settings::default() };
+                let fake = Fake { settings, steps: hello(), ..Fake::default() };
+                let response = call(fake, ask(path, body)).await;
+                if strict && served.is_empty() {
+                    is(&response, 400);
+                } else {
+                    is(&response, 200);
+                    assert_eq!(response.headers()["x-ibeam-controls"], controls, "{path}");
+                }
+            }
+        }
+    }
+}
+
 /// The table of the decisions, in this dialect: type and status of every code, at the start
 /// of a turn and as its first event, streamed or not.
 #[tokio::test]
