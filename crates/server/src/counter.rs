@@ -11,17 +11,13 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{TurnRequest, Usage, UsageSource},
     models::Family,
-    tokens::{Cache, Calibration, Count, Measure, Sample, Vocabulary},
+    tokens::{Cache, Calibration, Count, IMAGE_TOKENS, Measure, Sample, Vocabulary},
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tracing::debug;
 
 use crate::tasks::Tasks;
-
-/// What an image costs when nobody counted it; providers charge about this for one
-/// of ordinary size.
-const IMAGE_TOKENS: u64 = 1000;
 
 /// Texts whose counts are remembered: some hundred bytes each, and a long conversation has
 /// a few hundred.

@@ -12,10 +12,12 @@ mod calibration;
 #[cfg(feature = "tokens")]
 mod merges;
 mod pieces;
+mod quick;
 mod vocabulary;
 
 pub use cache::Cache;
 pub use calibration::{Calibration, Sample};
+pub use quick::{IMAGE_TOKENS, quick_estimate};
 pub use vocabulary::Vocabulary;
 
 use pieces::Pieces;

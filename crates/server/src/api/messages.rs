@@ -1,9 +1,12 @@
 //! `POST /v1/messages`.
 
 use axum::{extract::State, response::Response};
-use ibeam_core::wire::{
-    Collect, Encode,
-    messages::{self, Collector, Encoder, Thinking},
+use ibeam_core::{
+    tokens::quick_estimate,
+    wire::{
+        Collect, Encode,
+        messages::{self, Collector, Encoder, Thinking},
+    },
 };
 
 use super::{
@@ -21,6 +24,7 @@ pub(super) async fn create<S: Service>(
         model: turn.model.clone(),
         thinking,
         stop: turn.sampling.stop.clone(),
+        input_estimate: if turn.hints.stream { quick_estimate(&turn) } else { 0 },
     };
     Ok(turn::respond(&shared, incoming.into_asked(), turn, reply).await?)
 }
@@ -30,11 +34,14 @@ struct Message {
     model: String,
     thinking: Thinking,
     stop: Vec<String>,
+    /// Tokens of the prompt, for the start of a stream.
+    input_estimate: u64,
 }
 
 impl Reply for Message {
     fn stream(self) -> Box<dyn Encode> {
-        Box::new(Encoder::new(self.id, self.model, self.thinking, self.stop))
+        let encoder = Encoder::new(self.id, self.model, self.thinking, self.stop);
+        Box::new(encoder.with_input_estimate(self.input_estimate))
     }
 
     fn whole(self) -> Box<dyn Collect> {

@@ -30,7 +30,9 @@ pub struct Encoder {
     blocks: Blocks,
     /// Of the block that is open, or comes next.
     index: usize,
-    usage: Usage,
+    /// Tokens of the prompt, until the backend's count is known.
+    input_estimate: u64,
+    usage: Option<Usage>,
     stage: Stage,
 }
 
@@ -54,12 +56,26 @@ impl Encoder {
             stop,
             blocks: Blocks::new(thinking),
             index: 0,
-            usage: Usage::default(),
+            input_estimate: 0,
+            usage: None,
             stage: Stage::Fresh,
         }
     }
 
-    /// The usage is not known yet; `message_delta` tells all of it.
+    /// How many tokens the prompt has, roughly. Clients show it while the answer is written.
+    #[must_use]
+    pub fn with_input_estimate(mut self, tokens: u64) -> Self {
+        self.input_estimate = tokens;
+        self
+    }
+
+    /// What is known of the usage: without a count of the backend, only the estimate.
+    fn usage(&self) -> UsageBody {
+        let estimate = || Usage { input: self.input_estimate, ..Usage::default() };
+        self.usage.unwrap_or_else(estimate).into()
+    }
+
+    /// `message_delta` has the counts that hold.
     fn open(&mut self, out: &mut BytesMut) {
         if self.stage == Stage::Fresh {
             self.stage = Stage::Open;
@@ -71,7 +87,7 @@ impl Encoder {
                 content: &[],
                 stop_reason: None,
                 stop_sequence: None,
-                usage: UsageBody::default(),
+                usage: self.usage(),
             };
             put(&Event::MessageStart { message: &message }, out);
         }
@@ -81,7 +97,7 @@ impl Encoder {
         self.blocks.finish(&mut writer(&mut self.index, out));
         let (stop_reason, stop_sequence) = reason_words(reason, &self.stop);
         let delta = Ending { stop_reason, stop_sequence };
-        put(&Event::MessageDelta { delta, usage: self.usage.into() }, out);
+        put(&Event::MessageDelta { delta, usage: self.usage() }, out);
         put(&Event::MessageStop, out);
         self.stage = Stage::Ended;
     }
@@ -116,7 +132,7 @@ impl Encode for Encoder {
             TurnEvent::ToolCallEnd { id } => {
                 self.blocks.end(id, &mut writer(&mut self.index, out));
             }
-            TurnEvent::Usage(usage) => self.usage = *usage,
+            TurnEvent::Usage(usage) => self.usage = Some(*usage),
             TurnEvent::Finished(reason) => self.finish(*reason, out),
         }
     }

@@ -378,3 +378,23 @@ proptest! {
         let _checked = collect(&stream);
     }
 }
+
+#[test]
+fn the_first_event_has_the_estimate_and_the_last_one_the_count() {
+    let counted = TurnEvent::Usage(usage());
+    let finished = TurnEvent::Finished(FinishReason::Stop);
+    for (events, input) in [(vec![text("hi"), counted, finished.clone()], 35), (vec![finished], 70)]
+    {
+        let stream = stream(encoder(Thinking::Shown).with_input_estimate(70), &events);
+        let usage_of = |event: &str, path: &str| {
+            let line = stream
+                .lines()
+                .find(|line| line.starts_with(&format!("data: {{\"type\":\"{event}\"")));
+            let data: Value = serde_json::from_str(&line.unwrap()["data: ".len()..]).unwrap();
+            data.pointer(path).unwrap().clone()
+        };
+        assert_eq!(usage_of("message_start", "/message/usage/input_tokens"), 70);
+        assert_eq!(usage_of("message_start", "/message/usage/output_tokens"), 0);
+        assert_eq!(usage_of("message_delta", "/usage/input_tokens"), input);
+    }
+}

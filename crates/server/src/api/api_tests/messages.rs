@@ -296,3 +296,15 @@ async fn client_rule_23_somebody_is_at_home() {
     is(&response, 200);
     assert_eq!(whole(response).await, "");
 }
+
+/// The vocabulary is not loaded for it: that would take longer than the first event may.
+#[tokio::test]
+async fn a_stream_begins_with_an_estimate_of_the_prompt() {
+    let mut asked = body(true);
+    asked["system"] = json!("word ".repeat(1000));
+    let stream = whole(send(Fake { steps: hello(), ..Fake::default() }, &asked).await).await;
+    let start = stream.lines().find(|line| line.contains("\"message_start\"")).unwrap();
+    let start: Value = serde_json::from_str(&start["data: ".len()..]).unwrap();
+    let input = start["message"]["usage"]["input_tokens"].as_u64().unwrap();
+    assert!((1000..2500).contains(&input), "{start}");
+}
