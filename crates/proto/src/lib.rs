@@ -7,6 +7,10 @@ pub use bytes::Bytes;
 use bytes::BytesMut;
 pub use prost::{DecodeError, Message};
 
+mod bounds;
+
+pub use bounds::MAX_FIELDS;
+
 /// `agent.v1`: the stream messages and everything inside them.
 pub mod agent {
     include!("generated/agent.v1.rs");
@@ -41,8 +45,8 @@ pub mod fields {
 /// used it compiled the whole schema again; these methods are compiled here, once.
 pub trait Wire: Sized {
     /// # Errors
-    /// The bytes are not a message.
-    fn from_wire(bytes: Bytes) -> Result<Self, DecodeError>;
+    /// The bytes are not a message, or one of more than [`MAX_FIELDS`] fields.
+    fn from_wire(bytes: Bytes) -> Result<Self, WireError>;
 
     fn to_wire(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.wire_len());
@@ -56,12 +60,34 @@ pub trait Wire: Sized {
     fn wire_len(&self) -> usize;
 }
 
+/// Why bytes were not decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireError {
+    Malformed(DecodeError),
+    TooManyFields,
+}
+
+impl std::fmt::Display for WireError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Malformed(error) => error.fmt(f),
+            Self::TooManyFields => write!(f, "the message has more than {MAX_FIELDS} fields"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
 /// The messages that stand alone somewhere: on a stream, in a blob, in an answer.
 macro_rules! wire {
-    ($($message:ty),* $(,)?) => {
-        $(impl Wire for $message {
-            fn from_wire(bytes: Bytes) -> Result<Self, DecodeError> {
-                <Self as Message>::decode(bytes)
+    ($($package:ident::$message:ident),* $(,)?) => {
+        $(impl Wire for $package::$message {
+            fn from_wire(bytes: Bytes) -> Result<Self, WireError> {
+                let name = concat!(stringify!($package), ".v1.", stringify!($message));
+                if !bounds::fits(name, &bytes) {
+                    return Err(WireError::TooManyFields);
+                }
+                <Self as Message>::decode(bytes).map_err(WireError::Malformed)
             }
 
             fn write_wire(&self, out: &mut BytesMut) {

@@ -41,7 +41,7 @@ impl Engine {
         let counters = &self.sim.inner.counters;
         add(&counters.client_messages);
         self.tape.note(Direction::FromClient, 0, || bytes.clone());
-        for unknown in pbwalk::unknown_fields(CLIENT_MESSAGE, bytes) {
+        for (unknown, _) in pbwalk::unknown_fields(CLIENT_MESSAGE, bytes) {
             counters.unknown_field(format!("{} field {}", unknown.message, unknown.field));
         }
         match AgentClientMessage::from_wire(bytes.clone()) {

@@ -95,8 +95,16 @@ impl Blobs {
             // The id is the hash, so this is the same content again; or it is not,
             // and then the backend wants the new one.
             if kept != data {
+                // What it grows by counts, or small blobs would make room for large ones.
+                let more = data.len().saturating_sub(kept.len());
+                if self.bytes.saturating_add(more) > self.limits.total_bytes {
+                    return Err(BlobRefused::Full);
+                }
+                self.bytes += more;
                 *kept = Bytes::copy_from_slice(data);
-                self.fresh.push(Bytes::copy_from_slice(id));
+                if !self.fresh.iter().any(|fresh| fresh == id) {
+                    self.fresh.push(Bytes::copy_from_slice(id));
+                }
             }
             return Ok(());
         }
@@ -190,6 +198,21 @@ mod tests {
         assert_eq!(put(&mut blobs, "b", "12"), Ok(()));
         assert_eq!(put(&mut blobs, "c", ""), Err(BlobRefused::Full), "too many blobs");
         blobs.put("our own content is not limited");
+    }
+
+    #[test]
+    fn a_blob_that_is_replaced_again_and_again_stays_within_the_limits() {
+        let limits = BlobLimits { count: 4, blob_bytes: 100, total_bytes: 110 };
+        let mut blobs = Blobs::new(limits);
+        for id in ["a", "b"] {
+            blobs.accept(id.as_bytes(), b"1").unwrap();
+        }
+        assert_eq!(blobs.accept(b"a", &[1; 100]), Ok(()));
+        assert_eq!(blobs.accept(b"b", &[1; 100]), Err(BlobRefused::Full));
+        for byte in 0..200 {
+            blobs.accept(b"a", &[byte; 10]).unwrap();
+        }
+        assert_eq!(blobs.take_fresh().len(), 2);
     }
 
     #[test]

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 
 use ibeam_proto::fields::SERVER_MESSAGE;
 
-use crate::codec::pbwalk::{self, Unknown};
+use crate::codec::pbwalk::{self, MAX_KINDS, Unknown};
 
 /// Text deltas are checked one in this many; everything else always.
 const SAMPLE: u32 = 64;
-
-/// How many different unknown things one turn remembers.
-const MAX_KINDS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Drift {
@@ -42,9 +39,9 @@ impl Drift {
         if frequent && !self.seen.is_multiple_of(SAMPLE) {
             return;
         }
-        for unknown in pbwalk::unknown_fields(SERVER_MESSAGE, message) {
+        for (unknown, count) in pbwalk::unknown_fields(SERVER_MESSAGE, message) {
             if self.fields.len() < MAX_KINDS || self.fields.contains_key(&unknown) {
-                *self.fields.entry(unknown).or_default() += 1;
+                *self.fields.entry(unknown).or_default() += count;
             }
         }
     }

@@ -8,7 +8,7 @@ use ibeam_proto::agent::{McpArgs, McpInstructions, McpToolDefinition};
 use prost::Message as _;
 use prost_types::{Struct, Value, value::Kind};
 
-use crate::model::Tool;
+use crate::{codec::pbwalk, model::Tool};
 
 /// The name of the pseudo MCP server that the client's tools belong to.
 pub(super) const PROVIDER: &str = "ibeam";
@@ -18,6 +18,16 @@ const PREFIXES: [&str; 4] = ["ibeam/", "ibeam:", "mcp_ibeam_", "mcp_"];
 
 /// How deep a schema or an argument may nest.
 const MAX_DEPTH: usize = 64;
+
+/// How many values one argument may be made of. An empty one takes two bytes on the wire and about
+/// a hundred in memory.
+const MAX_VALUES: usize = 100_000;
+
+/// How deep prost decodes messages.
+const WIRE_DEPTH: usize = 100;
+
+/// How much is kept of an argument that does not decode.
+const TEXT_CAP: usize = 64 * 1024;
 
 /// The tools of one request, under the names the backend sees.
 #[derive(Clone, Debug, Default)]
@@ -103,20 +113,52 @@ impl Toolbox {
 }
 
 /// The arguments of a call as JSON text. A value that does not decode is kept as
-/// a string rather than lost.
+/// a string rather than lost; one of more than [`MAX_VALUES`] values is null.
 #[must_use]
 pub(super) fn arguments_json(args: &BTreeMap<String, Bytes>) -> String {
     let object: serde_json::Map<String, serde_json::Value> = args
         .iter()
         .map(|(key, bytes)| {
-            let value = Value::decode(bytes.clone()).map_or_else(
-                |_| serde_json::Value::String(String::from_utf8_lossy(bytes).into_owned()),
-                |value| to_json(value, MAX_DEPTH),
-            );
+            let mut left = MAX_VALUES;
+            let value = if count_values(VALUE, bytes, WIRE_DEPTH, &mut left).is_none() {
+                serde_json::Value::Null
+            } else {
+                let text = || String::from_utf8_lossy(bytes.get(..TEXT_CAP).unwrap_or(bytes));
+                Value::decode(bytes.clone()).map_or_else(
+                    |_| serde_json::Value::String(text().into_owned()),
+                    |value| to_json(value, MAX_DEPTH),
+                )
+            };
             (key.clone(), value)
         })
         .collect();
     serde_json::Value::Object(object).to_string()
+}
+
+/// `google.protobuf.Value` and what it is made of: for each type, which of its fields hold a message
+/// of which type.
+const VALUE: usize = 0;
+const VALUE_FIELDS: [&[(u32, usize)]; 4] = [
+    &[(5, 1), (6, 3)], // Value: a struct or a list
+    &[(1, 2)],         // Struct: entries
+    &[(2, VALUE)],     // an entry: its value
+    &[(1, VALUE)],     // ListValue
+];
+
+/// Takes the fields of a value and of all inside it off what is left; `None` when that is not enough.
+fn count_values(kind: usize, bytes: &[u8], depth: usize, left: &mut usize) -> Option<()> {
+    // Deeper messages are not decoded.
+    let Some(depth) = depth.checked_sub(1) else { return Some(()) };
+    for field in pbwalk::fields(bytes) {
+        *left = left.checked_sub(1)?;
+        let inner = VALUE_FIELDS.get(kind).and_then(|fields| {
+            fields.iter().find(|(number, _)| *number == field.number).map(|(_, inner)| *inner)
+        });
+        if let Some((inner, payload)) = inner.zip(field.payload) {
+            count_values(inner, payload, depth, left)?;
+        }
+    }
+    Some(())
 }
 
 /// The reverse of [`arguments_json`], for calls in a replayed history. Text that

@@ -64,3 +64,30 @@ fn names_are_cleaned_kept_apart_and_found_again() {
         assert_eq!(toolbox.client_name(&call(name, tool_name)), want, "{name} {tool_name}");
     }
 }
+
+#[test]
+fn an_argument_of_millions_of_values_is_not_decoded() {
+    let list = |count: usize| {
+        let values = vec![Value { kind: None }; count];
+        let list = prost_types::ListValue { values };
+        let value = Value { kind: Some(Kind::ListValue(list)) };
+        let args = BTreeMap::from([("a".to_owned(), Bytes::from(value.encode_to_vec()))]);
+        arguments_json(&args)
+    };
+    assert_eq!(list(MAX_VALUES - 1).len(), r#"{"a":[]}"#.len() + 5 * (MAX_VALUES - 1) - 1);
+    assert_eq!(list(MAX_VALUES), r#"{"a":null}"#);
+}
+
+#[test]
+fn arguments_that_nest_without_end_do_no_harm() {
+    let mut bytes = Vec::new();
+    for _ in 0..2_000 {
+        let mut outer = Vec::new();
+        prost::encoding::bytes::encode(6, &bytes, &mut outer);
+        let mut list = Vec::new();
+        prost::encoding::bytes::encode(1, &outer, &mut list);
+        bytes = list;
+    }
+    let args = BTreeMap::from([("a".to_owned(), Bytes::from(bytes))]);
+    assert!(arguments_json(&args).len() < 7 * TEXT_CAP);
+}

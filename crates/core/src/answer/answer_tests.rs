@@ -17,3 +17,24 @@ fn an_answer_without_end_is_told_and_not_kept() {
     let usage = Usage { output: 1, source: UsageSource::Backend, ..Usage::default() };
     assert!(answer.sample(&usage).is_none());
 }
+
+#[test]
+fn a_long_text_is_several_events() {
+    let long = "\u{1}ä".repeat(EVENT_TEXT);
+    let mut answer = Answer::default();
+    answer.started();
+    answer.text(long.clone());
+    let id = CallId::sanitised("call_1");
+    answer.call_begin(id.clone(), "tool".to_owned());
+    answer.call_args(&id, long.clone());
+    let (mut text, mut arguments) = (String::new(), String::new());
+    while let Some(event) = answer.pop() {
+        assert!(event_bytes(&event) <= EVENT_TEXT + size_of::<TurnEvent>());
+        match event {
+            TurnEvent::Text(piece) => text.push_str(&piece),
+            TurnEvent::ToolCallArgs { delta, .. } => arguments.push_str(&delta),
+            _ => {}
+        }
+    }
+    assert!(text == long && arguments == long);
+}

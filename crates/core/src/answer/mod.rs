@@ -66,6 +66,10 @@ pub(crate) struct Produced {
 /// the conversation is not known again, and our own count of it is too low.
 const KEPT: usize = 8 << 20;
 
+/// The longest text of one event. It is written out six times as long where all of it is control
+/// characters, and a client that reads slowly takes one event after the other.
+const EVENT_TEXT: usize = 64 * 1024;
+
 /// How much of what earlier legs said is remembered.
 const TOLD: usize = 64 << 10;
 
@@ -206,7 +210,7 @@ impl Answer {
     pub(crate) fn call_args(&mut self, id: &CallId, delta: String) {
         if !delta.is_empty() {
             self.longer |= !keep(&mut self.said, &delta);
-            self.push(TurnEvent::ToolCallArgs { id: id.clone(), delta });
+            self.push_split(delta, |delta| TurnEvent::ToolCallArgs { id: id.clone(), delta });
         }
     }
 
@@ -375,12 +379,26 @@ impl Answer {
             Piece::Text(text) => {
                 self.text = true;
                 self.longer |= !keep(&mut self.words, &text);
-                self.push(TurnEvent::Text(text));
+                self.push_split(text, TurnEvent::Text);
             }
             Piece::Reasoning(text) => {
                 self.longer |= !keep(&mut self.thoughts, &text);
-                self.push(TurnEvent::Reasoning(text));
+                self.push_split(text, TurnEvent::Reasoning);
             }
+        }
+    }
+
+    /// Pushes a text as events of at most [`EVENT_TEXT`] bytes.
+    fn push_split(&mut self, text: String, event: impl Fn(String) -> TurnEvent) {
+        if text.len() <= EVENT_TEXT {
+            return self.push(event(text));
+        }
+        let mut rest = text.as_str();
+        while let Some((piece, after)) = rest.split_at_checked(rest.floor_char_boundary(EVENT_TEXT))
+            && !piece.is_empty()
+        {
+            self.push(event(piece.to_owned()));
+            rest = after;
         }
     }
 

@@ -15,8 +15,15 @@ const FLAG_GZIP: u8 = 0x01;
 const FLAG_END: u8 = 0x02;
 const FLAG_TRAILER: u8 = 0x80;
 
-/// The largest payload we accept, on the wire and after inflating.
+/// The largest payload we accept on the wire.
 pub const MAX_PAYLOAD: usize = 64 * 1024 * 1024;
+
+/// The largest payload we inflate. Gzip makes a thousand bytes of one, so this is what a few
+/// kilobytes can become; it is a little more than the largest blob that is kept.
+pub const MAX_INFLATED: usize = 34 * 1024 * 1024;
+
+/// How much room is made for a frame before its bytes are there.
+const MAX_RESERVED: usize = 1024 * 1024;
 
 /// One whole unit of a stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,7 +185,8 @@ impl Decoder {
         }
         if pending.len() < HEADER + len {
             self.spill();
-            self.partial.reserve((HEADER + len).saturating_sub(self.partial.len()));
+            let missing = (HEADER + len).saturating_sub(self.partial.len());
+            self.partial.reserve(missing.min(MAX_RESERVED));
             return Ok(None);
         }
         let mut frame = if self.partial.is_empty() {
@@ -462,13 +470,13 @@ pub(crate) fn percent_decode(text: &str) -> String {
 }
 
 fn inflate(payload: &[u8]) -> Result<Bytes, FrameError> {
-    let mut out = Vec::with_capacity(payload.len().saturating_mul(3));
-    let limit = u64::try_from(MAX_PAYLOAD).unwrap_or(u64::MAX);
+    let mut out = Vec::with_capacity(payload.len().saturating_mul(3).min(MAX_INFLATED));
+    let limit = u64::try_from(MAX_INFLATED).unwrap_or(u64::MAX);
     let read = flate2::read::GzDecoder::new(payload)
         .take(limit + 1)
         .read_to_end(&mut out)
         .map_err(|_| FrameError::Gzip)?;
-    if read > MAX_PAYLOAD { Err(FrameError::TooLarge(read)) } else { Ok(out.into()) }
+    if read > MAX_INFLATED { Err(FrameError::TooLarge(read)) } else { Ok(out.into()) }
 }
 
 #[cfg(test)]

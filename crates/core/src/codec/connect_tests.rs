@@ -63,6 +63,35 @@ fn oversize_and_unknown_flags_are_refused_from_the_header_alone() {
     assert_eq!(read_all(&[b"\x40\x00\x00\x00\x00"]), [Err(FrameError::Flags(0x40))]);
 }
 
+fn gzip(payload: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    out.write_all(payload).unwrap();
+    out.finish().unwrap()
+}
+
+#[test]
+fn a_few_kilobytes_inflate_up_to_the_limit() {
+    let small = gzip(&vec![0; MAX_INFLATED]);
+    assert!(small.len() < 64 * 1024, "{}", small.len());
+    let Ok(Envelope::Message(payload)) = &read_all(&[&frame(FLAG_GZIP, &small)])[0] else {
+        panic!("the largest payload is refused")
+    };
+    assert_eq!(payload.len(), MAX_INFLATED);
+    let large = frame(FLAG_GZIP, &gzip(&vec![0; MAX_INFLATED + 1]));
+    assert_eq!(read_all(&[&large]), [Err(FrameError::TooLarge(MAX_INFLATED + 1))]);
+}
+
+#[test]
+fn an_announced_length_alone_takes_little_memory() {
+    let mut decoder = Decoder::new();
+    let mut head = vec![0];
+    head.extend_from_slice(&u32::try_from(MAX_PAYLOAD).unwrap().to_be_bytes());
+    decoder.push(head.into());
+    assert_eq!(decoder.next(), Ok(None));
+    assert!(decoder.partial.capacity() <= 2 * MAX_RESERVED, "{}", decoder.partial.capacity());
+}
+
 #[test]
 fn mid_frame_tells_a_cut_stream() {
     let mut decoder = Decoder::new();

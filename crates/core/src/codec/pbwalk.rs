@@ -7,6 +7,12 @@ use ibeam_proto::fields::{MESSAGES, MessageInfo};
 /// How deep messages may nest before the walk stops looking.
 const MAX_DEPTH: usize = 24;
 
+/// How many different unknown fields of one message are listed.
+pub const MAX_KINDS: usize = 64;
+
+/// How many fields of one message are looked at. A few kilobytes of gzip hold millions.
+const MAX_WALKED: usize = 64 * 1024;
+
 /// A field the schema does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Unknown {
@@ -16,15 +22,16 @@ pub struct Unknown {
     pub wire: u8,
 }
 
-/// Every unknown field inside an encoded message of type `root` (an index into
-/// [`MESSAGES`]). Malformed bytes end the walk; the decoder proper reports those.
+/// The unknown fields inside an encoded message of type `root` (an index into [`MESSAGES`]), each
+/// with how often it is there: [`MAX_KINDS`] at most, of the first fields of the message. Malformed
+/// bytes end the walk; the decoder proper reports those.
 #[must_use]
-pub fn unknown_fields(root: usize, bytes: &[u8]) -> Vec<Unknown> {
-    let mut found = Vec::new();
+pub fn unknown_fields(root: usize, bytes: &[u8]) -> Vec<(Unknown, u64)> {
+    let mut walk = Walk { found: Vec::new(), left: MAX_WALKED };
     if let Some(info) = MESSAGES.get(root) {
-        walk(info, bytes, MAX_DEPTH, &mut found);
+        walk.message(info, bytes, MAX_DEPTH);
     }
-    found
+    walk.found
 }
 
 /// Entry point for fuzzing.
@@ -32,23 +39,41 @@ pub fn fuzz(data: &[u8]) {
     let _ = unknown_fields(ibeam_proto::fields::SERVER_MESSAGE, data);
 }
 
-fn walk(info: &'static MessageInfo, bytes: &[u8], depth: usize, found: &mut Vec<Unknown>) {
-    // Stands for layouts that nobody has published.
-    if info.name == "agent.v1.Empty" {
-        return;
-    }
-    for Field { number, wire, payload, .. } in fields(bytes) {
-        match info.fields.binary_search_by_key(&number, |field| field.number) {
-            Err(_) => found.push(Unknown { message: info.name, field: number, wire }),
-            Ok(at) => {
-                let inner = info.fields.get(at).and_then(|field| field.message);
-                let inner = inner.and_then(|inner| MESSAGES.get(inner));
-                if let (Some(inner), Some(payload)) = (inner, payload)
-                    && depth > 0
-                {
-                    walk(inner, payload, depth - 1, found);
+struct Walk {
+    found: Vec<(Unknown, u64)>,
+    /// How many more fields are looked at.
+    left: usize,
+}
+
+impl Walk {
+    fn message(&mut self, info: &'static MessageInfo, bytes: &[u8], depth: usize) {
+        // Stands for layouts that are not published.
+        if info.name == "agent.v1.Empty" {
+            return;
+        }
+        for Field { number, wire, payload, .. } in fields(bytes) {
+            let Some(left) = self.left.checked_sub(1) else { return };
+            self.left = left;
+            match info.fields.binary_search_by_key(&number, |field| field.number) {
+                Err(_) => self.note(Unknown { message: info.name, field: number, wire }),
+                Ok(at) => {
+                    let inner = info.fields.get(at).and_then(|field| field.message);
+                    let inner = inner.and_then(|inner| MESSAGES.get(inner));
+                    if let (Some(inner), Some(payload)) = (inner, payload)
+                        && depth > 0
+                    {
+                        self.message(inner, payload, depth - 1);
+                    }
                 }
             }
+        }
+    }
+
+    fn note(&mut self, unknown: Unknown) {
+        if let Some((_, count)) = self.found.iter_mut().find(|(known, _)| *known == unknown) {
+            *count += 1;
+        } else if self.found.len() < MAX_KINDS {
+            self.found.push((unknown, 1));
         }
     }
 }
@@ -77,6 +102,8 @@ pub fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Field<'_>> {
                 let len = prost::encoding::decode_varint(&mut bytes).ok()?;
                 field.payload = Some(take(&mut bytes, usize::try_from(len).ok()?)?);
             }
+            // A group: what is inside it is read as if it stood outside.
+            3 | 4 => {}
             5 => _ = take(&mut bytes, 4)?,
             _ => return None,
         }
@@ -111,8 +138,34 @@ mod tests {
         // interaction_update { 1: text_delta { 1: "x", 9: varint 1 } }, top-level field 99.
         let bytes = [0x0a, 0x07, 0x0a, 0x05, 0x0a, 0x01, b'x', 0x48, 0x01, 0x98, 0x06, 0x00];
         let found = unknown_fields(SERVER_MESSAGE, &bytes);
-        let brief: Vec<_> = found.iter().map(|u| (u.message, u.field)).collect();
-        assert_eq!(brief, [("agent.v1.TextDeltaUpdate", 9), ("agent.v1.AgentServerMessage", 99)]);
+        let brief: Vec<_> = found.iter().map(|(u, n)| (u.message, u.field, *n)).collect();
+        assert_eq!(
+            brief,
+            [("agent.v1.TextDeltaUpdate", 9, 1), ("agent.v1.AgentServerMessage", 99, 1)]
+        );
+    }
+
+    /// Field 99 as a varint.
+    const UNKNOWN: [u8; 3] = [0x98, 0x06, 0x00];
+
+    #[test]
+    fn millions_of_unknown_fields_are_one_entry() {
+        let found = unknown_fields(SERVER_MESSAGE, &UNKNOWN.repeat(1 << 20));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].1, MAX_WALKED as u64);
+        assert!(found.capacity() <= 2 * MAX_KINDS, "{}", found.capacity());
+    }
+
+    #[test]
+    fn kinds_of_unknown_fields_are_limited() {
+        let mut bytes = Vec::new();
+        for number in 1000..5000_u64 {
+            prost::encoding::encode_varint(number << 3, &mut bytes);
+            bytes.push(0);
+        }
+        let found = unknown_fields(SERVER_MESSAGE, &bytes);
+        assert_eq!(found.len(), MAX_KINDS);
+        assert!(found.capacity() <= 2 * MAX_KINDS, "{}", found.capacity());
     }
 
     #[test]
