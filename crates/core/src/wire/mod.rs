@@ -1,7 +1,10 @@
 //! The APIs that clients speak: decoding their requests, encoding their replies.
 
+mod blank;
 pub mod chat;
 pub mod completions;
+mod file;
+mod freeform;
 mod image;
 mod json;
 mod lenient;

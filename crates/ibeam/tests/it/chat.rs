@@ -259,3 +259,65 @@ async fn messages_in_which_nobody_says_anything_are_refused_here() {
     }
     assert_eq!(lab.sim.stats().runs_started, 0);
 }
+
+/// The backend knows functions only; the client sees raw text, and its result goes to the same run.
+#[tokio::test(start_paused = true)]
+async fn a_custom_tool_is_called_with_raw_text_and_answered_in_the_same_run() {
+    let scenario = r#"
+        [[rule]]
+        when = { nth = 1 }
+        steps = [
+          { exec = { arm = "mcp", args = { name = "patch", args = { input = "a \"b\"\nc" } } } },
+          { text = "It says: {result}" },
+        ]
+        [[rule]]
+        steps = [{ text = "another run" }]
+    "#;
+    for stream in [false, true] {
+        let lab = Lab::scenario(scenario);
+        let mut body = chat("go", stream);
+        body["tools"] = json!([{ "type": "custom", "custom": { "name": "patch" } }]);
+        let reply = lab.post(body.to_string()).await;
+        let call = if stream {
+            let chunks = reply.chunks();
+            let deltas = chunks
+                .iter()
+                .filter_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0").cloned());
+            let mut call = json!({ "custom": { "input": "" } });
+            for delta in deltas {
+                for field in ["id", "type"] {
+                    if !delta[field].is_null() {
+                        call[field] = delta[field].clone();
+                    }
+                }
+                if !delta["custom"]["name"].is_null() {
+                    call["custom"]["name"] = delta["custom"]["name"].clone();
+                }
+                let input = [&call["custom"]["input"], &delta["custom"]["input"]];
+                call["custom"]["input"] = input.map(|text| text.as_str().unwrap()).concat().into();
+            }
+            call
+        } else {
+            reply.json()["choices"][0]["message"]["tool_calls"][0].clone()
+        };
+        assert_eq!(call["type"], "custom", "{}", reply.body);
+        assert_eq!(call["custom"], json!({ "name": "patch", "input": "a \"b\"\nc" }));
+        let id = call["id"].clone();
+        let messages = body["messages"].as_array_mut().unwrap();
+        messages.push(json!({ "role": "assistant", "content": null, "tool_calls": [call] }));
+        messages.push(json!({ "role": "tool", "tool_call_id": id, "content": "done" }));
+        body["stream"] = json!(false);
+        let answer = lab.post(body.to_string()).await.json();
+        assert_eq!(answer["choices"][0]["message"]["content"], "It says: done", "{answer}");
+        assert_eq!(lab.sim.stats().runs_started, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blank_message_is_refused_before_the_backend_is_asked() {
+    let lab = Lab::new();
+    let reply = lab.post(chat(" \n", false).to_string()).await;
+    assert_eq!(reply.status, 400, "{}", reply.body);
+    assert_eq!(reply.json()["error"]["param"], "messages[0].content");
+    assert_eq!(lab.sim.stats().runs_started, 0);
+}

@@ -3,10 +3,9 @@
 use axum::{extract::State, response::Response};
 use ibeam_core::{
     error::TurnError,
-    model::TurnRequest,
     wire::{
         Collect, Encode,
-        chat::{self, Collector, Encoder},
+        chat::{self, ChatRequest, Collector, Encoder},
     },
 };
 
@@ -19,21 +18,22 @@ pub(super) async fn completions<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let turn = chat::decode(&incoming.body)?;
-    Ok(answer(&shared, incoming.into_asked(), turn).await?)
+    let request = chat::decode_request(&incoming.body)?;
+    Ok(answer(&shared, incoming.into_asked(), request).await?)
 }
 
 /// The answer to a request that is understood.
 pub(super) async fn answer<S: Service>(
     shared: &Shared<S>,
     asked: Asked,
-    turn: TurnRequest,
+    ChatRequest { turn, custom }: ChatRequest,
 ) -> Result<Response, TurnError> {
     let reply = Chat {
         id: chat::completion_id(shared.service.random()),
         created: shared.service.unix_now(),
         model: turn.model.clone(),
         include_usage: turn.hints.include_usage,
+        custom,
     };
     turn::respond(shared, asked, turn, reply).await
 }
@@ -43,14 +43,17 @@ struct Chat {
     created: u64,
     model: String,
     include_usage: bool,
+    /// The names of custom tools.
+    custom: Vec<String>,
 }
 
 impl Reply for Chat {
     fn stream(self) -> Box<dyn Encode> {
-        Box::new(Encoder::new(&self.id, self.created, &self.model, self.include_usage))
+        let encoder = Encoder::new(&self.id, self.created, &self.model, self.include_usage);
+        Box::new(encoder.with_custom(self.custom))
     }
 
     fn whole(self) -> Box<dyn Collect> {
-        Box::new(Collector::new(self.id, self.created, self.model))
+        Box::new(Collector::new(self.id, self.created, self.model).with_custom(self.custom))
     }
 }

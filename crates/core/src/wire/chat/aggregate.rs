@@ -2,12 +2,15 @@
 
 use super::{
     encode::reason_word,
-    types::{AssistantMessage, ChatCompletion, Choice, MadeCall, MadeFunction, UsageBody},
+    types::{
+        AssistantMessage, ChatCompletion, Choice, MadeBody, MadeCall, MadeCustom, MadeFunction,
+        UsageBody,
+    },
 };
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
-    wire::{Collect, cut_off, json::to_json},
+    wire::{Collect, cut_off, freeform, json::to_json},
 };
 
 /// The events of one turn, and what its completion has beside them.
@@ -24,6 +27,13 @@ impl Collector {
     #[must_use]
     pub fn new(id: String, created: u64, model: String) -> Self {
         Self { events: Aggregator::default(), id, created, model }
+    }
+
+    /// The tools with these names are custom: their calls have raw text in the place of arguments.
+    #[must_use]
+    pub fn with_custom(mut self, names: Vec<String>) -> Self {
+        self.events.custom = names;
+        self
     }
 }
 
@@ -43,9 +53,18 @@ impl Collect for Collector {
 pub struct Aggregator {
     text: String,
     reasoning: String,
-    calls: Vec<MadeCall>,
+    calls: Vec<Call>,
+    /// The names of custom tools.
+    custom: Vec<String>,
     usage: Option<Usage>,
     ending: Option<Result<FinishReason, TurnError>>,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: CallId,
+    name: String,
+    arguments: String,
 }
 
 impl Aggregator {
@@ -58,21 +77,19 @@ impl Aggregator {
             TurnEvent::Started => {}
             TurnEvent::Text(text) => append(&mut self.text, text),
             TurnEvent::Reasoning(text) => append(&mut self.reasoning, text),
-            TurnEvent::ToolCallBegin { id, name } => self.calls.push(MadeCall {
-                id: id.as_str().to_owned(),
-                kind: "function",
-                function: MadeFunction { name, arguments: String::new() },
-            }),
+            TurnEvent::ToolCallBegin { id, name } => {
+                self.calls.push(Call { id, name, arguments: String::new() });
+            }
             TurnEvent::ToolCallArgs { id, delta } => {
                 if let Some(call) = self.call(&id) {
-                    append(&mut call.function.arguments, delta);
+                    append(&mut call.arguments, delta);
                 }
             }
             TurnEvent::ToolCallEnd { id } => {
                 if let Some(call) = self.call(&id)
-                    && call.function.arguments.is_empty()
+                    && call.arguments.is_empty()
                 {
-                    call.function.arguments.push_str("{}");
+                    call.arguments.push_str("{}");
                 }
             }
             TurnEvent::Usage(usage) => self.usage = Some(usage),
@@ -81,8 +98,8 @@ impl Aggregator {
         }
     }
 
-    fn call(&mut self, id: &CallId) -> Option<&mut MadeCall> {
-        self.calls.iter_mut().rev().find(|call| call.id == id.as_str())
+    fn call(&mut self, id: &CallId) -> Option<&mut Call> {
+        self.calls.iter_mut().rev().find(|call| call.id == *id)
     }
 
     #[must_use]
@@ -103,6 +120,16 @@ impl Aggregator {
     ) -> Result<ChatCompletion, TurnError> {
         let reason = self.ending.unwrap_or_else(|| Err(cut_off()))?;
         let only_calls = self.text.is_empty() && !self.calls.is_empty();
+        let made = |Call { id, name, arguments }| {
+            let body = if self.custom.contains(&name) {
+                let input = freeform::input(&arguments);
+                MadeBody::Custom { custom: MadeCustom { name, input } }
+            } else {
+                MadeBody::Function { function: MadeFunction { name, arguments } }
+            };
+            MadeCall { id: id.as_str().to_owned(), body }
+        };
+        let tool_calls = self.calls.into_iter().map(made).collect();
         Ok(ChatCompletion {
             id,
             object: "chat.completion",
@@ -115,7 +142,7 @@ impl Aggregator {
                     content: (!only_calls).then_some(self.text),
                     refusal: None,
                     reasoning_content: Some(self.reasoning).filter(|text| !text.is_empty()),
-                    tool_calls: self.calls,
+                    tool_calls,
                 },
                 logprobs: None,
                 finish_reason: reason_word(reason),

@@ -19,7 +19,10 @@ pub(super) fn decode(
         None => ToolChoice::Auto,
         Some(WordOr::Word(word)) => by_word(&word, "tool_choice")?,
         Some(WordOr::Object(given)) => match given.r#type.as_deref() {
-            None | Some("function") => ToolChoice::Named(named(given.function, "tool_choice")?),
+            None | Some("function" | "custom") => {
+                let name = named(given.function.or(given.custom), "tool_choice")?;
+                ToolChoice::Named(name)
+            }
             Some("allowed_tools") => {
                 let Some(Object(allowed)) = given.allowed_tools else {
                     return Err(invalid(
@@ -89,7 +92,7 @@ fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, Tu
     let mut names = Vec::new();
     for (index, Object(tool)) in allowed.tools.into_iter().flatten().enumerate() {
         let path = format!("{PATH}.tools[{index}]");
-        let name = named(tool.function, &path)?;
+        let name = named(tool.function.or(tool.custom), &path)?;
         if !has(tools, &name) {
             return Err(invalid(
                 format!("{path}.function.name"),
@@ -105,3 +108,7 @@ fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, Tu
 fn has(tools: &[Tool], name: &str) -> bool {
     tools.iter().any(|tool| tool.name == name)
 }
+
+#[cfg(test)]
+#[path = "choice_tests.rs"]
+mod tests;

@@ -1,24 +1,47 @@
 //! The bytes of a chat request to a [`TurnRequest`], or to an error that names the
 //! field at fault. Unknown fields are accepted.
 
-use super::{choice, controls, messages::Conversation, types::Request};
+use serde_json::value::RawValue;
+
+use super::{
+    choice, controls,
+    messages::Conversation,
+    types::{self, Request},
+};
 use crate::{
     error::{ErrorCode, TurnError},
     history::take_marker,
     model::{Dialect, Hints, Tool, TurnRequest},
     wire::{
+        blank, freeform,
         json::{check_tools, invalid, is_not, is_set, parse, unsupported},
         lenient::Object,
         surrogates::replace_lone,
     },
 };
 
+/// A decoded request, and what only its reply needs.
+#[derive(Clone, Debug)]
+pub struct ChatRequest {
+    pub turn: TurnRequest,
+    /// The names of its custom tools, which are called with raw text.
+    pub custom: Vec<String>,
+}
+
+/// Decodes the body of `POST /v1/chat/completions` without what only its reply needs.
+///
+/// # Errors
+/// As [`decode_request`].
+pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
+    decode_request(body).map(|request| request.turn)
+}
+
 /// Decodes the body of `POST /v1/chat/completions`.
 ///
 /// # Errors
 /// `InvalidJson`, `MissingMessages`, `InvalidValue` or `UnsupportedParameter`; all
 /// but the first name the field.
-pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
+pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
     let body = replace_lone(body);
     let Object(request) = parse::<Object<Request<'_>>>(&body)?;
     refuse_unsupported(&request)?;
@@ -33,17 +56,23 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             .param("messages"));
     };
     let mut conversation = Conversation::default();
+    let mut last_user = 0;
     for (index, Object(message)) in messages.into_iter().enumerate() {
+        if message.role.as_deref() == Some("user") {
+            last_user = index;
+        }
         conversation.push(index, message)?;
     }
-    let mut tools = tools(request.tools.unwrap_or_default(), &mut sampling.params.ignored)?;
+    blank::check(&conversation.items, || format!("messages[{last_user}].content"))?;
+    let (mut tools, custom) =
+        tools(request.tools.unwrap_or_default(), &mut sampling.params.ignored)?;
     let tool_choice = choice::decode(request.tool_choice, &mut tools)?;
     let parallel_tool_calls = request.parallel_tool_calls.unwrap_or(true);
     let params = &mut sampling.params;
     controls::note_tools(params, !tools.is_empty(), &tool_choice, parallel_tool_calls);
     // The marker is for us; the model never sees it.
     let session = take_marker(&mut conversation.system);
-    Ok(TurnRequest {
+    let turn = TurnRequest {
         model,
         system: conversation.system,
         items: conversation.items,
@@ -64,7 +93,8 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             workspace: None,
             fresh: false,
         },
-    })
+    };
+    Ok(ChatRequest { turn, custom })
 }
 
 /// Entry point for fuzzing: any bytes are a request or an error, never a panic.
@@ -120,41 +150,72 @@ fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
     Ok(())
 }
 
+/// The tools, and the names of those among them that are custom.
 fn tools(
-    given: Vec<Object<super::types::Tool>>,
+    given: Vec<Object<types::Tool>>,
     ignored: &mut Vec<&'static str>,
-) -> Result<Vec<Tool>, TurnError> {
+) -> Result<(Vec<Tool>, Vec<String>), TurnError> {
     check_tools(given.len())?;
     let mut tools = Vec::with_capacity(given.len());
+    let mut custom = Vec::new();
     for (index, Object(tool)) in given.into_iter().enumerate() {
-        // Clients offer vendor tools (`custom`, `web_search`) by habit: leaving one
-        // out and saying so is kinder than failing the whole request.
-        if tool.r#type.as_deref().is_some_and(|kind| kind != "function") {
-            if !ignored.contains(&"tools.type") {
-                ignored.push("tools.type");
+        let path = format!("tools[{index}]");
+        match tool.r#type.as_deref() {
+            None | Some("function") => tools.push(function(tool.function, &path)?),
+            Some("custom") => {
+                let tool = custom_tool(tool.custom, &path)?;
+                custom.push(tool.name.clone());
+                tools.push(tool);
             }
-            continue;
+            // Clients offer vendor tools (`web_search`) by habit: leaving one out and saying so
+            // is kinder than failing the whole request.
+            Some(_) => {
+                if !ignored.contains(&"tools.type") {
+                    ignored.push("tools.type");
+                }
+            }
         }
-        let path = format!("tools[{index}].function");
-        let Some(Object(function)) = tool.function else {
-            return Err(invalid(path, "a tool needs its `function`".to_owned()));
-        };
-        let Some(name) = function.name.filter(|name| !name.is_empty()) else {
-            return Err(invalid(format!("{path}.name"), "a function needs a `name`".to_owned()));
-        };
-        if function.parameters.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
-            return Err(invalid(
-                format!("{path}.parameters"),
-                "the parameters of a function must be a JSON Schema object".to_owned(),
-            ));
-        }
-        tools.push(Tool {
-            name,
-            description: function.description.unwrap_or_default(),
-            schema: function.parameters,
-        });
     }
-    Ok(tools)
+    Ok((tools, custom))
+}
+
+fn function(given: Option<Object<types::Function>>, path: &str) -> Result<Tool, TurnError> {
+    let path = format!("{path}.function");
+    let Some(Object(function)) = given else {
+        return Err(invalid(path, "a tool needs its `function`".to_owned()));
+    };
+    let Some(name) = function.name.filter(|name| !name.is_empty()) else {
+        return Err(invalid(format!("{path}.name"), "a function needs a `name`".to_owned()));
+    };
+    if function.parameters.as_ref().is_some_and(|schema| !schema.get().starts_with('{')) {
+        return Err(invalid(
+            format!("{path}.parameters"),
+            "the parameters of a function must be a JSON Schema object".to_owned(),
+        ));
+    }
+    let description = function.description.unwrap_or_default();
+    Ok(Tool { name, description, schema: function.parameters })
+}
+
+/// A custom tool becomes a function of one string, which is all that the backend knows.
+fn custom_tool(given: Option<Object<types::Custom>>, path: &str) -> Result<Tool, TurnError> {
+    let path = format!("{path}.custom");
+    let Some(Object(custom)) = given else {
+        return Err(invalid(path, "a custom tool needs its `custom`".to_owned()));
+    };
+    let Some(name) = custom.name.filter(|name| !name.is_empty()) else {
+        return Err(invalid(format!("{path}.name"), "a custom tool needs a `name`".to_owned()));
+    };
+    let format = custom.format.map(|Object(format)| format).unwrap_or_default();
+    let grammar = format.grammar.map(|Object(grammar)| grammar).unwrap_or_default();
+    let format = freeform::Format {
+        kind: format.r#type.as_deref(),
+        syntax: grammar.syntax.as_deref(),
+        definition: grammar.definition.as_deref(),
+    };
+    let description = freeform::describe(custom.description.unwrap_or_default(), &format);
+    let schema = RawValue::from_string(freeform::SCHEMA.to_owned()).ok();
+    Ok(Tool { name, description, schema })
 }
 
 #[cfg(test)]

@@ -3,33 +3,10 @@ use proptest::prelude::*;
 
 use super::decode;
 use crate::{
-    error::ErrorCode::{self, InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
-    model::{
-        Effort, Format, Image, ImageSource, Item, Params, Schema, ToolChoice, ToolContent,
-        TurnRequest,
-    },
+    error::ErrorCode::{InvalidJson, InvalidValue, MissingMessages, UnsupportedParameter},
+    model::{Effort, Format, Image, ImageSource, Item, Params, Schema, ToolChoice, ToolContent},
+    wire::chat::testing::{messages, ok, refused, with},
 };
-
-/// A request with one user message and `extra` fields.
-fn with(extra: &str) -> String {
-    let comma = if extra.is_empty() { "" } else { "," };
-    format!(r#"{{"model":"auto","messages":[{{"role":"user","content":"hi"}}]{comma}{extra}}}"#)
-}
-
-fn messages(list: &str) -> String {
-    format!(r#"{{"model":"auto","messages":[{list}]}}"#)
-}
-
-fn ok(body: &str) -> TurnRequest {
-    decode(body.as_bytes()).unwrap_or_else(|error| panic!("{error:?} for {body}"))
-}
-
-#[track_caller]
-fn refused(body: &str, code: ErrorCode, param: Option<&str>) -> String {
-    let error = decode(body.as_bytes()).expect_err(body);
-    assert_eq!((error.code, error.param.as_deref()), (code, param), "{error:?} for {body}");
-    error.message.into_owned()
-}
 
 #[test]
 fn a_full_conversation() {
@@ -67,7 +44,7 @@ fn a_full_conversation() {
             {"role": "assistant", "content": "", "reasoning": "hm again", "refusal": null},
             {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
             {"role": "system", "content": "late"},
-            {"role": "user", "content": ""}
+            {"role": "user", "content": "and now?"}
         ]
     }"#);
     insta::assert_debug_snapshot!(request);
@@ -220,7 +197,7 @@ fn roles_and_their_needs() {
         Some("messages[0].tool_calls[0].id"),
     );
     refused(
-        &messages(r#"{"role":"assistant","tool_calls":[{"id":"1","type":"custom"}]}"#),
+        &messages(r#"{"role":"assistant","tool_calls":[{"id":"1","type":"web_search"}]}"#),
         UnsupportedParameter,
         Some("messages[0].tool_calls[0].type"),
     );
@@ -274,7 +251,7 @@ fn images() {
 
 #[test]
 fn other_media_is_refused_clearly() {
-    for kind in ["input_audio", "file", "video_url"] {
+    for kind in ["input_audio", "audio", "video_url"] {
         let body = messages(&format!(r#"{{"role":"user","content":[{{"type":"{kind}"}}]}}"#));
         refused(&body, UnsupportedParameter, Some("messages[0].content[0].type"));
     }
@@ -293,7 +270,7 @@ fn what_cannot_be_done_is_refused() {
         (r#""functions":[{"name":"a"}]"#, "functions"),
         (r#""function_call":{"name":"a"}"#, "function_call"),
         (
-            r#""tools":[{"function":{"name":"a"}}],"tool_choice":{"type":"custom"}"#,
+            r#""tools":[{"function":{"name":"a"}}],"tool_choice":{"type":"web_search"}"#,
             "tool_choice.type",
         ),
     ] {
@@ -411,49 +388,6 @@ fn names_of_the_sibling_apis_are_listed() {
     let set = |value: &str| names.map(|name| format!(r#""{name}":{value}"#)).join(",");
     assert_eq!(ok(&with(&set("[{}]"))).sampling.params.ignored, names);
     assert!(ok(&with(&set("null"))).sampling.params.ignored.is_empty());
-}
-
-#[test]
-fn choices_are_the_backends_own() {
-    let tools = r#""tools":[{"function":{"name":"a"}},{"function":{"name":"b"}}]"#;
-    let request =
-        ok(&with(&format!(r#"{tools},"tool_choice":"required","parallel_tool_calls":false"#)));
-    assert_eq!(request.tool_choice, ToolChoice::Required);
-    assert!(!request.parallel_tool_calls);
-    assert_eq!(request.sampling.params.ignored, [""; 0]);
-    assert_eq!(request.sampling.params.native, ["tools", "tool_choice", "parallel_tool_calls"]);
-    let plain = ok(&with(&format!(r#"{tools},"reasoning_effort":"low""#)));
-    assert!(plain.parallel_tool_calls);
-    assert_eq!(plain.sampling.params.native, ["reasoning_effort", "tools"]);
-}
-
-#[test]
-fn a_selection_of_the_tools() {
-    let given = |allowed: &str| {
-        with(&format!(
-            r#""tools":[{{"function":{{"name":"a"}}}},{{"function":{{"name":"b"}}}}],
-            "tool_choice":{{"type":"allowed_tools","allowed_tools":{allowed}}}"#
-        ))
-    };
-    let one = r#"[{"type":"function","function":{"name":"b"}}]"#;
-    for (mode, choice) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
-        let request = ok(&given(&format!(r#"{{"mode":"{mode}","tools":{one}}}"#)));
-        let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
-        assert_eq!((request.tool_choice, names), (choice, vec!["b"]));
-    }
-    let path = "tool_choice.allowed_tools";
-    for (allowed, param) in [
-        ("null".to_owned(), path.to_owned()),
-        (format!(r#"{{"mode":"none","tools":{one}}}"#), format!("{path}.mode")),
-        (r#"{"mode":"required","tools":[]}"#.to_owned(), "tool_choice".to_owned()),
-        (
-            r#"{"tools":[{"function":{"name":"c"}}]}"#.to_owned(),
-            format!("{path}.tools[0].function.name"),
-        ),
-        (r#"{"tools":[{}]}"#.to_owned(), format!("{path}.tools[0].function.name")),
-    ] {
-        refused(&given(&allowed), InvalidValue, Some(&param));
-    }
 }
 
 #[test]

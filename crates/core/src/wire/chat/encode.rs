@@ -10,11 +10,13 @@
 use bytes::{BufMut as _, BytesMut};
 use serde::Serialize;
 
-use super::types::{Delta, ErrorBody, FunctionDelta, ToolCallDelta, UsageBody};
+use super::types::{
+    CallDelta, CustomDelta, Delta, ErrorBody, FunctionDelta, ToolCallDelta, UsageBody,
+};
 use crate::{
     error::TurnError,
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
-    wire::{Encode, SseFrame, cut_off, json::put_json},
+    wire::{Encode, SseFrame, cut_off, freeform::Freeform, json::put_json},
 };
 
 /// Encodes one turn. Give it every event, in order; it appends the bytes to the
@@ -26,6 +28,8 @@ pub struct Encoder {
     include_usage: bool,
     stage: Stage,
     usage: Option<Usage>,
+    /// The names of custom tools.
+    custom: Vec<String>,
     /// The calls so far; the place of one is its `index`.
     calls: Vec<Call>,
 }
@@ -33,7 +37,16 @@ pub struct Encoder {
 #[derive(Debug)]
 struct Call {
     id: CallId,
-    has_arguments: bool,
+    kind: CallKind,
+}
+
+#[derive(Debug)]
+enum CallKind {
+    Function {
+        has_arguments: bool,
+    },
+    /// Reads the raw text out of the arguments; none once they are complete.
+    Custom(Option<Freeform>),
 }
 
 /// How far the stream is.
@@ -71,23 +84,80 @@ impl Encoder {
             include_usage,
             stage: Stage::Fresh,
             usage: None,
+            custom: Vec::new(),
             calls: Vec::new(),
         }
+    }
+
+    /// The tools with these names are custom: their calls have raw text in the place of arguments.
+    #[must_use]
+    pub fn with_custom(mut self, names: Vec<String>) -> Self {
+        self.custom = names;
+        self
+    }
+
+    fn begin(&mut self, id: &CallId, name: &str, out: &mut BytesMut) {
+        let index = self.calls.len();
+        let (word, kind, body) = if self.custom.iter().any(|custom| custom == name) {
+            let body = CallDelta::Custom(CustomDelta { name: Some(name), input: "" });
+            ("custom", CallKind::Custom(Some(Freeform::default())), body)
+        } else {
+            let body = CallDelta::Function(FunctionDelta { name: Some(name), arguments: "" });
+            ("function", CallKind::Function { has_arguments: false }, body)
+        };
+        self.calls.push(Call { id: id.clone(), kind });
+        let call = ToolCallDelta { index, id: Some(id.as_str()), kind: Some(word), body };
+        self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
     }
 
     fn arguments(&mut self, id: &CallId, delta: &str, out: &mut BytesMut) {
         // From the back: the newest call is the one that grows.
         let call = self.calls.iter_mut().enumerate().rev().find(|(_, call)| call.id == *id);
-        if let Some((index, call)) = call.filter(|_| !delta.is_empty()) {
-            call.has_arguments = true;
-            let call = ToolCallDelta {
-                index,
-                id: None,
-                kind: None,
-                function: FunctionDelta { name: None, arguments: delta },
-            };
-            self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
+        let Some((index, call)) = call.filter(|_| !delta.is_empty()) else { return };
+        match &mut call.kind {
+            CallKind::Function { has_arguments } => {
+                *has_arguments = true;
+                let body = CallDelta::Function(FunctionDelta { name: None, arguments: delta });
+                self.call_delta(index, body, out);
+            }
+            CallKind::Custom(reader) => {
+                let mut input = String::new();
+                if let Some(reader) = reader {
+                    reader.push(delta, &mut input);
+                }
+                self.input(index, &input, out);
+            }
         }
+    }
+
+    fn end(&mut self, id: &CallId, out: &mut BytesMut) {
+        let call = self.calls.iter_mut().enumerate().rev().find(|(_, call)| call.id == *id);
+        let Some((index, call)) = call else { return };
+        match &mut call.kind {
+            CallKind::Function { has_arguments: true } => {}
+            // A call of a tool that takes nothing: clients parse the arguments, and the empty
+            // string is not JSON.
+            CallKind::Function { has_arguments: false } => self.arguments(id, "{}", out),
+            CallKind::Custom(reader) => {
+                let mut input = String::new();
+                if let Some(reader) = reader.take() {
+                    reader.finish(&mut input);
+                }
+                self.input(index, &input, out);
+            }
+        }
+    }
+
+    /// A further piece of the input of a custom tool.
+    fn input(&mut self, index: usize, input: &str, out: &mut BytesMut) {
+        if !input.is_empty() {
+            self.call_delta(index, CallDelta::Custom(CustomDelta { name: None, input }), out);
+        }
+    }
+
+    fn call_delta(&mut self, index: usize, body: CallDelta<'_>, out: &mut BytesMut) {
+        let call = ToolCallDelta { index, id: None, kind: None, body };
+        self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
     }
 
     fn open(&mut self, out: &mut BytesMut) {
@@ -152,26 +222,9 @@ impl Encode for Encoder {
                     self.delta(Delta { reasoning_content: Some(text), ..Delta::default() }, out);
                 }
             }
-            TurnEvent::ToolCallBegin { id, name } => {
-                let index = self.calls.len();
-                self.calls.push(Call { id: id.clone(), has_arguments: false });
-                let call = ToolCallDelta {
-                    index,
-                    id: Some(id.as_str()),
-                    kind: Some("function"),
-                    function: FunctionDelta { name: Some(name), arguments: "" },
-                };
-                self.delta(Delta { tool_calls: Some([call]), ..Delta::default() }, out);
-            }
+            TurnEvent::ToolCallBegin { id, name } => self.begin(id, name, out),
             TurnEvent::ToolCallArgs { id, delta } => self.arguments(id, delta, out),
-            // A call of a tool that takes nothing: clients parse the arguments, and
-            // the empty string is no JSON.
-            TurnEvent::ToolCallEnd { id } => {
-                let call = self.calls.iter().rev().find(|call| call.id == *id);
-                if call.is_some_and(|call| !call.has_arguments) {
-                    self.arguments(id, "{}", out);
-                }
-            }
+            TurnEvent::ToolCallEnd { id } => self.end(id, out),
             // Goes out after `finish_reason`, where clients expect it.
             TurnEvent::Usage(usage) => self.usage = Some(*usage),
             TurnEvent::Finished(reason) => self.finish(*reason, out),

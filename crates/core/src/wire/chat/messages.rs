@@ -5,6 +5,8 @@ use crate::{
     error::TurnError,
     model::{Image, Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
     wire::{
+        file::{self, File},
+        freeform,
         image::from_data_url,
         json::{invalid, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
@@ -206,16 +208,28 @@ fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnErr
             let text = part.thinking.and_then(|MaybeText(text)| text).or(part.text);
             Ok(Piece::Thinking(text.unwrap_or_default()))
         }
-        Some(kind @ ("input_audio" | "audio" | "file" | "input_file" | "video_url")) => {
-            Err(unsupported(
-                at("type"),
-                format!("content of type `{kind}` is not supported; send text or images"),
-            ))
+        Some("file") => {
+            let Some(Object(given)) = part.file else {
+                return Err(invalid(at("file"), "a file part needs its `file`".to_owned()));
+            };
+            file_piece(&given, &at("file"))
         }
+        Some("input_file") => {
+            let given = types::File {
+                file_id: part.file_id,
+                file_data: part.file_data,
+                filename: part.filename,
+            };
+            file_piece(&given, &format!("messages[{index}].content[{place}]"))
+        }
+        Some(kind @ ("input_audio" | "audio" | "video_url")) => Err(unsupported(
+            at("type"),
+            format!("content of type `{kind}` is not supported; send text, images or files"),
+        )),
         Some(other) => Err(invalid(
             at("type"),
             format!(
-                "unknown content type `{}`; use text or image_url",
+                "unknown content type `{}`; use text, image_url or file",
                 other.chars().take(64).collect::<String>()
             ),
         )),
@@ -223,19 +237,44 @@ fn piece(index: usize, place: usize, part: types::Part) -> Result<Piece, TurnErr
     }
 }
 
+fn file_piece(given: &types::File, path: &str) -> Result<Piece, TurnError> {
+    let file = File {
+        data: given.file_data.as_deref(),
+        name: given.filename.as_deref(),
+        has_id: given.file_id.is_some(),
+        has_url: false,
+    };
+    Ok(match file::read(&file, path)? {
+        file::Content::Text(text) => Piece::Text(text),
+        file::Content::Image(image) => Piece::Image(image),
+    })
+}
+
 fn tool_call(path: &str, call: types::ToolCall<'_>) -> Result<ToolCall, TurnError> {
-    if let Some(kind) = call.r#type.filter(|kind| kind != "function" && !kind.is_empty()) {
-        return Err(unsupported(
-            format!("{path}.type"),
-            format!(
-                "tool calls of type `{}` are not supported; use `function`",
-                kind.chars().take(64).collect::<String>()
-            ),
-        ));
-    }
     let Some(id) = call.id.filter(|id| !id.is_empty()) else {
         return Err(invalid(format!("{path}.id"), "a tool call needs its `id`".to_owned()));
     };
+    match call.r#type.as_deref() {
+        None | Some("function" | "") => {}
+        Some("custom") => {
+            let custom = call.custom.map(|Object(custom)| custom).unwrap_or_default();
+            let Some(name) = custom.name.filter(|name| !name.is_empty()) else {
+                let text = "a tool call needs the `name` of its tool";
+                return Err(invalid(format!("{path}.custom.name"), text.to_owned()));
+            };
+            let arguments = freeform::arguments(&custom.input.unwrap_or_default());
+            return Ok(ToolCall { id, name, arguments });
+        }
+        Some(kind) => {
+            return Err(unsupported(
+                format!("{path}.type"),
+                format!(
+                    "tool calls of type `{}` are not supported; use `function` or `custom`",
+                    kind.chars().take(64).collect::<String>()
+                ),
+            ));
+        }
+    }
     let CalledFunction { name, arguments } = call.function.map(|Object(f)| f).unwrap_or_default();
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Err(invalid(
@@ -264,3 +303,7 @@ fn misplaced_image(index: usize, place: usize) -> TurnError {
         "images belong in user and tool messages only".to_owned(),
     )
 }
+
+#[cfg(test)]
+#[path = "messages_tests.rs"]
+mod tests;

@@ -11,8 +11,13 @@ mod encode;
 mod messages;
 mod types;
 
+#[cfg(test)]
+mod custom_tests;
+#[cfg(test)]
+mod testing;
+
 pub use aggregate::{Aggregator, Collector};
-pub use decode::{decode, fuzz};
+pub use decode::{ChatRequest, decode, decode_request, fuzz};
 pub use encode::Encoder;
 pub(in crate::wire) use types::UsageBody;
 pub use types::{ChatCompletion, ErrorBody, ErrorObject};

@@ -125,6 +125,19 @@ pub(super) struct Part {
     pub(super) refusal: Option<String>,
     pub(super) thinking: Option<MaybeText>,
     pub(super) image_url: Option<WordOr<ImageUrl>>,
+    pub(super) file: Option<Object<File>>,
+    // Of `input_file`, which has them beside its type.
+    pub(super) file_id: Option<MaybeText>,
+    pub(super) file_data: Option<String>,
+    pub(super) filename: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct File {
+    pub(super) file_id: Option<MaybeText>,
+    pub(super) file_data: Option<String>,
+    pub(super) filename: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -140,6 +153,14 @@ pub(super) struct ToolCall<'a> {
     pub(super) r#type: Option<String>,
     #[serde(borrow)]
     pub(super) function: Option<Object<CalledFunction<'a>>>,
+    pub(super) custom: Option<Object<CalledCustom>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CalledCustom {
+    pub(super) name: Option<String>,
+    pub(super) input: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -156,6 +177,29 @@ pub(super) struct CalledFunction<'a> {
 pub(super) struct Tool {
     pub(super) r#type: Option<String>,
     pub(super) function: Option<Object<Function>>,
+    pub(super) custom: Option<Object<Custom>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Custom {
+    pub(super) name: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) format: Option<Object<CustomFormat>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CustomFormat {
+    pub(super) r#type: Option<String>,
+    pub(super) grammar: Option<Object<Grammar>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Grammar {
+    pub(super) syntax: Option<String>,
+    pub(super) definition: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -171,6 +215,7 @@ pub(super) struct Function {
 pub(super) struct ToolChoice {
     pub(super) r#type: Option<String>,
     pub(super) function: Option<Object<NamedFunction>>,
+    pub(super) custom: Option<Object<NamedFunction>>,
     pub(super) allowed_tools: Option<Object<AllowedTools>>,
 }
 
@@ -185,6 +230,7 @@ pub(super) struct AllowedTools {
 #[serde(default)]
 pub(super) struct AllowedTool {
     pub(super) function: Option<Object<NamedFunction>>,
+    pub(super) custom: Option<Object<NamedFunction>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -215,7 +261,15 @@ pub(super) struct ToolCallDelta<'a> {
     pub(super) id: Option<&'a str>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<&'static str>,
-    pub(super) function: FunctionDelta<'a>,
+    #[serde(flatten)]
+    pub(super) body: CallDelta<'a>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum CallDelta<'a> {
+    Function(FunctionDelta<'a>),
+    Custom(CustomDelta<'a>),
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -223,6 +277,13 @@ pub(super) struct FunctionDelta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<&'a str>,
     pub(super) arguments: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct CustomDelta<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<&'a str>,
+    pub(super) input: &'a str,
 }
 
 // === completions ===
@@ -264,15 +325,28 @@ pub struct AssistantMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MadeCall {
     pub id: String,
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    pub function: MadeFunction,
+    #[serde(flatten)]
+    pub body: MadeBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum MadeBody {
+    Function { function: MadeFunction },
+    Custom { custom: MadeCustom },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MadeFunction {
     pub name: String,
     pub arguments: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MadeCustom {
+    pub name: String,
+    /// Raw text.
+    pub input: String,
 }
 
 /// Token counts as OpenAI writes them: cached tokens are part of the prompt,

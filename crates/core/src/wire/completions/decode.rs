@@ -117,8 +117,12 @@ fn prompt(given: Option<TextOr<MaybeText>>) -> Result<String, TurnError> {
             list.pop().and_then(|MaybeText(text)| text)
         }
     };
-    text.filter(|text| !text.is_empty())
-        .ok_or_else(|| invalid("prompt".to_owned(), "`prompt` is missing or empty".to_owned()))
+    text.filter(|text| !text.trim().is_empty()).ok_or_else(|| {
+        invalid(
+            "prompt".to_owned(),
+            "`prompt` is missing, empty or nothing but white space".to_owned(),
+        )
+    })
 }
 
 fn sampling(request: &Request<'_>) -> Result<Sampling, TurnError> {

@@ -14,6 +14,7 @@ use crate::{
     history::take_marker,
     model::{Dialect, Format, Hints, Params, Sampling, Schema, TurnRequest},
     wire::{
+        blank,
         json::{invalid, is_not, is_set, parse, unsupported},
         lenient::Object,
         surrogates::replace_lone,
@@ -92,13 +93,21 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
     let messages = request.messages.unwrap_or_default();
     let mut conversation = Conversation::default();
     conversation.system(request.system)?;
+    let mut last_user = 0;
     for (index, Object(message)) in messages.into_iter().enumerate() {
+        if message.role.as_deref() == Some("user") {
+            last_user = index;
+        }
         conversation.push(index, message)?;
     }
     let Conversation { mut system, items, tools: later, ignored } = conversation;
     if items.is_empty() {
         let text = "`messages` is missing or empty, or nobody says anything in it";
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("messages"));
+    }
+    // Tokens are counted of anything.
+    if limit.is_some() {
+        blank::check(&items, || format!("messages[{last_user}].content"))?;
     }
     sampling.params.ignored.extend(ignored);
     let offer = tools::decode(request.tools.unwrap_or_default(), later, &mut sampling.params)?;

@@ -18,6 +18,7 @@ use crate::{
     history::take_marker,
     model::{Dialect, Hints, TurnRequest},
     wire::{
+        blank,
         json::{invalid, is_not, is_set, parse, unsupported},
         lenient::{Object, TextOr},
         surrogates::replace_lone,
@@ -122,6 +123,11 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
             "nobody says anything in `input`"
         };
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("input"));
+    }
+    if generate && conversation.references.is_empty() {
+        let last = items.iter().rposition(|(_, item)| item.role() == Some("user"));
+        let param = || last.map_or("input".to_owned(), |at| format!("input[{at}].content"));
+        blank::check(&conversation.items, param)?;
     }
     let mut sampling = sampling::decode(&body)?;
     let params = &mut sampling.params;

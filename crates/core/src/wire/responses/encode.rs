@@ -14,7 +14,6 @@ use bytes::{BufMut as _, BytesMut};
 use super::{
     echo::Echo,
     failure,
-    freeform::Freeform,
     ids::output_item,
     slot::{self, Call, Frames, Growing, Kind},
     text::Escaped,
@@ -24,7 +23,7 @@ use super::{
 use crate::{
     error::{ErrorCode, TurnError},
     model::{FinishReason, TurnEvent, Usage, ids::CallId},
-    wire::{Encode, cut_off},
+    wire::{Encode, cut_off, freeform::Freeform},
 };
 
 /// Gives the time, in Unix seconds.

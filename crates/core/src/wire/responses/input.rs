@@ -1,19 +1,19 @@
 //! The items of a request's input, in order, to system texts and items of the
 //! conversation.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
     parts::{self, Piece},
     token::Kept,
     tools::{Catalogue, Offer},
-    types::to_raw,
 };
 use crate::{
     error::TurnError,
     model::{Item, Message, Part, Reasoning, Role, ToolCall, ToolContent, ToolResult},
     wire::{
+        freeform,
         json::{invalid, parse_at},
         lenient::{MaybeText, Object},
         surrogates::replace_lone_in,
@@ -67,12 +67,6 @@ pub(super) struct Reference {
     pub(super) index: usize,
     /// How many items of the conversation come before it.
     pub(super) before: usize,
-}
-
-/// A freeform call as a call of the function that stands in for its tool.
-#[derive(Serialize)]
-struct FreeformArguments<'a> {
-    input: &'a str,
 }
 
 // === impl WireItem ===
@@ -170,7 +164,7 @@ impl Conversation {
                 let id = item.call_id(path)?;
                 let name = item.tool(catalogue, path)?;
                 let input = json_text(item.input).unwrap_or_default();
-                let arguments = to_raw(&FreeformArguments { input: &input }).get().to_owned();
+                let arguments = freeform::arguments(&input);
                 self.items.push(Item::ToolCall(ToolCall { id, name, arguments }));
             }
             Some("tool_search_call") => {

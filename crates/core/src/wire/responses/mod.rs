@@ -9,8 +9,6 @@ mod decode;
 mod echo;
 mod encode;
 mod failure;
-mod file;
-mod freeform;
 mod ids;
 mod input;
 mod own;

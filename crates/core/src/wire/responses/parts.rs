@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::file;
 use crate::{
     error::TurnError,
     model::Image,
     wire::{
+        file::{self, File},
         image::from_data_url,
         json::{invalid, parse_at, unsupported},
         lenient::{MaybeText, Object, TextOr, WordOr},
@@ -21,10 +21,10 @@ pub(super) struct Part {
     text: Option<String>,
     refusal: Option<String>,
     image_url: Option<WordOr<ImageUrl>>,
-    pub(super) file_id: Option<MaybeText>,
-    pub(super) file_url: Option<MaybeText>,
-    pub(super) file_data: Option<String>,
-    pub(super) filename: Option<String>,
+    file_id: Option<MaybeText>,
+    file_url: Option<MaybeText>,
+    file_data: Option<String>,
+    filename: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,7 +80,18 @@ fn piece(part: Part, path: &str) -> Result<Piece, TurnError> {
                 None => Err(invalid(param, "an image part needs its `image_url`".to_owned())),
             }
         }
-        Some("input_file") => file::read(&part, path),
+        Some("input_file") => {
+            let file = File {
+                data: part.file_data.as_deref(),
+                name: part.filename.as_deref(),
+                has_id: part.file_id.is_some(),
+                has_url: part.file_url.is_some(),
+            };
+            Ok(match file::read(&file, path)? {
+                file::Content::Text(text) => Piece::Text(text),
+                file::Content::Image(image) => Piece::Image(image),
+            })
+        }
         Some(kind @ ("input_audio" | "audio" | "input_video")) => Err(unsupported(
             format!("{path}.type"),
             format!("content of type `{kind}` is not supported; send text, images or files"),

@@ -5,12 +5,14 @@ use serde_json::value::RawValue;
 
 use super::{
     echo::on_one_line,
-    freeform::Freeform,
     text::Escaped,
     token::Kept,
     types::{OutputItem, Place, Status, json},
 };
-use crate::{model::ids::CallId, wire::json::put_json};
+use crate::{
+    model::ids::CallId,
+    wire::{freeform::Freeform, json::put_json},
+};
 
 /// A part of a message and one of a summary, up to their text.
 const TEXT_PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""#;

@@ -13,6 +13,7 @@ use crate::{
     error::TurnError,
     model,
     wire::{
+        freeform,
         json::{check_tools, invalid, parse_at},
         lenient::{MaybeText, Object},
     },
@@ -112,9 +113,6 @@ enum FormatEcho<'a> {
     Given(&'a RawValue),
     Plain { r#type: &'static str },
 }
-
-/// The one argument of the function that stands in for a freeform tool.
-const FREEFORM_SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string","description":"The whole input of the tool, as raw text"}},"required":["input"],"additionalProperties":false}"#;
 
 impl Tool<'_> {
     /// Whether the client runs it, and no server of OpenAI's.
@@ -293,24 +291,13 @@ impl Offer {
             Some(raw) => parse_at::<Object<Format>>(raw, &format!("{path}.format"))?.0,
             None => Format::default(),
         };
-        let mut description = described(tool, namespace);
-        if !description.is_empty() {
-            description.push_str("\n\n");
-        }
-        description.push_str(
-            "The tool takes raw text. Give all of it in `input`, as it is: no JSON inside, no \
-             code fence around it.",
-        );
-        if let Some(definition) = format.definition.filter(|text| !text.is_empty())
-            && format.r#type.as_deref() != Some("text")
-        {
-            let syntax = format.syntax.as_deref().unwrap_or("given");
-            description.push_str(" The text must match this ");
-            description.push_str(syntax);
-            description.push_str(if syntax == "regex" { ":\n" } else { " grammar:\n" });
-            description.push_str(&definition);
-        }
-        let schema = RawValue::from_string(FREEFORM_SCHEMA.to_owned()).ok();
+        let form = freeform::Format {
+            kind: format.r#type.as_deref(),
+            syntax: format.syntax.as_deref(),
+            definition: format.definition.as_deref(),
+        };
+        let description = freeform::describe(described(tool, namespace), &form);
+        let schema = RawValue::from_string(freeform::SCHEMA.to_owned()).ok();
         self.add(name, namespace, description, schema, Form::Freeform)?;
         Ok(to_raw(&FreeformEcho {
             r#type: "custom",

@@ -39,10 +39,10 @@ impl<S: Service> Talk<S> for Chat {
         asked: Asked,
         message: Said,
     ) -> Result<Option<Body>, TurnError> {
-        let mut turn = chat::decode(message.text.as_bytes())?;
+        let mut request = chat::decode_request(message.text.as_bytes())?;
         drop(message);
-        turn.hints.stream = true;
-        let response = crate::api::chat::answer(shared, asked, turn).await?;
+        request.turn.hints.stream = true;
+        let response = crate::api::chat::answer(shared, asked, request).await?;
         Ok(Some(response.into_body()))
     }
 

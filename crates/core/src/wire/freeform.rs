@@ -1,9 +1,60 @@
 //! The raw input of a freeform tool, read out of the arguments of the function that stands
 //! in for it: `{"input":"…"}`, which may come cut at any place, even inside an escape.
 
+use serde::Serialize;
+
+/// The one argument of the function that stands in for a freeform tool.
+pub(in crate::wire) const SCHEMA: &str = r#"{"type":"object","properties":{"input":{"type":"string","description":"The whole input of the tool, as raw text"}},"required":["input"],"additionalProperties":false}"#;
+
+/// What the input of a freeform tool must look like.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct Format<'a> {
+    pub(in crate::wire) kind: Option<&'a str>,
+    pub(in crate::wire) syntax: Option<&'a str>,
+    pub(in crate::wire) definition: Option<&'a str>,
+}
+
+/// The description of the function that stands in for a freeform tool.
+pub(in crate::wire) fn describe(mut description: String, format: &Format<'_>) -> String {
+    if !description.is_empty() {
+        description.push_str("\n\n");
+    }
+    description.push_str(
+        "The tool takes raw text. Give all of it in `input`, as it is: no JSON inside, no \
+         code fence around it.",
+    );
+    if let Some(definition) = format.definition.filter(|text| !text.is_empty())
+        && format.kind != Some("text")
+    {
+        let syntax = format.syntax.unwrap_or("given");
+        description.push_str(" The text must match this ");
+        description.push_str(syntax);
+        description.push_str(if syntax == "regex" { ":\n" } else { " grammar:\n" });
+        description.push_str(definition);
+    }
+    description
+}
+
+/// A freeform call as the arguments of the function that stands in for its tool.
+pub(in crate::wire) fn arguments(input: &str) -> String {
+    #[derive(Serialize)]
+    struct Arguments<'a> {
+        input: &'a str,
+    }
+    serde_json::to_string(&Arguments { input }).unwrap_or_else(|_| "{}".to_owned())
+}
+
+/// The input in the complete arguments of a call.
+pub(in crate::wire) fn input(arguments: &str) -> String {
+    let (mut reader, mut text) = (Freeform::default(), String::new());
+    reader.push(arguments, &mut text);
+    reader.finish(&mut text);
+    text
+}
+
 /// Reads the arguments of one call as they come.
 #[derive(Debug)]
-pub(super) enum Freeform {
+pub(in crate::wire) enum Freeform {
     /// Everything so far, while it may still become `{"input":"`.
     Head(String),
     /// Inside the string.
@@ -16,7 +67,7 @@ pub(super) enum Freeform {
 
 /// What is left over of a string whose escapes were resolved up to some point.
 #[derive(Debug, Default)]
-pub(super) struct Unescape {
+pub(in crate::wire) struct Unescape {
     escape: Escape,
     /// The first half of a surrogate pair.
     high: Option<u16>,
@@ -41,7 +92,7 @@ impl Default for Freeform {
 
 impl Freeform {
     /// Takes in the next piece, and appends to `text` what is certain of the input.
-    pub(super) fn push(&mut self, piece: &str, text: &mut String) {
+    pub(in crate::wire) fn push(&mut self, piece: &str, text: &mut String) {
         match self {
             Self::Head(head) => {
                 head.push_str(piece);
@@ -66,7 +117,7 @@ impl Freeform {
     }
 
     /// The arguments are complete: appends what was not certain before.
-    pub(super) fn finish(self, text: &mut String) {
+    pub(in crate::wire) fn finish(self, text: &mut String) {
         match self {
             Self::Head(all) | Self::Other(all) => text.push_str(&other(all)),
             Self::Body(mut body) => body.flush(text),

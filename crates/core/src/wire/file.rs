@@ -3,9 +3,9 @@
 
 use base64::Engine as _;
 
-use super::parts::{Part, Piece};
 use crate::{
     error::TurnError,
+    model::Image,
     wire::{
         image::{BASE64, from_data_url},
         json::{invalid, unsupported},
@@ -28,12 +28,27 @@ const TEXTUAL: [&str; 12] = [
     "application/graphql",
 ];
 
-/// Reads the file of a part; `path` is the part's.
-pub(super) fn read(part: &Part, path: &str) -> Result<Piece, TurnError> {
-    let Some(data) = part.file_data.as_deref().filter(|data| !data.is_empty()) else {
-        let (field, why) = if part.file_id.is_some() {
+/// A file as a request names or holds it.
+#[derive(Debug, Default)]
+pub(in crate::wire) struct File<'a> {
+    pub(in crate::wire) data: Option<&'a str>,
+    pub(in crate::wire) name: Option<&'a str>,
+    pub(in crate::wire) has_id: bool,
+    pub(in crate::wire) has_url: bool,
+}
+
+/// What a file holds.
+pub(in crate::wire) enum Content {
+    Text(String),
+    Image(Image),
+}
+
+/// Reads a file; `path` is that of the object with its fields.
+pub(in crate::wire) fn read(file: &File<'_>, path: &str) -> Result<Content, TurnError> {
+    let Some(data) = file.data.filter(|data| !data.is_empty()) else {
+        let (field, why) = if file.has_id {
             ("file_id", "uploaded files are not supported: the gateway keeps none")
-        } else if part.file_url.is_some() {
+        } else if file.has_url {
             ("file_url", "file URLs are not supported: the gateway fetches nothing")
         } else {
             let text = "a file part needs its `file_data`";
@@ -43,11 +58,11 @@ pub(super) fn read(part: &Part, path: &str) -> Result<Piece, TurnError> {
         return Err(unsupported(format!("{path}.{field}"), text));
     };
     let param = format!("{path}.file_data");
-    let name = part.filename.as_deref().unwrap_or_default();
+    let name = file.name.unwrap_or_default();
     let (mime, payload) = split(data);
     let mime = if mime.is_empty() { by_name(name) } else { mime.to_ascii_lowercase() };
     if mime.starts_with("image/") {
-        return from_data_url(data, &param).map(Piece::Image);
+        return from_data_url(data, &param).map(Content::Image);
     }
     if mime == "application/pdf" {
         let text = "PDF files are not supported; send their text, or pages as images";
@@ -69,7 +84,7 @@ pub(super) fn read(part: &Part, path: &str) -> Result<Piece, TurnError> {
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(invalid(param, "the file is said to be text, and is not UTF-8".to_owned()));
     };
-    Ok(Piece::Text(if name.is_empty() { text } else { format!("File `{name}`:\n{text}") }))
+    Ok(Content::Text(if name.is_empty() { text } else { format!("File `{name}`:\n{text}") }))
 }
 
 /// The type and the payload of a `data:` URL. Bare base64 has no type.

@@ -1,0 +1,48 @@
+use crate::{
+    error::ErrorCode::InvalidValue,
+    model::ToolChoice,
+    wire::chat::testing::{ok, refused, with},
+};
+
+#[test]
+fn choices_are_the_backends_own() {
+    let tools = r#""tools":[{"function":{"name":"a"}},{"function":{"name":"b"}}]"#;
+    let request =
+        ok(&with(&format!(r#"{tools},"tool_choice":"required","parallel_tool_calls":false"#)));
+    assert_eq!(request.tool_choice, ToolChoice::Required);
+    assert!(!request.parallel_tool_calls);
+    assert_eq!(request.sampling.params.ignored, [""; 0]);
+    assert_eq!(request.sampling.params.native, ["tools", "tool_choice", "parallel_tool_calls"]);
+    let plain = ok(&with(&format!(r#"{tools},"reasoning_effort":"low""#)));
+    assert!(plain.parallel_tool_calls);
+    assert_eq!(plain.sampling.params.native, ["reasoning_effort", "tools"]);
+}
+
+#[test]
+fn a_selection_of_the_tools() {
+    let given = |allowed: &str| {
+        with(&format!(
+            r#""tools":[{{"function":{{"name":"a"}}}},{{"function":{{"name":"b"}}}}],
+            "tool_choice":{{"type":"allowed_tools","allowed_tools":{allowed}}}"#
+        ))
+    };
+    let one = r#"[{"type":"function","function":{"name":"b"}}]"#;
+    for (mode, choice) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
+        let request = ok(&given(&format!(r#"{{"mode":"{mode}","tools":{one}}}"#)));
+        let names: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!((request.tool_choice, names), (choice, vec!["b"]));
+    }
+    let path = "tool_choice.allowed_tools";
+    for (allowed, param) in [
+        ("null".to_owned(), path.to_owned()),
+        (format!(r#"{{"mode":"none","tools":{one}}}"#), format!("{path}.mode")),
+        (r#"{"mode":"required","tools":[]}"#.to_owned(), "tool_choice".to_owned()),
+        (
+            r#"{"tools":[{"function":{"name":"c"}}]}"#.to_owned(),
+            format!("{path}.tools[0].function.name"),
+        ),
+        (r#"{"tools":[{}]}"#.to_owned(), format!("{path}.tools[0].function.name")),
+    ] {
+        refused(&given(&allowed), InvalidValue, Some(&param));
+    }
+}
