@@ -7,6 +7,7 @@ mod files;
 mod given;
 mod idle;
 mod listener;
+mod progress;
 #[cfg(unix)]
 mod unix;
 

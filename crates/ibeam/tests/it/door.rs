@@ -2,6 +2,8 @@
 //! cheaply, while a stream that runs goes on. The numbers are printed.
 
 mod report;
+#[cfg(target_os = "linux")]
+mod unread;
 
 use std::{
     fmt::Write as _,
@@ -32,9 +34,13 @@ struct Gateway {
 
 impl Gateway {
     fn start(settings: &str) -> Self {
+        Self::start_with(settings, TICKS)
+    }
+
+    fn start_with(settings: &str, plays: &str) -> Self {
         let home = crate::watch::folder();
         let scenario = home.path().join("ticks.toml");
-        std::fs::write(&scenario, TICKS).unwrap();
+        std::fs::write(&scenario, plays).unwrap();
         let ibeam = |line: &str| {
             let mut command = Command::new(crate::watch::program());
             command.args(line.split_whitespace()).env_clear().env("HOME", home.path());

@@ -27,7 +27,7 @@ use ibeam_core::{
 use tracing::Instrument as _;
 
 use super::{
-    Service, Settings, Shared,
+    OnLine, Service, Settings, Shared,
     error::{self, Dialect, Failure, RouteDialect},
     log::RequestLog,
 };
@@ -187,7 +187,15 @@ pub(super) async fn guard<S: Service>(
     };
 
     let dialect = dialect.of(&parts.headers);
-    let mut response = match check(&shared.rules, &parts, origin) {
+    let checked = check(&shared.rules, &parts, origin);
+    let keyless = match parts.extensions.get::<OnLine>() {
+        Some(OnLine(line)) if checked.is_err() || is_open(&parts) => {
+            let permit = line.keyless();
+            permit.await
+        }
+        _ => None,
+    };
+    let mut response = match checked {
         Err(failure) => error::response(&failure),
         Ok(_) if is_preflight(&parts, origin) => preflight(&parts.headers),
         Ok(caller) => {
@@ -207,6 +215,9 @@ pub(super) async fn guard<S: Service>(
         log.failed(failure);
     }
     log.status(response.status().as_u16());
+    if let Some(permit) = keyless {
+        response.extensions_mut().insert(permit);
+    }
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::try_from(id) {
         if dialect == Dialect::Anthropic {
@@ -259,10 +270,15 @@ fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnErr
              add the origin to the setting `cors_origins` to allow it",
         ));
     }
-    if parts.method == Method::OPTIONS || OPEN_PATHS.contains(&parts.uri.path()) {
+    if is_open(parts) {
         return Ok(Caller::default());
     }
     rules.caller(&parts.headers)
+}
+
+/// Needs no key.
+fn is_open(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS || OPEN_PATHS.contains(&parts.uri.path())
 }
 
 fn is_preflight(parts: &Parts, origin: Origin) -> bool {

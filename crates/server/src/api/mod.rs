@@ -13,6 +13,7 @@ mod count;
 mod error;
 mod guard;
 mod health;
+mod line;
 mod log;
 mod messages;
 mod missing;
@@ -53,9 +54,9 @@ pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
 pub use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
+pub(crate) use line::{Keyless, Line, OnLine};
 pub(crate) use read::amount;
 pub use tools::ToolList;
-pub(crate) use ws::{Line, OnLine};
 
 use self::{
     error::{Dialect, RouteDialect},

@@ -8,7 +8,7 @@ mod metered;
 mod responses;
 mod wire;
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderMap, Method};
@@ -22,7 +22,7 @@ use tracing::{Instrument as _, debug};
 
 use self::wire::{Gone, Limits, Said, Wire};
 pub(super) use self::{chat::chat, responses::responses};
-use super::{Service, Shared, error::Failure, log::RequestLog, read, turn::Asked};
+use super::{OnLine, Service, Shared, error::Failure, log::RequestLog, read, turn::Asked};
 use crate::keys::Caller;
 
 /// How long a connection may take to say goodbye after the turns were ended.
@@ -30,20 +30,6 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Headers of the handshake that are about one request, where many may follow.
 const ONCE: [&str; 2] = ["idempotency-key", "x-stainless-retry-count"];
-
-/// The connection below a WebSocket, as whoever serves it knows it. Holding it counts as
-/// being connected.
-pub(crate) trait Line: Send + Sync {
-    /// A request is being answered until this is dropped.
-    fn begin(&self) -> Box<dyn Send>;
-
-    /// Ends when the connection should, once nothing is being answered on it.
-    fn asked_to_leave(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
-}
-
-/// Rides on a request.
-#[derive(Clone)]
-pub(crate) struct OnLine(pub(crate) Arc<dyn Line>);
 
 /// A dialect, as it is spoken over one connection.
 trait Talk<S: Service>: Send + 'static {

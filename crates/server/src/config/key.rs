@@ -183,7 +183,8 @@ keys! {
     ClockHeartbeat "clocks.heartbeat" [] = "5s", "between our own heartbeats";
     ClockCancelGrace "clocks.cancel_grace" [] = "2s",
         "between a client's leaving and the cancel upstream";
-    ClockClientStall "clocks.client_stall" [] = "60s", "a client that stops reading is cut";
+    ClockClientStall "clocks.client_stall" [] = "60s",
+        "a client that takes less than 16 KiB of what waits for it loses its connection";
     ClockEndWait "clocks.end_wait" [] = "2s", "for the end frame, once the turn said it is over";
     ClockQuietEnd "clocks.quiet_end" [] = "25s", "heartbeats only after a stored answer, where a host ends no turns";
     ClockToolBatch "clocks.tool_batch" [] = "25ms", "for further tool calls of the same batch";

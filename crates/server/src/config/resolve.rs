@@ -386,7 +386,7 @@ impl Resolver<'_> {
             turn: self.duration(Key::ClockTurn),
             heartbeat: self.positive(Key::ClockHeartbeat),
             cancel_grace: self.duration(Key::ClockCancelGrace),
-            client_stall: self.duration(Key::ClockClientStall),
+            client_stall: self.positive(Key::ClockClientStall),
             end_wait: self.duration(Key::ClockEndWait),
             quiet_end: self.duration(Key::ClockQuietEnd),
             tool_batch: self.duration(Key::ClockToolBatch),

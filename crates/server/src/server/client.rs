@@ -1,16 +1,7 @@
 //! One client's connection, from its first byte to its last.
 
-use std::{
-    future::pending,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, future::pending, pin::Pin, sync::Arc, time::Duration};
 
-use axum::body::Body;
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
 use hyper::{
     body::Incoming,
     service::{Service as _, service_fn},
@@ -22,15 +13,19 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    sync::watch,
+    net::TcpStream,
+    sync::{Semaphore, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
-use tokio_rustls::TlsAcceptor;
-use tracing::debug;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tracing::{debug, info};
 
-use super::crowd::{Busy, MAKE_ROOM, Member, Mood};
+use super::{
+    crowd::{MAKE_ROOM, Member, Mood},
+    progress::{Progress, Watched},
+};
 use crate::{
-    api::{Line, OnLine},
+    api::{Keyless, Line, OnLine},
     config::Config,
     shutdown::Shutdown,
     tasks::Executor,
@@ -42,6 +37,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// Requests at once on one connection of HTTP/2. Who needs more opens another.
 const STREAMS: u32 = 100;
 
+/// Those among them that come without a valid key. What is beyond that waits.
+const KEYLESS: usize = 8;
+
 /// What a connection of HTTP/2 may send ahead of being read. Whoever has not shown a key
 /// yet can make us keep this much.
 const WINDOW: u32 = 256 * 1024;
@@ -52,9 +50,27 @@ const RESETS: usize = 20;
 const OWN_RESETS: usize = 100;
 
 /// Whatever bytes come and go on.
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Closing it discards what was not sent yet. Otherwise a client that reads nothing could
+    /// keep a closed socket open.
+    fn discard_unsent(&self) {}
+}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+impl Io for TcpStream {
+    fn discard_unsent(&self) {
+        let _ = self.set_zero_linger();
+    }
+}
+
+#[cfg(unix)]
+impl Io for tokio::net::UnixStream {}
+
+impl Io for Watched {}
+
+impl Io for TlsStream<Watched> {}
+
+#[cfg(test)]
+impl Io for tokio::io::DuplexStream {}
 
 /// What all connections share.
 #[derive(Clone)]
@@ -71,6 +87,8 @@ pub(super) struct Host {
 pub(super) struct ClientLimits {
     /// Without a request; a head that takes longer is none.
     idle: Duration,
+    /// With an answer that it does not take.
+    stall: Duration,
     handshake: Duration,
     headers: usize,
     header_bytes: usize,
@@ -80,6 +98,7 @@ impl ClientLimits {
     pub(super) fn of(config: &Config) -> Self {
         Self {
             idle: config.clocks.client_idle,
+            stall: config.clocks.client_stall,
             handshake: config.clocks.handshake,
             headers: config.limits.headers,
             // Below that, the library does not work.
@@ -98,8 +117,10 @@ enum Leave {
 
 /// Serves one connection to its end.
 pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>) {
+    let ClientLimits { idle, stall, headers, header_bytes, .. } = host.limits;
+    let progress = Progress::new(stall);
+    let stream = progress.watch(stream);
     let Some(stream) = secured(stream, &host, &member).await else { return };
-    let ClientLimits { idle, headers, header_bytes, .. } = host.limits;
     let mut builder = auto::Builder::new(host.executor);
     builder
         .http1()
@@ -118,20 +139,31 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
         .initial_connection_window_size(WINDOW)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     let inner = TowerToHyperService::new(host.router);
-    let of = Arc::clone(&member);
+    let (of, answers) = (Arc::clone(&member), Arc::clone(&progress));
     let shutdown = host.shutdown.clone();
+    let keyless = Arc::new(Semaphore::new(KEYLESS));
     let service = service_fn(move |mut request: http::Request<Incoming>| {
         let busy = of.begin();
-        let place = Place { member: Arc::clone(&of), shutdown: shutdown.clone() };
+        let (inner, answers) = (inner.clone(), Arc::clone(&answers));
+        let place = Place {
+            member: Arc::clone(&of),
+            shutdown: shutdown.clone(),
+            keyless: Arc::clone(&keyless),
+        };
         request.extensions_mut().insert(OnLine(Arc::new(place)));
-        let response = inner.call(request);
-        async move { response.await.map(|response| response.map(|body| Counted { body, _busy: busy })) }
+        async move {
+            let mut response = inner.call(request).await?;
+            // While its bytes wait for the client, the connection is busy.
+            let kept = (busy, response.extensions_mut().remove::<Keyless>());
+            Ok::<_, Infallible>(response.map(|body| answers.answer(body, kept)))
+        }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let leave = tokio::select! {
         biased;
         result = connection.as_mut() => return ended(result),
+        () = progress.stalled() => return cut(),
         leave = asked_to_leave(&member, idle) => leave,
         () = member.evicted() => Leave::Evicted,
         () = host.shutdown.draining() => Leave::Draining,
@@ -139,6 +171,7 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         result = connection.as_mut() => ended(result),
+        () = progress.stalled() => cut(),
         () = patience(leave, &member, idle) => debug!("a connection had to be cut"),
         () = async {
             host.shutdown.aborted().await;
@@ -148,8 +181,8 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
 }
 
 /// The stream that requests come on. Who does not manage TLS in time is let go.
-async fn secured(stream: Box<dyn Io>, host: &Host, member: &Member) -> Option<Box<dyn Io>> {
-    let Some(tls) = &host.tls else { return Some(stream) };
+async fn secured(stream: Watched, host: &Host, member: &Member) -> Option<Box<dyn Io>> {
+    let Some(tls) = &host.tls else { return Some(Box::new(stream)) };
     let secured = tokio::select! {
         secured = timeout(host.limits.handshake, tls.accept(stream)) => secured,
         () = member.evicted() => return None,
@@ -241,10 +274,16 @@ fn ended<E: std::fmt::Display>(result: Result<(), E>) {
     }
 }
 
-/// What a WebSocket holds on to, once there are no more requests on its connection.
+fn cut() {
+    info!("a client does not take its answer; its connection is closed");
+}
+
+/// A connection as its requests know it. A WebSocket holds on to it, once there are no more
+/// requests.
 struct Place {
     member: Arc<Member>,
     shutdown: Shutdown,
+    keyless: Arc<Semaphore>,
 }
 
 impl Line for Place {
@@ -261,31 +300,10 @@ impl Line for Place {
             }
         })
     }
-}
 
-/// A response's body. While it is there, the connection is busy.
-struct Counted {
-    body: Body,
-    _busy: Busy,
-}
-
-impl http_body::Body for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>> {
+        let permits = Arc::clone(&self.keyless);
+        Box::pin(async move { permits.acquire_owned().await.ok().map(Keyless::from) })
     }
 }
 

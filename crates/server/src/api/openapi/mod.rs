@@ -5,11 +5,21 @@
 
 mod page;
 
-use std::sync::LazyLock;
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    pin::Pin,
+    sync::LazyLock,
+    task::{Context, Poll},
+};
 
-use axum::response::{IntoResponse as _, Response};
+use axum::{
+    body::Body,
+    response::{IntoResponse as _, Response},
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Uri, header, uri::Authority};
+use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 /// The first part has what all share. Each of the others has `paths` and `schemas`.
@@ -81,7 +91,30 @@ pub(super) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
     // The page loads nothing and runs nothing.
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
     let headers = [(header::CONTENT_TYPE, html), (header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, page).into_response()
+    (headers, Body::new(Pieces(page.into()))).into_response()
+}
+
+/// A body in pieces that it shares with others.
+struct Pieces(VecDeque<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
 }
 
 /// The name by which the client calls us. HTTP/2 has it in the target.

@@ -143,12 +143,37 @@ fn the_page_has_everything_and_needs_nothing_from_elsewhere() {
 #[test]
 fn examples_can_be_run_as_they_are() {
     assert!(PAGE.contains("curl $IBEAM/v1/models/auto ") && !PAGE.contains("/ID"));
-    let page = page::seen_from(&PAGE, Some("box.lan:8080"));
+    let seen_from = |host| String::from_utf8(page::seen_from(&PAGE, host).concat()).unwrap();
+    let page = seen_from(Some("box.lan:8080"));
     assert!(page.contains("<pre>export IBEAM=http://box.lan:8080\n"));
     for host in [None, Some(""), Some("a;b.localhost"), Some("$(id).localhost"), Some("<b>")] {
-        let page = page::seen_from(&PAGE, host);
+        let page = seen_from(host);
         assert!(page.contains("<pre>export IBEAM=http://127.0.0.1:18741\n"), "{host:?}");
     }
+}
+
+/// Forty connections with a hundred streams each once had as many copies of it.
+#[test]
+fn all_readers_share_the_bytes_of_the_page() {
+    let page = PAGE.as_bytes().as_ptr_range();
+    for host in [None, Some("box.lan:8080")] {
+        let pieces = page::seen_from(&PAGE, host);
+        let shared = pieces.iter().filter(|piece| page.contains(&piece.as_ptr()));
+        let shared: usize = shared.map(|piece| piece.len()).sum();
+        assert!(shared > PAGE.len() - 100, "{shared} of {} bytes", PAGE.len());
+    }
+    assert_eq!(JSON.clone().as_ptr(), JSON.clone().as_ptr());
+}
+
+#[tokio::test]
+async fn the_page_has_its_length() {
+    use http_body_util::BodyExt as _;
+    let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("box.lan"))]);
+    let body = docs(Uri::from_static("/docs"), headers).await.into_body();
+    let length = http_body::Body::size_hint(&body).exact().unwrap();
+    let page = body.collect().await.unwrap().to_bytes();
+    assert_eq!(page.len() as u64, length);
+    assert!(page.ends_with(b"</html>\n"));
 }
 
 #[test]

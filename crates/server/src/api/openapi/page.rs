@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{Operation, tagged, tags, text};
@@ -31,12 +32,17 @@ pub(super) fn render(document: &Value) -> String {
 }
 
 /// The page with examples that ask the host that the page itself was asked of. That goes
-/// into a shell, so it is taken only if it is nothing but a name and a port.
-pub(super) fn seen_from(page: &str, host: Option<&str>) -> String {
+/// into a shell, so it is taken only if it is nothing but a name and a port. All readers
+/// share the bytes around it.
+pub(super) fn seen_from(page: &'static str, host: Option<&str>) -> Vec<Bytes> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    match host.filter(|host| !host.is_empty() && host.chars().all(plain)) {
-        Some(host) => page.replacen(SERVER, &format!("http://{host}"), 1),
-        None => page.to_owned(),
+    let host = host.filter(|host| !host.is_empty() && host.chars().all(plain));
+    match host.zip(page.split_once(SERVER)) {
+        Some((host, (before, after))) => {
+            let host = Bytes::from(format!("http://{host}"));
+            vec![Bytes::from_static(before.as_bytes()), host, Bytes::from_static(after.as_bytes())]
+        }
+        None => vec![Bytes::from_static(page.as_bytes())],
     }
 }
 

@@ -1,0 +1,34 @@
+//! The connection of a request, as far as requests have to do with it.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+/// A connection as the server knows it. Holding it counts as being connected.
+pub(crate) trait Line: Send + Sync {
+    /// A request is being answered until this is dropped.
+    fn begin(&self) -> Box<dyn Send>;
+
+    /// Ends when the connection should, once nothing is being answered on it.
+    fn asked_to_leave(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Waits until a request without a valid key may be answered.
+    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>>;
+}
+
+/// Rides on a request.
+#[derive(Clone)]
+pub(crate) struct OnLine(pub(crate) Arc<dyn Line>);
+
+/// Rides on the response to a request without a valid key, until the client has taken all of
+/// it.
+#[derive(Clone)]
+pub(crate) struct Keyless {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl From<OwnedSemaphorePermit> for Keyless {
+    fn from(permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: Arc::new(permit) }
+    }
+}

@@ -1,0 +1,304 @@
+//! Whether a client takes what it is sent. Every answer, and the connection below all of
+//! them, has a clock that runs while bytes wait for the client; one that takes too few of
+//! them loses its connection.
+//!
+//! An answer needs a clock of its own because of HTTP/2: a client that opens no window and
+//! answers every ping takes all that the socket gives it. A single stream cannot be given
+//! up instead: the library keeps the bytes of a stream until the client takes them.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::Body;
+use bytes::{Buf, Bytes};
+use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, sleep_until},
+};
+
+use super::client::Io;
+
+/// A client that is behind takes this much in the time that it has, or is cut. The slowest
+/// lines carry more; a client that takes a byte now and then does not.
+const PACE: usize = 16 * 1024;
+
+/// More could not be added to a moment.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// All that one connection's client has to take.
+#[derive(Debug)]
+pub(super) struct Progress {
+    stall: Duration,
+    /// Its client is given up.
+    cut: AtomicBool,
+    connection: Backlog,
+    /// Those of its answers. Each goes with its last byte.
+    answers: Mutex<Vec<Weak<Backlog>>>,
+}
+
+/// Bytes that wait for a client.
+#[derive(Debug, Default)]
+struct Backlog(Mutex<Clock>);
+
+#[derive(Debug, Default)]
+struct Clock {
+    /// Since when the client is behind.
+    since: Option<Instant>,
+    /// What it took since then.
+    taken: usize,
+    /// What it can take at once.
+    waiting: usize,
+    /// There is more, which was not asked for yet.
+    more: bool,
+}
+
+impl Clock {
+    fn behind(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn took(&mut self, bytes: usize) {
+        self.taken = self.taken.saturating_add(bytes);
+        if self.taken >= PACE && self.since.is_some() {
+            self.since = Some(Instant::now());
+            self.taken = 0;
+        }
+    }
+
+    fn caught_up(&mut self) {
+        self.since = None;
+        self.taken = 0;
+    }
+
+    fn settle(&mut self) {
+        if self.waiting == 0 && !self.more {
+            self.caught_up();
+        }
+    }
+}
+
+impl Progress {
+    pub(super) fn new(stall: Duration) -> Arc<Self> {
+        let stall = stall.min(LONGEST);
+        Arc::new(Self {
+            stall,
+            cut: AtomicBool::new(false),
+            connection: Backlog::default(),
+            answers: Mutex::default(),
+        })
+    }
+
+    /// Watches what is written to the connection itself.
+    pub(super) fn watch(self: &Arc<Self>, io: Box<dyn Io>) -> Watched {
+        Watched { io, progress: Arc::clone(self) }
+    }
+
+    /// Watches an answer. `kept` is dropped with its last byte.
+    pub(super) fn answer<K: Send + Sync>(&self, body: Body, kept: K) -> Answer<K> {
+        let backlog = Arc::new(Backlog::default());
+        let mut answers = self.answers.lock();
+        answers.retain(|answer| answer.strong_count() > 0);
+        answers.push(Arc::downgrade(&backlog));
+        Answer { body, share: Arc::new(Share { backlog, _kept: kept }) }
+    }
+
+    /// Ends when something has waited for the client for too long. What the system has yet
+    /// to send is discarded with the connection then.
+    pub(super) async fn stalled(&self) {
+        loop {
+            let (now, since) = (Instant::now(), self.behind_since());
+            if since.is_some_and(|since| since + self.stall <= now) {
+                self.cut.store(true, Ordering::Relaxed);
+                return;
+            }
+            // What begins to wait after this look is not due before the next one.
+            sleep_until(since.unwrap_or(now) + self.stall).await;
+        }
+    }
+
+    fn behind_since(&self) -> Option<Instant> {
+        let answers = self.answers.lock();
+        let answers = answers.iter().filter_map(Weak::upgrade);
+        let answers = answers.filter_map(|backlog| backlog.0.lock().since);
+        answers.chain(self.connection.0.lock().since).min()
+    }
+}
+
+// === the connection ===
+
+/// A connection that knows whether its client reads.
+pub(super) struct Watched {
+    io: Box<dyn Io>,
+    progress: Arc<Progress>,
+}
+
+impl Watched {
+    fn wrote(&self, polled: &Poll<io::Result<usize>>, offered: usize) {
+        let mut clock = self.progress.connection.0.lock();
+        match polled {
+            Poll::Pending => clock.behind(),
+            Poll::Ready(Ok(taken)) if *taken < offered => clock.took(*taken),
+            Poll::Ready(_) => clock.caught_up(),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let progress = &self.progress;
+        // A WebSocket has a clock of its own.
+        let since = progress.connection.0.lock().since;
+        let stalled = since.is_some_and(|since| since.elapsed() >= progress.stall);
+        if stalled || progress.cut.load(Ordering::Relaxed) {
+            // Otherwise the system keeps the socket, and tries to deliver what it has.
+            self.io.discard_unsent();
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.wrote(&polled, bytes.len());
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, pieces);
+        self.wrote(&polled, pieces.iter().map(|piece| piece.len()).sum());
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+// === an answer ===
+
+/// The body of an answer, whose pieces know when they are taken.
+pub(super) struct Answer<K> {
+    body: Body,
+    share: Arc<Share<K>>,
+}
+
+struct Share<K> {
+    backlog: Arc<Backlog>,
+    _kept: K,
+}
+
+/// A piece of an answer on its way.
+pub(super) struct Piece<K> {
+    bytes: Bytes,
+    share: Arc<Share<K>>,
+}
+
+impl<K: Send + Sync> http_body::Body for Answer<K> {
+    type Data = Piece<K>;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece<K>>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let mut clock = self.share.backlog.0.lock();
+        clock.more = matches!(polled, Poll::Ready(Some(_)));
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            clock.waiting += frame.data_ref().map_or(0, Bytes::len);
+            clock.behind();
+        }
+        clock.settle();
+        drop(clock);
+        polled
+            .map_ok(|frame| frame.map_data(|bytes| Piece { bytes, share: Arc::clone(&self.share) }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<K> Drop for Answer<K> {
+    fn drop(&mut self) {
+        let mut clock = self.share.backlog.0.lock();
+        clock.more = false;
+        clock.settle();
+    }
+}
+
+impl<K> Piece<K> {
+    fn took(&self, bytes: usize) {
+        let mut clock = self.share.backlog.0.lock();
+        clock.waiting = clock.waiting.saturating_sub(bytes);
+        clock.took(bytes);
+        clock.settle();
+    }
+}
+
+impl<K> Buf for Piece<K> {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.took(count);
+    }
+}
+
+impl<K> Drop for Piece<K> {
+    fn drop(&mut self) {
+        if !self.bytes.is_empty() {
+            self.took(self.bytes.len());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+use axum::{
+    Router,
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use futures_util::stream;
+use http::Request;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::*;
+use crate::{
+    api::OnLine,
+    config::Config,
+    server::{
+        client::{ClientLimits, Host, client},
+        crowd::Crowd,
+    },
+    shutdown::Shutdown,
+    tasks::Tasks,
+};
+
+const STALL: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const PAGE: Bytes = Bytes::from_static(&[b'x'; 1 << 20]);
+
+/// A connection that is served, and the other end of it.
+struct Served {
+    io: DuplexStream,
+    crowd: Arc<Crowd>,
+    ended: JoinHandle<()>,
+}
+
+/// `/page` has a megabyte, `/quiet` a comment every ten seconds.
+fn router() -> Router {
+    let comment = |()| async {
+        sleep(Duration::from_secs(10)).await;
+        Some((Ok::<_, io::Error>(": keep-alive\n\n"), ()))
+    };
+    Router::new()
+        .route("/page", get(async || PAGE))
+        .route("/quiet", get(async move || Body::from_stream(stream::unfold((), comment))))
+}
+
+async fn serve(router: Router, room: usize) -> Served {
+    let config = Config::default();
+    assert_eq!(config.clocks.client_stall, STALL);
+    let host = Host {
+        router,
+        tls: None,
+        limits: ClientLimits::of(&config),
+        shutdown: Shutdown::new(),
+        executor: Tasks::new().executor("client stream"),
+    };
+    let crowd = Crowd::new(1);
+    let member = crowd.enter().await.unwrap();
+    let (io, server) = duplex(room);
+    let ended = Tasks::new().spawn("test", client(Box::new(server), host, member));
+    Served { io, crowd, ended }
+}
+
+fn request(path: &str) -> Request<()> {
+    Request::get(format!("http://localhost{path}")).body(()).unwrap()
+}
+
+/// How long it took until the connection was closed.
+async fn closed(served: Served) -> Duration {
+    let began = Instant::now();
+    timeout(HOUR, served.ended).await.expect("it is still connected").unwrap();
+    let took = began.elapsed();
+    // What was answered on it is dropped by tasks of their own.
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((served.crowd.len(), served.crowd.traffic().0), (0, false), "its place is free");
+    took
+}
+
+/// It answers pings, so that only its answer shows that it does not read.
+#[tokio::test(start_paused = true)]
+async fn an_http2_client_without_a_window_loses_its_connection() {
+    let mut served = serve(router(), 1 << 20).await;
+    let (io, _) = duplex(1);
+    let io = std::mem::replace(&mut served.io, io);
+    let mut builder = h2::client::Builder::new();
+    let handshake = builder.initial_window_size(0).handshake::<_, Bytes>(io);
+    let (mut sender, connection) = handshake.await.unwrap();
+    let driver = Tasks::new().spawn("test", connection);
+    let (response, _) = sender.send_request(request("/page"), true).unwrap();
+    let _body = response.await.unwrap().into_body();
+    assert!(served.crowd.traffic().0, "the answer waits");
+    assert_eq!(closed(served).await, STALL);
+    let _ = driver.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http2_client_that_takes_a_byte_now_and_then_loses_its_connection() {
+    let mut served = serve(router(), 1 << 20).await;
+    let (io, _) = duplex(1);
+    let io = std::mem::replace(&mut served.io, io);
+    let mut builder = h2::client::Builder::new();
+    let handshake = builder.initial_window_size(100).handshake::<_, Bytes>(io);
+    let (mut sender, connection) = handshake.await.unwrap();
+    Tasks::new().spawn("test", connection);
+    let (response, _) = sender.send_request(request("/page"), true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    Tasks::new().spawn("test", async move {
+        while let Some(Ok(data)) = body.data().await {
+            sleep(Duration::from_secs(10)).await;
+            let _ = body.flow_control().release_capacity(data.len());
+        }
+    });
+    assert_eq!(closed(served).await, STALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http1_client_that_does_not_read_loses_its_connection() {
+    let mut served = serve(router(), 1024).await;
+    served.io.write_all(b"GET /page HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    assert_eq!(closed(served).await, STALL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_slowly_gets_all_of_it() {
+    let mut served = serve(router(), 1024).await;
+    served.io.write_all(b"GET /page HTTP/1.0\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let (mut piece, mut got) = ([0; 1024], 0);
+    loop {
+        match served.io.read(&mut piece).await.unwrap() {
+            0 => break,
+            read => got += read,
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!(got > PAGE.len(), "{got}");
+}
+
+/// A stream whose model thinks for hours is silent but for comments.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_stays_for_as_long_as_it_is_read() {
+    let mut served = serve(router(), 1 << 20).await;
+    served.io.write_all(b"GET /quiet HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let reader = async {
+        let (began, mut got) = (Instant::now(), 0);
+        while began.elapsed() < 3 * HOUR {
+            got += served.io.read(&mut [0; 1024]).await.unwrap();
+        }
+        got
+    };
+    assert!(reader.await > 3 * 360 * ": keep-alive\n\n".len());
+    assert!(!served.ended.is_finished());
+
+    let mut served = serve(router(), 1 << 20).await;
+    let (io, _) = duplex(1);
+    let io = std::mem::replace(&mut served.io, io);
+    let (mut sender, connection) = h2::client::handshake(io).await.unwrap();
+    Tasks::new().spawn("test", connection);
+    let (response, _) = sender.send_request(request("/quiet"), true).unwrap();
+    let mut body = response.await.unwrap().into_body();
+    let began = Instant::now();
+    while began.elapsed() < 3 * HOUR {
+        let data = body.data().await.unwrap().unwrap();
+        body.flow_control().release_capacity(data.len()).unwrap();
+    }
+    assert!(!served.ended.is_finished());
+}
+
+/// As `/docs` to clients that open a hundred streams and no window.
+#[tokio::test(start_paused = true)]
+async fn few_streams_without_a_key_are_answered_at_once() {
+    async fn page(OnLine(line): OnLine) -> Response {
+        let permit = line.keyless().await.unwrap();
+        let mut response = PAGE.into_response();
+        response.extensions_mut().insert(permit);
+        response
+    }
+    let keyless = get(async |request: Request<Body>| {
+        page(request.extensions().get::<OnLine>().unwrap().clone()).await
+    });
+    let mut served = serve(router().route("/docs", keyless), 1 << 20).await;
+    let (io, _) = duplex(1);
+    let io = std::mem::replace(&mut served.io, io);
+    let mut builder = h2::client::Builder::new();
+    let handshake = builder.initial_window_size(0).handshake::<_, Bytes>(io);
+    let (mut sender, connection) = handshake.await.unwrap();
+    Tasks::new().spawn("test", connection);
+    let answered = Arc::new(Mutex::new(0));
+    for _ in 0..20 {
+        let (response, _) = sender.send_request(request("/docs"), true).unwrap();
+        let answered = Arc::clone(&answered);
+        Tasks::new().spawn("test", async move {
+            if let Ok(response) = response.await {
+                *answered.lock() += 1;
+                std::future::pending::<()>().await;
+                drop(response);
+            }
+        });
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(*answered.lock(), 8);
+    // Those with a key do not wait for them.
+    let (response, _) = sender.send_request(request("/page"), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+    assert_eq!(closed(served).await, STALL - Duration::from_secs(1));
+}
