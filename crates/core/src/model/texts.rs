@@ -1,6 +1,6 @@
-//! What a request says, for counting.
+//! What a request says and has, for counting.
 
-use super::{Item, Part, ToolContent, TurnRequest};
+use super::{Image, ImageSource, Item, Part, ToolContent, TurnRequest};
 
 impl TurnRequest {
     /// Every text that the model would read, in order: instructions, tools, conversation.
@@ -11,6 +11,16 @@ impl TurnRequest {
             [tool.name.as_str(), tool.description.as_str(), schema]
         });
         system.chain(tools).chain(self.items.iter().flat_map(texts))
+    }
+
+    /// About how many bytes it has in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        /// What holds a text, and what holds that.
+        const EACH: usize = 128;
+        let texts = self.texts().fold(0, |sum, text| sum + text.len() + EACH);
+        let images: usize = self.items.iter().map(images).sum();
+        texts + images + self.items.len() * EACH
     }
 
     /// How many images it has.
@@ -30,6 +40,27 @@ impl TurnRequest {
                 Item::ToolCall(_) | Item::Reasoning(_) => 0,
             })
             .sum()
+    }
+}
+
+/// The bytes of its images.
+fn images(item: &Item) -> usize {
+    match item {
+        Item::Message(message) => {
+            let images = message.parts.iter().map(|part| match part {
+                Part::Text(_) => 0,
+                Part::Image(Image { source: ImageSource::Inline { data, .. } }) => data.len(),
+            });
+            images.sum()
+        }
+        Item::ToolResult(result) => {
+            let images = result.content.iter().map(|content| match content {
+                ToolContent::Text(_) => 0,
+                ToolContent::Image(_) => content.bytes(),
+            });
+            images.sum()
+        }
+        Item::ToolCall(_) | Item::Reasoning(_) => 0,
     }
 }
 

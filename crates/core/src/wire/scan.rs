@@ -1,5 +1,5 @@
 //! One look over a request body before it is read: how deep it nests, how many fields
-//! an object has, and that none of them is there twice. Serde sees that only of the
+//! an object has and how many elements all arrays, and that no field is there twice. Serde sees that only of the
 //! fields it knows, and schemas and arguments are kept as they are written.
 //!
 //! The look goes on where the JSON is wrong and says nothing about it: the parser finds
@@ -19,6 +19,10 @@ const DEEPEST: usize = 120;
 /// [`DEEPEST`] are what bounds their number.
 const WIDEST: usize = 10_000;
 
+/// Elements of all arrays together. An element may be three bytes of a body and hundreds in
+/// memory; conversations of a week have some thousand of them.
+const MOST_ELEMENTS: usize = 200_000;
+
 /// Up to so many names are compared each with each; more are sorted.
 const FEW: usize = 16;
 
@@ -26,7 +30,7 @@ const FEW: usize = 16;
 const PATH_CAP: usize = 100;
 
 /// # Errors
-/// `InvalidJson`, with the path of what is too deep, too wide or there twice.
+/// `InvalidJson`, with the path of what is too deep, too wide, too much or there twice.
 pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
     let Some(fault) = find(body) else { return Ok(()) };
     // A name belongs to its own path, an opening bracket to what it opens.
@@ -35,6 +39,9 @@ pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
     let what = match fault.kind {
         Kind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
         Kind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
+        Kind::Many => {
+            format!("its arrays have more than {MOST_ELEMENTS} elements, up to `{path}`")
+        }
         Kind::Twice => format!("`{path}` is given twice"),
     };
     let text = format!("the request body cannot be used: {what}");
@@ -52,6 +59,7 @@ struct Fault {
 enum Kind {
     Deep,
     Wide,
+    Many,
     Twice,
 }
 
@@ -66,7 +74,16 @@ fn find(body: &[u8]) -> Option<Fault> {
     // For each open object, how many names there were before it; for an array, nothing.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut name_next = false;
+    let mut elements = 0;
     for (at, token) in Tokens::new(body) {
+        let in_array = open.last().is_some_and(Option::is_none);
+        // An array that has none counts as well: it is something in memory.
+        if token == Token::Array || (token == Token::Comma && in_array) {
+            elements += 1;
+            if elements > MOST_ELEMENTS {
+                return Some(Fault { kind: Kind::Many, at });
+            }
+        }
         match token {
             Token::Text(text) if name_next => {
                 name_next = false;

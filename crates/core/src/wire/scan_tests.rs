@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{DEEPEST, FEW, PATH_CAP, WIDEST, check};
+use super::{DEEPEST, FEW, MOST_ELEMENTS, PATH_CAP, WIDEST, check};
 use crate::error::ErrorCode;
 
 /// The path and the words of a refusal.
@@ -216,4 +216,25 @@ fn parser_errors_are_traced_to_the_value_at_fault() {
         let error = serde_json::from_str::<Sample>(body).expect_err(body);
         assert_eq!(super::path_of(body.as_bytes(), &error), path, "{body}: {error}");
     }
+}
+
+/// Each element is three bytes here and hundreds once it is read.
+#[test]
+fn arrays_have_so_many_elements_and_no_more() {
+    let body = |elements: usize| {
+        format!(r#"{{"tools":[{{"a":[]}}],"messages":[{}]}}"#, vec!["{}"; elements].join(","))
+    };
+    // Two arrays, and the elements of the third.
+    assert!(check(body(MOST_ELEMENTS - 2).as_bytes()).is_ok());
+    let error = check(body(MOST_ELEMENTS - 1).as_bytes()).unwrap_err();
+    assert_eq!(error.code, ErrorCode::InvalidJson);
+    assert!(error.message.contains("more than 200000 elements"), "{}", error.message);
+    assert_eq!(error.param.as_deref(), Some("messages[199998]"));
+    // However they are spread.
+    let nested = format!("[{}]", vec!["[1]"; MOST_ELEMENTS].join(","));
+    assert!(check(nested.as_bytes()).is_err());
+    // Commas of objects and texts are none.
+    let fields: Vec<String> = (0..30).map(|n| format!(r#""f{n}":",,,,""#)).collect();
+    let objects = vec![format!("{{{}}}", fields.join(",")); 10_000];
+    assert!(check(format!("[{}]", objects.join(",")).as_bytes()).is_ok());
 }

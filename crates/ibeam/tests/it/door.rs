@@ -163,6 +163,7 @@ fn whatever_knocks_a_stream_goes_on() {
     report.refused("150 headers", &many, 431);
 
     large_bodies(&mut report);
+    wide_bodies(&mut report);
     many_bodies(&mut report);
     slow_clients(&mut report);
     report.print();
@@ -217,6 +218,38 @@ fn large_bodies(report: &mut Report<'_>) {
     });
     assert!(announced < 32 << 10, "what is thrown away is not kept: {announced} KiB");
     assert!(chunked < 256 << 10, "it is kept up to its limit of 64 MiB: {chunked} KiB");
+}
+
+/// Bodies that are much more in memory than on the wire, and large ones that are not.
+fn wide_bodies(report: &mut Report<'_>) {
+    let gateway = report.gateway;
+    let mut send = |what: &str, bodies: usize, piece: &str, size: usize| {
+        let elements = format!("{piece},").repeat(size / (piece.len() + 1));
+        // All of it has to be read to see that it is no chat.
+        let body = format!(r#"{{"model":"auto","messages":[{elements}42]}}"#);
+        let grown = report.phase(what, bodies, || {
+            let statuses: Vec<u16> = std::thread::scope(|scope| {
+                let send = || {
+                    let mut stream = gateway.connect();
+                    let head = gateway.post(&format!("content-length: {}", body.len()));
+                    stream.write_all(head.as_bytes()).unwrap();
+                    stream.write_all(body.as_bytes()).unwrap();
+                    status(&mut stream)
+                };
+                let sending: Vec<_> = (0..bodies).map(|_| scope.spawn(send)).collect();
+                sending.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(statuses, vec![400; bodies], "{what}");
+            Outcome { sent: body.len() * bodies, words: "400".to_owned() }
+        });
+        let most = 4 * body.len() * bodies;
+        assert!(grown << 10 < most, "{what}: {grown} KiB for {} bytes", body.len() * bodies);
+    };
+    send("60 MiB of empty messages", 1, "{}", 60 << 20);
+    send("16 MiB of them, three at a time", 3, "{}", 16 << 20);
+    let text = "x".repeat(10_000);
+    let message = format!(r#"{{"role":"user","content":"{text}"}}"#);
+    send("16 MiB of text, three at a time", 3, &message, 16 << 20);
 }
 
 /// Each of them is allowed, all of them together are not. Small requests come through.

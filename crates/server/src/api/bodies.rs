@@ -1,8 +1,9 @@
 //! The request bodies that are being read, and how much memory they may have together.
 //!
-//! Bytes count as they come. When they would be too many, the largest body gives way: its
-//! client is told to try again. So nobody waits, a large body never keeps small ones out,
-//! and one that is announced and does not come takes nothing from anyone.
+//! Bytes count as they come, and then what they were decoded to, until its turn has begun.
+//! When they would be too many, the largest body gives way: its client is told to try again.
+//! So nobody waits, a large body never keeps small ones out, and one that is announced and
+//! does not come takes nothing from anyone.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,9 +20,9 @@ pub struct Bodies {
 #[derive(Debug, Default)]
 struct State {
     bytes: usize,
-    /// Those that still come, by size and number: the last is the largest, and of equal
-    /// ones the newest.
-    coming: BTreeMap<(usize, u64), CancellationToken>,
+    /// Those that can be asked to give way, by size and number: the last is the largest, and
+    /// of equal ones the newest.
+    evictable: BTreeMap<(usize, u64), (Stage, CancellationToken)>,
     numbers: u64,
     refused: u64,
 }
@@ -42,6 +43,8 @@ enum Stage {
     Coming,
     /// All of it is there, and is used in a moment.
     Whole,
+    /// It is being decoded, or what it says waits for a free turn. It can be asked to give way.
+    Waiting,
 }
 
 /// There is no room for it.
@@ -69,8 +72,9 @@ impl Bodies {
     #[must_use]
     pub fn health(&self) -> BodyHealth {
         let state = self.state.lock();
+        let coming = state.evictable.values().filter(|(stage, _)| *stage == Stage::Coming);
         BodyHealth {
-            reading: state.coming.len() as u64,
+            reading: coming.count() as u64,
             bytes: state.bytes as u64,
             max_bytes: self.limit as u64,
             refused: state.refused,
@@ -83,7 +87,7 @@ impl Bodies {
         let mut state = self.state.lock();
         state.numbers += 1;
         let number = state.numbers;
-        state.coming.insert((0, number), evicted.clone());
+        state.evictable.insert((0, number), (Stage::Coming, evicted.clone()));
         Share { bodies: Arc::clone(self), number, bytes: 0, stage: Stage::Coming, evicted }
     }
 }
@@ -95,21 +99,25 @@ impl Share {
     /// It has to give way, or had to before.
     pub(super) fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
         let mut state = self.bodies.state.lock();
-        let evicted = state.coming.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
+        state.evictable.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
+        state.bytes -= self.bytes;
         self.bytes += more;
-        state.bytes += more;
-        state.coming.insert((self.bytes, self.number), evicted);
+        self.sit(&mut state)
+    }
+
+    /// It can be asked to give way from now on, with as many bytes as it has.
+    fn sit(&self, state: &mut State) -> Result<(), NoRoom> {
+        state.bytes += self.bytes;
+        let entry = (self.stage, self.evicted.clone());
+        state.evictable.insert((self.bytes, self.number), entry);
         while state.bytes > self.bodies.limit
-            && let Some(((bytes, number), evicted)) = state.coming.pop_last()
+            && let Some(((bytes, _), (_, evicted))) = state.evictable.pop_last()
         {
             state.bytes -= bytes;
             state.refused += 1;
             evicted.cancel();
-            if number == self.number {
-                return Err(NoRoom);
-            }
         }
-        Ok(())
+        if self.evicted.is_cancelled() { Err(NoRoom) } else { Ok(()) }
     }
 
     /// All of it is there; from now on it stays.
@@ -118,9 +126,43 @@ impl Share {
     /// It had to give way.
     pub(super) fn complete(&mut self) -> Result<(), NoRoom> {
         let mut state = self.bodies.state.lock();
-        state.coming.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
+        state.evictable.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
         self.stage = Stage::Whole;
         Ok(())
+    }
+
+    /// What was whole waits now, and has so many bytes in memory.
+    ///
+    /// # Errors
+    /// It has to give way, or had to before.
+    pub(super) fn wait(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let mut state = self.bodies.state.lock();
+        match self.stage {
+            Stage::Coming => return Err(NoRoom),
+            Stage::Whole => self.stage = Stage::Waiting,
+            Stage::Waiting => {
+                state.evictable.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
+            }
+        }
+        state.bytes -= self.bytes;
+        // One that has all the room for itself is not refused for want of it.
+        self.bytes = bytes.min(self.bodies.limit);
+        self.sit(&mut state)
+    }
+
+    /// Does something unless it has to give way.
+    ///
+    /// # Errors
+    /// It has to.
+    pub(super) async fn unless_evicted<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, NoRoom> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.evicted() => Err(NoRoom),
+        }
     }
 
     /// Waits until it has to give way.
@@ -138,7 +180,9 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut state = self.bodies.state.lock();
         let counted = match self.stage {
-            Stage::Coming => state.coming.remove(&(self.bytes, self.number)).is_some(),
+            Stage::Coming | Stage::Waiting => {
+                state.evictable.remove(&(self.bytes, self.number)).is_some()
+            }
             Stage::Whole => true,
         };
         if counted {

@@ -53,6 +53,31 @@ fn what_is_whole_is_not_taken_away() {
     assert_eq!(next.grow(20), Ok(()));
 }
 
+/// A body of a few bytes may be much more once it is decoded, and then waits for a free turn.
+#[test]
+fn what_is_decoded_counts_by_its_own_size_and_gives_way() {
+    let bodies = Bodies::new(100);
+    let mut waiting = bodies.begin();
+    waiting.grow(30).unwrap();
+    waiting.complete().unwrap();
+    assert_eq!((waiting.wait(60), waiting.wait(80)), (Ok(()), Ok(())));
+    assert_eq!(bytes(&bodies), (0, 80, 0));
+    let mut coming = bodies.begin();
+    assert_eq!(coming.grow(20), Ok(()), "both fit");
+    assert_eq!(bodies.begin().grow(1), Ok(()), "a small one comes in");
+    assert!(waiting.evicted.is_cancelled());
+    assert_eq!(waiting.wait(10), Err(NoRoom));
+    assert_eq!(bytes(&bodies), (1, 20, 1));
+    let mut large = bodies.begin();
+    large.complete().unwrap();
+    assert_eq!(large.wait(101), Err(NoRoom), "it is the largest itself");
+    drop((waiting, coming, large));
+    assert_eq!(bytes(&bodies), (0, 0, 2));
+    let mut alone = bodies.begin();
+    alone.complete().unwrap();
+    assert_eq!(alone.wait(101), Ok(()));
+}
+
 /// Whatever comes, the limit holds, and nothing is left in the end.
 #[test]
 fn the_limit_holds() {
@@ -69,9 +94,11 @@ fn the_limit_holds() {
         shares[at] = match share {
             None => Some(bodies.begin()),
             Some(mut share) => {
+                let whole = share.stage != Stage::Coming;
                 let over = match draw(8) {
                     0 => true,
-                    1 => share.complete().is_ok(),
+                    1 => share.complete().is_ok() && draw(2) == 0,
+                    _ if whole => share.wait(draw(80) as usize).is_err(),
                     _ => share.grow(draw(80) as usize).is_err(),
                 };
                 (!over).then_some(share)
@@ -81,7 +108,8 @@ fn the_limit_holds() {
         assert!(health.bytes <= 100);
         let alive: Vec<&Share> =
             shares.iter().flatten().filter(|share| !share.evicted.is_cancelled()).collect();
-        assert_eq!(health.reading as usize, alive.len());
+        let coming = alive.iter().filter(|share| share.stage == Stage::Coming);
+        assert_eq!(health.reading as usize, coming.count());
         assert_eq!(health.bytes as usize, alive.iter().map(|share| share.bytes).sum::<usize>());
     }
     assert!(bodies.health().refused > 100, "it came to that");

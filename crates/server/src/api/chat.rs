@@ -18,8 +18,8 @@ pub(super) async fn completions<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let request = chat::decode_request(&incoming.body)?;
-    Ok(answer(&shared, incoming.into_asked(), request).await?)
+    let (asked, request) = incoming.decode(&shared, chat::decode_request).await?;
+    Ok(answer(&shared, asked, request).await?)
 }
 
 /// The answer to a request that is understood.

@@ -15,14 +15,14 @@ pub(super) async fn completions<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let turn = completions::decode(&incoming.body)?;
+    let (asked, turn) = incoming.decode(&shared, completions::decode).await?;
     let reply = Completion {
         id: completions::completion_id(shared.service.random()),
         created: shared.service.unix_now(),
         model: turn.model.clone(),
         include_usage: turn.hints.include_usage,
     };
-    Ok(turn::respond(&shared, incoming.into_asked(), turn, reply).await?)
+    Ok(turn::respond(&shared, asked, turn, reply).await?)
 }
 
 struct Completion {

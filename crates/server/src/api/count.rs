@@ -7,13 +7,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::{HeaderName, HeaderValue};
-use ibeam_core::{model::TurnRequest, wire::messages};
+use ibeam_core::{error::TurnError, model::TurnRequest, wire::messages};
 use serde::Serialize;
 
 use super::{
     Ctx, Service, Shared,
     error::Failed,
-    responses,
     turn::{Asked, Incoming},
 };
 
@@ -31,28 +30,31 @@ pub(super) async fn tokens<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let request = messages::decode_count(&incoming.body)?;
-    reply(&shared, incoming.into_asked(), request, None).await
+    let (asked, request) = incoming.decode(&shared, messages::decode_count).await?;
+    reply(&shared, asked, request, None).await
 }
 
 pub(super) async fn input_tokens<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let (caller, body) = (&incoming.asked.caller, &incoming.body);
-    let prepared = responses::prepare(&shared, caller, body, None).await?;
+    let (asked, prepared) = incoming.prepare(&shared).await?;
     let request = prepared.request.turn;
-    reply(&shared, incoming.into_asked(), request, Some("response.input_tokens")).await
+    reply(&shared, asked, request, Some("response.input_tokens")).await
 }
 
 async fn reply<S: Service>(
     shared: &Shared<S>,
-    asked: Asked,
+    mut asked: Asked,
     request: TurnRequest,
     object: Option<&'static str>,
 ) -> Result<Response, Failed> {
     asked.log.model(&request.model);
-    let count = shared.service.count_tokens(request, asked.digest).await?;
+    let count = shared.service.count_tokens(request, asked.digest);
+    let count = match asked.share.take() {
+        Some(share) => share.unless_evicted(count).await.map_err(TurnError::from)??,
+        None => count.await?,
+    };
     let word = if count.exact { "exact" } else { "estimate" };
     let header = [(TOKENS, HeaderValue::from_static(word))];
     Ok((header, Json(Counted { object, input_tokens: count.tokens })).into_response())

@@ -18,7 +18,8 @@ pub(super) async fn create<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let messages::Request { turn, thinking } = messages::decode(&incoming.body)?;
+    let (asked, request) = incoming.decode(&shared, messages::decode).await?;
+    let messages::Request { turn, thinking } = request;
     let reply = Message {
         id: messages::message_id(shared.service.random()),
         model: turn.model.clone(),
@@ -26,7 +27,7 @@ pub(super) async fn create<S: Service>(
         stop: turn.sampling.stop.clone(),
         input_estimate: if turn.hints.stream { quick_estimate(&turn) } else { 0 },
     };
-    Ok(turn::respond(&shared, incoming.into_asked(), turn, reply).await?)
+    Ok(turn::respond(&shared, asked, turn, reply).await?)
 }
 
 struct Message {

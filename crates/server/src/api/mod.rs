@@ -10,6 +10,7 @@ mod body;
 mod chat;
 mod completions;
 mod count;
+mod decode;
 mod error;
 mod guard;
 mod health;
@@ -281,6 +282,7 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
         rules,
         background: Arc::default(),
         remembered: responses::Room::default(),
+        decoding: decode::Permits::default(),
     };
     let guarded = |dialect, methods: MethodRouter<Shared<S>>| {
         let gate = Gate { shared: shared.clone(), dialect };
@@ -309,6 +311,7 @@ struct Shared<S> {
     rules: Arc<guard::Rules>,
     background: Arc<responses::Background>,
     remembered: responses::Room,
+    decoding: decode::Permits,
 }
 
 impl<S> Clone for Shared<S> {
@@ -318,6 +321,7 @@ impl<S> Clone for Shared<S> {
             rules: Arc::clone(&self.rules),
             background: Arc::clone(&self.background),
             remembered: Arc::clone(&self.remembered),
+            decoding: self.decoding.clone(),
         }
     }
 }

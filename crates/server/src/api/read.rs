@@ -172,6 +172,12 @@ pub(super) fn stalled() -> Response {
     response
 }
 
+impl From<NoRoom> for TurnError {
+    fn from(_: NoRoom) -> Self {
+        no_room()
+    }
+}
+
 pub(super) fn no_room() -> TurnError {
     TurnError::new(
         ErrorCode::Unavailable,

@@ -19,16 +19,17 @@ use ibeam_core::{
     model::{Params, TurnRequest},
     wire::{Collect, Encode},
 };
-use sha2::{Digest as _, Sha256};
 
 use super::{
     EventSource, RequestMeta, Service, Shared,
     answer::Answer,
-    bodies::Share,
+    bodies::{NoRoom, Share},
     body::SseBody,
+    decode::{self, Decoded},
     error,
     log::RequestLog,
     read::{self, Unread},
+    responses::{self, Prepared},
 };
 use crate::keys::Caller;
 
@@ -67,7 +68,7 @@ pub(super) trait Reply {
 pub(super) struct Incoming {
     pub(super) body: Bytes,
     pub(super) asked: Asked,
-    _share: Share,
+    share: Share,
 }
 
 /// What a request says beside its body.
@@ -77,6 +78,8 @@ pub(super) struct Asked {
     pub(super) caller: Caller,
     /// SHA-256 of the body.
     pub(super) digest: [u8; 32],
+    /// What the request counts for in memory, until its turn has begun.
+    pub(super) share: Option<Share>,
 }
 
 /// Reads the body. What went wrong is a response already.
@@ -95,9 +98,11 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
         let share = settings.bodies.begin();
         match read::read(&parts.headers, body, limits, share).await {
             Ok((body, share)) => {
-                let digest = Sha256::digest(&body).into();
-                let asked = Asked { headers: parts.headers, log, caller, digest };
-                Ok(Self { body, asked, _share: share })
+                let digest = share.unless_evicted(decode::digest(shared, body.clone())).await;
+                let digest = digest.unwrap_or_else(|none| Err(none.into()));
+                let digest = digest.map_err(|failure| error::response(&failure))?;
+                let asked = Asked { headers: parts.headers, log, caller, digest, share: None };
+                Ok(Self { body, asked, share })
             }
             Err(Unread::Failed(failure)) => Err(error::response(&failure)),
             Err(Unread::Stalled) => Err(read::stalled()),
@@ -106,13 +111,45 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
 }
 
 impl Incoming {
-    /// The request may wait long for its answer; its bytes need not.
-    pub(super) fn into_asked(self) -> Asked {
-        self.asked
+    /// Decodes the body. The request may wait long for its answer; its bytes need not.
+    ///
+    /// # Errors
+    /// It cannot be understood.
+    pub(super) async fn decode<S: Service, T: Decoded>(
+        self,
+        shared: &Shared<S>,
+        decode: fn(&[u8]) -> Result<T, TurnError>,
+    ) -> Result<(Asked, T), TurnError> {
+        let Self { body, asked, mut share } = self;
+        share.wait(body.len())?;
+        let decoded = share.unless_evicted(decode::body(shared, body, decode)).await??;
+        Ok((asked.holding(share, decoded.turn())?, decoded))
+    }
+
+    /// As [`Self::decode`], with what a request of the Responses API goes on from.
+    ///
+    /// # Errors
+    /// It cannot be understood, or there is no such response.
+    pub(super) async fn prepare<S: Service>(
+        self,
+        shared: &Shared<S>,
+    ) -> Result<(Asked, Prepared), TurnError> {
+        let Self { body, asked, mut share } = self;
+        share.wait(body.len())?;
+        let prepare = responses::prepare(shared, &asked.caller, body, None);
+        let prepared = share.unless_evicted(prepare).await??;
+        Ok((asked.holding(share, &prepared.request.turn)?, prepared))
     }
 }
 
 impl Asked {
+    /// Its bytes are let go, and what they say is there.
+    fn holding(mut self, mut share: Share, turn: &TurnRequest) -> Result<Self, NoRoom> {
+        share.wait(turn.bytes())?;
+        self.share = Some(share);
+        Ok(self)
+    }
+
     pub(super) fn value(&self, name: &str) -> Option<String> {
         let value = self.headers.get(name)?.to_str().ok()?.trim();
         (!value.is_empty() && value.len() <= VALUE_CAP).then(|| value.to_owned())
@@ -120,7 +157,7 @@ impl Asked {
 
     /// Starts the turn.
     pub(super) fn start<S: Service>(
-        &self,
+        &mut self,
         shared: &Shared<S>,
         mut turn: TurnRequest,
     ) -> Answer<S::Turn> {
@@ -156,7 +193,8 @@ impl Asked {
         let service = Arc::clone(&shared.service);
         let asked = self.headers.get(WORKSPACE).cloned();
         let allowed = shared.service.settings().workspaces.clone();
-        Answer::new(Box::pin(async move {
+        let share = self.share.take();
+        let start = async move {
             if let Some((asked, allowed)) = asked.zip(allowed) {
                 // A folder on a disk that hangs must not hold others up.
                 let look = move || workspace(&asked, &allowed);
@@ -164,6 +202,13 @@ impl Asked {
                 turn.hints.workspace = Some(found.ok_or_else(no_workspace)?);
             }
             service.start_turn(turn, meta).await
+        };
+        Answer::new(Box::pin(async move {
+            match share {
+                // Also while it waits for a free turn.
+                Some(share) => share.unless_evicted(start).await?,
+                None => start.await,
+            }
         }))
     }
 
@@ -202,7 +247,7 @@ impl Asked {
 /// The turn failed before anything of it went out.
 pub(super) async fn respond<S: Service>(
     shared: &Shared<S>,
-    asked: Asked,
+    mut asked: Asked,
     mut turn: TurnRequest,
     reply: impl Reply,
 ) -> Result<Response, TurnError> {

@@ -16,13 +16,12 @@ use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
 use ibeam_core::{error::TurnError, model::ids};
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
 use tracing::{Instrument as _, debug};
 
 use self::wire::{Gone, Limits, Said, Wire};
 pub(super) use self::{chat::chat, responses::responses};
-use super::{OnLine, Service, Shared, error::Failure, log::RequestLog, read, turn::Asked};
+use super::{OnLine, Service, Shared, decode, error::Failure, log::RequestLog, read, turn::Asked};
 use crate::keys::Caller;
 
 /// How long a connection may take to say goodbye after the turns were ended.
@@ -77,8 +76,9 @@ struct Caption {
 }
 
 impl Caption {
-    /// A request of its own, as far as the log and the turn are concerned.
-    fn asked<S: Service>(&self, shared: &Shared<S>, message: &[u8]) -> Asked {
+    /// A request of its own, as far as the log and the turn are concerned. The hash of its
+    /// message takes a while, and is put in later.
+    fn asked<S: Service>(&self, shared: &Shared<S>) -> Asked {
         let id = format!("req_{}", ids::hex(&shared.service.random()));
         let log = RequestLog::new(id, Method::GET, &self.path);
         if let Some(name) = &self.caller.name {
@@ -88,7 +88,8 @@ impl Caption {
             headers: self.headers.clone(),
             log: Arc::new(log),
             caller: self.caller.clone(),
-            digest: Sha256::digest(message).into(),
+            digest: [0; 32],
+            share: None,
         }
     }
 }
@@ -169,12 +170,13 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
     }
 
     async fn answer(&mut self, message: Said) -> Result<(), Gone> {
-        let asked = self.caption.asked(&self.shared, message.text.as_bytes());
+        let mut asked = self.caption.asked(&self.shared);
         let log = Arc::clone(&asked.log);
         let span = tracing::info_span!("request", request_id = %log.id);
         let start = async {
             // A key may be revoked while its connection is open.
             self.shared.rules.caller(&self.caption.headers)?;
+            asked.digest = decode::digest(&self.shared, message.bytes()).await?;
             self.talk.answer(&self.shared, asked, message).await
         };
         match self.wire.until(start.instrument(span)).await? {

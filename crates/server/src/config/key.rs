@@ -204,7 +204,7 @@ keys! {
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";
     LimitBodies "limits.bodies" [] = "256MiB",
-        "all request bodies that are being read; the largest gives way";
+        "all request bodies, until their turns have begun; the largest that still comes gives way";
     LimitToolResult "limits.tool_result" [] = "8MiB",
         "largest result of one tool call, on every backend; at most half of `limits.blob_size`";
     LimitHeaders "limits.headers" [] = "100", "headers of a request";

@@ -80,7 +80,7 @@ impl Background {
 /// Starts one, and answers with what there is of it: nothing yet.
 pub(super) async fn start<S: Service>(
     shared: &Shared<S>,
-    asked: Asked,
+    mut asked: Asked,
     request: Request,
 ) -> Result<Response, TurnError> {
     if request.turn.hints.stream {

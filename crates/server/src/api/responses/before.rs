@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use bytes::Bytes;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     wire::responses::{self, Request},
@@ -14,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::{Recent, short, unreadable};
 use crate::{
-    api::{Service, Shared},
+    api::{Service, Shared, decode},
     keys::Caller,
     store::{Link, NoChain, StoredResponse},
 };
@@ -41,10 +42,10 @@ pub(in crate::api) struct Prepared {
 pub(in crate::api) async fn prepare<S: Service>(
     shared: &Shared<S>,
     caller: &Caller,
-    body: &[u8],
+    body: Bytes,
     recent: Option<&Recent>,
 ) -> Result<Prepared, TurnError> {
-    let mut request = responses::decode(body)?;
+    let mut request = decode::body(shared, body.clone(), responses::decode).await?;
     let mut before = Vec::new();
     if request.is_whole() {
         return Ok(Prepared { request, before });
@@ -53,9 +54,9 @@ pub(in crate::api) async fn prepare<S: Service>(
     if let Some(previous) = request.previous.clone() {
         if only_results(&request.input)
             && let Some(last) = past.response(&previous).await?
-            && let Some(whole) = handed_on(body, &last.body)
+            && let Some(whole) = handed_on(&body, &last.body)
         {
-            request = responses::decode(&whole)?;
+            request = decode::body(shared, whole.into(), responses::decode).await?;
         }
         before = past.items(previous).await?;
     }
@@ -72,9 +73,14 @@ pub(in crate::api) async fn prepare<S: Service>(
             found.extend(list(&response.output)?);
         }
     }
-    request.resolve(&found, most)?;
-    request.after(&before)?;
-    Ok(Prepared { request, before })
+    drop(body);
+    let bytes = before.iter().fold(bytes, |sum, item| sum + item.get().len());
+    let complete = move || {
+        request.resolve(&found, most)?;
+        request.after(&before)?;
+        Ok(Prepared { request, before })
+    };
+    decode::run(shared, bytes, complete).await?
 }
 
 struct Past<'a, S> {

@@ -10,10 +10,7 @@ use ibeam_core::{
     wire::{cut_off, responses},
 };
 
-use super::{
-    before::{Prepared, prepare},
-    stored::json,
-};
+use super::{before::Prepared, stored::json};
 use crate::api::{Ctx, Service, answer::Answer, error::Failed, turn::Incoming};
 
 const SUM_UP: &str = "Sum up this conversation for somebody who has to go on with it and can \
@@ -26,9 +23,7 @@ pub(in crate::api) async fn compact<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let Prepared { request, before } =
-        prepare(&shared, &incoming.asked.caller, &incoming.body, None).await?;
-    let asked = incoming.into_asked();
+    let (mut asked, Prepared { request, before }) = incoming.prepare(&shared).await?;
     let mut kept = responses::user_messages(&before);
     kept.extend(responses::user_messages(&request.input));
     let turn = to_be_summed_up(request.turn);

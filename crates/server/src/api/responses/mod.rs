@@ -25,9 +25,7 @@ pub(super) async fn create<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let Prepared { mut request, before: _ } =
-        prepare(&shared, &incoming.asked.caller, &incoming.body, None).await?;
-    let asked = incoming.into_asked();
+    let (asked, Prepared { mut request, before: _ }) = incoming.prepare(&shared).await?;
     if !request.generate {
         let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate").into());

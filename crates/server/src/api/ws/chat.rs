@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{Headers, Said, Talk, begin};
 use crate::{
-    api::{Ctx, Service, Shared, log::RequestLog, turn::Asked},
+    api::{Ctx, Service, Shared, decode, log::RequestLog, turn::Asked},
     keys::Caller,
 };
 
@@ -39,7 +39,7 @@ impl<S: Service> Talk<S> for Chat {
         asked: Asked,
         message: Said,
     ) -> Result<Option<Body>, TurnError> {
-        let mut request = chat::decode_request(message.text.as_bytes())?;
+        let mut request = decode::body(shared, message.bytes(), chat::decode_request).await?;
         drop(message);
         request.turn.hints.stream = true;
         let response = crate::api::chat::answer(shared, asked, request).await?;

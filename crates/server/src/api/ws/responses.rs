@@ -3,7 +3,7 @@
 //! remembers its responses, also those that are not to be kept, so that the next request
 //! need only say what is new.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension,
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{Headers, Said, Talk, begin};
 use crate::{
     api::{
-        Ctx, Service, Shared,
+        Ctx, Service, Shared, decode,
         log::RequestLog,
         responses::{Keeper, Prepared, Recent, Wanted, answer, prepare},
         turn::Asked,
@@ -47,11 +47,20 @@ struct Responses<S> {
 
 /// What a message is.
 #[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default)]
-    r#type: Cow<'a, str>,
+struct Envelope {
+    #[serde(default)]
+    r#type: String,
     #[serde(default)]
     stream_id: Option<serde::de::IgnoredAny>,
+}
+
+impl Envelope {
+    fn of(message: &[u8]) -> Result<Self, TurnError> {
+        serde_json::from_slice(message).map_err(|error| {
+            let text = format!("the message is no JSON object with a `type`: {error}");
+            TurnError::new(ErrorCode::InvalidJson, text)
+        })
+    }
 }
 
 impl<S: Service> Talk<S> for Responses<S> {
@@ -61,12 +70,8 @@ impl<S: Service> Talk<S> for Responses<S> {
         asked: Asked,
         message: Said,
     ) -> Result<Option<Body>, TurnError> {
-        let text = message.text.as_bytes();
-        let envelope: Envelope<'_> = serde_json::from_slice(text).map_err(|error| {
-            let text = format!("the message is no JSON object with a `type`: {error}");
-            TurnError::new(ErrorCode::InvalidJson, text)
-        })?;
-        match envelope.r#type.as_ref() {
+        let envelope = decode::body(shared, message.bytes(), Envelope::of).await?;
+        match envelope.r#type.as_str() {
             "response.create" => {}
             // Codex tells what it has seen. That is nothing to be answered.
             "response.processed" => return Ok(None),
@@ -80,7 +85,7 @@ impl<S: Service> Talk<S> for Responses<S> {
             return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream_id"));
         }
         let Prepared { mut request, before: _ } =
-            prepare(shared, &asked.caller, text, Some(&self.recent)).await?;
+            prepare(shared, &asked.caller, message.bytes(), Some(&self.recent)).await?;
         drop(message);
         if request.background {
             let text = "a response in the background is asked for later, and over a WebSocket all \

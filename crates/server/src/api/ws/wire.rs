@@ -2,6 +2,7 @@
 
 use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -55,6 +56,12 @@ pub(super) struct Said {
     pub(super) text: Utf8Bytes,
     /// What it counts for, until it is decoded.
     _share: Share,
+}
+
+impl Said {
+    pub(super) fn bytes(&self) -> Bytes {
+        self.text.clone().into()
+    }
 }
 
 enum Heard {
