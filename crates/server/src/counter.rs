@@ -15,6 +15,8 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::tasks::Tasks;
@@ -29,6 +31,13 @@ const REQUESTS: usize = 512;
 /// Counting a shorter text takes no longer than looking for it.
 const SHORT: usize = 512;
 
+/// Requests with more text than this take long to count, and wait for each other only.
+const LARGE: usize = 256 << 10;
+
+/// How many are counted at once, and how many of the large ones.
+const AT_ONCE: usize = 4;
+const LARGE_AT_ONCE: usize = 1;
+
 type TextKey = (Vocabulary, [u8; 32]);
 type RequestKey = (Measure, [u8; 32]);
 
@@ -36,6 +45,8 @@ type RequestKey = (Measure, [u8; 32]);
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     known: Arc<Known>,
+    permits: Arc<Semaphore>,
+    large: Arc<Semaphore>,
     tasks: Tasks,
 }
 
@@ -56,11 +67,16 @@ impl Counter {
             requests: Mutex::new(Cache::new(REQUESTS)),
             learning: AtomicBool::new(false),
         };
-        Self { known: Arc::new(known), tasks }
+        Self {
+            known: Arc::new(known),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
+            tasks,
+        }
     }
 
     /// How many tokens a model would read. `model` is its id at the backend, `body` the hash
-    /// of the request as it came.
+    /// of the request as it came. Few are counted at once; dropping the future ends its count.
     ///
     /// # Errors
     /// The counting itself failed.
@@ -75,14 +91,20 @@ impl Counter {
         if let Some(count) = self.known.requests.lock().get(&key) {
             return Ok(count);
         }
+        let failed =
+            || TurnError::new(ErrorCode::Internal, "the tokens could not be counted; try again");
+        let length: usize = request.texts().map(str::len).sum();
+        let permits = if length > LARGE { &self.large } else { &self.permits };
+        let permit = Arc::clone(permits).acquire_owned().await.map_err(|_| failed())?;
         let known = Arc::clone(&self.known);
+        let left = CancellationToken::new();
+        let _leaves = left.clone().drop_guard();
         let counted = self.tasks.spawn_blocking(move || {
-            let texts = known.all(request.texts(), measure);
-            texts.plus(images(request.images()))
+            let texts = known.all_while(request.texts(), measure, || !left.is_cancelled());
+            drop(permit);
+            Some(texts?.plus(images(request.images())))
         });
-        let count = counted.await.map_err(|_| {
-            TurnError::new(ErrorCode::Internal, "the tokens could not be counted; try again")
-        })?;
+        let count = counted.await.ok().flatten().ok_or_else(failed)?;
         self.known.requests.lock().put(key, count);
         Ok(count)
     }
@@ -144,21 +166,33 @@ impl Drop for Lesson {
 
 impl Known {
     fn all<'a>(&self, texts: impl Iterator<Item = &'a str>, measure: Measure) -> Count {
-        let vocabulary = measure.vocabulary();
-        let sum = texts.map(|text| self.one(text, vocabulary)).fold(Count::NONE, Count::plus);
-        measure.convert(sum)
+        self.all_while(texts, measure, || true).unwrap_or(Count::NONE)
     }
 
-    fn one(&self, text: &str, vocabulary: Vocabulary) -> Count {
+    /// `None`: it is not wanted any more.
+    fn all_while<'a>(
+        &self,
+        mut texts: impl Iterator<Item = &'a str>,
+        measure: Measure,
+        wanted: impl Fn() -> bool,
+    ) -> Option<Count> {
+        let vocabulary = measure.vocabulary();
+        let sum = texts.try_fold(Count::NONE, |sum, text| {
+            Some(sum.plus(self.one(text, vocabulary, &wanted)?))
+        });
+        Some(measure.convert(sum?))
+    }
+
+    fn one(&self, text: &str, vocabulary: Vocabulary, wanted: impl Fn() -> bool) -> Option<Count> {
         if text.len() < SHORT {
-            return vocabulary.count(text);
+            return vocabulary.count_while(text, wanted);
         }
         let key = (vocabulary, Sha256::digest(text).into());
         let found = self.texts.lock().get(&key);
-        found.unwrap_or_else(|| {
-            let count = vocabulary.count(text);
+        found.or_else(|| {
+            let count = vocabulary.count_while(text, wanted)?;
             self.texts.lock().put(key, count);
-            count
+            Some(count)
         })
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ibeam_core::wire::chat;
 
 use super::*;
@@ -118,4 +120,31 @@ async fn an_estimate_goes_on_from_what_was_counted() {
     let thought = Uncounted { thoughts: "one two three".to_owned(), ..uncounted };
     let usage = counter.estimate(GPT, thought).await;
     assert_eq!((usage.output, usage.reasoning), (5, 3));
+}
+
+/// It ends with its client, and meanwhile others are counted.
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "the count waits for it, and nothing else does")]
+async fn a_count_ends_when_its_client_leaves() {
+    let counter = Counter::new(Tasks::new());
+    let long = "many words ".repeat(30_000);
+    let (request, body) = asked(&long);
+    // The count looks for the text in there before it begins with it.
+    let held = counter.known.texts.lock();
+    let mut client = Box::pin(counter.request(GPT, request, body));
+    let begun = tokio::time::timeout(Duration::ZERO, &mut client).await;
+    assert!(begun.is_err() && counter.large.available_permits() == 0);
+
+    assert!(count(&counter, GPT, "hello").await.exact, "small ones do not wait for it");
+    let (request, _) = asked(&long);
+    let second = counter.request(GPT, request, [1; 32]);
+    let second = tokio::time::timeout(Duration::from_millis(1), second).await;
+    assert!(second.is_err() && counter.tasks.len() == 1, "one large one at a time");
+
+    drop(client);
+    drop(held);
+    counter.tasks.join().await;
+    assert_eq!(counter.large.available_permits(), LARGE_AT_ONCE);
+    let key = (Vocabulary::O200k, Sha256::digest(&long).into());
+    assert!(counter.known.texts.lock().get(&key).is_none(), "it was not counted to its end");
 }

@@ -25,12 +25,21 @@ impl Vocabulary {
     /// How many tokens the text is. Special tokens count as the text they are written with.
     #[must_use]
     pub fn count(self, text: &str) -> Count {
+        self.count_while(text, || true).unwrap_or(Count::NONE)
+    }
+
+    /// The same, asking before each piece whether the count is still wanted. `None`: it is
+    /// not.
+    pub fn count_while(self, text: &str, mut wanted: impl FnMut() -> bool) -> Option<Count> {
         let (head, _) =
             text.split_at_checked(floor_boundary(text, INPUT_CAP)).unwrap_or((text, ""));
         let mut pieces = Pieces::new(head);
         let mut tokens = 0;
         let mut exact = true;
         for piece in &mut pieces {
+            if !wanted() {
+                return None;
+            }
             let counted = self.piece(piece);
             tokens += counted.tokens;
             exact &= counted.exact;
@@ -39,7 +48,7 @@ impl Vocabulary {
             tokens = scale(tokens, as_u64(text.len()), as_u64(head.len()));
             exact = false;
         }
-        Count { tokens, exact: exact && pieces.is_clean() }
+        Some(Count { tokens, exact: exact && pieces.is_clean() })
     }
 }
 

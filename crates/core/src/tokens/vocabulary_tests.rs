@@ -104,3 +104,15 @@ fn how_long_ten_kilobytes_take() {
         assert!(times[50].as_millis() < 3, "{name}: {:?}", times[50]);
     }
 }
+
+#[test]
+fn a_count_that_is_not_wanted_any_more_ends_between_pieces() {
+    let text = "word ".repeat(10 * super::super::pieces::PIECE / 5);
+    let mut asked = 0;
+    let counted = Vocabulary::O200k.count_while(&text, || {
+        asked += 1;
+        asked < 3
+    });
+    assert_eq!((counted, asked), (None, 3));
+    assert_eq!(Vocabulary::O200k.count_while(&text, || true), Some(Vocabulary::O200k.count(&text)));
+}
