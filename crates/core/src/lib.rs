@@ -25,4 +25,5 @@ pub mod redact;
 pub mod retry;
 pub mod tokens;
 pub mod turn;
+pub mod visible;
 pub mod wire;

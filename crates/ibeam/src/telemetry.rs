@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::redact;
+use ibeam_core::{redact, visible::visible};
 use tracing_subscriber::{
     Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
@@ -158,13 +158,15 @@ fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// Takes out what looks like a secret. The subscriber hands over whole lines.
+/// Takes out what looks like a secret, and shows what could not be seen. The subscriber hands
+/// over whole lines.
 #[derive(Debug)]
 pub struct Redacting<W>(pub W);
 
 impl<W: Write> Write for Redacting<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.write_all(redact::text(&String::from_utf8_lossy(line)).as_bytes())?;
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(visible(&redact::text(&text)).as_bytes())?;
         Ok(line.len())
     }
 

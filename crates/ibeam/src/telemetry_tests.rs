@@ -63,6 +63,24 @@ fn redacted_json_is_still_json() {
     }
 }
 
+/// Paths and names come from clients: they must not turn a line around or break it in two.
+#[test]
+fn hidden_characters_are_shown_in_a_log_line() {
+    let path = "/v1/\u{202e}slem\u{2028}\u{9b}31m\u{85}\u{200b}é";
+    for json in [false, true] {
+        let text = capture(json, || tracing::info!(path = %path, model = path, "{path}"));
+        assert!(
+            !text.contains(['\u{202e}', '\u{2028}', '\u{9b}', '\u{85}', '\u{200b}']),
+            "{text:?}"
+        );
+        assert!(text.contains("u202e") && text.contains('é'), "{text}");
+        if json {
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value["path"], path);
+        }
+    }
+}
+
 #[test]
 fn libraries_are_quiet_unless_named() {
     let with = |text: &str, timing| {

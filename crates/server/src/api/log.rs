@@ -6,7 +6,10 @@ use std::sync::{
 };
 
 use http::Method;
-use ibeam_core::error::{LogLevel, TurnError};
+use ibeam_core::{
+    error::{LogLevel, TurnError},
+    visible::visible,
+};
 use tokio::time::Instant;
 
 use super::error::Failure;
@@ -36,7 +39,7 @@ impl RequestLog {
         Self {
             id,
             method,
-            path: super::short(path).to_owned(),
+            path: visible(super::short(path)).into_owned(),
             started: Instant::now(),
             status: AtomicU16::new(CLIENT_LEFT),
             key: OnceLock::new(),
@@ -55,7 +58,8 @@ impl RequestLog {
     }
 
     pub(super) fn model(&self, model: &str) {
-        let _ = self.model.set(model.chars().take(128).collect());
+        let model: String = model.chars().take(128).collect();
+        let _ = self.model.set(visible(&model).into_owned());
     }
 
     pub(super) fn failed(&self, failure: Failure) {
@@ -109,5 +113,19 @@ impl Drop for RequestLog {
             LogLevel::Warn => line!(warn),
             LogLevel::Error => line!(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever logs them, and also where ibeam is a library.
+    #[test]
+    fn hidden_characters_of_a_path_are_shown() {
+        let log = RequestLog::new(String::new(), Method::GET, "/v1/\u{202e}\u{85}x");
+        log.model("a\u{2028}b");
+        assert_eq!(log.path, "/v1/\\u202e\\u0085x");
+        assert_eq!(log.model.get().map(String::as_str), Some("a\\u2028b"));
     }
 }
