@@ -56,6 +56,10 @@ test("server-memory remembers, and is found in another program's file", async (t
   const env = { MEMORY_FILE_PATH: "${STORE:-" + join(here.home, "memory.jsonl") + "}" };
   const entry = { command: process.execPath, args: [server("memory")], env };
   writeFileSync(join(here.home, ".mcp.json"), toml({ mcpServers: { memory: entry } }));
+  const before = JSON.parse((await here.run("mcp", "list", "--json")).stdout);
+  assert.equal(before[0].state, "unapproved");
+  const approved = await here.run("mcp", "approve", "--yes");
+  assert.equal(approved.code, 0, approved.stderr);
   const list = JSON.parse((await here.run("mcp", "list", "--json")).stdout);
   assert.equal(list[0].state, "off", "nothing starts by itself");
   assert.equal(list[0].use, "found");

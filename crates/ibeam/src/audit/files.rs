@@ -17,6 +17,7 @@ use ibeam_server::{
     config::{self, Backend, Config, Listen},
     driver::CLI_VERSIONS,
     keys::KeyFile,
+    mcp::config::Approvals,
     store::file::all_files,
 };
 
@@ -153,6 +154,8 @@ impl Items {
             self.write(path, "left behind", Rule::Own);
         }
         self.write(Consents::none(here.config_dir()).path(), "consents", Rule::Own);
+        let approvals = Approvals::none(here.config_dir());
+        self.write(approvals.path(), "approved MCP files", Rule::Own);
         if let Err(error) = here.consents() {
             found.file_error(&error);
         }

@@ -1,6 +1,8 @@
 //! `ibeam mcp`: the MCP servers of the user, their tools, and a call of one.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+mod approve;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -11,7 +13,7 @@ use ibeam_server::{
     config::{Config, RawConfig},
     mcp::{
         bridge::{Bridge, ListedTool, Output},
-        config::{Places, Way, gather},
+        config::{Places, ProjectFile, Way, gather},
         servers::{Server, State},
     },
     tasks::Tasks,
@@ -35,11 +37,13 @@ Servers are tables of the settings file:
   allow = [\"read_text_file\", \"list_*\"]  # what models may call
 
 With `mcp.discover = true` the files of OpenCode, Cursor and Claude Code are read, too. What is
-found there is listed and never started, unless a table of that name says so.
+found there is listed and never started, unless a table of that name says so. Files of the
+current folder are used only after `ibeam mcp approve`, which shows what they would run.
 
 Examples:
   ibeam mcp list
   ibeam mcp list --set mcp.discover=true
+  ibeam mcp approve .mcp.json
   ibeam mcp tools files
   ibeam mcp call files read_text_file '{\"path\": \"/srv/notes/a.md\"}'")]
 pub(super) struct McpCommand {
@@ -80,6 +84,18 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Show what a project's file would run, and approve it
+    ///
+    /// The approval holds for this path and this content. After a change the file is not
+    /// used until it is approved again.
+    Approve {
+        /// `.mcp.json`, `.cursor/mcp.json`, `opencode.json` or `opencode.jsonc` of a project;
+        /// without it, those of the current folder
+        file: Option<PathBuf>,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
 }
 
 #[derive(Serialize)]
@@ -106,7 +122,11 @@ struct CallRow {
 impl McpCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        if let Action::Approve { file, yes } = &self.action {
+            return approve::approve(file.as_deref(), *yes, config.mcp.discover);
+        }
         let gathered = gather(&config.mcp, &Places::here());
+        let unapproved = gathered.unapproved.clone();
         for warning in &gathered.warnings {
             say(&format!("warning: {warning}"));
         }
@@ -120,7 +140,7 @@ impl McpCommand {
         block_on(async {
             let tasks = Tasks::new();
             let bridge = Bridge::of(gathered, &config, &tasks);
-            let outcome = self.act(&bridge, &config).await;
+            let outcome = self.act(&bridge, &unapproved, &config).await;
             drop(bridge);
             tasks.stop();
             tasks.join_within(GOODBYE).await;
@@ -128,13 +148,20 @@ impl McpCommand {
         })
     }
 
-    async fn act(&self, bridge: &Bridge, config: &Config) -> anyhow::Result<ExitCode> {
+    async fn act(
+        &self,
+        bridge: &Bridge,
+        unapproved: &[ProjectFile],
+        config: &Config,
+    ) -> anyhow::Result<ExitCode> {
         match &self.action {
+            // Needs none of the servers.
+            Action::Approve { .. } => {}
             Action::List { json } => {
                 if config.mcp.enabled {
                     start_named(bridge).await;
                 }
-                print(&list(bridge, *json)?)?;
+                print(&list(bridge, unapproved, *json)?)?;
                 if !config.mcp.enabled && !json && bridge.servers().iter().any(|s| s.spec().named) {
                     say("`mcp.enabled` is off, so the gateway starts none of them");
                 }
@@ -142,7 +169,7 @@ impl McpCommand {
             Action::Tools { server, json } => {
                 match server {
                     Some(name) => {
-                        start(bridge, find(bridge, name)?).await?;
+                        start(bridge, find(bridge, unapproved, name)?).await?;
                     }
                     None => start_named(bridge).await,
                 }
@@ -154,7 +181,7 @@ impl McpCommand {
                 }
             }
             Action::Call { server, tool, arguments, json } => {
-                let server = start(bridge, find(bridge, server)?).await?;
+                let server = start(bridge, find(bridge, unapproved, server)?).await?;
                 if !server.tools().iter().any(|known| known.name == *tool) {
                     let names: Vec<_> = server.tools().iter().map(|t| t.name.clone()).collect();
                     let text = format!("`{}` has no tool `{tool}`", server.spec().name);
@@ -171,8 +198,17 @@ impl McpCommand {
     }
 }
 
-fn find<'a>(bridge: &'a Bridge, name: &str) -> anyhow::Result<&'a Arc<Server>> {
+fn find<'a>(
+    bridge: &'a Bridge,
+    unapproved: &[ProjectFile],
+    name: &str,
+) -> anyhow::Result<&'a Arc<Server>> {
     let found = bridge.servers().iter().find(|server| server.spec().name == name);
+    let has = |file: &&ProjectFile| file.servers.iter().any(|(server, _)| server == name);
+    if let Some(file) = unapproved.iter().find(has).filter(|_| found.is_none()) {
+        let text = format!("`{name}` is in {}, which is not approved", file.path.display());
+        return Err(Refusal::new(text).hint(format!("run `{}`", file.command())).into());
+    }
     let missing = || {
         let names: Vec<_> = bridge.servers().iter().map(|s| s.spec().name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -221,8 +257,9 @@ async fn patiently<T>(what: &str, work: impl Future<Output = T>) -> T {
     }
 }
 
-fn list(bridge: &Bridge, json: bool) -> anyhow::Result<String> {
-    let rows: Vec<ServerRow> = bridge.servers().iter().map(|server| row(server)).collect();
+fn list(bridge: &Bridge, unapproved: &[ProjectFile], json: bool) -> anyhow::Result<String> {
+    let mut rows: Vec<ServerRow> = bridge.servers().iter().map(|server| row(server)).collect();
+    rows.extend(unapproved.iter().flat_map(unapproved_rows));
     if json {
         return Ok(serde_json::to_string_pretty(&rows)?);
     }
@@ -278,6 +315,21 @@ fn row(server: &Server) -> ServerRow {
         tools: tools.len(),
         offered: tools.iter().filter(|tool| spec.offers(&tool.name)).count(),
     }
+}
+
+/// Servers of a file that is not used until it is approved.
+fn unapproved_rows(file: &ProjectFile) -> impl Iterator<Item = ServerRow> {
+    file.servers.iter().map(|(name, _)| ServerRow {
+        name: name.escape_debug().to_string(),
+        state: "unapproved",
+        why: None,
+        used: "found",
+        kind: "-",
+        reached: "-".to_owned(),
+        source: file.path.display().to_string(),
+        tools: 0,
+        offered: 0,
+    })
 }
 
 fn tools(tools: &[ListedTool], json: bool) -> anyhow::Result<String> {

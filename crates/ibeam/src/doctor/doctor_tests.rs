@@ -53,6 +53,7 @@ fn asked() -> Asked {
 pub(crate) fn healthy() -> Findings {
     Findings {
         warnings: Vec::new(),
+        unapproved: Vec::new(),
         config_file: None,
         folders: vec![Folder {
             path: PathBuf::from("/home/me/.config/ibeam"),

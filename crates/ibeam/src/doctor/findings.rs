@@ -12,6 +12,8 @@ use ibeam_server::net::tls::TlsFault;
 pub struct Findings {
     /// What can be used and is doubtful.
     pub warnings: Vec<String>,
+    /// MCP files of the project folder that are not approved: each path, and the command.
+    pub unapproved: Vec<(PathBuf, String)>,
     /// The file of the settings, if there is one.
     pub config_file: Option<PathBuf>,
     pub folders: Vec<Folder>,

@@ -58,6 +58,7 @@ names! {
     Code {
         SettingsInvalid = "settings_invalid",
         SettingsDoubtful = "settings_doubtful",
+        McpUnapproved = "mcp_unapproved",
         DiskFull = "disk_full",
         DiskLow = "disk_low",
         FolderNotWritable = "folder_not_writable",

@@ -45,6 +45,7 @@ mod leaving;
 mod login;
 mod manual;
 mod mcp;
+mod mcp_approve;
 #[cfg(unix)]
 mod mcp_servers;
 mod messages;

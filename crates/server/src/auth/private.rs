@@ -172,7 +172,7 @@ pub fn open_lock(path: &Path) -> Result<File, AuthFileError> {
 
 /// Makes the directory, and those above it, for the owner alone. One that is there is
 /// left as it is.
-pub(super) fn make_dir(dir: &Path) -> Result<(), AuthFileError> {
+pub(crate) fn make_dir(dir: &Path) -> Result<(), AuthFileError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -194,7 +194,7 @@ pub fn make_secret_dir(dir: &Path) -> Result<(), AuthFileError> {
 }
 
 /// Refuses a directory in which others could put a file of their own in a secret's place.
-pub(super) fn check_dir(dir: &Path) -> Result<(), AuthFileError> {
+pub(crate) fn check_dir(dir: &Path) -> Result<(), AuthFileError> {
     #[cfg(unix)]
     if let Ok(meta) = fs::metadata(dir) {
         unix::refuse_exposed(dir, &meta, 0o022)?;

@@ -152,7 +152,7 @@ keys! {
     McpEnabled "mcp.enabled" [] = "false",
         "start the MCP servers of `[mcp.servers.NAME]`, and list or offer their tools";
     McpDiscover "mcp.discover" [] = "false",
-        "read the MCP servers of other programs (OpenCode, Cursor, Claude Code); none is started unless `[mcp.servers.NAME]` names it";
+        "read the MCP servers of other programs (OpenCode, Cursor, Claude Code); none is started unless `[mcp.servers.NAME]` names it, and one of a project's file only after `ibeam mcp approve`";
     McpStart "mcp.start" [] = "10s", "for an MCP server to start and tell its tools";
     StoreEnabled "store.enabled" [] = "true",
         "keep conversations on disk, so that they go on after a restart; off: in memory only";

@@ -109,7 +109,7 @@ impl Bridge {
     /// Those of a list, started at once.
     #[must_use]
     pub fn started(servers: Vec<ServerSpec>, config: &Config, tasks: &Tasks) -> Self {
-        let bridge = Self::of(Gathered { servers, warnings: Vec::new() }, config, tasks);
+        let bridge = Self::of(Gathered { servers, ..Gathered::default() }, config, tasks);
         for server in bridge.servers() {
             bridge.start(server);
         }

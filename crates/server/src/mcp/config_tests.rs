@@ -1,3 +1,5 @@
+use std::{fs, path::Path};
+
 use super::*;
 use crate::config::RawConfig;
 
@@ -16,9 +18,28 @@ impl Desk {
             fs::write(path, text).unwrap();
         }
         let (home, work) = (folder.path().join("home"), folder.path().join("work"));
+        fs::create_dir_all(&work).unwrap();
+        let work = work.canonicalize().unwrap();
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let places = Places { folder: work, home: Some(home), env: env.collect() };
         Self { _folder: folder, places }
+    }
+
+    /// With all files of the project approved as they are.
+    fn approved(self) -> Self {
+        let mut approvals = self.approvals();
+        for file in ProjectFile::all(&self.places, &approvals).unwrap() {
+            file.approve(&mut approvals).unwrap();
+        }
+        self
+    }
+
+    fn approvals(&self) -> Approvals {
+        Approvals::load(&self.places.config_dir().unwrap()).unwrap()
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self._folder.path().join(path), text).unwrap();
     }
 
     fn gather(&self, toml: &str) -> Gathered {
@@ -59,7 +80,7 @@ fn opencode_has_two_ways_to_say_it() {
       },
       "mcpServers": { "hybrid-memory": { "command": "npx", "args": ["-y", "m"] } },
     }"#;
-    let desk = Desk::new(&[("work/opencode.jsonc", text)], &[("KEY", "v")]);
+    let desk = Desk::new(&[("work/opencode.jsonc", text)], &[("KEY", "v")]).approved();
     let found = desk.gather("");
     assert_eq!(found.warnings, Vec::<String>::new());
     assert_eq!(names(&found), ["far", "hybrid-memory", "local"]);
@@ -79,7 +100,7 @@ fn cursor_has_variables_of_its_own() {
         "a": { "command": "${userHome}/bin/a", "args": ["${workspaceFolder}", "${other}"],
                "env": { "T": "x-${env:T}" } },
         "b": { "url": "http://127.0.0.1:1/sse", "type": "sse" } } }"#;
-    let desk = Desk::new(&[("work/.cursor/mcp.json", text)], &[("T", "t")]);
+    let desk = Desk::new(&[("work/.cursor/mcp.json", text)], &[("T", "t")]).approved();
     let found = desk.gather("");
     assert_eq!(found.warnings, Vec::<String>::new());
     let a = program(&found, "a");
@@ -95,7 +116,7 @@ fn claude_code_has_defaults() {
     let text = r#"{ "mcpServers": {
         "a": { "command": "${BIN:-node}", "args": ["${A}"] },
         "b": { "command": "x", "env": { "K": "${MISSING}" } } } }"#;
-    let desk = Desk::new(&[("work/.mcp.json", text)], &[("A", "${B}")]);
+    let desk = Desk::new(&[("work/.mcp.json", text)], &[("A", "${B}")]).approved();
     let found = desk.gather("");
     let a = program(&found, "a");
     assert_eq!((a.command.as_str(), a.args), ("node", vec!["${B}".to_owned()]));
@@ -121,7 +142,7 @@ fn a_broken_file_is_named_and_the_others_work() {
     let found = desk.gather("");
     assert_eq!(names(&found), ["good"]);
     let all = found.warnings.join("\n");
-    assert!(all.contains("opencode.json: is no JSON at line 2"), "{all}");
+    assert!(all.contains("opencode.json: is not valid JSON at line 2"), "{all}");
     assert!(all.contains("mcpServers.bad: has neither `command` nor `url`"), "{all}");
 }
 
@@ -131,13 +152,134 @@ fn the_users_own_file_wins_over_the_folders() {
         |command: &str| format!(r#"{{ "mcpServers": {{ "m": {{ "command": "{command}" }} }} }}"#);
     let (own, folder) = (server("trusted"), server("cloned"));
     let desk = Desk::new(&[("home/.claude.json", &own), ("work/.mcp.json", &folder)], &[]);
-    assert_eq!(program(&desk.gather(""), "m").command, "trusted");
+    assert_eq!(program(&desk.approved().gather(""), "m").command, "trusted");
+}
+
+#[test]
+fn an_unusable_entry_of_the_user_reserves_its_name() {
+    let folder = r#"{ "mcpServers": { "m": { "command": "cloned" } } }"#;
+    for (entry, why) in [
+        (r#"{ "command": "trusted", "disabled": true }"#, "m: is switched off in"),
+        (r#"{ "command": "trusted", "enabled": false }"#, "m: is switched off in"),
+        (r#"{ "command": "trusted", "args": ["${MISSING}"] }"#, "m: its entry in"),
+        (r#"{ "args": [] }"#, "m: its entry in"),
+        ("null", "m: its entry in"),
+    ] {
+        let own = format!(r#"{{ "mcpServers": {{ "m": {entry} }} }}"#);
+        let desk = Desk::new(&[("home/.claude.json", &own), ("work/.mcp.json", folder)], &[]);
+        let found = desk.approved().gather("[mcp.servers.m]\nuse = \"offer\"\nallow = [\"*\"]");
+        assert_eq!(names(&found), Vec::<&str>::new(), "{entry}");
+        assert!(found.warnings.join("\n").contains(why), "{entry}: {:?}", found.warnings);
+    }
+}
+
+#[test]
+fn a_project_file_is_not_used_when_a_file_of_the_user_is_broken() {
+    let folder = r#"{ "mcpServers": { "m": { "command": "cloned" } } }"#;
+    for own in ["{ oops", r#"{ "mcpServers": [] }"#] {
+        let desk = Desk::new(&[("home/.claude.json", own), ("work/.mcp.json", folder)], &[]);
+        let found = desk.approved().gather("[mcp.servers.m]");
+        assert_eq!(names(&found), Vec::<&str>::new());
+        let all = found.warnings.join("\n");
+        assert!(all.contains(".mcp.json: is not used, because"), "{all}");
+    }
+}
+
+#[test]
+fn a_project_file_is_used_only_with_the_content_that_was_approved() {
+    let server =
+        |command: &str| format!(r#"{{ "mcpServers": {{ "m": {{ "command": "{command}" }} }} }}"#);
+    let desk = Desk::new(&[("work/.mcp.json", &server("first"))], &[]);
+    let named = "[mcp.servers.m]\nuse = \"offer\"\nallow = [\"*\"]";
+    let refused = |desk: &Desk| {
+        let found = desk.gather(named);
+        assert_eq!(names(&found), Vec::<&str>::new());
+        let path = desk.places.folder.join(".mcp.json");
+        assert_eq!(found.unapproved[0].path, path);
+        let all = found.warnings.join("\n");
+        assert!(all.contains("its MCP servers (m) are not started"), "{all}");
+        assert!(all.contains("`ibeam mcp approve /"), "{all}");
+        assert!(all.contains("mcp.servers.m: is in"), "{all}");
+    };
+    refused(&desk);
+
+    let desk = desk.approved();
+    let found = desk.gather(named);
+    assert_eq!(program(&found, "m").command, "first");
+    assert_eq!((found.unapproved, found.warnings), (Vec::new(), Vec::new()));
+
+    desk.write("work/.mcp.json", &server("second"));
+    refused(&desk);
+    // What was approved before is good again, and nothing else.
+    desk.write("work/.mcp.json", &server("first"));
+    assert_eq!(program(&desk.gather(named), "m").command, "first");
+    desk.write("work/.mcp.json", &format!("{} ", server("first")));
+    refused(&desk);
+}
+
+#[test]
+fn an_approval_holds_for_one_folder() {
+    let text = r#"{ "mcpServers": { "m": { "command": "./run" } } }"#;
+    let desk = Desk::new(&[("work/.mcp.json", text), ("other/.mcp.json", text)], &[]).approved();
+    assert_eq!(names(&desk.gather("")), ["m"]);
+    let folder = desk._folder.path().join("other");
+    let elsewhere = Places { folder, ..desk.places.clone() };
+    let settings = Mcp { discover: true, ..Mcp::default() };
+    let found = gather(&settings, &elsewhere);
+    assert_eq!((names(&found).len(), found.unapproved.len()), (0, 1));
+}
+
+#[test]
+fn a_file_that_was_named_is_the_one_that_is_found() {
+    let text = r#"{ "mcpServers": { "m": { "command": "c" } } }"#;
+    for name in [".mcp.json", ".cursor/mcp.json"] {
+        let desk = Desk::new(&[(&format!("work/{name}"), text)], &[]);
+        let mut approvals = desk.approvals();
+        let path = desk.places.folder.join(name);
+        let file = ProjectFile::named(&path, &approvals).unwrap().unwrap();
+        file.approve(&mut approvals).unwrap();
+        assert_eq!(names(&desk.gather("")), ["m"], "{name}");
+        let other = desk.places.folder.join("mcp.json");
+        assert!(ProjectFile::named(&other, &approvals).unwrap_err().contains("must be one of"));
+    }
+}
+
+#[test]
+fn an_entry_is_shown_whole_and_cannot_hide_a_part() {
+    let text = "{ \"mcpServers\": { \"m\": { \"command\": \"sh\", \"args\": [\"-c\", \
+                \"\u{202e}evil \\u001b[2K\"], \"env\": { \"LD_PRELOAD\": \"./x.so\" } } } }";
+    let desk = Desk::new(&[("work/.mcp.json", text)], &[]);
+    let files = ProjectFile::all(&desk.places, &desk.approvals()).unwrap();
+    let (name, shown) = &files[0].servers[0];
+    assert_eq!(name, "m");
+    for part in ["\\u{202e}evil \\u001b[2K", "\"LD_PRELOAD\": \"./x.so\"", "\"-c\""] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown}");
+}
+
+#[cfg(unix)]
+#[test]
+fn approvals_are_private_and_refused_where_others_could_give_them() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let text = r#"{ "mcpServers": { "m": { "command": "c" } } }"#;
+    let desk = Desk::new(&[("work/.mcp.json", text)], &[]).approved();
+    let folder = desk.places.config_dir().unwrap();
+    let file = Approvals::none(&folder).path().to_path_buf();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(&folder)), (0o600, 0o700));
+    for (path, open, closed) in [(&folder, 0o777, 0o700), (&file, 0o644, 0o600)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(open)).unwrap();
+        assert_eq!(names(&desk.gather("")), Vec::<&str>::new());
+        fs::set_permissions(path, fs::Permissions::from_mode(closed)).unwrap();
+        assert_eq!(names(&desk.gather("")), ["m"]);
+    }
 }
 
 #[test]
 fn naming_a_server_lets_it_start() {
     let text = r#"{ "mcpServers": { "m": { "command": "c" }, "n": { "command": "d" } } }"#;
-    let desk = Desk::new(&[("work/.mcp.json", text)], &[("T", "token")]);
+    let desk = Desk::new(&[("work/.mcp.json", text)], &[("T", "token")]).approved();
     let found = desk.gather(
         "[mcp.servers.m]\nuse = \"offer\"\nallow = [\"read_*\"]\n\
          [mcp.servers.own]\nurl = \"https://own.example/x\"\nheaders = { A = \"Bearer ${T}\" }\n\

@@ -27,6 +27,10 @@ pub(super) fn settings(found: &Findings, lines: &mut Vec<Line>) {
         let line = Line::warn(Check::Settings, Code::SettingsDoubtful, warning);
         lines.push(line.mend("ibeam config show"));
     }
+    for (path, command) in &found.unapproved {
+        let what = format!("{} is not approved: its MCP servers are not started", path.display());
+        lines.push(Line::warn(Check::Settings, Code::McpUnapproved, what).mend(command));
+    }
 }
 
 pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {

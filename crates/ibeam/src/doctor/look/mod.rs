@@ -9,7 +9,10 @@ mod network;
 mod port;
 mod turn;
 
-use std::{fmt, path::Path};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use tokio::time::Instant;
 
@@ -24,6 +27,7 @@ use ibeam_server::{
     clock,
     config::{Backend, Config, Origin, Problem, Via},
     keys,
+    mcp::config::{Places, gather},
     tasks::Tasks,
 };
 
@@ -142,6 +146,7 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
     };
     let mut found = Findings {
         warnings: subject.warnings.clone(),
+        unapproved: unapproved(config),
         config_file: subject.config_file.filter(|path| path.exists()).map(Path::to_path_buf),
         folders,
         files,
@@ -180,6 +185,14 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
         });
     }
     found
+}
+
+fn unapproved(config: &Config) -> Vec<(PathBuf, String)> {
+    if !config.mcp.enabled {
+        return Vec::new();
+    }
+    let files = gather(&config.mcp, &Places::here()).unapproved;
+    files.into_iter().map(|file| (file.path.clone(), file.command())).collect()
 }
 
 fn files(subject: &Subject<'_>, here: Option<&Here>) -> Files {

@@ -1,35 +1,31 @@
 //! Which MCP servers there are: ibeam's own settings, and the files of other programs.
 //!
 //! *Invariant:* a server that only another program's file has is never started by itself.
+//!
+//! *Invariant:* a name belongs to the first file that has an entry for it, whatever that
+//! entry says, and a file of a project folder is used only with the content that the user
+//! approved. So a folder that was cloned cannot run its command under a trusted name.
 
+mod approvals;
 mod entry;
 mod expand;
 mod jsonc;
+mod sources;
 
-use std::{
-    collections::BTreeMap,
-    fmt, fs,
-    io::Read as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use serde_json::Value;
 use tokio::io::DuplexStream;
 
+pub use self::{approvals::Approvals, sources::ProjectFile};
 use self::{
-    entry::Style,
     expand::{Dialect, Expander},
+    sources::Source,
 };
 use super::http::Remote;
 use crate::config::{
     Env, Mcp, McpServer,
     servers::{CALL_OUTPUT, CALL_TIMEOUT, Hidden, MAX_SERVERS},
 };
-
-/// Settings of that size are none. Claude Code keeps more than settings in its file.
-const FILE_BYTES: u64 = 8 << 20;
 
 /// One server, ready to be started.
 #[derive(Clone, Debug)]
@@ -112,27 +108,6 @@ impl Places {
             env: crate::config::environment(),
         }
     }
-
-    /// The user's own files come first: a folder that was cloned from somewhere must not
-    /// take the name of a server that the user trusts.
-    fn files(&self) -> Vec<(PathBuf, Style)> {
-        let mut files = Vec::new();
-        if let Some(home) = &self.home {
-            let config = match self.env.get("XDG_CONFIG_HOME").filter(|path| !path.is_empty()) {
-                Some(path) => PathBuf::from(path),
-                None => home.join(".config"),
-            };
-            files.push((config.join("opencode/opencode.json"), Style::OpenCode));
-            files.push((config.join("opencode/opencode.jsonc"), Style::OpenCode));
-            files.push((home.join(".cursor/mcp.json"), Style::Cursor));
-            files.push((home.join(".claude.json"), Style::Claude));
-        }
-        files.push((self.folder.join("opencode.json"), Style::OpenCode));
-        files.push((self.folder.join("opencode.jsonc"), Style::OpenCode));
-        files.push((self.folder.join(".cursor/mcp.json"), Style::Cursor));
-        files.push((self.folder.join(".mcp.json"), Style::Claude));
-        files
-    }
 }
 
 /// All servers, and what is wrong with some.
@@ -140,19 +115,47 @@ impl Places {
 pub struct Gathered {
     /// By name.
     pub servers: Vec<ServerSpec>,
+    /// Files of the project folder that are not used until the user approves them.
+    pub unapproved: Vec<ProjectFile>,
     pub warnings: Vec<String>,
+}
+
+/// What the first file with an entry of some name says of it.
+#[derive(Debug)]
+struct Foreign {
+    source: PathBuf,
+    found: Found,
+}
+
+#[derive(Debug)]
+enum Found {
+    Server(Box<Way>),
+    /// The user switched it off there.
+    Off,
+    /// It cannot be used; a warning says why.
+    Invalid,
+    Unapproved(String),
+}
+
+impl Foreign {
+    fn way(self) -> Result<(PathBuf, Way), String> {
+        let source = self.source.display();
+        match self.found {
+            Found::Server(way) => Ok((self.source, *way)),
+            Found::Off => Err(format!("is switched off in {source}")),
+            Found::Invalid => Err(format!("its entry in {source} cannot be used")),
+            Found::Unapproved(command) => {
+                Err(format!("is in {source}, which is not approved; run `{command}`"))
+            }
+        }
+    }
 }
 
 /// Puts the servers of all sources together.
 #[must_use]
 pub fn gather(settings: &Mcp, places: &Places) -> Gathered {
     let mut found = Gathered::default();
-    let mut foreign = BTreeMap::new();
-    if settings.discover {
-        for (path, style) in places.files() {
-            found.read(&path, style, places, &mut foreign);
-        }
-    }
+    let mut foreign = if settings.discover { found.discover(places) } else { BTreeMap::default() };
     let mut all = BTreeMap::new();
     for (name, server) in &settings.servers {
         match own(name, server, foreign.remove(name), places) {
@@ -164,7 +167,8 @@ pub fn gather(settings: &Mcp, places: &Places) -> Gathered {
             }
         }
     }
-    for (name, (source, way)) in foreign {
+    for (name, entry) in foreign {
+        let Ok((source, way)) = entry.way() else { continue };
         let spec = ServerSpec {
             name: name.clone(),
             source,
@@ -193,7 +197,7 @@ pub fn gather(settings: &Mcp, places: &Places) -> Gathered {
 fn own(
     name: &str,
     server: &McpServer,
-    foreign: Option<(PathBuf, Way)>,
+    foreign: Option<Foreign>,
     places: &Places,
 ) -> Result<ServerSpec, String> {
     let expander = Expander::new(Dialect::Shell, places);
@@ -219,11 +223,14 @@ fn own(
             let remote = Remote::new(&expander.text(url)?, headers, false)?;
             (server.file.clone(), Way::Http(remote))
         }
-        (None, None) => foreign.ok_or_else(|| {
-            "has neither `command` nor `url`, and no other program's file has a server of that \
-             name (`mcp.discover` lets ibeam look)"
-                .to_owned()
-        })?,
+        (None, None) => match foreign {
+            Some(entry) => entry.way()?,
+            None => {
+                let why = "has neither `command` nor `url`, and no other program's file has a \
+                           server of that name (`mcp.discover` lets ibeam look)";
+                return Err(why.to_owned());
+            }
+        },
     };
     Ok(ServerSpec {
         name: name.to_owned(),
@@ -238,60 +245,94 @@ fn own(
 }
 
 impl Gathered {
-    /// Adds the servers of one file. The first of a name stays.
-    fn read(
-        &mut self,
-        path: &Path,
-        style: Style,
-        places: &Places,
-        into: &mut BTreeMap<String, (PathBuf, Way)>,
-    ) {
-        let document = match document(path) {
-            Ok(Some(document)) => document,
-            Ok(None) => return,
-            Err(why) => return self.warnings.push(format!("{}: {why}", path.display())),
-        };
-        let expander = Expander::new(style.dialect(), places);
-        for section in style.sections() {
-            let Some(servers) = document.get(*section) else { continue };
-            let Some(servers) = servers.as_object() else {
-                self.warnings.push(format!("{}: {section} is no object", path.display()));
-                continue;
-            };
-            for (name, value) in servers {
-                match entry::read(style, value, &expander) {
-                    Ok(Some(way)) => {
-                        into.entry(name.clone()).or_insert_with(|| (path.to_path_buf(), way));
-                    }
-                    // The user switched it off there.
-                    Ok(None) => {}
-                    Err(why) => {
-                        self.warnings.push(format!("{}: {section}.{name}: {why}", path.display()))
-                    }
+    /// Reads the files of other programs, the user's own before those of the project.
+    fn discover(&mut self, places: &Places) -> BTreeMap<String, Foreign> {
+        let mut names = BTreeMap::new();
+        let mut unknown = None;
+        for (path, style) in places.user_files() {
+            match Source::read(&path, style) {
+                Ok(Some(source)) => self.add(&source, places, &mut names),
+                Ok(None) => {}
+                Err(why) => {
+                    self.warnings.push(format!("{}: {why}", path.display()));
+                    unknown.get_or_insert(path);
                 }
             }
         }
+        let approvals = self.approvals(places);
+        for (path, style) in places.project_files() {
+            let source = match Source::read(&path, style) {
+                Ok(Some(source)) if source.entries.is_empty() => continue,
+                Ok(Some(source)) => source,
+                Ok(None) => continue,
+                Err(why) => {
+                    self.warnings.push(format!("{}: {why}", path.display()));
+                    continue;
+                }
+            };
+            if let Some(unknown) = &unknown {
+                self.warnings.push(format!(
+                    "{}: is not used, because {} cannot be read and may have servers of the same \
+                     names",
+                    path.display(),
+                    unknown.display()
+                ));
+                continue;
+            }
+            let file = ProjectFile::of(&source, &approvals);
+            if file.approved {
+                self.add(&source, places, &mut names);
+            } else {
+                self.leave_out(file, &mut names);
+            }
+        }
+        names
     }
-}
 
-/// A JSON file with comments, if there is one.
-fn document(path: &Path) -> Result<Option<Value>, String> {
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("cannot be read: {error}")),
-    };
-    let mut text = String::new();
-    let read = file.take(FILE_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| format!("cannot be read: {error}"))?;
-    if text.len() as u64 > FILE_BYTES {
-        return Err(format!("is larger than {FILE_BYTES} bytes"));
+    fn approvals(&mut self, places: &Places) -> Approvals {
+        let Some(folder) = places.config_dir() else { return Approvals::default() };
+        Approvals::load(&folder).unwrap_or_else(|error| {
+            self.warnings.push(format!("approved MCP files: {error}"));
+            Approvals::none(&folder)
+        })
     }
-    // Without the text around it: that may hold a token.
-    let syntax = |error: serde_json::Error| {
-        format!("is no JSON at line {}, column {}", error.line(), error.column())
-    };
-    serde_json::from_str(&jsonc::plain(&text)).map(Some).map_err(syntax)
+
+    /// Adds the servers of one file. The first entry of a name counts, usable or not.
+    fn add(&mut self, source: &Source, places: &Places, names: &mut BTreeMap<String, Foreign>) {
+        let expander = Expander::new(source.style.dialect(), places);
+        for entry in &source.entries {
+            let found = match entry::read(source.style, &entry.value, &expander) {
+                Ok(Some(way)) => Found::Server(Box::new(way)),
+                Ok(None) => Found::Off,
+                Err(why) => {
+                    let (path, place) = (source.path.display(), &entry.place);
+                    self.warnings.push(format!("{path}: {place}: {why}"));
+                    Found::Invalid
+                }
+            };
+            let source = source.path.clone();
+            names.entry(entry.name.clone()).or_insert(Foreign { source, found });
+        }
+    }
+
+    fn leave_out(&mut self, file: ProjectFile, names: &mut BTreeMap<String, Foreign>) {
+        for (name, _) in &file.servers {
+            names.entry(name.clone()).or_insert_with(|| Foreign {
+                source: file.path.clone(),
+                found: Found::Unapproved(file.command()),
+            });
+        }
+        let servers: Vec<_> =
+            file.servers.iter().map(|(name, _)| name.escape_debug().to_string()).collect();
+        self.warnings.push(format!(
+            "{}: is not approved, or has changed since, so its MCP servers ({}) are not started; \
+             to see and approve what it runs: `{}`",
+            file.path.display(),
+            servers.join(", "),
+            file.command()
+        ));
+        self.unapproved.push(file);
+    }
 }
 
 /// Whether a name fits a pattern, in which `*` stands for any text.
