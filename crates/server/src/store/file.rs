@@ -1,9 +1,12 @@
 //! The file: made for its owner's eyes only, opened, and moved out of the way when it is
 //! broken.
+//!
+//! *Invariant:* a file is moved away only by a process that has seen this very file broken, and
+//! under a lock. Another one may have put a new file there meanwhile, which is then opened.
 
 use std::{
     ffi::OsString,
-    fs::{DirBuilder, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
     thread,
@@ -45,6 +48,8 @@ pub(super) enum Unfit {
     Later,
     #[error("it belongs to another program")]
     Foreign,
+    #[error("another ibeam has been replacing it for too long")]
+    Locked,
 }
 
 impl From<rusqlite::Error> for Unfit {
@@ -53,49 +58,129 @@ impl From<rusqlite::Error> for Unfit {
     }
 }
 
-/// Opens the file, if need be a new one. A broken one is moved aside, once.
-pub(super) fn open(path: &Path) -> Result<Connection, Unfit> {
-    let mut outcome = connect(path);
-    for pause in PAUSES.map(Duration::from_millis) {
-        if !matches!(&outcome, Err(Unfit::Store(error)) if error.is_busy()) {
-            break;
+/// Tells a file from another one that is later at the same path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl FileId {
+    /// None: there is no file, or the system does not say.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(path).ok()?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            Some(Self(meta.dev(), meta.ino()))
         }
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "SQLite waits like this, too; nothing runs yet"
-        )]
-        thread::sleep(pause);
-        outcome = connect(path);
-    }
-    match outcome {
-        Err(Unfit::Store(error)) if error.is_corrupt() => replace(path).inspect(|_| {
-            warn!(
-                path = %path.display(), moved_to = %beside(path, ".broken").display(), %error,
-                "the store was broken; starting with an empty one"
-            );
-        }),
-        outcome => outcome,
+        // A file that is open cannot be renamed there, so this is for files opened anew.
+        #[cfg(not(unix))]
+        {
+            let made = meta.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            Some(Self(made.as_secs(), u64::from(made.subsec_nanos())))
+        }
     }
 }
 
-/// Moves the file to `<name>.broken` and opens a new one.
-pub(super) fn replace(path: &Path) -> Result<Connection, Unfit> {
+/// A connection, and the file that it has open.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) id: Option<FileId>,
+}
+
+/// Opens the file, if need be a new one. A broken one is moved aside, once.
+pub(super) fn open(path: &Path) -> Result<Opened, Unfit> {
+    let (id, outcome) = connect_patiently(path);
+    match outcome {
+        Err(Unfit::Store(error)) if error.is_corrupt() => replace(path, id),
+        outcome => Ok(Opened { connection: outcome?, id }),
+    }
+}
+
+/// Moves the file to `<name>.broken` and opens a new one, unless another process has done so
+/// since `broken` was seen: then its new file is opened.
+pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<Opened, Unfit> {
+    let _lock = lock(path)?;
+    if broken.is_some() && broken == FileId::at(path) {
+        move_aside(path)?;
+    }
+    match connect_patiently(path) {
+        // What the other process put there is broken as well.
+        (id, Err(Unfit::Store(error))) if error.is_corrupt() && id == FileId::at(path) => {
+            move_aside(path)?;
+            let (id, outcome) = connect_patiently(path);
+            Ok(Opened { connection: outcome?, id })
+        }
+        (id, outcome) => Ok(Opened { connection: outcome?, id }),
+    }
+}
+
+fn move_aside(path: &Path) -> Result<(), Unfit> {
     let broken = beside(path, ".broken");
     std::fs::rename(path, &broken)?;
-    // They belong to the file that is gone, and would be taken for the new one's.
+    // They belong to the file that was moved, and would be taken for the new one's.
     for log in ["-wal", "-shm"] {
         match std::fs::rename(beside(path, log), beside(&broken, log)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
     }
-    connect(path)
+    warn!(
+        path = %path.display(), moved_to = %broken.display(),
+        "the store was broken; starting with an empty one"
+    );
+    Ok(())
+}
+
+/// Held by the process that replaces the file. The lock's own file stays: another process may
+/// be waiting for it.
+fn lock(path: &Path) -> Result<File, Unfit> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(beside(path, ".lock"))?;
+    for pause in PAUSES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => wait(pause),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+    }
+    Err(Unfit::Locked)
+}
+
+#[expect(clippy::disallowed_methods, reason = "SQLite waits like this, too, on the same thread")]
+fn wait(milliseconds: u64) {
+    thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// Opens the file and says which one it is. Tries again while others are opening or replacing
+/// it, too.
+fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, Unfit>) {
+    let try_once = || {
+        if let Err(error) = make_private(path) {
+            return (None, true, Err(error));
+        }
+        let before = FileId::at(path);
+        let outcome = connect(path);
+        (before, before == FileId::at(path), outcome)
+    };
+    let (mut id, mut same, mut outcome) = try_once();
+    for pause in PAUSES {
+        let busy = matches!(&outcome, Err(Unfit::Store(error)) if error.is_busy());
+        if same && !busy {
+            break;
+        }
+        wait(pause);
+        (id, same, outcome) = try_once();
+    }
+    (id.filter(|_| same), outcome)
 }
 
 /// Removes a broken file that was put aside and last written longer ago than `retention`:
 /// what is in it is kept no longer than the rest.
 pub(super) fn sweep(path: &Path, retention: Duration) {
-    let [_, _, _, broken, broken_wal, broken_shm] = all_files(path);
+    let [_, _, _, _, broken, broken_wal, broken_shm] = all_files(path);
     let now = Duration::from_secs(clock::unix_seconds());
     for file in [broken_wal, broken_shm, broken] {
         let written = std::fs::symlink_metadata(&file).and_then(|meta| meta.modified());
@@ -108,11 +193,11 @@ pub(super) fn sweep(path: &Path, retention: Duration) {
 }
 
 /// Every file that a store at `path` may consist of or leave behind.
-pub fn all_files(path: &Path) -> [PathBuf; 6] {
+pub fn all_files(path: &Path) -> [PathBuf; 7] {
     let broken = beside(path, ".broken");
     let logs = |path: &Path| ["-wal", "-shm"].map(|ending| beside(path, ending));
     let ([wal, shm], [broken_wal, broken_shm]) = (logs(path), logs(&broken));
-    [path.to_path_buf(), wal, shm, broken, broken_wal, broken_shm]
+    [path.to_path_buf(), wal, shm, beside(path, ".lock"), broken, broken_wal, broken_shm]
 }
 
 /// How many bytes there are on disk, what is not in the main file yet included.
@@ -122,7 +207,6 @@ pub(super) fn bytes(path: &Path) -> u64 {
 }
 
 fn connect(path: &Path) -> Result<Connection, Unfit> {
-    make_private(path)?;
     // No `SQLITE_OPEN_URI`: a path is a path, whatever it begins with.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;

@@ -295,60 +295,6 @@ async fn modes_under_a_permissive_mask() {
 }
 
 #[tokio::test]
-async fn what_was_put_aside_is_not_kept_for_ever() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("store.db");
-    let (old, new) = (with(&path, ".broken"), with(&path, ".broken-wal"));
-    for file in [&old, &new] {
-        std::fs::write(file, "x").unwrap();
-    }
-    let retention = Duration::from_secs(24 * 3600);
-    let before = std::time::UNIX_EPOCH + retention;
-    std::fs::File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
-    let limits = StoreLimits { retention, bytes: 1 << 20, ..LIMITS };
-    let _store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
-    assert_eq!((old.exists(), new.exists()), (false, true));
-}
-
-#[tokio::test]
-async fn a_broken_file_is_moved_aside() {
-    let (_dir, path) = place();
-    std::fs::create_dir(path.parent().unwrap()).unwrap();
-    let broken = with(&path, ".broken");
-    for round in ["first", "second"] {
-        let text = format!("{round}: {}", "this is no database ".repeat(500));
-        std::fs::write(&path, &text).unwrap();
-        let store = open(&path);
-        assert!(!store.stats().in_memory);
-        store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
-        assert_eq!(store.all().await, [talk("one")]);
-        assert_eq!(std::fs::read_to_string(&broken).unwrap(), text);
-    }
-}
-
-#[tokio::test]
-async fn a_file_that_breaks_later_is_moved_aside_too() {
-    let (_dir, path) = place();
-    let store = open(&path);
-    for n in 0..50 {
-        store.save(bare(&n.to_string()), vec![blob("a", 9_000)], unix_seconds()).await.unwrap();
-    }
-    drop(store);
-    // The first page stays, with the names of the tables.
-    let mut data = std::fs::read(&path).unwrap();
-    data[4096..].fill(0xee);
-    std::fs::write(&path, &data).unwrap();
-
-    let store = open(&path);
-    let _one_may_fail = store.by_name(ME, "work").await;
-    store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
-    assert_eq!(store.all().await, [talk("one")]);
-    assert!(!store.stats().in_memory);
-    assert_eq!(store.stats().conversations, 1);
-    assert_eq!(std::fs::read(with(&path, ".broken")).unwrap(), data);
-}
-
-#[tokio::test]
 async fn the_files_of_others_are_left_alone() {
     let (_dir, path) = place();
     for sql in
@@ -504,3 +450,6 @@ async fn how_long_a_save_takes() {
     }
     println!("one save with 3 blobs of 500 bytes: {:?}", started.elapsed() / SAVES);
 }
+
+#[path = "broken_tests.rs"]
+mod broken;

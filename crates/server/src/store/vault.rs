@@ -14,8 +14,9 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tracing::{info, warn};
 
 use super::{
-    Conversation, ResponseLimits, Scope, StoreError, StoreLimits, StoreStats, file, responses,
-    tables,
+    Conversation, ResponseLimits, Scope, StoreError, StoreLimits, StoreStats,
+    file::{self, FileId, Opened},
+    responses, tables,
 };
 use crate::clock;
 
@@ -36,6 +37,8 @@ pub(super) struct Vault {
     connection: Connection,
     /// None: in memory.
     path: Option<PathBuf>,
+    /// The file that the connection has open.
+    id: Option<FileId>,
     limits: StoreLimits,
     /// Unix time of the last look for what is too old.
     tidied: u64,
@@ -50,12 +53,12 @@ impl Vault {
             file::sweep(path, limits.retention);
             file::open(path).inspect_err(|why| memory_only(path, why)).ok().map(|it| (it, path))
         });
-        let (connection, path) = match opened {
-            Some((connection, path)) => (connection, Some(path.to_path_buf())),
-            None => (memory()?, None),
+        let (Opened { connection, id }, path) = match opened {
+            Some((opened, path)) => (opened, Some(path.to_path_buf())),
+            None => (Opened { connection: memory()?, id: None }, None),
         };
         let gauges = Arc::default();
-        let mut vault = Self { connection, path, limits, tidied: 0, failing: false, gauges };
+        let mut vault = Self { connection, path, id, limits, tidied: 0, failing: false, gauges };
         let now = clock::unix_seconds();
         // As long as it takes: nobody is waiting yet.
         if let Err(error) = vault.tidy(now, usize::MAX).and_then(|()| vault.recount()) {
@@ -131,22 +134,31 @@ impl Vault {
         self.recount()
     }
 
-    /// The file turned out to be broken: a new one takes its place.
+    /// The file turned out to be broken: a new one takes its place, or has already.
     pub(super) fn start_afresh(&mut self) {
         let Some(path) = self.path.take() else { return };
         let Ok(memory) = memory() else { return };
         // Closed before its file is moved.
         drop(std::mem::replace(&mut self.connection, memory));
-        match file::replace(&path) {
-            Ok(connection) => {
-                warn!(path = %path.display(), "the store broke; starting with an empty one");
-                self.connection = connection;
-                self.path = Some(path);
+        match file::replace(&path, self.id.take()) {
+            Ok(Opened { connection, id }) => {
+                (self.connection, self.id, self.path) = (connection, id, Some(path));
             }
             Err(why) => memory_only(&path, &why),
         }
         if let Err(error) = self.recount() {
             tracing::debug!(%error, "the store could not be counted");
+        }
+    }
+
+    /// Another process may have found the file broken and put a new one in its place. What is
+    /// written to the old one would be lost.
+    fn follow(&mut self) {
+        let Some(path) = &self.path else { return };
+        let there = FileId::at(path);
+        if self.id.is_some() && there.is_some() && there != self.id {
+            info!(path = %path.display(), "the store was replaced; opening the new one");
+            self.start_afresh();
         }
     }
 
@@ -164,6 +176,7 @@ impl Vault {
         // A clock that was set back is no reason to wait.
         if !(self.tidied..self.tidied.saturating_add(TIDY_EVERY)).contains(&now) {
             self.tidied = now;
+            self.follow();
             let oldest = now.saturating_sub(self.limits.retention.as_secs());
             deleted += tables::forget_before(&self.connection, seconds(oldest))?;
             let oldest = self.oldest_response(now);

@@ -1,0 +1,155 @@
+//! Files that are damaged, and what becomes of them.
+
+use super::*;
+
+impl Store {
+    /// As after a statement that found the file damaged.
+    async fn find_broken(&self) {
+        let found = self.run(|vault| {
+            vault.start_afresh();
+            Ok(())
+        });
+        found.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_put_aside_is_not_kept_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let (old, new) = (with(&path, ".broken"), with(&path, ".broken-wal"));
+    for file in [&old, &new] {
+        std::fs::write(file, "x").unwrap();
+    }
+    let retention = Duration::from_secs(24 * 3600);
+    let before = std::time::UNIX_EPOCH + retention;
+    std::fs::File::options().write(true).open(&old).unwrap().set_modified(before).unwrap();
+    let limits = StoreLimits { retention, bytes: 1 << 20, ..LIMITS };
+    let _store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
+    assert_eq!((old.exists(), new.exists()), (false, true));
+}
+
+#[tokio::test]
+async fn a_broken_file_is_moved_aside() {
+    let (_dir, path) = place();
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    let broken = with(&path, ".broken");
+    for round in ["first", "second"] {
+        let text = format!("{round}: {}", "this is no database ".repeat(500));
+        std::fs::write(&path, &text).unwrap();
+        let store = open(&path);
+        assert!(!store.stats().in_memory);
+        store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
+        assert_eq!(store.all().await, [talk("one")]);
+        assert_eq!(std::fs::read_to_string(&broken).unwrap(), text);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_later_is_moved_aside_too() {
+    let (_dir, path) = place();
+    let store = open(&path);
+    for n in 0..50 {
+        store.save(bare(&n.to_string()), vec![blob("a", 9_000)], unix_seconds()).await.unwrap();
+    }
+    drop(store);
+    // The first page stays, with the names of the tables.
+    let mut data = std::fs::read(&path).unwrap();
+    data[4096..].fill(0xee);
+    std::fs::write(&path, &data).unwrap();
+
+    let store = open(&path);
+    let _one_may_fail = store.by_name(ME, "work").await;
+    store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
+    assert_eq!(store.all().await, [talk("one")]);
+    assert!(!store.stats().in_memory);
+    assert_eq!(store.stats().conversations, 1);
+    assert_eq!(std::fs::read(with(&path, ".broken")).unwrap(), data);
+}
+
+/// A file whose pages are damaged, but for the first, which has the names of the tables.
+async fn damaged(path: &Path) {
+    let store = open(path);
+    for n in 0..50 {
+        store.save(bare(&n.to_string()), vec![blob("a", 9_000)], unix_seconds()).await.unwrap();
+    }
+    drop(store);
+    let mut data = std::fs::read(path).unwrap();
+    data[4096..].fill(0xee);
+    std::fs::write(path, &data).unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_file_of_another_process_is_opened_and_not_moved_away() {
+    let (_dir, path) = place();
+    let [first, second] = [open(&path), open(&path)];
+    let seen = file::FileId::at(&path);
+    // Both saw the old file; the first one replaces it.
+    first.find_broken().await;
+    first.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
+    let new = file::FileId::at(&path);
+    assert_ne!(new, seen);
+
+    second.find_broken().await;
+    assert_eq!(file::FileId::at(&path), new, "it is where the first one put it");
+    assert!(!second.stats().in_memory);
+    assert_eq!(second.all().await, [talk("one")]);
+    second.save(bare("two"), Vec::new(), unix_seconds()).await.unwrap();
+    assert_eq!(ids(&first.all().await), ["two", "one"]);
+    drop((first, second));
+    assert_eq!(ids(&open(&path).all().await), ["two", "one"]);
+}
+
+#[test]
+fn a_broken_file_is_replaced_once_by_all_that_open_it() {
+    let (_dir, path) = place();
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    let text = "this is not a database ".repeat(500);
+    for _ in 0..10 {
+        std::fs::write(&path, &text).unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    assert!(!open(&path).stats().in_memory);
+                });
+            }
+        });
+        let broken = with(&path, ".broken");
+        assert_eq!(std::fs::read_to_string(&broken).unwrap(), text, "not a new file");
+        std::fs::remove_file(&path).unwrap();
+        for ending in ["-wal", "-shm", ".broken-wal", ".broken-shm"] {
+            std::fs::remove_file(with(&path, ending)).ok();
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_that_find_a_file_damaged_share_the_new_one() {
+    let (_dir, path) = place();
+    damaged(&path).await;
+    let stores = [open(&path), open(&path)];
+    for (store, id) in stores.iter().zip(["one", "two"]) {
+        let _one_may_fail = store.by_name(ME, "work").await;
+        store.save(bare(id), Vec::new(), unix_seconds()).await.unwrap();
+    }
+    for store in &stores {
+        assert_eq!(ids(&store.all().await), ["two", "one"]);
+        assert!(!store.stats().in_memory);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_store_follows_the_file_that_replaced_its_own() {
+    let (_dir, path) = place();
+    let [first, second] = [open(&path), open(&path)];
+    first.find_broken().await;
+    let now = unix_seconds();
+    // Goes to the old file, as nothing tells it yet; the next look does.
+    second.save(bare("lost"), Vec::new(), now + 120).await.unwrap();
+    second.save(bare("kept"), Vec::new(), now + 240).await.unwrap();
+    assert_eq!(ids(&first.all().await), ["kept"]);
+}
