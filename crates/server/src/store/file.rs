@@ -20,7 +20,6 @@ use super::{
     StoreError,
     schema::{self, Owner},
 };
-use crate::clock;
 
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
@@ -177,15 +176,19 @@ fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, Unfit>)
     (id.filter(|_| same), outcome)
 }
 
-/// Removes a broken file that was put aside and last written longer ago than `retention`:
-/// what is in it is kept no longer than the rest.
-pub(super) fn sweep(path: &Path, retention: Duration) {
+/// The broken file that was put aside, if there is one.
+pub(super) fn put_aside(path: &Path) -> Option<FileId> {
+    FileId::at(&beside(path, ".broken"))
+}
+
+/// Removes a broken file that was put aside and last written before `oldest`, in seconds since
+/// 1970: what is in it is kept no longer than the rest.
+pub(super) fn sweep(path: &Path, oldest: u64) {
     let [_, _, _, _, broken, broken_wal, broken_shm] = all_files(path);
-    let now = Duration::from_secs(clock::unix_seconds());
     for file in [broken_wal, broken_shm, broken] {
         let written = std::fs::symlink_metadata(&file).and_then(|meta| meta.modified());
-        let age = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        let old = age.is_some_and(|at| at + retention < now);
+        let written = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let old = written.is_some_and(|at| at.as_secs() < oldest);
         if old && let Err(error) = std::fs::remove_file(&file) {
             warn!(path = %file.display(), %error, "a broken store could not be removed");
         }

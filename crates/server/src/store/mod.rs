@@ -8,6 +8,7 @@
 //! There is one connection. A command takes it to a blocking thread and brings it back;
 //! the others wait in line for it, and with them their callers, so nothing piles up.
 
+mod clocks;
 pub mod file;
 mod responses;
 mod schema;
@@ -25,7 +26,7 @@ use tokio::sync::Mutex;
 
 pub use self::responses::{Link, NoChain, StoredResponse};
 use self::vault::{Gauges, Vault};
-use crate::tasks::Tasks;
+use crate::{clock, tasks::Tasks};
 
 /// Whom a stored conversation belongs to: a hash of account, client key and profile.
 pub type Scope = [u8; 32];
@@ -124,7 +125,17 @@ impl Store {
         limits: StoreLimits,
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
-        let vault = Vault::open(path, limits)?;
+        Self::open_at(path, limits, tasks, clock::unix_seconds())
+    }
+
+    /// The same at a moment that is given, in seconds since 1970.
+    fn open_at(
+        path: Option<&Path>,
+        limits: StoreLimits,
+        tasks: &Tasks,
+        now_unix: u64,
+    ) -> Result<Self, StoreError> {
+        let vault = Vault::open(path, limits, now_unix)?;
         let gauges = Arc::clone(vault.gauges());
         Ok(Self { vault: Arc::new(Mutex::new(vault)), gauges, tasks: tasks.clone() })
     }

@@ -4,7 +4,9 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use tracing::warn;
 
 use super::{
-    ResponseLimits, Scope, Store, StoreError, tables,
+    ResponseLimits, Scope, Store, StoreError,
+    clocks::Clocks,
+    tables,
     vault::{PAGES_AT_ONCE, Vault, seconds},
 };
 
@@ -97,7 +99,7 @@ impl Store {
     ) -> Result<Option<StoredResponse>, StoreError> {
         let id = id.to_owned();
         self.run(move |vault| {
-            let oldest = vault.oldest_response(now_unix);
+            let oldest = vault.oldest_response(vault.clocks(now_unix)?);
             Ok(find(vault.connection(), WHOLE, (scope, &id), oldest)?)
         })
         .await
@@ -117,9 +119,11 @@ impl Store {
     ) -> Result<Result<Vec<Link>, NoChain>, StoreError> {
         let id = id.to_owned();
         self.run(move |vault| {
-            let oldest = vault.oldest_response(now_unix);
-            let walk = vault.transaction()?;
-            let chain = chain(&walk, (scope, id), (oldest, seconds(now_unix)), most_bytes)?;
+            let retention = vault.response_limits().retention;
+            let (walk, clocks) = vault.stamped(now_unix)?;
+            let oldest = seconds(clocks.responses.oldest(retention));
+            let now = seconds(clocks.responses.time);
+            let chain = chain(&walk, (scope, id), (oldest, now), most_bytes)?;
             walk.commit()?;
             Ok(chain)
         })
@@ -153,9 +157,9 @@ impl Vault {
             warn!(bytes, "a response was too large to be kept");
             return Ok(());
         }
-        let oldest = self.oldest_response(now);
-        let all = self.transaction()?;
-        put(&all, scope, response, seconds(now))?;
+        let (all, clocks) = self.stamped(now)?;
+        put(&all, scope, response, seconds(clocks.responses.time))?;
+        let oldest = seconds(clocks.responses.oldest(limits.retention));
         let deleted = forget_before(&all, oldest)? + shrink(&all, limits)?;
         all.commit()?;
         if deleted > 0 {
@@ -164,9 +168,9 @@ impl Vault {
         self.weigh()
     }
 
-    /// What was used before this is gone.
-    pub(super) fn oldest_response(&self, now: u64) -> i64 {
-        seconds(now.saturating_sub(self.response_limits().retention.as_secs()))
+    /// What was used before this is not found any more.
+    fn oldest_response(&self, clocks: Clocks) -> i64 {
+        seconds(clocks.responses.oldest(self.response_limits().retention))
     }
 }
 

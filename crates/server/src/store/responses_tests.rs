@@ -51,12 +51,13 @@ async fn a_response_is_found_by_its_owner_until_it_is_deleted() {
     assert_eq!(store.response(ME, "one", NOW).await.unwrap(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_chain_is_told_from_its_beginning_and_stays_as_long_as_it_is_used() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", None), NOW).await.unwrap();
     store.save_response(ME, response("two", Some("one")), NOW).await.unwrap();
     store.save_response(ME, response("beside", None), NOW).await.unwrap();
+    tokio::time::advance(Duration::from_secs(DAY)).await;
     let chain = store.chain(ME, "two", 1000, NOW + DAY).await.unwrap().unwrap();
     let told: Vec<&str> = chain.iter().map(|link| link.output.as_str()).collect();
     assert_eq!(told, [r#"["out one"]"#, r#"["out two"]"#]);
@@ -70,10 +71,13 @@ async fn a_chain_is_told_from_its_beginning_and_stays_as_long_as_it_is_used() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_too_old_is_not_found_though_nobody_tidied() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", None), NOW).await.unwrap();
+    // The wall clock alone may be wrong.
+    assert_eq!(ids(&store, NOW + 2 * DAY, &["one"]).await, ["one"]);
+    tokio::time::advance(Duration::from_secs(DAY)).await;
     assert_eq!(ids(&store, NOW + DAY, &["one"]).await, ["one"]);
     assert!(ids(&store, NOW + DAY + 1, &["one"]).await.is_empty());
 }
@@ -142,6 +146,16 @@ async fn what_is_too_old_goes_at_the_start() {
     let store = open();
     let (count, _) = store.run(|vault| Ok(weight(vault.connection())?)).await.unwrap();
     assert_eq!((count, ids(&store, now, &["old", "new"]).await), (1, vec!["new".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_jump_of_the_clock_deletes_no_response() {
+    let store = store(10, 1 << 20);
+    store.save_response(ME, response("one", None), NOW).await.unwrap();
+    for now in [NOW + 2 * DAY, NOW + 9000 * DAY, NOW] {
+        store.save_response(ME, response("two", None), now).await.unwrap();
+        assert_eq!(ids(&store, now, &["one", "two"]).await, ["one", "two"]);
+    }
 }
 
 /// They have limits of their own, and so do conversations.

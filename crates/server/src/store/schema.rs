@@ -8,7 +8,7 @@ const APPLICATION: i64 = 0x6962_7374;
 
 /// Each step once, in order; the header's `user_version` counts those done. A step that
 /// was released never changes.
-const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES];
+const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS];
 
 const CONVERSATIONS: &str = "
     CREATE TABLE conversations (
@@ -61,6 +61,22 @@ const RESPONSES: &str = "
         UNIQUE (scope, id)
     ) STRICT;
     CREATE INDEX responses_by_use ON responses (used, key, size);
+";
+
+const CLOCKS: &str = "
+    -- Ages are counted in a time that does not jump; see `ibeam_core::retention`.
+    CREATE TABLE clocks (
+        -- The table whose ages it counts.
+        name TEXT PRIMARY KEY,
+        -- Seconds since 1970: the wall clock at the last look, and the time of that look.
+        seen INTEGER NOT NULL,
+        time INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    -- What is there has the wall clock. The newest of it is the last time that is known.
+    INSERT INTO clocks SELECT 'conversations', max(updated), max(updated) FROM conversations
+        HAVING count(*) > 0;
+    INSERT INTO clocks SELECT 'responses', max(used), max(used) FROM responses
+        HAVING count(*) > 0;
 ";
 
 /// Whose file it is.

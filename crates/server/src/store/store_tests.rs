@@ -201,30 +201,6 @@ async fn a_file_is_read_again_after_a_sudden_end() {
 }
 
 #[tokio::test]
-async fn what_is_too_old_goes_at_the_start_and_with_later_saves() {
-    let (_dir, path) = place();
-    let week = LIMITS.retention.as_secs();
-    let now = unix_seconds();
-    let store = open(&path);
-    store.save(bare("old"), vec![blob("a", 3)], now - week - 120).await.unwrap();
-    store.save(bare("recent"), Vec::new(), now - week + 600).await.unwrap();
-    assert_eq!(ids(&store.all().await), ["recent", "old"]);
-    drop(store);
-
-    let store = open(&path);
-    assert_eq!(ids(&store.all().await), ["recent"]);
-    assert_eq!(store.stats().conversations, 1);
-
-    let soon = now + 590;
-    store.save(bare("new"), Vec::new(), soon).await.unwrap();
-    assert_eq!(ids(&store.all().await), ["new", "recent"]);
-    store.save(bare("new"), Vec::new(), soon + 30).await.unwrap();
-    assert_eq!(ids(&store.all().await), ["new", "recent"], "it looks once a minute");
-    store.save(bare("new"), Vec::new(), soon + 60).await.unwrap();
-    assert_eq!(ids(&store.all().await), ["new"]);
-}
-
-#[tokio::test]
 async fn the_oldest_give_way_when_there_is_too_much() {
     let (_dir, path) = place();
     let limits = StoreLimits { bytes: 1 << 20, ..LIMITS };
@@ -453,3 +429,6 @@ async fn how_long_a_save_takes() {
 
 #[path = "broken_tests.rs"]
 mod broken;
+
+#[path = "retention_tests.rs"]
+mod retention;

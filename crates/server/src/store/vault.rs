@@ -11,14 +11,15 @@ use std::{
 
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
     Conversation, ResponseLimits, Scope, StoreError, StoreLimits, StoreStats,
+    clocks::Clocks,
     file::{self, FileId, Opened},
     responses, tables,
 };
-use crate::clock;
 
 /// The most that is kept without a file, which is in the program's own memory.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -42,15 +43,21 @@ pub(super) struct Vault {
     limits: StoreLimits,
     /// Unix time of the last look for what is too old.
     tidied: u64,
+    /// When the clocks were last looked at.
+    looked: Instant,
     /// The last save failed, and that was said.
     failing: bool,
     gauges: Arc<Gauges>,
 }
 
 impl Vault {
-    pub(super) fn open(path: Option<&Path>, limits: StoreLimits) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        path: Option<&Path>,
+        limits: StoreLimits,
+        now: u64,
+    ) -> Result<Self, StoreError> {
+        let put_aside = path.and_then(file::put_aside);
         let opened = path.and_then(|path| {
-            file::sweep(path, limits.retention);
             file::open(path).inspect_err(|why| memory_only(path, why)).ok().map(|it| (it, path))
         });
         let (Opened { connection, id }, path) = match opened {
@@ -58,11 +65,18 @@ impl Vault {
             None => (Opened { connection: memory()?, id: None }, None),
         };
         let gauges = Arc::default();
-        let mut vault = Self { connection, path, id, limits, tidied: 0, failing: false, gauges };
-        let now = clock::unix_seconds();
+        let looked = Instant::now();
+        let mut vault =
+            Self { connection, path, id, limits, tidied: 0, looked, failing: false, gauges };
         // As long as it takes: nobody is waiting yet.
         if let Err(error) = vault.tidy(now, usize::MAX).and_then(|()| vault.recount()) {
             vault.go_on_after(&error);
+        }
+        // What was put aside a moment ago is left for the next start.
+        if let (Some(path), Ok(clocks)) = (&vault.path, vault.clocks(now))
+            && put_aside == file::put_aside(path)
+        {
+            file::sweep(path, clocks.conversations.oldest(limits.retention));
         }
         Ok(vault)
     }
@@ -74,6 +88,21 @@ impl Vault {
     /// Immediate: two writers then wait for each other, where otherwise one would fail.
     pub(super) fn transaction(&mut self) -> rusqlite::Result<Transaction<'_>> {
         self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+
+    /// The times in which ages are counted, as they are now.
+    pub(super) fn clocks(&self, wall: u64) -> rusqlite::Result<Clocks> {
+        Clocks::read(&self.connection, wall, self.looked.elapsed(), &self.limits)
+    }
+
+    /// Begins a transaction that writes those times down.
+    pub(super) fn stamped(&mut self, wall: u64) -> rusqlite::Result<(Transaction<'_>, Clocks)> {
+        let (ran, limits) = (self.looked.elapsed(), self.limits);
+        self.looked = Instant::now();
+        let all = self.transaction()?;
+        let clocks = Clocks::read(&all, wall, ran, &limits)?;
+        clocks.write(&all)?;
+        Ok((all, clocks))
     }
 
     pub(super) fn response_limits(&self) -> ResponseLimits {
@@ -122,8 +151,8 @@ impl Vault {
         blobs: &[(Bytes, Bytes)],
         now: u64,
     ) -> Result<(), StoreError> {
-        let both = self.transaction()?;
-        let new = tables::save(&both, conversation, blobs, seconds(now))?;
+        let (both, clocks) = self.stamped(now)?;
+        let new = tables::save(&both, conversation, blobs, seconds(clocks.conversations.time))?;
         both.commit()?;
         self.gauges.conversations.fetch_add(u64::from(new), Ordering::Relaxed);
         self.weigh()
@@ -177,10 +206,13 @@ impl Vault {
         if !(self.tidied..self.tidied.saturating_add(TIDY_EVERY)).contains(&now) {
             self.tidied = now;
             self.follow();
-            let oldest = now.saturating_sub(self.limits.retention.as_secs());
-            deleted += tables::forget_before(&self.connection, seconds(oldest))?;
-            let oldest = self.oldest_response(now);
-            deleted += responses::forget_before(&self.connection, oldest)?;
+            let limits = self.limits;
+            let (all, clocks) = self.stamped(now)?;
+            let oldest = clocks.conversations.oldest(limits.retention);
+            deleted += tables::forget_before(&all, seconds(oldest))?;
+            let oldest = clocks.responses.oldest(limits.responses.retention);
+            deleted += responses::forget_before(&all, seconds(oldest))?;
+            all.commit()?;
         }
         let most_bytes = self.most_bytes();
         // Counting responses takes longer than asking for all there is.

@@ -1,0 +1,80 @@
+//! How long things are kept, whatever the clock says.
+
+use super::*;
+
+const NOW: u64 = 1_800_000_000;
+
+fn open_at(path: &Path, now: u64) -> Store {
+    Store::open_at(Some(path), LIMITS, &Tasks::new(), now).unwrap()
+}
+
+/// Time passes, for the gateway and for the wall clock.
+async fn pass(days: u64) {
+    tokio::time::advance(DAY * u32::try_from(days).unwrap()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_old_goes_at_the_start_and_with_later_saves() {
+    let (_dir, path) = place();
+    let (day, week) = (DAY.as_secs(), LIMITS.retention.as_secs());
+    let store = open_at(&path, NOW);
+    store.save(bare("old"), vec![blob("a", 3)], NOW).await.unwrap();
+    store.save(bare("recent"), Vec::new(), NOW + 720).await.unwrap();
+    drop(store);
+    for days in [3, 6] {
+        assert_eq!(ids(&open_at(&path, NOW + days * day).all().await), ["recent", "old"]);
+    }
+
+    let store = open_at(&path, NOW + week + 120);
+    assert_eq!(ids(&store.all().await), ["recent"]);
+    assert_eq!(store.stats().conversations, 1);
+
+    let soon = NOW + week + 710;
+    store.save(bare("new"), Vec::new(), soon).await.unwrap();
+    assert_eq!(ids(&store.all().await), ["new", "recent"]);
+    store.save(bare("new"), Vec::new(), soon + 30).await.unwrap();
+    assert_eq!(ids(&store.all().await), ["new", "recent"], "it looks once a minute");
+    store.save(bare("new"), Vec::new(), soon + 60).await.unwrap();
+    assert_eq!(ids(&store.all().await), ["new"]);
+    drop(store);
+    assert_eq!(ids(&open_at(&path, soon + 60).all().await), ["new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_of_the_clock_deletes_nothing() {
+    let day = DAY.as_secs();
+    for jump in [8 * day, 400 * day, 20_000 * day] {
+        let (_dir, path) = place();
+        let store = open_at(&path, NOW);
+        store.save(bare("one"), Vec::new(), NOW).await.unwrap();
+        // While the gateway runs, and at its next start.
+        store.save(bare("two"), Vec::new(), NOW + jump).await.unwrap();
+        assert_eq!(ids(&store.all().await), ["two", "one"]);
+        drop(store);
+        for now in [NOW + jump + 60, NOW + 60, NOW + 2 * jump, 0, NOW + 120] {
+            let store = open_at(&path, now);
+            assert_eq!(ids(&store.all().await), ["two", "one"], "{now}");
+        }
+
+        // With the clock as wrong as it is, what is really old goes.
+        let wrong = NOW + 3 * jump;
+        let store = open_at(&path, wrong);
+        for days in 1..=9 {
+            pass(1).await;
+            store.save(bare("new"), Vec::new(), wrong + days * day).await.unwrap();
+        }
+        assert_eq!(ids(&store.all().await), ["new"]);
+    }
+}
+
+#[tokio::test]
+async fn a_jump_before_an_upgrade_deletes_nothing() {
+    let (_dir, path) = place();
+    let store = open_at(&path, NOW);
+    store.save(bare("one"), Vec::new(), NOW).await.unwrap();
+    // As an earlier version left it.
+    store.sql("DROP TABLE clocks; PRAGMA user_version = 2").await;
+    drop(store);
+    let later = NOW + 100 * DAY.as_secs();
+    assert_eq!(ids(&open_at(&path, later).all().await), ["one"]);
+}
