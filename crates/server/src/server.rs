@@ -168,7 +168,8 @@ impl Server {
         app.driver().warm_up();
         let config = app.config();
         let limits = config.limits;
-        let crowd = Crowd::new(files::connections(limits.connections, limits.upstream_connections));
+        let beside = limits.upstream_connections + files::of_children(config);
+        let crowd = Crowd::new(files::connections(limits.connections, beside));
         // Behind TLS, plain words are worth nothing.
         let full = if tls.is_none() { api::no_room() } else { Vec::new() };
         let host = Host {

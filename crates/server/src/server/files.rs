@@ -1,12 +1,31 @@
 //! How many files the system lets us have open. Every connection is one.
 
 use super::crowd::LEAVING;
+use crate::{
+    config::{Config, Via},
+    mcp::host::callers,
+};
 
 /// Kept for the store, the log, and connections that take the place of others.
 const SPARE: usize = 64 + LEAVING;
 
-/// How many of `wanted` client connections there can be beside `upstream` ones to the
-/// backend. Asks the system for as much as it gives.
+/// Files that one child takes: its three streams, and what starting one needs for a moment.
+const PER_CHILD: usize = 8;
+
+/// Files that are kept for Cursor's CLI where it answers: the processes, and their connections to
+/// hosted tools.
+pub(super) fn of_children(config: &Config) -> usize {
+    let children = config.cursor_agent.children;
+    match config.via {
+        Via::Agent => 0,
+        Via::Auto | Via::Cli | Via::Acp => {
+            children.saturating_mul(PER_CHILD).saturating_add(callers::limit(children))
+        }
+    }
+}
+
+/// How many of `wanted` client connections there can be beside `upstream` other ones, to the
+/// backend and to hosted tools. Asks the system for as much as it gives.
 pub(super) fn connections(wanted: usize, upstream: usize) -> usize {
     let needed = wanted.saturating_add(upstream).saturating_add(SPARE);
     let allowed = allowed(needed);
@@ -43,4 +62,19 @@ fn allowed(needed: usize) -> usize {
 #[cfg(not(unix))]
 fn allowed(_: usize) -> usize {
     usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosted_tools_are_in_the_budget_where_the_cli_may_answer() {
+        let mut config = Config::default();
+        config.cursor_agent.children = 8;
+        for (via, files) in [(Via::Agent, 0), (Via::Cli, 64 + 256), (Via::Acp, 64 + 256)] {
+            config.via = via;
+            assert_eq!(of_children(&config), files, "{via:?}");
+        }
+    }
 }

@@ -67,7 +67,7 @@ impl Kit {
             queue,
             tasks: tasks.clone(),
             finder: Finder::new(named, tasks),
-            host: Host::new(tasks),
+            host: Host::new(tasks, agent.children),
             make_room: OnceLock::new(),
             warned: AtomicBool::new(false),
             settings: agent,
@@ -137,8 +137,15 @@ impl Kit {
 
     /// Says so if a turn is over and its child never looked at the tools it was offered.
     pub(super) fn look_back(&self, room: Option<&Room>) {
-        let unseen = room.is_some_and(|room| !room.seen());
-        if unseen && !self.warned.swap(true, Ordering::Relaxed) {
+        let Some(room) = room.filter(|room| !room.seen()) else { return };
+        if room.was_crowded() {
+            warn!(
+                "`cursor-agent` answered without the tools of the client: its connection to them \
+                 may have been closed, because there were too many of them"
+            );
+            return;
+        }
+        if !self.warned.swap(true, Ordering::Relaxed) {
             warn!(
                 "`cursor-agent` answered without looking at the tools of the client: this build \
                  seems to ignore MCP servers. Update it with `cursor-agent update`, see what \

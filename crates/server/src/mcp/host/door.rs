@@ -27,6 +27,8 @@ impl Door {
         Self { rooms: Arc::clone(rooms), authorities }
     }
 
+    /// Lets a request in and answers it.
+    #[cfg(test)]
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -40,7 +42,7 @@ impl Door {
 
     /// A web page that made its own name mean 127.0.0.1 shows that name, and any web page
     /// shows where it comes from. Neither gets to know whether there is a room.
-    fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, Refusal> {
+    pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, Refusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
             return Err(Refusal(StatusCode::FORBIDDEN, "this is no name of the server"));

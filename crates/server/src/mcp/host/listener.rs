@@ -1,22 +1,34 @@
 //! The listener, and the connections to it.
 
-use std::{convert::Infallible, io, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::Ipv4Addr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
+use bytes::Bytes;
+use http::{HeaderValue, Response, header};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::Semaphore,
     time::sleep,
 };
 use tracing::{debug, warn};
 
-use super::{Rooms, door::Door};
+use super::{
+    Rooms,
+    callers::{Busy, Caller, Callers},
+    door::{Body, Door},
+};
 use crate::tasks::Tasks;
-
-/// Connections at once. More are closed as they come.
-const CONNECTIONS: usize = 4096;
 
 /// How long a connection may take for the head of a request, and be idle before it.
 pub(super) const HEAD: Duration = Duration::from_secs(30);
@@ -28,17 +40,20 @@ const HEAD_BYTES: usize = 64 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens until the program ends. Gives the port.
-pub(super) async fn start(tasks: &Tasks, rooms: &Arc<Rooms>) -> io::Result<u16> {
+pub(super) async fn start(
+    tasks: &Tasks,
+    rooms: &Arc<Rooms>,
+    callers: &Arc<Callers>,
+) -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let port = listener.local_addr()?.port();
     let door = Arc::new(Door::new(rooms, port));
-    tasks.spawn("mcp host", accept(listener, door, tasks.clone()));
+    tasks.spawn("mcp host", accept(listener, door, Arc::clone(callers), tasks.clone()));
     debug!(port, "tools are hosted");
     Ok(port)
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, tasks: Tasks) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, tasks: Tasks) {
     let stopped = tasks.stopped();
     tokio::pin!(stopped);
     loop {
@@ -54,16 +69,16 @@ async fn accept(listener: TcpListener, door: Arc<Door>, tasks: Tasks) {
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let Some(caller) = callers.enter() else { continue };
         // Answers are short and awaited. Where it cannot be set, they are only later.
         stream.set_nodelay(true).ok();
         let (door, stopped) = (Arc::clone(&door), tasks.stopped());
         tasks.spawn("mcp client", async move {
             tokio::select! {
-                () = serve(stream, door) => {}
+                () = serve(stream, door, Arc::clone(&caller)) => {}
+                () = caller.evicted() => {}
                 () = stopped => {}
             }
-            drop(place);
         });
     }
 }
@@ -72,10 +87,20 @@ async fn accept(listener: TcpListener, door: Arc<Door>, tasks: Tasks) {
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     door: Arc<Door>,
+    caller: Arc<Caller>,
 ) {
     let service = service_fn(move |request| {
-        let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.answer(request).await) }
+        let (door, caller) = (Arc::clone(&door), Arc::clone(&caller));
+        async move {
+            Ok::<_, Infallible>(match door.let_in(&request) {
+                Ok(visit) => {
+                    let busy = caller.begin();
+                    held(visit.answer(request).await, busy)
+                }
+                // One without a key has nothing more to say.
+                Err(refusal) => closing(refusal.response()),
+            })
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -85,5 +110,40 @@ pub(super) async fn serve(
         .await;
     if let Err(error) = served {
         debug!(%error, "a connection to hosted tools ended badly");
+    }
+}
+
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// The connection is busy until all of the response is sent.
+fn held(response: Response<Body>, busy: Busy) -> Response<Body> {
+    response.map(|body| Held { body, _busy: busy }.boxed_unsync())
+}
+
+struct Held {
+    body: Body,
+    _busy: Busy,
+}
+
+impl http_body::Body for Held {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

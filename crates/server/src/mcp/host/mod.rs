@@ -13,6 +13,7 @@
 //! `Last-Event-ID`. A child that died is no caller any more, and its room is closed.
 
 mod call;
+pub(crate) mod callers;
 mod door;
 mod feed;
 mod listener;
@@ -33,6 +34,7 @@ use secrecy::SecretString;
 use tokio::sync::{OnceCell, mpsc};
 
 use self::{
+    callers::Callers,
     door::Door,
     room::Inside,
     served::{Served, Visit},
@@ -47,13 +49,20 @@ const ROOMS: usize = 1024;
 pub struct Host {
     tasks: Tasks,
     rooms: Arc<Rooms>,
+    callers: Arc<Callers>,
     port: OnceCell<u16>,
 }
 
 impl Host {
+    /// For so many children at once.
     #[must_use]
-    pub fn new(tasks: &Tasks) -> Self {
-        Self { tasks: tasks.clone(), rooms: Arc::default(), port: OnceCell::new() }
+    pub fn new(tasks: &Tasks, children: usize) -> Self {
+        Self {
+            tasks: tasks.clone(),
+            rooms: Arc::default(),
+            callers: Callers::new(callers::limit(children)),
+            port: OnceCell::new(),
+        }
     }
 
     /// A room that offers exactly these tools. The first one starts the listener.
@@ -64,7 +73,7 @@ impl Host {
         if self.tasks.is_stopping() {
             return Err(io::Error::other("the program ends"));
         }
-        let start = || listener::start(&self.tasks, &self.rooms);
+        let start = || listener::start(&self.tasks, &self.rooms, &self.callers);
         let port = *self.port.get_or_try_init(start).await?;
         let name = URL_SAFE_NO_PAD.encode(random::bytes::<24>());
         let bearer = URL_SAFE_NO_PAD.encode(random::bytes::<32>());
@@ -80,6 +89,8 @@ impl Host {
             inside,
             events,
             rooms: Arc::clone(&self.rooms),
+            callers: Arc::clone(&self.callers),
+            turned_away: self.callers.turned_away(),
             tasks: self.tasks.clone(),
         })
     }
@@ -102,6 +113,9 @@ pub struct Room {
     inside: Arc<Inside>,
     events: mpsc::Receiver<RoomEvent>,
     rooms: Arc<Rooms>,
+    callers: Arc<Callers>,
+    /// Connections that had been closed for want of room when this one was made.
+    turned_away: u64,
     tasks: Tasks,
 }
 
@@ -130,6 +144,13 @@ impl Room {
     #[must_use]
     pub fn seen(&self) -> bool {
         self.inside.seen()
+    }
+
+    /// Connections were closed for want of room since it was opened: its client may have
+    /// had one of them.
+    #[must_use]
+    pub fn was_crowded(&self) -> bool {
+        self.callers.turned_away() > self.turned_away
     }
 }
 

@@ -139,13 +139,14 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     client.write_all(format!("{head}\r\n{{").as_bytes()).await.unwrap();
     let began = Instant::now();
     let door = Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let caller = house.host.callers.enter().unwrap();
     let mut answer = vec![0; 12];
     {
         let mut read = pin!(client.read_exact(&mut answer));
         // It may have hung up by the time that we read.
         let read = tokio::select! {
             read = &mut read => read,
-            () = listener::serve(server, door) => read.await,
+            () = listener::serve(server, door, caller) => read.await,
         };
         read.expect("an answer before the end");
     }
@@ -157,11 +158,12 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 async fn a_connection_that_asks_for_nothing_is_closed() {
     let house = House::with(&["a"]).await;
     let door = || Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let caller = || house.host.callers.enter().unwrap();
     for begin in [&b""[..], b"POST /mcp/x HTTP/1.1\r\nho"] {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(begin).await.unwrap();
         let began = Instant::now();
-        timeout(2 * listener::HEAD, listener::serve(server, door())).await.unwrap();
+        timeout(2 * listener::HEAD, listener::serve(server, door(), caller())).await.unwrap();
         assert!(began.elapsed() >= listener::HEAD);
         advance(Duration::from_millis(1)).await;
     }
@@ -187,6 +189,52 @@ async fn it_listens_on_loopback_and_needs_http() {
     assert!(ask("hello\r\n\r\n").await.starts_with("HTTP/1.1 400"));
 }
 
+/// As another program of this machine could.
+#[tokio::test]
+async fn idle_connections_lock_no_child_out() {
+    let house = House::with(&["a"]).await;
+    let port = house.host.port.get().copied().unwrap();
+    let connect = async || TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await.unwrap();
+    let HostAddress { url, bearer } = house.room.address();
+    let path = url.split_once("/mcp/").unwrap().1;
+    // A child with a stream of events, which is never closed for others.
+    let body = initialize("2025-06-18").to_string();
+    let head = |method: &str, more: &str| {
+        format!(
+            "{method} /mcp/{path} HTTP/1.1\r\nhost: localhost:{port}\r\nauthorization: Bearer {}\r\n\
+             accept: {BOTH}\r\ncontent-type: application/json\r\n{more}",
+            bearer.expose_secret()
+        )
+    };
+    let hello = head("POST", &format!("content-length: {}\r\n\r\n{body}", body.len()));
+    let ask = async |stream: &mut TcpStream, text: &str| {
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 4096];
+        let read = timeout(LIMIT, stream.read(&mut answer)).await.unwrap().unwrap();
+        String::from_utf8_lossy(&answer[..read]).to_lowercase()
+    };
+    let mut child = connect().await;
+    let answer = ask(&mut child, &hello).await;
+    let session = answer.split_once("mcp-session-id: ").unwrap().1.split('\r').next().unwrap();
+    let mut events = connect().await;
+    let listen = head("GET", &format!("mcp-session-id: {session}\r\n\r\n"));
+    assert!(ask(&mut events, &listen).await.starts_with("http/1.1 200"));
+
+    assert!(!house.room.was_crowded());
+    let mut idle = Vec::new();
+    for _ in 0..2 * callers::limit(8) {
+        idle.push(connect().await);
+    }
+    let mut late = connect().await;
+    assert!(ask(&mut late, &hello).await.starts_with("http/1.1 200"), "a child gets in");
+    assert!(house.room.was_crowded());
+    // The oldest of the others is closed, the stream of events is not.
+    let mut oldest = idle.swap_remove(0);
+    assert_eq!(timeout(LIMIT, oldest.read(&mut [0; 1])).await.unwrap().unwrap_or(0), 0);
+    let pending = timeout(Duration::from_millis(50), events.read(&mut [0; 1])).await;
+    assert!(pending.is_err(), "{pending:?}");
+}
+
 #[tokio::test]
 async fn the_listener_ends_with_the_program() {
     let mut house = House::with(&["a"]).await;
@@ -203,7 +251,7 @@ async fn the_listener_ends_with_the_program() {
 #[tokio::test]
 async fn there_is_no_listener_without_a_room_and_one_for_all() {
     let tasks = Tasks::new();
-    let host = Host::new(&tasks);
+    let host = Host::new(&tasks, 8);
     assert!(tasks.is_empty() && host.port.get().is_none());
     let mut rooms = Vec::new();
     for _ in 0..ROOMS {

@@ -50,7 +50,7 @@ struct Visitor {
 impl House {
     async fn with(names: &[&str]) -> Self {
         let tasks = Tasks::new();
-        let host = Host::new(&tasks);
+        let host = Host::new(&tasks, 8);
         let room = host.open(tools(names)).await.unwrap();
         let door = Arc::new(Door::new(&host.rooms, host.port.get().copied().unwrap()));
         Self { tasks, host, door, room }
