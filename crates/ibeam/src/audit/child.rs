@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Findings;
 use ibeam_server::{
     config::{Backend, Config, Via},
-    driver::child::likely,
+    driver::child::{check_program, likely},
 };
 
 /// How `cursor-agent` would be run. It is looked for and not started, so that it is not
@@ -49,8 +49,9 @@ impl Findings {
             (Some(_), _) => {}
             (None, _) if !asked => return None,
             (None, Some(bin)) => {
-                let what = format!("`cursor_agent.bin` names no program: {}", bin.display());
-                self.problem(what, None);
+                let why = check_program(bin).err().filter(|_| bin.exists());
+                let why = why.unwrap_or_else(|| format!("{} is not a program", bin.display()));
+                self.problem(format!("`cursor_agent.bin` is not started: {why}"), None);
             }
             (None, None) => self.problem(
                 "`cursor-agent` was not found",

@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use tokio::{io::AsyncReadExt as _, process::Command, time::timeout};
 
 use crate::doctor::{findings::Installed, version};
+use ibeam_server::driver::child::check_program;
 
 /// For a program to say its version. A cold start reads many files.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,7 +50,10 @@ pub(super) async fn look() -> Vec<Installed> {
     let ask = |(known, path): (&Known, PathBuf)| {
         let Known { title, oldest, update, .. } = *known;
         async move {
-            let said = said(&path, &["--version"]).await;
+            let said = match check_program(&path) {
+                Ok(()) => said(&path, &["--version"]).await,
+                Err(why) => Err(why),
+            };
             let version = said.ok().and_then(|said| version::in_text(&said).map(str::to_owned));
             Installed { title, version, oldest, update }
         }
@@ -71,6 +75,12 @@ pub(super) async fn said(program: &Path, args: &[&str]) -> Result<String, String
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.kill_on_drop(true);
+    // Empty, and the user's alone: some programs read settings where they work.
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let folder = builder.tempdir().map_err(|error| format!("{name} is not asked: {error}"))?;
+    command.current_dir(folder.path());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("IBEAM_") || text.starts_with("CURSOR_") {

@@ -1,6 +1,6 @@
 //! Runs the program for what it prints: its version, who is signed in, its models.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, fs::DirBuilder, io, path::Path, time::Duration};
 
 use ibeam_core::error::{ErrorCode, TurnError};
 use tokio::{
@@ -8,8 +8,16 @@ use tokio::{
     time::timeout,
 };
 
-use super::{find::Program, spawn::spawn};
+use super::{
+    environment::Sight,
+    find::Program,
+    spawn::{Start, spawn},
+};
 use crate::tasks::Tasks;
+
+/// How the folder of a program that is asked begins. What is left of one is swept with those of
+/// children.
+const FOLDER: &str = "new-ask-";
 
 /// Nothing that is asked for is longer.
 const LONGEST: u64 = 1 << 20;
@@ -23,19 +31,59 @@ pub(super) struct Captured {
     pub(super) stderr: String,
 }
 
-/// Runs it to its end, in a folder that means nothing to it.
+/// Whom to ask.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'a> {
+    pub(super) program: &'a Program,
+    /// Where folders for children are. None: where temporary files are.
+    pub(super) folders: Option<&'a Path>,
+    pub(super) tasks: &'a Tasks,
+}
+
+impl<'a> Asking<'a> {
+    /// It may be any program, so it gets nothing that only Cursor's may see.
+    pub(super) fn probing(self) -> (Self, Sight) {
+        (self, Sight::Bare)
+    }
+
+    /// It is Cursor's, and needs its sign-in.
+    pub(super) fn known(self) -> (Self, Sight) {
+        (self, Sight::Full)
+    }
+
+    /// An empty folder for the owner alone: some programs read settings where they work, and
+    /// in a folder for all users those are other users' settings.
+    fn folder(self) -> io::Result<tempfile::TempDir> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(FOLDER);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let Some(base) = self.folders else { return builder.tempdir() };
+        let mut folders = DirBuilder::new();
+        folders.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut folders, 0o700);
+        folders.create(base)?;
+        builder.tempdir_in(base)
+    }
+}
+
+/// Runs it to its end, in a folder of its own.
 ///
 /// # Errors
 /// It cannot be started, or takes too long.
 pub(super) async fn capture(
-    program: &Program,
+    (asking, sight): (Asking<'_>, Sight),
     args: &[&str],
     limit: Duration,
-    tasks: &Tasks,
 ) -> Result<Captured, TurnError> {
     let list: Vec<OsString> = args.iter().map(OsString::from).collect();
-    let folder = std::env::temp_dir();
-    let (mut child, mut pipes) = spawn(program, &list, &folder, "ask", tasks)?;
+    let folder = asking.folder().map_err(|error| {
+        let text = format!("There is no folder for `cursor-agent` to be asked in: {error}.");
+        TurnError::new(ErrorCode::Unavailable, text)
+    })?;
+    let start = Start { program: asking.program, folder: folder.path(), name: "ask", sight };
+    let (mut child, mut pipes) = spawn(start, &list, asking.tasks)?;
     drop(pipes.stdin.take());
     let ended = async {
         let code = child.wait().await.ok().and_then(|status| status.code());

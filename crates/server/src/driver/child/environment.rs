@@ -45,6 +45,15 @@ const PROXIES: &[&str] = &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"]
 
 const FAMILIES: &[&str] = &["LC_", "XDG_", "CURSOR_"];
 
+/// What a program may see of the user's things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// It is Cursor's: its settings and its sign-in.
+    Full,
+    /// It may be any program: nothing of Cursor's.
+    Bare,
+}
+
 /// Settings of ibeam that only look like the CLI's own.
 const OURS: &[&str] =
     &["CURSOR_ACCESS_TOKEN", "CURSOR_API_URL", "CURSOR_AGENT_BIN", "CURSOR_AGENT_EXECUTABLE"];
@@ -53,10 +62,14 @@ const OURS: &[&str] =
 pub(super) fn cleaned(
     ours: impl Iterator<Item = (OsString, OsString)>,
     program: &Program,
+    sight: Sight,
 ) -> Vec<(OsString, OsString)> {
     let mut words = program.words.clone();
     let mut kept = Vec::new();
-    for (name, value) in ours {
+    let hidden = |name: &OsStr| {
+        sight == Sight::Bare && name.to_string_lossy().to_ascii_uppercase().starts_with("CURSOR_")
+    };
+    for (name, value) in ours.filter(|(name, _)| !hidden(name)) {
         if program.is_simulated() && name == SIMULATION {
             words.push(value);
         } else if is_needed(&name) || (program.is_simulated() && name == SIMULATED_HOME) {
@@ -91,7 +104,7 @@ mod tests {
 
     fn names(of: &[&str], program: &Program) -> Vec<String> {
         let ours = of.iter().map(|name| (OsString::from(name), OsString::from("x")));
-        let kept = cleaned(ours, program);
+        let kept = cleaned(ours, program, Sight::Full);
         kept.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect()
     }
 
@@ -103,7 +116,7 @@ mod tests {
     fn a_stand_in_is_told_its_scenario_before_all_else() {
         let program = Program::simulated(Some(Path::new("/a/b.toml")), true);
         let ours = [(OsString::from(SIMULATION), OsString::from("exit-1:a, b"))];
-        let kept = cleaned(ours.into_iter(), &program);
+        let kept = cleaned(ours.into_iter(), &program, Sight::Full);
         assert_eq!(kept[0].1, "scenario=/a/b.toml,own-tools,exit-1:a, b");
         let program = Program::simulated(None, false);
         assert_eq!(names(&[], &program), ["NO_COLOR"]);
@@ -115,6 +128,15 @@ mod tests {
         let mut want: Vec<String> = needed.map(str::to_owned).to_vec();
         want.push("NO_COLOR".to_owned());
         assert_eq!(names(&needed, &real()), want);
+    }
+
+    #[test]
+    fn a_program_that_may_be_any_gets_nothing_of_cursors() {
+        let ours = ["PATH", "CURSOR_API_KEY", "CURSOR_AUTH_TOKEN", "CURSOR_CONFIG_DIR", "HOME"];
+        let ours = ours.iter().map(|name| (OsString::from(name), OsString::from("x")));
+        let kept = cleaned(ours, &real(), Sight::Bare);
+        let kept: Vec<_> = kept.iter().filter_map(|(name, _)| name.to_str()).collect();
+        assert_eq!(kept, ["PATH", "HOME", "NO_COLOR"]);
     }
 
     #[test]

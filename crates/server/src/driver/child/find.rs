@@ -11,9 +11,12 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
 };
 use tokio::sync::OnceCell;
-use tracing::debug;
+use tracing::{debug, warn};
 
-use super::capture::capture;
+use super::{
+    capture::{Asking, capture},
+    trust::check_program,
+};
 use crate::tasks::Tasks;
 
 /// For a program to say its version. A cold start reads many files.
@@ -62,12 +65,14 @@ pub(super) struct Finder {
     /// The setting, or the stand-in.
     named: Option<Program>,
     found: OnceCell<Program>,
+    /// Where folders for children are.
+    folders: Option<PathBuf>,
     tasks: Tasks,
 }
 
 impl Finder {
-    pub(super) fn new(named: Option<Program>, tasks: &Tasks) -> Self {
-        Self { named, found: OnceCell::new(), tasks: tasks.clone() }
+    pub(super) fn new(named: Option<Program>, folders: Option<PathBuf>, tasks: &Tasks) -> Self {
+        Self { named, found: OnceCell::new(), folders, tasks: tasks.clone() }
     }
 
     /// # Errors
@@ -82,7 +87,13 @@ impl Finder {
                 return Err(wrong(&named.path, "which is no program that can be run"));
             }
             // The stand-in needs no proof.
-            if !named.is_simulated() && !self.is_cursors(named).await? {
+            if named.is_simulated() {
+                return Ok(named.clone());
+            }
+            if let Err(why) = check_program(&named.path) {
+                return Err(wrong(&named.path, &format!("which is not started: {why}")));
+            }
+            if !self.is_cursors(named).await? {
                 return Err(wrong(&named.path, "which is not Cursor's: see its `--version`"));
             }
             return Ok(named.clone());
@@ -99,22 +110,31 @@ impl Finder {
             if !is_program(&program.path) {
                 continue;
             }
-            match self.is_cursors(&program).await {
+            // Before it is started for anything, also for its version.
+            if let Err(why) = check_program(&program.path) {
+                warn!(path = %program.path.display(), "a program is not started: {why}");
+                others.push((program.path, why));
+                continue;
+            }
+            let why = match self.is_cursors(&program).await {
                 Ok(true) => {
                     debug!(path = %program.path.display(), "found cursor-agent");
                     return Ok(program);
                 }
-                Ok(false) => debug!(path = %program.path.display(), "not Cursor's program"),
-                Err(error) => debug!(path = %program.path.display(), "passed over: {error}"),
-            }
-            others.push(program.path);
+                Ok(false) => "not Cursor's".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            debug!(path = %program.path.display(), "skipped: {why}");
+            others.push((program.path, why));
         }
         Err(missing(&others))
     }
 
     /// Whether it says a version as Cursor's program does.
     async fn is_cursors(&self, program: &Program) -> Result<bool, TurnError> {
-        let said = capture(program, &["--version"], VERSION_TIME, &self.tasks).await?;
+        let asking = Asking { program, folders: self.folders.as_deref(), tasks: &self.tasks };
+        // Whose program it is, is not known yet.
+        let said = capture(asking.probing(), &["--version"], VERSION_TIME).await?;
         Ok(said.code == Some(0) && listing::version(&said.stdout).is_some())
     }
 }
@@ -122,12 +142,13 @@ impl Finder {
 /// What would be tried first, without running anything.
 #[must_use]
 pub fn likely(named: Option<&Path>) -> Option<PathBuf> {
+    let usable = |path: &PathBuf| is_program(path) && check_program(path).is_ok();
     if let Some(named) = named {
-        return is_program(named).then(|| named.to_path_buf());
+        return Some(named.to_path_buf()).filter(usable);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let home = etcetera::home_dir().ok();
-    candidates(&path, home.as_deref()).into_iter().find(|path| is_program(path))
+    candidates(&path, home.as_deref()).into_iter().find(usable)
 }
 
 /// Where it may be, the likeliest first. The name `agent` is used by others, too.
@@ -168,16 +189,16 @@ fn is_program(path: &Path) -> bool {
     meta.is_file()
 }
 
-/// `others` have its name, and are something else.
-fn missing(others: &[PathBuf]) -> TurnError {
+/// `others` have its name, and are not used for some reason.
+fn missing(others: &[(PathBuf, String)]) -> TurnError {
     let install = match cfg!(windows) {
         true => "irm 'https://cursor.com/install?win32=true' | iex",
         false => "curl https://cursor.com/install -fsS | bash",
     };
     let mut text = "Cursor's program `cursor-agent` was not found".to_owned();
-    for (n, path) in others.iter().enumerate() {
-        text.push_str(if n == 0 { " (looked at, and not Cursor's: " } else { ", " });
-        text.push_str(&path.to_string_lossy());
+    for (n, (path, why)) in others.iter().enumerate() {
+        text.push_str(if n == 0 { " (not used: " } else { ", " });
+        text.push_str(&format!("{}: {why}", path.display()));
     }
     text.push_str(if others.is_empty() { ". " } else { "). " });
     text.push_str(&format!(

@@ -34,7 +34,7 @@ async fn another_program_of_that_name_is_passed_over() {
     let plain = base.path().join("c/cursor-agent");
     fs::create_dir_all(plain.parent().unwrap()).unwrap();
     fs::write(&plain, "").unwrap();
-    let finder = Finder::new(None, &Tasks::new());
+    let finder = Finder::new(None, None, &Tasks::new());
     let places = vec![plain.clone(), other.clone(), real.clone()];
     assert_eq!(finder.search_in(places).await.unwrap(), Program::at(real));
     let error = finder.search_in(vec![plain, other.clone()]).await.unwrap_err();
@@ -48,14 +48,53 @@ async fn a_named_program_has_to_be_the_one() {
     let base = tempfile::tempdir().unwrap();
     let mine = base.path().join("mine");
     program(&mine, "2026.06.12-01-15-52");
-    let finder = Finder::new(Some(Program::at(&mine)), &Tasks::new());
+    let finder = Finder::new(Some(Program::at(&mine)), None, &Tasks::new());
     assert_eq!(finder.find().await.unwrap().path, mine);
     let other = base.path().join("other");
     program(&other, "whatever");
     for wrong in [other, base.path().join("none")] {
-        let error = Finder::new(Some(Program::at(&wrong)), &Tasks::new());
+        let error = Finder::new(Some(Program::at(&wrong)), None, &Tasks::new());
         let error = error.find().await.unwrap_err();
         assert!(error.message.contains("cursor_agent.bin"), "{error}");
         assert!(error.message.contains(wrong.to_str().unwrap()), "{error}");
     }
+}
+
+/// Says a version, and notes that it was started, and where.
+fn noting(path: &Path) {
+    program(path, "2026.01.28-fd13201");
+    let text = "#!/bin/sh\nstat -c %a . > \"$0.mode\"; pwd > \"$0.folder\"\n\
+                ls -A > \"$0.files\"\necho 2026.01.28-fd13201\n";
+    fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn a_program_that_others_may_replace_is_not_started() {
+    let base = tempfile::tempdir().unwrap();
+    let open = base.path().join("open/agent");
+    noting(&open);
+    fs::set_permissions(open.parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+    let finder = Finder::new(None, None, &Tasks::new());
+    let error = finder.search_in(vec![open.clone()]).await.unwrap_err();
+    assert!(error.message.contains("other users may write to"), "{error}");
+    let named = Finder::new(Some(Program::at(&open)), None, &Tasks::new());
+    let error = named.find().await.unwrap_err();
+    assert!(error.message.contains("other users may write to"), "{error}");
+    assert!(!base.path().join("open/agent.folder").exists(), "it was started");
+    assert_eq!(likely(Some(&open)), None);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_is_asked_in_an_empty_folder_of_the_user_alone() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("bin/agent");
+    noting(&path);
+    let folders = base.path().join("cache/runs");
+    let finder = Finder::new(None, Some(folders.clone()), &Tasks::new());
+    assert!(finder.search_in(vec![path.clone()]).await.is_ok());
+    let note = |name: &str| fs::read_to_string(path.with_extension(name)).unwrap();
+    assert_eq!((note("mode").trim(), note("files").trim()), ("700", ""));
+    assert!(note("folder").starts_with(folders.to_str().unwrap()), "{}", note("folder"));
+    assert_eq!(fs::read_dir(&folders).unwrap().count(), 0, "and it is removed");
 }

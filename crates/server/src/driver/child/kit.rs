@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use super::{
     ChildConfig,
     arguments::Terms,
-    capture::{Captured, capture},
+    capture::{Asking, Captured, capture},
     find::{Finder, Program},
     workspace::{Workspace, Workspaces},
 };
@@ -51,6 +51,7 @@ pub(super) struct Kit {
     pub(super) queue: Duration,
     pub(super) tasks: Tasks,
     finder: Finder,
+    folders: Option<PathBuf>,
     host: Host,
     make_room: OnceLock<MakeRoom>,
     /// Somebody was told that the program does not look at its tools.
@@ -62,11 +63,12 @@ impl Kit {
         let ChildConfig { agent, queue, program, folders, .. } = config;
         let named = program.or_else(|| agent.bin.as_ref().map(Program::at));
         Self {
-            workspaces: Arc::new(Workspaces::new(folders)),
+            workspaces: Arc::new(Workspaces::new(folders.clone())),
             places: Arc::new(Semaphore::new(agent.children.max(1))),
             queue,
             tasks: tasks.clone(),
-            finder: Finder::new(named, tasks),
+            finder: Finder::new(named, folders.clone(), tasks),
+            folders,
             host: Host::new(tasks, agent.children),
             make_room: OnceLock::new(),
             warned: AtomicBool::new(false),
@@ -85,7 +87,9 @@ impl Kit {
 
     /// What the program prints for these arguments.
     pub(super) async fn ask(&self, args: &[&str], limit: Duration) -> Result<Captured, TurnError> {
-        capture(self.program().await?, args, limit, &self.tasks).await
+        let program = self.program().await?;
+        let asking = Asking { program, folders: self.folders.as_deref(), tasks: &self.tasks };
+        capture(asking.known(), args, limit).await
     }
 
     /// A place for a process, waiting for one if need be.

@@ -21,6 +21,7 @@ mod spawn;
 mod status;
 mod tail;
 mod tree;
+mod trust;
 mod workspace;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -40,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     find::{Program, likely},
     status::Gate,
+    trust::check_program,
 };
 use self::{kit::Kit, pool::Pool};
 use super::{

@@ -228,7 +228,8 @@ impl Pool {
         self.kit.furnish(&workspace, None).await?;
         let args = arguments::acp(&self.kit.terms(&workspace, beside.clone()));
         let tasks = &self.kit.tasks;
-        let (child, pipes) = spawn(program, &args, workspace.path(), workspace.name(), tasks)?;
+        let start = workspace.start(program);
+        let (child, pipes) = spawn(start, &args, tasks)?;
         Ok(Worker {
             kit: Arc::clone(&self.kit),
             shelf: Arc::clone(&self.shelf),

@@ -31,7 +31,7 @@ pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<Link, TurnError
     let workspace = Arc::new(kit.workspace(Some(&start.conversation)).await?);
     kit.furnish(&workspace, room.as_ref().map(Room::address)).await?;
     let args = arguments::run(&start, &kit.terms(&workspace, kit.beside(&start)))?;
-    let (child, pipes) = spawn(program, &args, workspace.path(), workspace.name(), &kit.tasks)?;
+    let (child, pipes) = spawn(workspace.start(program), &args, &kit.tasks)?;
     let process = Process::new(child, pipes, &kit.tasks);
     let (link, end) = link();
     let run = Run { kit: Arc::clone(kit), process, workspace, room, end, _place: place };

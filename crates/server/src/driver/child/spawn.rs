@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    environment::{MARK, cleaned},
+    environment::{MARK, Sight, cleaned},
     find::Program,
     tree::{self, Signal},
 };
@@ -47,17 +47,26 @@ pub(super) struct Pipes {
     pub(super) stderr: Option<ChildStderr>,
 }
 
-/// Starts the program in `folder`. `name` begins the mark that all it starts will have.
+/// What is started, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start<'a> {
+    pub(super) program: &'a Program,
+    pub(super) folder: &'a Path,
+    /// Begins the mark that all it starts will have.
+    pub(super) name: &'a str,
+    pub(super) sight: Sight,
+}
+
+/// Starts a program.
 ///
 /// # Errors
 /// The system does not start it. Says why.
 pub(super) fn spawn(
-    program: &Program,
+    start: Start<'_>,
     args: &[OsString],
-    folder: &Path,
-    name: &str,
     tasks: &Tasks,
 ) -> Result<(Child, Pipes), TurnError> {
+    let Start { program, folder, name, sight } = start;
     let mark = format!("{name}.{}", random::uuid());
     let mut command = CommandWrap::with_new(&program.path, |command| {
         command
@@ -65,7 +74,7 @@ pub(super) fn spawn(
             .args(args)
             .current_dir(folder)
             .env_clear()
-            .envs(cleaned(std::env::vars_os(), program))
+            .envs(cleaned(std::env::vars_os(), program, sight))
             .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -23,7 +23,8 @@ async fn a_child_that_is_dropped_is_dead() {
     let args = ["-c", "sleep 1000"].map(OsString::from);
     let program = Program::at("/bin/sh");
     let folder = std::env::temp_dir();
-    let (child, pipes) = spawn(&program, &args, &folder, "test", &tasks).unwrap();
+    let start = Start { program: &program, folder: &folder, name: "test", sight: Sight::Full };
+    let (child, pipes) = spawn(start, &args, &tasks).unwrap();
     drop(child);
     // The other end of its streams is closed only by its death.
     let mut rest = Vec::new();

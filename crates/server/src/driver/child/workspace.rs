@@ -35,7 +35,7 @@ use serde_json::json;
 use tokio::{sync::Notify, time::timeout};
 use tracing::{debug, info};
 
-use super::tree;
+use super::{environment::Sight, find::Program, spawn::Start, tree};
 use crate::{clock, random};
 
 const LOCK: &str = "lock";
@@ -198,6 +198,11 @@ impl Drop for Home {
 }
 
 impl Workspace {
+    /// How Cursor's program is started in it.
+    pub(super) fn start<'a>(&'a self, program: &'a Program) -> Start<'a> {
+        Start { program, folder: &self.path, name: &self.name, sight: Sight::Full }
+    }
+
     fn make(home: &Path, name: String, left: &Arc<Notify>) -> io::Result<Self> {
         let path = home.join(&name);
         private_folder(&path, false)?;
@@ -208,11 +213,6 @@ impl Workspace {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Begins the marks of what runs in it.
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Tells the child where its tools are, and what it may not do.
