@@ -19,6 +19,7 @@ use crate::{
         bundle::{self, Contents, Veil},
         examine,
         judge::title,
+        secrets::configured,
     },
     telemetry,
 };
@@ -26,6 +27,7 @@ use ibeam_server::{
     auth::Here,
     clock,
     config::{Backend, Config, Via, environment, file_in_use},
+    mcp::config::Places,
 };
 
 #[derive(Debug, Args)]
@@ -149,7 +151,8 @@ impl Doctor {
         });
         let names = [audit.credential.email.clone(), audit.credential.sub.clone()];
         let names = names.into_iter().flatten().chain(account(report));
-        let veil = Veil::new(here.as_ref().map(Here::home), names);
+        let secrets = configured(&settings.config, file.as_deref(), here.as_ref(), &Places::here());
+        let veil = Veil::new(here.as_ref().map(Here::home), names).masking(secrets);
         let page = anstream::adapter::strip_str(page).to_string();
         let contents = Contents { report, page: &page, settings: &settings, audit };
         let parts = block_on(async { Ok(bundle::parts(contents, &veil).await?) })?;

@@ -11,6 +11,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use ibeam_core::redact;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{Report, look};
 use crate::audit;
@@ -22,6 +23,9 @@ const FOLDER: &str = "ibeam-doctor";
 const LOG: u64 = 256 << 10;
 /// Logs that are looked at.
 const LOGS: usize = 4;
+
+/// Stands where a secret stood.
+const MASKED: &str = "***";
 
 /// Stands where the account's name stood.
 const SOMEBODY: &str = "(account)";
@@ -40,6 +44,8 @@ pub struct Part {
 pub struct Veil {
     home: Option<String>,
     names: Vec<String>,
+    /// In every form in which they are written, the longest first.
+    secrets: Vec<SecretString>,
 }
 
 impl Veil {
@@ -48,12 +54,35 @@ impl Veil {
     pub fn new(home: Option<&Path>, names: impl IntoIterator<Item = String>) -> Self {
         let long = |text: &String| text.len() > 3;
         let home = home.map(|home| home.display().to_string()).filter(long);
-        Self { home, names: names.into_iter().filter(long).collect() }
+        Self { home, names: names.into_iter().filter(long).collect(), secrets: Vec::new() }
+    }
+
+    /// Also masks these, wherever they are: what is in a log need not look like a secret.
+    #[must_use]
+    pub fn masking(mut self, secrets: impl IntoIterator<Item = SecretString>) -> Self {
+        for secret in secrets {
+            let text = secret.expose_secret();
+            let json = serde_json::Value::from(text).to_string();
+            let json = json.trim_start_matches('"').trim_end_matches('"');
+            let forms = [json.to_owned(), percent_encoded(text)];
+            self.secrets.extend(forms.into_iter().filter(|form| form != text).map(Into::into));
+            self.secrets.push(secret);
+        }
+        // One may be a part of another.
+        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        self
     }
 
     #[must_use]
     pub fn over(&self, text: &str) -> String {
-        let mut text = redact::text(text).into_owned();
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            let secret = secret.expose_secret();
+            if text.contains(secret) {
+                text = text.replace(secret, MASKED);
+            }
+        }
+        let mut text = redact::text(&text).into_owned();
         for name in &self.names {
             text = text.replace(name, SOMEBODY);
         }
@@ -65,6 +94,19 @@ impl Veil {
             None => text,
         }
     }
+}
+
+/// As it is written in a URL.
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }
 
 /// Whether these stand on the two sides of the `@` in an address.

@@ -30,3 +30,19 @@ fn of_a_long_log_only_whole_lines_are_taken() {
     std::fs::write(&path, "short").unwrap();
     assert_eq!(tail(&path).unwrap(), "short");
 }
+
+#[test]
+fn a_secret_is_masked_whatever_it_looks_like() {
+    let secrets = ["correct horse", "correct horse battery", "pa\"ss/wörd", "plain-word"];
+    let veil = Veil::new(None, []).masking(secrets.map(SecretString::from));
+    for (text, want) in [
+        ("key=plain-word.", "key=***."),
+        ("the correct horse battery of", "the *** of"),
+        (r#"{"a":"pa\"ss/wörd"}"#, r#"{"a":"***"}"#),
+        ("?p=pa%22ss%2Fw%C3%B6rd&x", "?p=***&x"),
+        ("plain word", "plain word"),
+    ] {
+        assert_eq!(veil.over(text), want);
+    }
+    assert!(!format!("{veil:?}").contains("horse"), "{veil:?}");
+}

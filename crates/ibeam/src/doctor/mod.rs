@@ -11,6 +11,7 @@ pub mod findings;
 pub mod judge;
 mod look;
 mod report;
+pub mod secrets;
 mod version;
 
 pub use self::{

@@ -102,6 +102,13 @@ impl Remote {
         self.sse
     }
 
+    /// The headers, and the path, which may have a token in it.
+    pub(super) fn secrets(&self) -> Vec<Hidden> {
+        let values = self.headers.values().filter_map(|value| value.to_str().ok());
+        let path = self.uri.path_and_query().map(|path| path.as_str());
+        values.chain(path).map(|text| Hidden::from(text.to_owned())).collect()
+    }
+
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
     }

@@ -117,6 +117,59 @@ fn it_has_everything_but_secrets() {
     fs::remove_file(world.path().join(".local/state/ibeam/gateway.log")).unwrap();
 }
 
+/// They look like nothing, so no pattern knows them.
+#[test]
+fn configured_secrets_are_masked_by_their_value() {
+    let world = World::new();
+    let secrets = [
+        "correct horse battery",
+        "tickets pass phrase",
+        "variable of a server",
+        "expanded-by-ibeam",
+        "word/of/another/service",
+        "proxy-word",
+        "refresh-me-please",
+    ];
+    let [api_key, header, variable, expanded, other, proxy, refresh] = secrets;
+    let settings = format!(
+        "api_key = \"{api_key}\"\n[mcp.servers.a]\ncommand = \"true\"\n\
+         env = {{ A = \"{variable}\", B = \"${{SOME_VALUE}}\" }}\n\
+         [mcp.servers.b]\nurl = \"https://b.example/mcp\"\n\
+         headers = {{ Authorization = \"Token {header}\" }}\n"
+    );
+    world.put(".config/ibeam/config.toml", &settings, 0o600);
+    let sign_in = json!({ "type": "oauth", "access": "a.b.c", "refresh": refresh });
+    world.put(".config/ibeam/credentials/default.json", &sign_in.to_string(), 0o600);
+    for folder in [".config/ibeam", ".config/ibeam/credentials"] {
+        let path = world.path().join(folder);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let mut log: String =
+        secrets.iter().map(|secret| format!("WARN upstream said {secret}\n")).collect();
+    log.push_str("INFO the last line\n");
+    world.put(".local/state/ibeam/gateway.log", &log, 0o600);
+    let path = world.path().join("bundle.tar.gz");
+    let line = format!("--offline --port 0 --bundle {}", path.display());
+    let output = Patient::new(&world, &line)
+        .env("SOME_VALUE", expanded)
+        // Overrides the one of the file, which is a secret all the same.
+        .env("IBEAM_API_KEY", "another key of the gateway")
+        .env("OTHER_SERVICE_TOKEN", other)
+        .env("HTTPS_PROXY", format!("http://me:{proxy}@proxy.test:3128"))
+        .page();
+    assert!(path.exists(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files = unpacked(&path);
+    for (name, text) in &files {
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} is in {name}:\n{text}");
+        }
+    }
+    let log = &files["ibeam-doctor/gateway.log"];
+    assert_eq!(log.matches("upstream said ***").count(), secrets.len(), "{log}");
+    assert!(log.contains("the last line"));
+    fs::remove_file(world.path().join(".local/state/ibeam/gateway.log")).unwrap();
+}
+
 /// A report of settings that cannot be used can be packed, too.
 #[test]
 fn it_can_be_made_when_nothing_works() {

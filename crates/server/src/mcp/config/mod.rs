@@ -50,6 +50,16 @@ impl ServerSpec {
     pub fn offers(&self, tool: &str) -> bool {
         self.offer && self.allow.iter().any(|pattern| fits(pattern, tool))
     }
+
+    /// What may be secret in it, with variables filled in.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<Hidden> {
+        match &self.way {
+            Way::Stdio(program) => program.env.values().cloned().collect(),
+            Way::Http(remote) => remote.secrets(),
+            Way::Memory(_) => Vec::new(),
+        }
+    }
 }
 
 /// How a server is reached.
