@@ -191,6 +191,22 @@ fn beyond_this_machine_a_key_is_needed_whatever_the_file_says() {
 }
 
 #[test]
+fn a_key_is_needed_if_any_listener_is_beyond_this_machine() {
+    let place = |text: &str| Listen::Tcp(text.parse().unwrap());
+    let (here, open) = (place("127.0.0.1:1"), place("0.0.0.0:2"));
+    let socket = Listen::Unix("/run/user/1/ibeam.sock".into());
+    for (listen, also, needed) in [
+        (&here, vec![open.clone()], true),
+        (&open, vec![here.clone()], true),
+        (&socket, vec![here.clone(), open.clone()], true),
+        (&here, vec![socket.clone(), place("[::1]:3")], false),
+    ] {
+        let config = Config { listen: listen.clone(), also, ..Place::new().config() };
+        assert_eq!(Keys::new(&config).are_required(), needed, "{listen} {:?}", config.also);
+    }
+}
+
+#[test]
 fn many_processes_may_add_at_once() {
     let place = Place::new();
     let path = place.path();

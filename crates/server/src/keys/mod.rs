@@ -91,7 +91,8 @@ impl Keys {
     pub fn new(config: &Config) -> Self {
         let mut keys = Self::single(config.api_key.as_ref());
         keys.file.clone_from(&config.keys_file);
-        keys.state.get_mut().required |= !config.listen.is_local();
+        // One listener that others can reach is enough: all of them share the keys.
+        keys.state.get_mut().required |= config.exposed().is_some();
         keys.look(true);
         keys
     }
