@@ -13,6 +13,8 @@ mod release;
 mod scratch;
 mod test;
 mod translations;
+#[cfg(test)]
+mod workflows_tests;
 
 use std::process::ExitCode;
 
