@@ -11,7 +11,7 @@ fn gate(total: usize, reserve: usize, waiting: usize) -> Gate {
 }
 
 fn wait(gate: &mut Gate, owner: Owner, kind: Kind) -> Ticket {
-    match gate.ask(owner, 100, kind) {
+    match gate.ask(owner, Quota::alone(100), kind) {
         Answer::Wait(ticket) => ticket,
         other => panic!("{other:?}"),
     }
@@ -24,10 +24,10 @@ fn verdicts(gate: &mut Gate) -> Vec<(Owner, Verdict)> {
 #[test]
 fn places_are_given_until_there_are_none() {
     let mut gate = gate(2, 0, 1);
-    assert_eq!(gate.ask(A, 100, Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(B, 100, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
     let ticket = wait(&mut gate, A, Kind::New);
-    assert_eq!(gate.ask(A, 100, Kind::New), Answer::Refused);
+    assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Refused);
     assert_eq!((gate.free(), gate.waiting()), (0, 1));
     gate.leave(B);
     assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
@@ -41,7 +41,7 @@ fn places_are_given_until_there_are_none() {
 #[test]
 fn owners_take_turns_however_many_requests_one_has() {
     let mut gate = gate(1, 0, 100);
-    assert_eq!(gate.ask(A, 100, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(100), Kind::New), Answer::Enter);
     for owner in [A, A, A, B, B, C] {
         wait(&mut gate, owner, Kind::New);
     }
@@ -60,13 +60,15 @@ fn owners_take_turns_however_many_requests_one_has() {
 #[test]
 fn an_owner_at_its_limit_holds_nobody_else_up() {
     let mut gate = gate(3, 0, 10);
-    assert_eq!(gate.ask(A, 1, Kind::New), Answer::Enter);
-    let Answer::Wait(second) = gate.ask(A, 1, Kind::New) else { panic!("beyond its limit") };
-    assert_eq!(gate.why(A, 1), Some(Why::Owner));
-    assert_eq!(gate.why(A, 2), None);
-    assert_eq!(gate.ask(B, 100, Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(B, 100, Kind::New), Answer::Enter);
-    assert_eq!(gate.why(A, 1), Some(Why::Total));
+    assert_eq!(gate.ask(A, Quota::alone(1), Kind::New), Answer::Enter);
+    let Answer::Wait(second) = gate.ask(A, Quota::alone(1), Kind::New) else {
+        panic!("beyond its limit")
+    };
+    assert_eq!(gate.why(A, Quota::alone(1), Kind::New), Some(Why::Owner));
+    assert_eq!(gate.why(A, Quota::alone(2), Kind::New), None);
+    assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(B, Quota::alone(100), Kind::New), Answer::Enter);
+    assert_eq!(gate.why(A, Quota::alone(1), Kind::New), Some(Why::Total));
     gate.leave(B);
     assert_eq!(verdicts(&mut gate), [], "still at its limit");
     gate.leave(A);
@@ -76,10 +78,10 @@ fn an_owner_at_its_limit_holds_nobody_else_up() {
 #[test]
 fn results_use_the_reserve_and_no_limit_of_an_owner_holds_them_up() {
     let mut gate = gate(2, 1, 10);
-    assert_eq!(gate.ask(A, 1, Kind::New), Answer::Enter);
-    assert_eq!(gate.ask(A, 1, Kind::Results), Answer::Enter, "beyond its limit");
+    assert_eq!(gate.ask(A, Quota::alone(1), Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(1), Kind::Results), Answer::Enter, "beyond its limit");
     let new = wait(&mut gate, B, Kind::New);
-    assert_eq!(gate.ask(A, 1, Kind::Results), Answer::Enter, "the reserve");
+    assert_eq!(gate.ask(A, Quota::alone(1), Kind::Results), Answer::Enter, "the reserve");
     let results = wait(&mut gate, A, Kind::Results);
     gate.leave(A);
     assert_eq!(gate.poll_verdict(), Some((results, Verdict::Enter)), "before the new one");
@@ -92,30 +94,30 @@ fn results_use_the_reserve_and_no_limit_of_an_owner_holds_them_up() {
 #[test]
 fn a_full_queue_of_new_turns_refuses_no_results() {
     let mut gate = gate(1, 0, 1);
-    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
     wait(&mut gate, A, Kind::New);
-    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Refused);
+    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Refused);
     wait(&mut gate, A, Kind::Results);
 }
 
 #[test]
 fn a_crowd_makes_room_for_others() {
     let mut gate = gate(1, 0, 4);
-    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
     let tickets: Vec<Ticket> = (0..4).map(|_| wait(&mut gate, A, Kind::New)).collect();
     wait(&mut gate, B, Kind::New);
     assert_eq!(gate.poll_verdict(), Some((tickets[3], Verdict::Dropped)), "the newest");
     assert!(!gate.give_up(tickets[3]));
     wait(&mut gate, B, Kind::New);
     assert_eq!(gate.poll_verdict(), Some((tickets[2], Verdict::Dropped)));
-    assert_eq!(gate.ask(B, 9, Kind::New), Answer::Refused, "it has its half");
+    assert_eq!(gate.ask(B, Quota::alone(9), Kind::New), Answer::Refused, "it has its half");
     assert_eq!(gate.waiting(), 4);
 }
 
 #[test]
 fn who_gives_up_is_forgotten() {
     let mut gate = gate(1, 0, 4);
-    assert_eq!(gate.ask(A, 9, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(A, Quota::alone(9), Kind::New), Answer::Enter);
     let (first, second) = (wait(&mut gate, B, Kind::New), wait(&mut gate, C, Kind::New));
     assert!(gate.give_up(first) && !gate.give_up(first));
     gate.leave(A);
@@ -132,6 +134,67 @@ fn a_turn_that_runs_anyway_is_counted() {
     gate.leave(A);
     assert_eq!(gate.poll_verdict(), None);
     gate.leave(A);
+    assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
+}
+
+/// Asks until the gate lets no more in. Gives how many it let in.
+fn fill(gate: &mut Gate, owner: Owner, quota: Quota, kind: Kind) -> usize {
+    std::iter::repeat_with(|| gate.try_enter(owner, quota, kind)).take_while(|in_| *in_).count()
+}
+
+#[test]
+fn one_key_cannot_take_every_slot_when_there_are_others() {
+    const SHARED: Quota = Quota::shared(usize::MAX);
+    let mut gate = gate(32, 8, 8);
+    assert_eq!(fill(&mut gate, A, SHARED, Kind::New), 24);
+    assert_eq!(gate.why(A, SHARED, Kind::New), Some(Why::Share));
+    assert_eq!(fill(&mut gate, B, SHARED, Kind::New), 6);
+    assert_eq!(fill(&mut gate, C, SHARED, Kind::New), 1);
+    // As slots become free, those with fewer get them, until shares are equal.
+    for _ in 0..24 {
+        gate.leave(A);
+        for owner in [A, B, C] {
+            fill(&mut gate, owner, SHARED, Kind::New);
+        }
+    }
+    let held = [A, B, C].map(|owner| gate.running_by.get(&owner).copied().unwrap_or_default());
+    assert!(held.iter().all(|held| (8..=12).contains(held)), "{held:?}");
+}
+
+#[test]
+fn the_last_slot_is_for_a_key_that_has_none() {
+    const SHARED: Quota = Quota::shared(usize::MAX);
+    for total in 2..40 {
+        let mut gate = gate(total, 0, 8);
+        assert!(fill(&mut gate, A, SHARED, Kind::New) < total);
+        assert_eq!(gate.ask(B, SHARED, Kind::New), Answer::Enter, "of {total}");
+    }
+    let mut gate = gate(1, 0, 8);
+    assert_eq!(fill(&mut gate, A, SHARED, Kind::New), 1, "a single slot goes round");
+}
+
+#[test]
+fn a_key_alone_or_with_a_limit_of_its_own_may_take_every_slot() {
+    assert_eq!(fill(&mut gate(32, 8, 8), A, Quota::alone(usize::MAX), Kind::New), 32);
+    let own = Quota { limit: 32, assured: 32 };
+    assert_eq!(fill(&mut gate(32, 8, 8), A, own, Kind::New), 32);
+    let own = Quota { limit: 2, assured: 2 };
+    assert_eq!(fill(&mut gate(2, 8, 8), A, own, Kind::New), 2);
+}
+
+#[test]
+fn tool_results_of_one_key_leave_room_for_others() {
+    const SHARED: Quota = Quota::shared(usize::MAX);
+    let mut gate = gate(32, 8, 64);
+    assert_eq!(fill(&mut gate, A, SHARED, Kind::Results), 30);
+    let waiting = gate.ask(A, SHARED, Kind::Results);
+    assert_eq!(gate.ask(B, SHARED, Kind::New), Answer::Enter);
+    assert_eq!(gate.ask(B, SHARED, Kind::Results), Answer::Enter);
+    gate.leave(A);
+    assert_eq!(gate.poll_verdict(), None, "still at its share");
+    gate.leave(B);
+    gate.leave(B);
+    let Answer::Wait(ticket) = waiting else { panic!("{waiting:?}") };
     assert_eq!(gate.poll_verdict(), Some((ticket, Verdict::Enter)));
 }
 
@@ -153,8 +216,12 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     /// Limits hold, nothing is lost, and no place stays free while someone could have it.
     #[test]
-    fn the_rules_hold_whatever_happens(ops in prop::collection::vec(op(), 1..200)) {
-        let (total, reserve, waiting, limit) = (4, 2, 6, 2);
+    fn the_rules_hold_whatever_happens(
+        ops in prop::collection::vec(op(), 1..200),
+        assured in prop_oneof![Just(0), Just(1), Just(usize::MAX)],
+    ) {
+        let (total, reserve, waiting) = (4, 2, 6);
+        let quota = Quota { limit: 2, assured };
         let mut gate = gate(total, reserve, waiting);
         let mut running: Vec<(Owner, Kind)> = Vec::new();
         let mut queue: Vec<(Ticket, Kind)> = Vec::new();
@@ -162,7 +229,7 @@ proptest! {
             match op {
                 Op::Ask(owner, results) => {
                     let kind = if results { Kind::Results } else { Kind::New };
-                    match gate.ask(Owner(owner), limit, kind) {
+                    match gate.ask(Owner(owner), quota, kind) {
                         Answer::Enter => running.push((Owner(owner), kind)),
                         Answer::Wait(ticket) => queue.push((ticket, kind)),
                         Answer::Refused => {}
@@ -190,9 +257,9 @@ proptest! {
             prop_assert!(running.len() <= total + reserve);
             prop_assert!(queue.iter().filter(|(_, kind)| *kind == Kind::New).count() <= waiting);
             for (ticket, kind) in &queue {
-                match kind {
-                    Kind::New => prop_assert!(gate.why(ticket.owner, limit).is_some()),
-                    Kind::Results => prop_assert!(running.len() >= total + reserve),
+                prop_assert!(gate.why(ticket.owner, quota, *kind).is_some());
+                if assured == usize::MAX && *kind == Kind::Results {
+                    prop_assert!(running.len() >= total + reserve);
                 }
             }
         }

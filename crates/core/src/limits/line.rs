@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Owner, Ticket};
+use super::{Owner, Quota, Ticket};
 
 #[derive(Debug, Default)]
 pub(super) struct Line {
@@ -12,10 +12,10 @@ pub(super) struct Line {
     len: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     /// As the owner's newest request has it: limits can be changed.
-    limit: usize,
+    quota: Quota,
     /// In the order of their numbers. Never empty.
     tickets: VecDeque<Ticket>,
 }
@@ -25,22 +25,22 @@ impl Line {
         self.len
     }
 
-    pub(super) fn push(&mut self, ticket: Ticket, limit: usize) {
+    pub(super) fn push(&mut self, ticket: Ticket, quota: Quota) {
         let waiting = self.by.entry(ticket.owner).or_insert_with(|| {
             self.order.push_back(ticket.owner);
-            Waiting::default()
+            Waiting { quota, tickets: VecDeque::new() }
         });
-        waiting.limit = limit;
+        waiting.quota = quota;
         waiting.tickets.push_back(ticket);
         self.len += 1;
     }
 
-    /// The next ticket of the first owner in turn who may go on, given its limit.
-    pub(super) fn pop(&mut self, may: impl Fn(Owner, usize) -> bool) -> Option<Ticket> {
+    /// The next ticket of the first owner in turn who may go on, given its quota.
+    pub(super) fn pop(&mut self, may: impl Fn(Owner, Quota) -> bool) -> Option<Ticket> {
         let (by, order) = (&self.by, &self.order);
         let at = order
             .iter()
-            .position(|owner| by.get(owner).is_some_and(|waiting| may(*owner, waiting.limit)))?;
+            .position(|owner| by.get(owner).is_some_and(|waiting| may(*owner, waiting.quota)))?;
         let owner = self.order.remove(at)?;
         let waiting = self.by.get_mut(&owner)?;
         let ticket = waiting.tickets.pop_front()?;

@@ -6,6 +6,8 @@
 //! holds them up. Within a kind, owners take turns, and each owner's requests keep their
 //! order.
 //!
+//! Where there is more than one owner, each leaves room for the others: see [`has_room`].
+//!
 //! *Invariant:* a place is never free while somebody waits who could have it.
 
 mod line;
@@ -28,6 +30,45 @@ pub struct Rules {
 /// One who asks. Everything with the same number shares one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u64);
+
+/// How much one owner may run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// New turns are held to this many.
+    pub limit: usize,
+    /// Up to this many it need not leave room for others: `usize::MAX` for the only owner,
+    /// the number that an administrator gave it, or 0.
+    pub assured: usize,
+}
+
+impl Quota {
+    /// The quota of the only owner.
+    #[must_use]
+    pub const fn alone(limit: usize) -> Self {
+        Self { limit, assured: usize::MAX }
+    }
+
+    /// The quota of one owner among several.
+    #[must_use]
+    pub const fn shared(limit: usize) -> Self {
+        Self { limit, assured: 0 }
+    }
+}
+
+/// For each slot that an owner leaves free, beyond one, it may hold this many.
+const HELD_FOR_EACH_FREE: usize = 3;
+
+/// Whether an owner who holds `held` slots of something may take one of the `free` ones.
+///
+/// One who holds none may take any. One who holds some leaves at least one, and holds at
+/// most three for each further one that it leaves. So whoever comes next finds a slot,
+/// however many others are at their limit: one owner gets at most three quarters, two get
+/// two fifths each, and the more there are, the less stays unused.
+#[must_use]
+pub const fn has_room(held: usize, free: usize, assured: usize) -> bool {
+    let further = free.saturating_sub(1);
+    free > 0 && (held == 0 || held < assured || held < further.saturating_mul(HELD_FOR_EACH_FREE))
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -77,6 +118,8 @@ pub enum Why {
     Total,
     /// The owner has as many as it may.
     Owner,
+    /// The free slots are left for other owners.
+    Share,
 }
 
 /// The state of it all.
@@ -106,9 +149,9 @@ impl Gate {
         }
     }
 
-    /// Asks for a place. `limit`: how many turns this owner may run.
-    pub fn ask(&mut self, owner: Owner, limit: usize, kind: Kind) -> Answer {
-        if self.try_enter(owner, limit, kind) {
+    /// Asks for a place.
+    pub fn ask(&mut self, owner: Owner, quota: Quota, kind: Kind) -> Answer {
+        if self.try_enter(owner, quota, kind) {
             return Answer::Enter;
         }
         let line = match kind {
@@ -124,17 +167,14 @@ impl Gate {
         }
         self.tickets += 1;
         let ticket = Ticket { owner, number: self.tickets };
-        line.push(ticket, limit);
+        line.push(ticket, quota);
         Answer::Wait(ticket)
     }
 
     /// Takes a place if there is one.
-    pub fn try_enter(&mut self, owner: Owner, limit: usize, kind: Kind) -> bool {
-        let fits = match kind {
-            // By the invariant, whoever waits could not have the place.
-            Kind::New => self.why(owner, limit).is_none(),
-            Kind::Results => self.running < self.with_reserve(),
-        };
+    pub fn try_enter(&mut self, owner: Owner, quota: Quota, kind: Kind) -> bool {
+        // By the invariant, whoever waits could not have the place.
+        let fits = self.why(owner, quota, kind).is_none();
         if fits {
             self.enter(owner);
         }
@@ -169,16 +209,11 @@ impl Gate {
         self.verdicts.pop_front()
     }
 
-    /// What keeps a new turn of this owner out, if anything.
+    /// What keeps a request of this owner out, if anything.
     #[must_use]
-    pub fn why(&self, owner: Owner, limit: usize) -> Option<Why> {
-        if self.running >= self.rules.total {
-            Some(Why::Total)
-        } else if self.running_by(owner) >= limit {
-            Some(Why::Owner)
-        } else {
-            None
-        }
+    pub fn why(&self, owner: Owner, quota: Quota, kind: Kind) -> Option<Why> {
+        let held = self.running_by.get(&owner).copied().unwrap_or_default();
+        why(held, self.free_for(kind), quota, kind)
     }
 
     /// Places for new turns that are free.
@@ -193,36 +228,49 @@ impl Gate {
         self.new.len() + self.results.len()
     }
 
-    fn running_by(&self, owner: Owner) -> usize {
-        self.running_by.get(&owner).copied().unwrap_or_default()
-    }
-
-    fn with_reserve(&self) -> usize {
-        self.rules.total.saturating_add(self.rules.reserve)
+    fn free_for(&self, kind: Kind) -> usize {
+        let slots = match kind {
+            Kind::New => self.rules.total,
+            Kind::Results => self.rules.total.saturating_add(self.rules.reserve),
+        };
+        slots.saturating_sub(self.running)
     }
 
     /// Lets in whoever can come in now.
     fn admit(&mut self) {
-        loop {
-            let next = if self.running < self.with_reserve()
-                && let Some(ticket) = self.results.pop(|_, _| true)
-            {
-                ticket
-            } else if self.running < self.rules.total
-                && let Some(ticket) = {
-                    let running_by = &self.running_by;
-                    self.new.pop(|owner, limit| {
-                        running_by.get(&owner).copied().unwrap_or_default() < limit
-                    })
-                }
-            {
-                ticket
-            } else {
-                return;
-            };
+        while let Some(next) = self.pop(Kind::Results).or_else(|| self.pop(Kind::New)) {
             self.enter(next.owner);
             self.verdicts.push_back((next, Verdict::Enter));
         }
+    }
+
+    /// The next of this kind who can come in.
+    fn pop(&mut self, kind: Kind) -> Option<Ticket> {
+        let (free, running_by) = (self.free_for(kind), &self.running_by);
+        let line = match kind {
+            Kind::New => &mut self.new,
+            Kind::Results => &mut self.results,
+        };
+        if free == 0 {
+            return None;
+        }
+        line.pop(|owner, quota| {
+            let held = running_by.get(&owner).copied().unwrap_or_default();
+            why(held, free, quota, kind).is_none()
+        })
+    }
+}
+
+/// What keeps an owner out who holds so many slots while so many are free.
+fn why(held: usize, free: usize, quota: Quota, kind: Kind) -> Option<Why> {
+    if free == 0 {
+        Some(Why::Total)
+    } else if kind == Kind::New && held >= quota.limit {
+        Some(Why::Owner)
+    } else if !has_room(held, free, quota.assured) {
+        Some(Why::Share)
+    } else {
+        None
     }
 }
 

@@ -123,6 +123,64 @@ async fn keys_take_turns_in_the_queue() {
     shop.lab.assert_clean().await;
 }
 
+/// One key asks for more than there is. Another one that comes later is served at once, and
+/// both share what there is without a limit of their own.
+#[tokio::test(start_paused = true)]
+async fn one_key_cannot_take_all_turns() {
+    let shop = Arc::new(Shop::new(|config| config.clocks.queue = Duration::from_secs(3)));
+    let greedy = shop.key("greedy", None).await;
+    let other = shop.key("other", None).await;
+    let mut opened = JoinSet::new();
+    for _ in 0..64 {
+        let (shop, greedy) = (Arc::clone(&shop), greedy.clone());
+        opened.spawn(async move { shop.open(&greedy).await });
+    }
+    let mut running = Vec::new();
+    let mut refused = 0;
+    while let Some(reply) = opened.join_next().await {
+        let reply = reply.unwrap();
+        if reply.status() == 200 {
+            running.push(reply);
+        } else {
+            assert_eq!(reply.status(), 429);
+            refused += 1;
+        }
+    }
+    assert_eq!((running.len(), refused, shop.lab.app.free_turns()), (24, 40, 8));
+    let began = Instant::now();
+    assert_eq!(shop.quick(&other).await.status, 200);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let error = shop.quick(&greedy).await;
+    assert!(error.body.contains("its share of the turns"), "{}", error.body);
+    drop(running);
+    shop.lab.assert_clean().await;
+}
+
+/// The same for responses that are made in the background.
+#[tokio::test(start_paused = true)]
+async fn one_key_cannot_take_all_background_slots() {
+    let shop = Shop::new(|config| config.clocks.queue = Duration::from_secs(3600));
+    let greedy = shop.key("greedy", None).await;
+    let other = shop.key("other", None).await;
+    let begin = async |key: &str| {
+        let body = serde_json::json!({ "model": "auto", "input": "go on", "background": true });
+        let request = http::Request::post("/v1/responses").header("host", "localhost");
+        let request = request.header("x-api-key", key).body(Body::from(body.to_string()));
+        Reply::read(shop.lab.send(request.unwrap()).await).await
+    };
+    let mut begun = 0;
+    let refused = loop {
+        let reply = begin(&greedy).await;
+        if reply.status != 200 {
+            break reply;
+        }
+        begun += 1;
+    };
+    assert_eq!((begun, refused.status.as_u16()), (192, 429), "{}", refused.body);
+    assert!(refused.body.contains("kept for other keys"), "{}", refused.body);
+    assert_eq!(begin(&other).await.status, 200);
+}
+
 /// Every place is taken and many wait; the results of a turn that was let in before go
 /// through, whether it is parked or only stored.
 #[tokio::test(start_paused = true)]
@@ -131,7 +189,7 @@ async fn tool_results_do_not_wait_behind_new_turns() {
         config.limits.turns = 2;
         config.limits.reserve = 1;
     }));
-    let (worker, crowd) = (shop.key("worker", Some(1)).await, shop.key("crowd", None).await);
+    let (worker, crowd) = (shop.key("worker", Some(1)).await, shop.key("crowd", Some(2)).await);
     let mut parked = Talk::new("look");
     parked.headers.push(("x-api-key", worker.clone()));
     let call = parked.ask(&shop.lab).await.call();

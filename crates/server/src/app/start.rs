@@ -11,7 +11,7 @@ use ibeam_core::{
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    limits::{Kind, Owner, Why},
+    limits::{Kind, Owner, Quota, Why},
     model::{
         Dialect, Format, ImageSource, Item, Millis, Part, ToolContent, TurnRequest, ids::SessionId,
     },
@@ -244,7 +244,12 @@ impl App {
     fn seeker(&self, caller: &Caller) -> Seeker {
         let number = caller.id.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
-        Seeker { owner: Owner(number), limit }
+        let quota = match caller.limit {
+            _ if !caller.shares => Quota::alone(limit),
+            Some(own) => Quota { limit, assured: own },
+            None => Quota::shared(limit),
+        };
+        Seeker { owner: Owner(number), quota }
     }
 
     /// A place among the running turns, waiting for one if need be.
@@ -261,8 +266,14 @@ impl App {
                 Why::Total => return self.busy(),
                 Why::Owner => format!(
                     "This key runs {} already, which is its limit. Try again shortly.",
-                    counted(seeker.limit)
+                    counted(seeker.quota.limit)
                 ),
+                Why::Share => {
+                    "This key already runs its share of the turns; the rest is kept for other \
+                     keys. Try again shortly, or give it a limit of its own: \
+                     `ibeam keys add NAME --limit N`."
+                        .to_owned()
+                }
             };
             TurnError::new(ErrorCode::Overloaded, text)
         })

@@ -234,8 +234,37 @@ async fn the_owner_comes_in_with_the_key_of_the_process() {
     let keys = Keys::new(&folder.config());
     keys.admit(&second);
     assert!(keys.are_required());
-    assert_eq!(bearer(&keys, &second), Ok(owner.clone()));
-    assert_eq!(keys.check(None, Some("ibi_2")), Ok(owner));
+    assert_eq!(bearer(&keys, &second).unwrap().id, owner.id);
+    assert_eq!(keys.check(None, Some("ibi_2")).unwrap().id, owner.id);
     assert_eq!(bearer(&keys, &first), Err(Unknown::Wrong));
     assert_eq!(name(&bearer(&keys, &laptop).unwrap()), "laptop");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_share_as_soon_as_there_are_two() {
+    let place = Place::new();
+    let keys = Keys::new(&place.config());
+    keys.admit(&generate());
+    assert!(!keys.check(None, Some("whatever")).unwrap().shares, "keys are not needed");
+
+    let keys = Keys::new(&place.config());
+    let laptop = place.add("laptop", None);
+    tokio::time::advance(LOOK).await;
+    assert!(!bearer(&keys, &laptop).unwrap().shares, "the only one");
+    let phone = place.add("phone", None);
+    assert!(bearer(&keys, &phone).unwrap().shares);
+    assert!(bearer(&keys, &laptop).unwrap().shares);
+    KeyFile::at(&place.path()).revoke("phone").unwrap();
+    tokio::time::advance(LOOK).await;
+    assert!(!bearer(&keys, &laptop).unwrap().shares);
+
+    // The user's own programs are another caller, and so is `api_key`.
+    let instance = generate();
+    keys.admit(&instance);
+    assert!(bearer(&keys, &laptop).unwrap().shares);
+    assert!(bearer(&keys, &instance).unwrap().shares);
+    let own = SecretString::from("own");
+    let keys = Keys::new(&Config { api_key: Some(own.clone()), ..place.config() });
+    assert!(bearer(&keys, &own).unwrap().shares);
+    assert!(!Keys::single(Some(&own)).check(Some("own"), None).unwrap().shares);
 }

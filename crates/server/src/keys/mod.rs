@@ -47,6 +47,8 @@ pub struct Caller {
     pub name: Option<Arc<str>>,
     /// How many turns it may run at once, if that was said.
     pub limit: Option<usize>,
+    /// There are other keys, and it leaves room for them.
+    pub shares: bool,
 }
 
 /// Why a request is turned away.
@@ -135,16 +137,19 @@ impl Keys {
             let state = self.state.lock();
             (state.required, Arc::clone(&state.set), state.instance)
         };
+        // Without required keys a caller can pose as any other: shares would protect nothing.
+        let keys = set.keys().len() + usize::from(self.own.is_some());
+        let shares = required && keys + usize::from(instance.is_some()) > 1;
         let brings = |hash: Hash| {
             let given = [bearer, plain].into_iter().flatten();
             given.fold(false, |any, given| any | same(&Sha256::digest(given).into(), &hash))
         };
         if instance.is_some_and(brings) {
-            return Ok(Caller { id: Sha256::digest(OWNER).into(), name: None, limit: None });
+            return Ok(Caller { id: Sha256::digest(OWNER).into(), shares, ..Caller::default() });
         }
         if !required {
             let id = Sha256::digest(bearer.or(plain).unwrap_or_default()).into();
-            return Ok(Caller { id, name: None, limit: None });
+            return Ok(Caller { id, ..Caller::default() });
         }
         let mut found = None;
         for given in [bearer, plain].into_iter().flatten() {
@@ -156,11 +161,12 @@ impl Keys {
                         id: given,
                         name: Some(Arc::clone(&key.name)),
                         limit: key.limit,
+                        shares,
                     });
                 }
             }
             if self.own.is_some_and(|own| same(&given, &own)) {
-                found = Some(Caller { id: given, name: None, limit: None });
+                found = Some(Caller { id: given, shares, ..Caller::default() });
             }
         }
         let missing = bearer.is_none() && plain.is_none();

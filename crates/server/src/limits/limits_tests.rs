@@ -2,8 +2,8 @@ use std::future::Future;
 
 use super::*;
 
-const A: Seeker = Seeker { owner: Owner(1), limit: 9 };
-const B: Seeker = Seeker { owner: Owner(2), limit: 9 };
+const A: Seeker = Seeker { owner: Owner(1), quota: Quota::alone(9) };
+const B: Seeker = Seeker { owner: Owner(2), quota: Quota::alone(9) };
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn turns(total: usize, reserve: usize, waiting: usize) -> Turns {
@@ -57,7 +57,7 @@ async fn patience_ends_and_says_what_was_short() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_at_its_limit_is_told_so() {
     let turns = turns(4, 0, 8);
-    let one = Seeker { limit: 1, ..A };
+    let one = Seeker { quota: Quota::alone(1), ..A };
     let _first = turns.try_enter(one).unwrap();
     assert_eq!(enter(&turns, one, Kind::New).await.unwrap_err(), Why::Owner);
 }
@@ -110,4 +110,14 @@ async fn results_find_a_place_while_new_turns_wait() {
     asked!(new);
     let _results = enter(&turns, A, Kind::Results).await.unwrap();
     asked!(new);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_at_its_share_waits_while_another_is_let_in() {
+    let turns = turns(4, 0, 8);
+    let seeker = |number| Seeker { owner: Owner(number), quota: Quota::shared(9) };
+    let _held = [(); 3].map(|()| turns.try_enter(seeker(1)).unwrap());
+    assert_eq!(enter(&turns, seeker(1), Kind::New).await.unwrap_err(), Why::Share);
+    assert_eq!(turns.free(), 1);
+    assert!(turns.try_enter(seeker(2)).is_some());
 }

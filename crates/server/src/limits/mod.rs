@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use ibeam_core::limits::{Answer, Gate, Kind, Owner, Rules, Ticket, Verdict, Why};
+use ibeam_core::limits::{Answer, Gate, Kind, Owner, Quota, Rules, Ticket, Verdict, Why};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -21,8 +21,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seeker {
     pub(crate) owner: Owner,
-    /// Turns that it may run at once.
-    pub(crate) limit: usize,
+    pub(crate) quota: Quota,
 }
 
 /// One turn's place among those that run. It can be given back and taken again, as a turn
@@ -47,7 +46,7 @@ impl Turns {
 
     /// A place for a new turn, if there is one.
     pub(crate) fn try_enter(&self, seeker: Seeker) -> Option<Place> {
-        let entered = self.0.lock().gate.try_enter(seeker.owner, seeker.limit, Kind::New);
+        let entered = self.0.lock().gate.try_enter(seeker.owner, seeker.quota, Kind::New);
         entered.then(|| self.place(seeker.owner))
     }
 
@@ -63,7 +62,7 @@ impl Turns {
     ) -> Result<Place, Why> {
         let (sender, verdict) = oneshot::channel();
         let answer = self.change(|state| {
-            let answer = state.gate.ask(seeker.owner, seeker.limit, kind);
+            let answer = state.gate.ask(seeker.owner, seeker.quota, kind);
             if let Answer::Wait(ticket) = answer {
                 state.waiting.insert(ticket, sender);
             }
@@ -78,7 +77,7 @@ impl Turns {
             }
         };
         place.ok_or_else(|| {
-            let why = self.0.lock().gate.why(seeker.owner, seeker.limit);
+            let why = self.0.lock().gate.why(seeker.owner, seeker.quota, kind);
             why.unwrap_or(Why::Total)
         })
     }

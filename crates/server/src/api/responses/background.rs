@@ -7,6 +7,7 @@ use axum::{Extension, extract::State, response::Response};
 use bytes::BytesMut;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
+    limits::has_room,
     model::TurnEvent,
     wire::{Encode as _, responses::Request},
 };
@@ -102,7 +103,7 @@ pub(super) async fn start<S: Service>(
         over: CancellationToken::new(),
     });
     let running = Running { shared: shared.clone(), id: keeper.id().to_owned(), job };
-    running.enter()?;
+    running.enter(asked.caller.shares)?;
     let current = running.job.recorder.lock().current();
     let mut events = asked.start(shared, turn);
     // What is wrong with the request itself is told at once.
@@ -128,10 +129,19 @@ struct Running<S> {
 }
 
 impl<S: Service> Running<S> {
-    fn enter(&self) -> Result<(), TurnError> {
+    /// Takes a slot. `shares`: room is left for other keys.
+    fn enter(&self, shares: bool) -> Result<(), TurnError> {
         let mut jobs = self.shared.background.jobs.lock();
-        if jobs.len() >= MOST {
-            let text = "too many responses are being made in the background; try again shortly";
+        let free = MOST.saturating_sub(jobs.len());
+        let held = jobs.values().filter(|job| job.scope == self.job.scope).count();
+        let assured = if shares { 0 } else { usize::MAX };
+        if !has_room(held, free, assured) {
+            let text = if free == 0 {
+                "too many responses are being made in the background; try again shortly"
+            } else {
+                "this key already has its share of the responses in the background; the rest is \
+                 kept for other keys. Try again shortly"
+            };
             return Err(TurnError::new(ErrorCode::Overloaded, text));
         }
         jobs.insert(self.id.clone(), Arc::clone(&self.job));

@@ -4,7 +4,7 @@ use ibeam_core::{
     agent::{ModelPick, Settings},
     child::{self, Exit, FromChild, HostedCall, Ready, Start, ToChild},
     cli,
-    limits::{Owner, Rules},
+    limits::{Owner, Quota, Rules},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Millis, Part, Role, Sampling, Tool, ToolCall,
         ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     fn place(&self) -> Place {
-        self.hub.turns.try_enter(Seeker { owner: Owner(1), limit: 9 }).unwrap()
+        self.hub.turns.try_enter(Seeker { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
     }
 
     fn start(&self) -> TurnStream {
