@@ -6,6 +6,7 @@ mod clients;
 mod docs;
 mod external;
 mod packages;
+mod promises;
 mod report;
 mod runner;
 mod rust;

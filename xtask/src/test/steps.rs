@@ -1,6 +1,8 @@
 //! The table of steps: what each needs, what may run beside it, and about how long it takes.
 
-use super::{Kind, Options, Outcome, clients, docs, external, packages, rust, secrets, sizes};
+use super::{
+    Kind, Options, Outcome, clients, docs, external, packages, promises, rust, secrets, sizes,
+};
 
 /// One line of the table.
 pub(super) struct Step {
@@ -42,6 +44,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("codegen", Rust, Light, 1, |_| rust::codegen()),
     Step::new("sizes", Rust, Light, 1, |_| sizes::check()),
     Step::new("translations", Rust, Light, 1, |_| docs::translations()),
+    Step::new("promises", Rust, Light, 1, |_| promises::check()),
     Step::new("lockfiles", Rust, Light, 1, |_| rust::lockfiles()),
     Step::new("deny", Rust, Light, 2, |_| rust::deny()),
     Step::new("build", Rust, Busy, 370, rust::build),

@@ -1,0 +1,93 @@
+use super::{document::Check, sources::tests, *};
+
+fn text(package: &str, target: Option<&str>, filter: &str) -> Check {
+    let target = target.map(str::to_owned);
+    Check::Tests { package: package.to_owned(), target, filter: filter.to_owned() }
+}
+
+#[test]
+fn commands_and_paths_in_documents_are_understood() {
+    let document = Document::read(
+        "It is safe (`core::limits::tests::one`, `net::`, `Host`).\n\
+         ```sh\n\
+         cargo test -p ibeam --test it door::   # what each refusal costs\n\
+         ibeam audit\n\
+         ```\n\
+         Also `cargo nextest run -p ibeam-core guard` and `cargo xtask test --only strace`.\n",
+    );
+    let wanted = [
+        (1, Check::Path("core::limits::tests::one".to_owned())),
+        (3, text("ibeam", Some("it"), "door::")),
+        (6, text("ibeam-core", None, "guard")),
+        (6, Check::Step("strace".to_owned())),
+    ];
+    assert_eq!(document.checks, wanted);
+}
+
+#[test]
+fn a_row_that_promises_names_a_test() {
+    let document = Document::read(
+        "| who | what protects | check |\n|---|---|---|\n\
+         | a | modes | `cargo test -p ibeam a` |\n\
+         | b | limits | `ibeam audit` |\n\
+         | c | nothing | |\n\
+         | d | words | |\n\n\
+         | other | table |\n|---|---|\n| e | no tests here |\n",
+    );
+    assert_eq!(document.bare, [(4, "b".to_owned()), (6, "d".to_owned())]);
+}
+
+#[test]
+fn tests_are_found_in_sources_with_their_modules() {
+    let source = "\
+fn helper() {}
+
+#[test]
+fn plain() {}
+
+#[tokio::test(start_paused = true)]
+async fn paused() {}
+
+mod inner {
+    #[test]
+    #[cfg(unix)]
+    fn nested() {}
+}
+
+#[test]
+#[expect(
+    clippy::indexing_slicing,
+    reason = \"short\"
+)]
+fn after_a_long_attribute() {}
+
+proptest! {
+    #[test]
+    fn generated(x in 0..9) {}
+}
+
+fn not_a_test() {}
+";
+    let wanted = ["plain", "paused", "inner::nested", "after_a_long_attribute", "generated"];
+    assert_eq!(tests(source), wanted);
+}
+
+#[test]
+fn a_test_that_does_not_exist_is_a_fault() {
+    let packages = packages(&crate::root()).unwrap();
+    let fault = |check: &Check| missing(check, &packages).is_some();
+    let own = "test::promises::tests::a_test_that_does_not_exist_is_a_fault";
+    assert!(!fault(&text("xtask", None, own)));
+    assert!(!fault(&Check::Path(own.to_owned())));
+    assert!(fault(&Check::Path("test::promises::tests::no_such_test".to_owned())));
+    assert!(fault(&text("xtask", Some("it"), own)), "not in that target");
+    assert!(fault(&text("ibeam-core", None, own)), "not in that package");
+    assert!(fault(&text("no-such-package", None, "")));
+    assert!(!fault(&Check::Step("strace".to_owned())));
+    assert!(fault(&Check::Step("no-such-step".to_owned())));
+    // Modules of tests in files and folders of their own.
+    assert!(!fault(&text("ibeam-server", None, "api::guard::tests::")));
+    assert!(!fault(&text("ibeam-core", None, "limits::tests::")));
+    assert!(!fault(&text("ibeam", Some("it"), "places::one_key_cannot_take_all_turns")));
+    assert!(fault(&text("ibeam", None, "limits::places::")));
+}
