@@ -10,6 +10,7 @@ pub mod agent;
 mod answer;
 pub mod auth;
 pub mod capabilities;
+pub mod challenge;
 pub mod child;
 pub mod cli;
 pub mod codec;

@@ -313,10 +313,11 @@ function surroundings() {
 }
 
 // dist/gateway.js
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 var isProblem = (value) => "problem" in value;
 var START_MS = 95e3;
 var HEALTH_MS = 2e3;
-var IDLE_MS = 6e4;
+var IDLE_MS = 1e3;
 function starter(find, flags = () => []) {
   return async (ms) => {
     const found = find();
@@ -348,6 +349,16 @@ function readGateway(line) {
     return void 0;
   }
 }
+function proofOf(gateway, challenge) {
+  const key = createHash("sha256").update(gateway.key).digest();
+  const authority = gateway.url.replace(/^http:\/\//, "");
+  return createHmac("sha256", key).update(`ibeam gateway proof 1\0${authority}\0${challenge}`).digest("hex");
+}
+function isProof(given, gateway, challenge) {
+  const wanted = Buffer.from(proofOf(gateway, challenge));
+  const found = Buffer.from(given ?? "");
+  return found.length === wanted.length && timingSafeEqual(found, wanted);
+}
 var Connection = class {
   #start;
   #fetch;
@@ -364,7 +375,7 @@ var Connection = class {
     const known = this.#gateway;
     if (known) {
       const idle = this.#now() - this.#used;
-      if (idle < IDLE_MS || await this.#isHealthy(known)) {
+      if (idle < IDLE_MS || await this.#isItself(known)) {
         this.#used = this.#now();
         return known;
       }
@@ -380,7 +391,7 @@ var Connection = class {
     return this.#begin();
   }
   #begin() {
-    this.#starting ??= this.#start(START_MS).catch((error) => ({ problem: `\`ibeam start\` failed: ${String(error)}` })).then((outcome2) => {
+    this.#starting ??= this.#startProven().catch((error) => ({ problem: `\`ibeam start\` failed: ${String(error)}` })).then((outcome2) => {
       this.#starting = void 0;
       if (!isProblem(outcome2)) {
         this.#gateway = outcome2;
@@ -390,13 +401,37 @@ var Connection = class {
     });
     return this.#starting;
   }
-  async #isHealthy(gateway) {
+  /** A program that has not shown that it is the gateway gets neither key nor prompt. One may have
+   * ended a moment ago, so there is a second attempt. */
+  async #startProven() {
+    let problem = "";
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const outcome2 = await this.#start(START_MS);
+      if (isProblem(outcome2))
+        return outcome2;
+      const who = await this.#ask(outcome2);
+      if (who === "itself")
+        return outcome2;
+      problem = who === "silent" ? `the gateway at ${outcome2.url} does not answer` : `the program at ${outcome2.url} is not your gateway: it does not have its key. Nothing was sent to it`;
+    }
+    return { problem };
+  }
+  async #isItself(gateway) {
+    return await this.#ask(gateway) === "itself";
+  }
+  /** Asks it to show that it has the key, without sending that. */
+  async #ask(gateway) {
+    const challenge = randomBytes(32).toString("hex");
     try {
-      const answer = await this.#fetch(`${gateway.url}/health`, { signal: AbortSignal.timeout(HEALTH_MS) });
-      const body = await answer.json();
-      return answer.ok && isBag(body) && "backend" in body && "version" in body;
+      const answer = await this.#fetch(`${gateway.url}/health`, {
+        headers: { "x-ibeam-challenge": challenge },
+        redirect: "error",
+        signal: AbortSignal.timeout(HEALTH_MS)
+      });
+      await answer.body?.cancel();
+      return isProof(answer.headers.get("x-ibeam-proof"), gateway, challenge) ? "itself" : "stranger";
     } catch {
-      return false;
+      return "silent";
     }
   }
 };

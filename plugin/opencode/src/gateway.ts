@@ -1,6 +1,7 @@
 // The shared gateway of this user. The program finds it or starts it; here is only which one
 // that was, and the question whether it still lives.
 
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { run } from "./child.js";
 import { isBag } from "./options.js";
 
@@ -21,8 +22,8 @@ export const isProblem = (value: object): value is Problem => "problem" in value
 /** Longer than the program itself waits for its turn and for the gateway: it ends by itself. */
 const START_MS = 95_000;
 const HEALTH_MS = 2_000;
-/** After so long without a request, ask whether it is still the same. */
-const IDLE_MS = 60_000;
+/** After so long without a request, it has to show again that it is still the same. */
+const IDLE_MS = 1_000;
 
 /** Asks the program for a gateway. */
 export function starter(find: () => { path: string } | { missing: string }, flags: () => string[] = () => []): Start {
@@ -55,6 +56,20 @@ export function readGateway(line: string): Gateway | undefined {
   }
 }
 
+/** What a gateway with this key answers to a challenge. Its address is part of it, so that whoever
+ * has taken the port cannot get the answer from the real one on another port. */
+export function proofOf(gateway: Gateway, challenge: string): string {
+  const key = createHash("sha256").update(gateway.key).digest();
+  const authority = gateway.url.replace(/^http:\/\//, "");
+  return createHmac("sha256", key).update(`ibeam gateway proof 1\0${authority}\0${challenge}`).digest("hex");
+}
+
+function isProof(given: string | null, gateway: Gateway, challenge: string): boolean {
+  const wanted = Buffer.from(proofOf(gateway, challenge));
+  const found = Buffer.from(given ?? "");
+  return found.length === wanted.length && timingSafeEqual(found, wanted);
+}
+
 /** One gateway for all requests of this process; who comes while it starts waits for it. */
 export class Connection {
   #start: Start;
@@ -74,7 +89,7 @@ export class Connection {
     const known = this.#gateway;
     if (known) {
       const idle = this.#now() - this.#used;
-      if (idle < IDLE_MS || (await this.#isHealthy(known))) {
+      if (idle < IDLE_MS || (await this.#isItself(known))) {
         this.#used = this.#now();
         return known;
       }
@@ -91,7 +106,7 @@ export class Connection {
   }
 
   #begin(): Promise<Gateway | Problem> {
-    this.#starting ??= this.#start(START_MS)
+    this.#starting ??= this.#startProven()
       .catch((error: unknown) => ({ problem: `\`ibeam start\` failed: ${String(error)}` }))
       .then((outcome) => {
         this.#starting = undefined;
@@ -104,13 +119,40 @@ export class Connection {
     return this.#starting;
   }
 
-  async #isHealthy(gateway: Gateway): Promise<boolean> {
+  /** A program that has not shown that it is the gateway gets neither key nor prompt. One may have
+   * ended a moment ago, so there is a second attempt. */
+  async #startProven(): Promise<Gateway | Problem> {
+    let problem = "";
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const outcome = await this.#start(START_MS);
+      if (isProblem(outcome)) return outcome;
+      const who = await this.#ask(outcome);
+      if (who === "itself") return outcome;
+      problem =
+        who === "silent"
+          ? `the gateway at ${outcome.url} does not answer`
+          : `the program at ${outcome.url} is not your gateway: it does not have its key. Nothing was sent to it`;
+    }
+    return { problem };
+  }
+
+  async #isItself(gateway: Gateway): Promise<boolean> {
+    return (await this.#ask(gateway)) === "itself";
+  }
+
+  /** Asks it to show that it has the key, without sending that. */
+  async #ask(gateway: Gateway): Promise<"itself" | "stranger" | "silent"> {
+    const challenge = randomBytes(32).toString("hex");
     try {
-      const answer = await this.#fetch(`${gateway.url}/health`, { signal: AbortSignal.timeout(HEALTH_MS) });
-      const body: unknown = await answer.json();
-      return answer.ok && isBag(body) && "backend" in body && "version" in body;
+      const answer = await this.#fetch(`${gateway.url}/health`, {
+        headers: { "x-ibeam-challenge": challenge },
+        redirect: "error",
+        signal: AbortSignal.timeout(HEALTH_MS),
+      });
+      await answer.body?.cancel();
+      return isProof(answer.headers.get("x-ibeam-proof"), gateway, challenge) ? "itself" : "stranger";
     } catch {
-      return false;
+      return "silent";
     }
   }
 }

@@ -10,7 +10,7 @@ import { test } from "node:test";
 import { adopt } from "../dist/adopt.js";
 import { findBinary, platformPackages } from "../dist/binary.js";
 import { oneLine } from "../dist/child.js";
-import { Connection, readGateway, starter } from "../dist/gateway.js";
+import { Connection, proofOf, readGateway, starter } from "../dist/gateway.js";
 import plugin from "../dist/index.js";
 import { Cache, listModels } from "../dist/list.js";
 import { described, merged, readModels } from "../dist/models.js";
@@ -41,9 +41,15 @@ function script(folder, text, name = "ibeam") {
   return path;
 }
 
-/** A server on a port of its own. */
-async function listen(t, handler) {
-  const server = createServer(handler);
+/** A server on a port of its own. With a key, it shows that it has that. */
+async function listen(t, handler, key) {
+  const server = createServer((request, response) => {
+    const challenge = request.headers["x-ibeam-challenge"];
+    if (!key || !challenge) return handler(request, response);
+    const url = `http://127.0.0.1:${server.address().port}`;
+    response.setHeader("x-ibeam-proof", proofOf({ url, key: key() }, challenge));
+    json(response, 200, {});
+  });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const stop = () => new Promise((resolve) => (server.closeAllConnections(), server.close(resolve)));
   t.after(stop);
@@ -107,7 +113,8 @@ test("a gateway is taken only on this machine", () => {
 
 test("it starts once for all who wait, and a failure says why", async (t) => {
   const folder = room(t);
-  const answer = '{"url":"http://127.0.0.1:9","key":"ibi_1","pid":1,"authenticated":true}';
+  const { url } = await listen(t, () => {}, () => "ibi_1");
+  const answer = `{"url":"${url}","key":"ibi_1","pid":1,"authenticated":true}`;
   const path = script(folder, `echo "$@" >> '${folder}/asked'; sleep 0.2; echo '${answer}'`);
   const connection = new Connection(starter(() => ({ path }), () => ["--sim"]));
   const all = await Promise.all([connection.get(), connection.get(), connection.get()]);
@@ -133,14 +140,15 @@ test("a gateway that ended is replaced, and the request sent again once", async 
       seen.push([request.url, request.headers.authorization, request.headers["x-ibeam-session-reuse"], body]);
       json(response, 200, {});
     });
-  });
-  const dead = await listen(t, () => {});
-  await dead.stop();
+  }, () => "ibi_1");
+  const dead = await listen(t, () => {}, () => "ibi_0");
+  // It ends after it has answered the challenge, and before the request.
+  const late = async (...request) => (await dead.stop(), fetch(...request));
   const gateways = [dead.url, alive.url].map((url, at) => ({ url, key: `ibi_${at}`, pid: at }));
   let starts = 0;
   const connection = new Connection(async () => gateways[starts++]);
   const init = { method: "POST", body: "words", headers: { authorization: "Bearer other", "x-api-key": "other" } };
-  const answer = await sender(connection, true)("http://127.0.0.1:18741/v1/chat/completions?a=1", init);
+  const answer = await sender(connection, true, late)("http://127.0.0.1:18741/v1/chat/completions?a=1", init);
   assert.equal(answer.status, 200);
   assert.equal(starts, 2);
   assert.deepEqual(seen, [["/v1/chat/completions?a=1", "Bearer ibi_1", undefined, "words"]]);
@@ -156,8 +164,8 @@ test("a key of before is renewed; a sign-in that is over, and a cut answer, are 
     (response) => json(response, 401, { error: { code: "not_authenticated" } }),
     (response) => response.destroy(),
   ];
-  const { url } = await listen(t, (_, response) => answers[asked++](response));
   let starts = 0;
+  const { url } = await listen(t, (_, response) => answers[asked++](response), () => `ibi_${starts - 1}`);
   const connection = new Connection(async () => ({ url, key: `ibi_${starts++}`, pid: 1 }));
   const send = sender(connection, true);
   assert.equal((await send(`${url}/v1/x`, { method: "POST", body: "a" })).status, 200);
@@ -183,18 +191,53 @@ test("without a gateway a request gets the reason, in the API's shape", async ()
   await assert.rejects(asked, { name: "AbortError" });
 });
 
-test("after a pause it is asked whether it is still the gateway", async (t) => {
+test("after a pause it has to show that it is still the gateway", async (t) => {
   let now = 0;
-  let healthy = true;
-  const { url } = await listen(t, (_, response) => json(response, 200, healthy ? { backend: "agent", version: "1" } : {}));
+  let key = "ibi_0";
+  const seen = [];
+  const { url } = await listen(t, (request, response) => {
+    seen.push(request.headers.authorization);
+    const challenge = request.headers["x-ibeam-challenge"];
+    if (key) response.setHeader("x-ibeam-proof", proofOf({ url, key }, challenge));
+    json(response, 200, { backend: "agent", version: "1" });
+  });
   let starts = 0;
   const connection = new Connection(async () => ({ url, key: `ibi_${starts++}`, pid: 1 }), fetch, () => now);
   assert.equal((await connection.get()).key, "ibi_0");
   now += 3_600_000;
   assert.equal((await connection.get()).key, "ibi_0");
-  healthy = false;
+  // It was started again, with another key.
+  key = "ibi_1";
   now += 3_600_000;
   assert.equal((await connection.get()).key, "ibi_1");
+  assert.deepEqual([starts, new Set(seen)], [2, new Set([undefined])]);
+});
+
+test("a program that has taken the port gets neither key nor prompt", async (t) => {
+  const seen = [];
+  const real = { url: "http://127.0.0.1:9", key: "ibi_0", pid: 1 };
+  const { url } = await listen(t, (request, response) => {
+    seen.push([request.method, request.url, request.headers.authorization]);
+    // It answers as a gateway would, with what the real one says on another port.
+    response.setHeader("x-ibeam-proof", proofOf(real, request.headers["x-ibeam-challenge"]));
+    json(response, 200, { backend: "agent", version: "1" });
+  });
+  const send = sender(new Connection(async () => ({ ...real, url })), true);
+  const answer = await send(`${url}/v1/chat/completions`, { method: "POST", body: "secret words" });
+  assert.equal(answer.status, 400);
+  assert.match((await answer.json()).error.message, /is not your gateway.*Nothing was sent/);
+  assert.deepEqual(new Set(seen.map(String)), new Set([["GET", "/health", undefined].toString()]));
+  // A program that does not answer the challenge at all gets nothing either.
+  const mute = await listen(t, (request, response) => (seen.push(request.url), response.destroy()));
+  seen.length = 0;
+  const refused = await sender(new Connection(async () => ({ ...real, url: mute.url })), true)(`${url}/v1/x`);
+  assert.match((await refused.json()).error.message, /does not answer/);
+  assert.deepEqual(new Set(seen), new Set(["/health"]));
+});
+
+test("the proof is the one that the program gives", () => {
+  const gateway = { url: "http://127.0.0.1:18741", key: "ibi_test" };
+  assert.equal(proofOf(gateway, "00".repeat(32)), "60f87bbb92b1ba8a374127f92582eef485782b1afade6728a8d9b56ecacc7c4a");
 });
 
 test("models: names, limits, capabilities and efforts", () => {
@@ -265,7 +308,7 @@ test("the last list serves while the gateway is slow, and not after signing out"
   const cache = new Cache(join(folder, "deep/models.json"), "default|");
   let delay = 0;
   let answer = [200, { data: [CARD] }];
-  const { url } = await listen(t, (_, response) => setTimeout(() => json(response, ...answer), delay));
+  const { url } = await listen(t, (_, response) => setTimeout(() => json(response, ...answer), delay), () => "k");
   const gateway = { url, key: "k", pid: 1 };
   const list = (kept, patience) => listModels(new Connection(async () => gateway), kept, patience);
   const first = await list(cache);

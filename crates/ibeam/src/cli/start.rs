@@ -132,7 +132,14 @@ pub(super) fn args(global: &Global, upstream: &Upstream) -> anyhow::Result<Vec<S
 
 /// The gateway of these settings, if need be a new one.
 pub(super) fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
-    block_on(instance::ensure(wanted)).map_err(|error| match error.downcast::<NotStarted>() {
+    let ensured = block_on(instance::ensure(wanted));
+    if let Ok(Running { stranger: Some(url), .. }) = &ensured {
+        say(&format!(
+            "warning: the program at {url} is not your gateway: it does not have its key. Nothing \
+             was sent to it, and another gateway is used."
+        ));
+    }
+    ensured.map_err(|error| match error.downcast::<NotStarted>() {
         Ok(NotStarted { why }) => {
             let why = why.replace('\n', "\n  ");
             let refusal = Refusal::new(format!("the gateway did not start\n  {why}"));

@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use secrecy::SecretString;
 use serde::Deserialize;
 
-use ibeam_server::net::near;
+use ibeam_server::net::near::{self, Unproven};
 
 /// A gateway on this machine that does not say in this time how it is, is in no state to
 /// answer anything.
@@ -34,11 +35,14 @@ impl Health {
     }
 }
 
-/// None: it does not answer. This is a request like any other, so that one which is about
-/// to end for want of them stays.
-pub(super) async fn ask(url: &str) -> Option<Health> {
+/// This is a request like any other, so that one which is about to end for want of them stays.
+///
+/// # Errors
+/// It does not answer, or another program answers in its place.
+pub(super) async fn ask(url: &str, key: &SecretString) -> Result<Health, Unproven> {
     // Nothing but an address of this machine is ever written down.
-    near::get(url.strip_prefix("http://")?.parse().ok()?, "/health", PATIENCE).await
+    let address = url.strip_prefix("http://").and_then(|address| address.parse().ok());
+    near::get_proven(address.ok_or(Unproven::Silent)?, "/health", key, PATIENCE).await
 }
 
 /// The same of a port whose gateway may only be started by the question.

@@ -28,6 +28,7 @@ use ibeam_server::{
     app::App,
     auth::{AuthFileError, KEY_VARIABLE},
     config::{self, Backend, Config, DEFAULT_PORT, Listen, Via},
+    net::near::Unproven,
     random,
 };
 
@@ -115,6 +116,8 @@ pub struct Running {
     pub uptime: Duration,
     /// It was started for this.
     pub started: bool,
+    /// Another program answers at the address of a gateway of the user's, which was passed over.
+    pub stranger: Option<String>,
 }
 
 /// A gateway that lives, whether it answers or not.
@@ -163,20 +166,27 @@ impl Living {
         self.0.is_in_use()
     }
 
-    /// None: it does not answer.
+    /// None: it does not answer, or something else does.
     pub async fn ask(&self) -> Option<Running> {
+        self.prove().await.ok()
+    }
+
+    /// Nothing is sent to it before it has shown that it is the gateway with that key.
+    async fn prove(&self) -> Result<Running, Unproven> {
         let Record { url, key, pid, version, shared, kind, .. } = self.0.record.clone();
-        let health = health::ask(&url).await?;
-        Some(Running {
+        let key = SecretString::from(key);
+        let health = health::ask(&url, &key).await?;
+        Ok(Running {
             authenticated: health.authenticated(),
             active: health.sessions.active,
             parked: health.sessions.parked,
             uptime: Duration::from_secs(health.uptime_seconds),
-            key: SecretString::from(key),
+            key,
             profile: kind.profile,
             backend: kind.backend,
             sim: kind.sim,
             started: false,
+            stranger: None,
             url,
             pid,
             version,
@@ -248,18 +258,25 @@ pub fn all() -> Vec<Living> {
 
 /// A gateway that fits and answers.
 pub async fn find(wanted: &Wanted) -> Option<Running> {
+    search(wanted).await.ok()
+}
+
+/// The same, or the address of one in whose place another program answers.
+async fn search(wanted: &Wanted) -> Result<Running, Option<String>> {
+    let mut stranger = None;
     let mut all = all();
     // Of one version, that on the port of the settings comes first.
     all.sort_by_key(|one| (one.version() != OURS, !wanted.is_at_port(one.url())));
     for one in all {
-        if wanted.fits(&one.0.record.kind)
-            && (!wanted.stays || wanted.is_at_port(one.url()))
-            && let Some(running) = one.ask().await
-        {
-            return Some(running);
+        if wanted.fits(&one.0.record.kind) && (!wanted.stays || wanted.is_at_port(one.url())) {
+            match one.prove().await {
+                Ok(running) => return Ok(Running { stranger, ..running }),
+                Err(Unproven::Stranger) => stranger = Some(one.url().to_owned()),
+                Err(Unproven::Silent) => {}
+            }
         }
     }
-    None
+    Err(stranger)
 }
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
@@ -290,7 +307,7 @@ pub fn register(
         shared: config.shared,
         kind: kind(config),
     };
-    app.settings().keys.admit(&key);
+    app.settings().keys.admit(&key, &address.to_string());
     Registration::new(&folder, &record).map(Some)
 }
 

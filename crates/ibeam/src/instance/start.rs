@@ -18,10 +18,11 @@ use tokio::{
 
 use super::{
     Living, OURS, Running, Wanted, all, find, folder, health, health::Health, living_of, log_file,
+    search,
 };
 use ibeam_server::{
     auth::{AuthFileError, private},
-    net::near,
+    net::near::{self, Unproven},
 };
 
 /// For a new gateway to listen. It may ask Cursor's CLI first who is signed in.
@@ -59,6 +60,8 @@ pub enum Taker {
     Own(Box<Living>),
     /// A gateway that is not written down among the user's, of that version.
     Gateway(String),
+    /// Another program answers where a gateway of this user should.
+    Stranger,
     /// Another program.
     Other,
 }
@@ -84,15 +87,16 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
     private::make_secret_dir(&folder)?;
     let _turn = turn(&folder.join("start.lock")).await?;
     // Somebody may have been faster.
-    match find(wanted).await {
-        Some(running) if gives_way(&running) => {
+    let stranger = match search(wanted).await {
+        Ok(running) if gives_way(&running) => {
             if let Some(old) = living_of(&running) {
                 old.stop(END).await?;
             }
+            running.stranger
         }
-        Some(running) => return Ok(running),
-        None => {}
-    }
+        Ok(running) => return Ok(running),
+        Err(stranger) => stranger,
+    };
     let taken = |by| PortTaken { port: wanted.port, by };
     match door(wanted).await {
         Door::Awake(running) => return Ok(running),
@@ -105,7 +109,7 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
         end(new.pid)?;
         return Err(taken(Taker::Other).into());
     }
-    Ok(new)
+    Ok(Running { stranger, ..new })
 }
 
 /// The gateway that fits, if one runs, also where the system has to start it first. None:
@@ -133,7 +137,10 @@ async fn door(wanted: &Wanted) -> Door {
     }
     let own = || all().into_iter().find(|one| wanted.is_at_port(one.url()));
     if let Some(own) = own() {
-        return Door::Taken(Taker::Own(Box::new(own)));
+        return Door::Taken(match own.prove().await {
+            Err(Unproven::Stranger) => Taker::Stranger,
+            Ok(_) | Err(Unproven::Silent) => Taker::Own(Box::new(own)),
+        });
     }
     let health = health::wake(address).await;
     if let Some(running) = find(wanted).await {
@@ -345,6 +352,7 @@ mod tests {
             parked: 0,
             uptime: Duration::ZERO,
             started: false,
+            stranger: None,
         };
         assert!(is_outdated(&old));
         assert!(!is_outdated(&Running { active: 1, ..old.clone() }));

@@ -4,10 +4,11 @@
 use std::{
     fs::{self, File},
     io::{Read as _, Write as _},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     process::{Command, Output, Stdio},
+    sync::{Arc, Mutex},
 };
 
 use serde_json::Value;
@@ -183,6 +184,68 @@ fn its_key_is_good_where_keys_are_needed() {
     let log = fs::read_to_string(user.state().join("gateway.log")).unwrap();
     assert!(log.contains("listening on"), "{log}");
     assert!(!log.contains(key.strip_prefix("ibi_").unwrap()), "{log}");
+}
+
+/// A program that answers as a gateway would, and keeps what it gets.
+fn stranger(listener: TcpListener, heard: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = Vec::new();
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+                request.push(byte[0]);
+            }
+            heard.lock().unwrap().push_str(&String::from_utf8_lossy(&request));
+            let body = serde_json::json!({
+                "name": "ibeam", "version": env!("CARGO_PKG_VERSION"), "auth": "authenticated",
+                "backend": "sim", "sessions": { "active": 0, "parked": 0 },
+                "uptime_seconds": 1, "data": [],
+            });
+            let proof = "0".repeat(64);
+            let head = format!("HTTP/1.0 200 OK\r\nx-ibeam-proof: {proof}\r\n\r\n");
+            let _ = write!(stream, "{head}{body}");
+        }
+    });
+}
+
+/// A gateway has ended, another user has its port, and what says where it was is still there:
+/// nothing is sent to that port but a challenge, and another gateway is used.
+#[test]
+fn who_took_the_port_gets_neither_key_nor_prompt() {
+    let user = User::new();
+    user.json("start --sim --json");
+    let record = user.files("json").pop().unwrap();
+    let mut record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
+    assert_eq!(user.run("stop").status.code(), Some(0));
+    user.all_end();
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("http://{}", listener.local_addr().unwrap());
+    let heard = Arc::new(Mutex::new(String::new()));
+    stranger(listener, Arc::clone(&heard));
+    record["url"] = taken.clone().into();
+    let path = user.state().join("instances/0123456789abcdef.json");
+    fs::write(&path, record.to_string()).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let lock = File::create(path.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+
+    let started = user.run("start --sim --json");
+    let said = words(&started);
+    assert!(said.contains(&format!("the program at {taken} is not your gateway")), "{said}");
+    let new = json(&started);
+    assert_eq!((new["started"].clone(), new["url"] == taken.as_str()), (true.into(), false));
+    user.program("client", "echo $OPENAI_BASE_URL");
+    let ran = user.run("run --sim client");
+    let url = String::from_utf8(ran.stdout.clone()).unwrap();
+    assert!(url.starts_with(new["url"].as_str().unwrap()), "{url} {}", words(&ran));
+
+    let heard = heard.lock().unwrap();
+    let key = record["key"].as_str().unwrap();
+    assert!(heard.contains("GET /health ") && heard.contains("x-ibeam-challenge: "), "{heard}");
+    assert!(!heard.contains(key) && !heard.to_lowercase().contains("authorization"), "{heard}");
+    assert!(!heard.contains("POST"), "{heard}");
 }
 
 /// It is nobody's child, and in a session of its own: what ends a terminal does not end it.

@@ -63,6 +63,10 @@ fn a_client_is_wired_tried_and_taken_back() {
         assert!(done.status.success(), "{said}");
         assert!(said.contains("the gateway streams an answer and a tool call"), "{said}");
         assert!(said.contains(&format!("+++ {}", path.display())), "{said}");
+        // The plugin of OpenCode asks for the address, and checks who is there.
+        let fixed = client != "opencode";
+        assert_eq!(said.contains("any other user of this machine can take that port"), fixed);
+        assert_eq!(said.contains("`ibeam service install --sim` keeps the port"), fixed, "{said}");
         let after = fs::read(&path).unwrap();
         assert_ne!(Some(&after), before.as_ref());
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tracing_subscriber::fmt::MakeWriter;
 
 use secrecy::ExposeSecret as _;
+use sha2::{Digest as _, Sha256};
 
 use super::*;
 use crate::{
@@ -265,6 +266,25 @@ async fn the_key() {
     // Without a configured key, whatever clients send is fine.
     let request = header(get("/v1/models"), "authorization", "Bearer anything");
     is(&call(with(Settings::default()), request).await, 200);
+}
+
+/// A client that has the gateway's key can verify who answers without sending the key.
+#[tokio::test]
+async fn health_shows_that_the_gateway_has_its_key() {
+    let settings = Settings::default();
+    let challenge = "0123456789abcdef".repeat(4);
+    let ask = |settings: &Settings| {
+        let request = header(get("/health"), "x-ibeam-challenge", &challenge);
+        call(with(settings.clone()), request)
+    };
+    assert_eq!(has(&ask(&settings).await, "x-ibeam-proof"), None, "it has none");
+    settings.keys.admit(&"ibi_1".into(), "127.0.0.1:18741");
+    let proof = has(&ask(&settings).await, "x-ibeam-proof").unwrap();
+    let hash = Sha256::digest("ibi_1").into();
+    assert!(ibeam_core::challenge::is_proof(&proof, &hash, "127.0.0.1:18741", &challenge));
+    assert_eq!(has(&call(with(settings.clone()), get("/health")).await, "x-ibeam-proof"), None);
+    let short = header(get("/health"), "x-ibeam-challenge", "00");
+    assert_eq!(has(&call(with(settings), short).await, "x-ibeam-proof"), None);
 }
 
 #[tokio::test]

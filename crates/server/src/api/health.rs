@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use axum::{
     Json,
     extract::State,
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
+use ibeam_core::challenge::{CHALLENGE, PROOF};
 use serde::Serialize;
 
-use super::{BodyHealth, Ctx, Service};
+use super::{BodyHealth, Ctx, Service, Shared};
 use crate::session::Fates;
 
 /// A look at the running program.
@@ -180,7 +181,18 @@ fn reasons(troubles: &[Trouble]) -> Vec<Reason> {
     troubles.iter().map(|trouble| trouble.reason()).collect()
 }
 
-pub(super) async fn health<S: Service>(State(shared): Ctx<S>) -> Json<Report> {
+/// With the header [`CHALLENGE`], the answer also shows that it comes from the gateway whose
+/// key the caller has.
+pub(super) async fn health<S: Service>(
+    State(shared): Ctx<S>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
+    let challenge = headers.get(CHALLENGE).and_then(|value| value.to_str().ok());
+    let proof = challenge.and_then(|challenge| shared.service.settings().keys.prove(challenge));
+    (proof.map(|proof| [(PROOF, proof)]), report(&shared))
+}
+
+fn report<S: Service>(shared: &Shared<S>) -> Json<Report> {
     let health = shared.service.health();
     let troubles = Trouble::all(&health);
     let status = status(&troubles);

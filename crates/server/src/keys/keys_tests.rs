@@ -226,13 +226,13 @@ async fn the_owner_comes_in_with_the_key_of_the_process() {
     let folder = Place::new();
     let (first, second): (SecretString, SecretString) = ("ibi_1".into(), "ibi_2".into());
     let keys = Keys::new(&folder.config());
-    keys.admit(&first);
+    keys.admit(&first, "127.0.0.1:1");
     let owner = bearer(&keys, &first).unwrap();
     assert_ne!(owner, bearer(&keys, &second).unwrap());
     assert!(!keys.are_required());
     let laptop = folder.add("laptop", None);
     let keys = Keys::new(&folder.config());
-    keys.admit(&second);
+    keys.admit(&second, "127.0.0.1:1");
     assert!(keys.are_required());
     assert_eq!(bearer(&keys, &second).unwrap().id, owner.id);
     assert_eq!(keys.check(None, Some("ibi_2")).unwrap().id, owner.id);
@@ -244,7 +244,7 @@ async fn the_owner_comes_in_with_the_key_of_the_process() {
 async fn keys_share_as_soon_as_there_are_two() {
     let place = Place::new();
     let keys = Keys::new(&place.config());
-    keys.admit(&generate());
+    keys.admit(&generate(), "127.0.0.1:1");
     assert!(!keys.check(None, Some("whatever")).unwrap().shares, "keys are not needed");
 
     let keys = Keys::new(&place.config());
@@ -260,7 +260,7 @@ async fn keys_share_as_soon_as_there_are_two() {
 
     // The user's own programs are another caller, and so is `api_key`.
     let instance = generate();
-    keys.admit(&instance);
+    keys.admit(&instance, "127.0.0.1:1");
     assert!(bearer(&keys, &laptop).unwrap().shares);
     assert!(bearer(&keys, &instance).unwrap().shares);
     let own = SecretString::from("own");

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::model::ids;
+use ibeam_core::{challenge, model::ids};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
@@ -79,6 +79,8 @@ struct State {
     unread: bool,
     /// The key of this one process, which its user's other programs find.
     instance: Option<Hash>,
+    /// The address under which they find it.
+    authority: String,
 }
 
 /// A fresh key. It exists only here.
@@ -122,8 +124,20 @@ impl Keys {
 
     /// From now on this key is good, too, for as long as the process runs. Who brings it is
     /// the user whose process this is, and the same one the next time, with another key.
-    pub fn admit(&self, key: &SecretString) {
-        self.state.lock().instance = Some(Sha256::digest(key.expose_secret()).into());
+    /// `authority` is where they find it, such as `127.0.0.1:18741`.
+    pub fn admit(&self, key: &SecretString, authority: &str) {
+        let mut state = self.state.lock();
+        state.instance = Some(Sha256::digest(key.expose_secret()).into());
+        authority.clone_into(&mut state.authority);
+    }
+
+    /// Shows that this process has the key of [`Keys::admit`]. None: it has none, or the
+    /// challenge is not a valid one.
+    #[must_use]
+    pub fn prove(&self, challenge: &str) -> Option<String> {
+        let state = self.state.lock();
+        let instance = state.instance.filter(|_| challenge::is_challenge(challenge))?;
+        Some(challenge::proof(&instance, &state.authority, challenge))
     }
 
     /// Whether nobody comes in without a key.

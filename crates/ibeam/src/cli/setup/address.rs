@@ -107,6 +107,13 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
             ),
             format!("if the client is to use that one: `--url {url}`"),
         ),
+        Taker::Stranger => (
+            format!(
+                "the program at {url} is not your gateway: it does not have its key. Nothing was \
+                 sent to it"
+            ),
+            "`ibeam doctor` shows which program it is, where the system lets it".to_owned(),
+        ),
         Taker::Other => (
             format!("another program has port {port}, where the client would look for ibeam"),
             "`ibeam doctor` tells which one, where the system lets it".to_owned(),
@@ -120,19 +127,22 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
         .hint("with `ibeam service install`, nobody else gets that port")
 }
 
-/// What to know of the gateway after a setup. None: it is there for good, or the client
-/// starts it.
+/// What to know of the gateway after a setup. None: the system keeps its port, or the client
+/// starts it and checks who answers.
 pub(super) fn last_words(client: &Client, url: &str, sim: bool) -> Option<String> {
     if [BY_THEMSELVES, ANY].contains(&client.name) || service::is_installed() {
         return None;
     }
-    let stays = |one: &instance::Living| one.url() == url && !one.is_shared();
-    if instance::all().iter().any(stays) {
-        return None;
-    }
     let sim = if sim { " --sim" } else { "" };
+    let stays = |one: &instance::Living| one.url() == url && !one.is_shared();
+    let start = if instance::all().iter().any(stays) {
+        String::new()
+    } else {
+        format!("It needs the gateway, which ends when it is idle: `ibeam start{sim}`.\n")
+    };
     Some(format!(
-        "It needs the gateway, which ends when it is idle: `ibeam start{sim}`, or for good \
-         `ibeam service install{sim}`."
+        "{start}The client always calls {url}. While no gateway runs there, any other user of this \
+         machine can take that port and read what the client sends. `ibeam service install{sim}` \
+         keeps the port for you, and starts the gateway when it is needed."
     ))
 }
