@@ -61,7 +61,7 @@ const HELD_FOR_EACH_FREE: usize = 3;
 /// Whether an owner who holds `held` slots of something may take one of the `free` ones.
 ///
 /// One who holds none may take any. One who holds some leaves at least one, and holds at
-/// most three for each further one that it leaves. So whoever comes next finds a slot,
+/// most three for each further one that it leaves. So the next owner finds a slot,
 /// however many others are at their limit: one owner gets at most three quarters, two get
 /// two fifths each, and the more there are, the less stays unused.
 #[must_use]
