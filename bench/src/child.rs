@@ -82,15 +82,7 @@ impl Racer {
 
     /// CPU seconds so far, of the process and of the children it has buried.
     pub(crate) fn cpu(&self) -> f64 {
-        let Some(stat) =
-            self.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok())
-        else {
-            return 0.0;
-        };
-        // The name may hold spaces; the numbers start after its bracket.
-        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-        let ticks: f64 = fields.skip(11).take(4).filter_map(|text| text.parse::<f64>().ok()).sum();
-        ticks / TICKS_PER_SECOND
+        self.pid().map_or(0.0, cpu_seconds)
     }
 
     /// Resident memory in MB, of the process and its living children.
@@ -105,6 +97,15 @@ impl Racer {
     pub(crate) async fn stop(mut self) {
         self.child.kill().await.ok();
     }
+}
+
+/// CPU seconds of a process so far, and of the children it has buried.
+pub(crate) fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may hold spaces; the numbers start after its bracket.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: f64 = fields.skip(11).take(4).filter_map(|text| text.parse::<f64>().ok()).sum();
+    ticks / TICKS_PER_SECOND
 }
 
 fn log(home: &Path) -> anyhow::Result<Stdio> {
@@ -144,7 +145,7 @@ fn family(root: u32) -> Vec<u32> {
     found
 }
 
-fn resident(pid: u32) -> f64 {
+pub(crate) fn resident(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kilobytes = status
         .lines()

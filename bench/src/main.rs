@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench talks to a person")]
 
 mod against;
+mod attack;
 mod backends;
 mod child;
 mod dialects;
@@ -64,6 +65,8 @@ enum Role {
         #[command(flatten)]
         size: rules::Size,
     },
+    /// Attack a gateway over loopback, and show what that costs
+    Attack(attack::Options),
 }
 
 #[derive(clap::Args)]
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
     let done = match args.role {
         Some(Role::Relay { port, simulator }) => block_on(relay::run(port, simulator)),
         Some(Role::Simulator { port, size }) => block_on(simulator::run(port, size)),
+        Some(Role::Attack(options)) => block_on(attack::run(&options)),
         None => block_on(measure_all(&args.options)),
     };
     match done {

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task runner talks to a person")]
 
 mod args;
+mod attack;
 mod bench;
 mod budget;
 mod codegen;
@@ -47,6 +48,11 @@ Usage: cargo xtask TASK [OPTIONS]
     --parked N     how many sessions are parked
     --no-peer      leave out the public peer, which needs npm
     -- ...         passed on to `ibeam-bench`
+  attack         Attack the release binary over loopback beside an honest stream, and show what
+                 each attack costs; fails if one costs too much
+    --short        smaller attacks of a few seconds each
+    --program FILE attack this binary
+    --only NAME    only attacks whose name contains this
   budget         Measure builds, tests, binary, memory and crates against docs/budget.toml
     --quick        only what an existing release binary shows: size, memory, crates
     --write        record the present values as the earlier ones
@@ -101,6 +107,7 @@ fn task(mut args: Args) -> anyhow::Result<()> {
             test::copy(file.as_ref())
         }
         Some("translations") => translations::run(&translations::Options::parse(args)?),
+        Some("attack") => attack::start(&attack::Options::parse(args)?),
         Some("bench") => bench::start(&bench::Options::parse(args)?),
         Some("budget") => budget::start(&budget::Options::parse(args)?),
         Some("release") => release::start(&release::Options::parse(args)?),

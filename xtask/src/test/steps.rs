@@ -93,6 +93,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("json-schema", External, Beside, 15, |_| external::json_schema()).needs(ORACLE),
     Step::new("mcp-host", External, Beside, 35, |_| external::mcp_host()).needs(ORACLE),
     Step::new("mcp-servers", External, Beside, 20, |_| external::mcp_servers()).needs(BUILD),
+    Step::new("attack-short", External, Alone, 120, |_| external::attack_short()).needs(BUILD),
     Step::new("bench-smoke", External, Alone, 60, |_| external::bench_smoke()).needs(BUILD),
 ];
 

@@ -1,0 +1,301 @@
+//! The attacks. Each begins at once and goes on in tasks that end when they are dropped.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+    task::JoinSet,
+    time::sleep,
+};
+
+use super::{
+    Scale,
+    honest::{chat, post},
+    http2,
+    target::Address,
+};
+
+/// An attack that is about to begin.
+type Beginning = Pin<Box<dyn Future<Output = anyhow::Result<Held>>>>;
+
+pub(super) struct Attack {
+    pub(super) name: &'static str,
+    /// Memory that it may cost, in MB, and how many times the bytes that it sends.
+    growth: (f64, f64),
+    /// Memory that the gateway may keep after it, in MB: caches, and what the allocator holds.
+    pub(super) kept: f64,
+    /// The gateway has to end its connections within the time that the attack goes on.
+    pub(super) must_close: bool,
+    /// Its clients leave at once, and the gateway has to stop working for them.
+    pub(super) must_rest: bool,
+    pub(super) run: fn(Address, Scale) -> Beginning,
+}
+
+impl Attack {
+    #[expect(clippy::cast_precision_loss, reason = "megabytes, rounded")]
+    pub(super) fn growth_mb(&self, sent: usize) -> f64 {
+        let (fixed, times) = self.growth;
+        fixed + times * (sent as f64 / f64::from(1 << 20))
+    }
+}
+
+/// An attack that goes on.
+pub(super) struct Held {
+    /// Dropping them closes its connections.
+    pub(super) tasks: JoinSet<()>,
+    pub(super) sent: usize,
+    /// What is to be said of it at its end.
+    pub(super) note: Box<dyn Fn() -> String>,
+}
+
+impl Held {
+    fn new(tasks: JoinSet<()>, sent: usize) -> Self {
+        Self { tasks, sent, note: Box::new(String::new) }
+    }
+}
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "nothing",
+        growth: (16.0, 0.0),
+        kept: 32.0,
+        must_close: false,
+        must_rest: false,
+        run: |_, _| Box::pin(async { Ok(Held::new(JoinSet::new(), 0)) }),
+    },
+    Attack {
+        name: "HTTP/2 without a window",
+        growth: (48.0, 0.0),
+        kept: 32.0,
+        must_close: true,
+        must_rest: false,
+        run: |address, scale| Box::pin(without_window(address, scale)),
+    },
+    Attack {
+        name: "stalled readers of a stream",
+        growth: (64.0, 0.0),
+        kept: 32.0,
+        must_close: true,
+        must_rest: false,
+        run: |address, scale| Box::pin(stalled_readers(address, scale)),
+    },
+    Attack {
+        name: "wide bodies",
+        growth: (32.0, 4.0),
+        kept: 32.0,
+        must_close: false,
+        must_rest: false,
+        run: |address, scale| Box::pin(async move { Ok(wide_bodies(&address, scale)) }),
+    },
+    Attack {
+        name: "slow heads",
+        growth: (32.0, 0.0),
+        kept: 32.0,
+        must_close: true,
+        must_rest: false,
+        run: |address, scale| Box::pin(slow_heads(address, scale)),
+    },
+    Attack {
+        name: "slow bodies",
+        growth: (32.0, 0.0),
+        kept: 32.0,
+        must_close: true,
+        must_rest: false,
+        run: |address, scale| Box::pin(slow_bodies(address, scale)),
+    },
+    Attack {
+        name: "token counts that are left",
+        growth: (160.0, 4.0),
+        // The first of them loads the vocabulary, which stays.
+        kept: 96.0,
+        must_close: false,
+        must_rest: true,
+        run: |address, scale| Box::pin(token_counts(address, scale)),
+    },
+    Attack {
+        name: "idle connections",
+        growth: (64.0, 0.0),
+        kept: 32.0,
+        must_close: false,
+        must_rest: false,
+        run: |address, scale| Box::pin(idle_connections(address, scale)),
+    },
+    Attack {
+        name: "one key takes all turns",
+        growth: (64.0, 0.0),
+        kept: 32.0,
+        must_close: false,
+        must_rest: false,
+        run: |address, scale| Box::pin(all_turns(address, scale)),
+    },
+];
+
+/// Peers that answer pings and read nothing else, without a key.
+async fn without_window(address: Address, scale: Scale) -> anyhow::Result<Held> {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    let requests = http2::requests(address.socket, "/docs", 100);
+    for _ in 0..scale.pick(8, 40) {
+        let mut socket = TcpStream::connect(address.socket).await?;
+        socket.write_all(&requests).await?;
+        sent += requests.len();
+        tasks.spawn(async move { drop(http2::keep_alive(socket).await) });
+    }
+    Ok(Held::new(tasks, sent))
+}
+
+/// Clients of a stream that comes as fast as they read, who do not.
+async fn stalled_readers(address: Address, scale: Scale) -> anyhow::Result<Held> {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    for _ in 0..scale.pick(8, 20) {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(4096)?;
+        let mut socket = socket.connect(address.socket).await?;
+        let request = chat(address.socket, &address.key, "flood", true);
+        socket.write_all(request.as_bytes()).await?;
+        sent += request.len();
+        tasks.spawn(hold(socket));
+    }
+    Ok(Held::new(tasks, sent))
+}
+
+async fn hold(_socket: TcpStream) {
+    std::future::pending().await
+}
+
+/// Bodies of many elements with nothing in them.
+fn wide_bodies(address: &Address, scale: Scale) -> Held {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    let elements = scale.pick(4 << 20, 16 << 20) / 3;
+    let body = format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements));
+    let request = Arc::new(post(address.socket, &address.key, "/v1/chat/completions", &body));
+    for _ in 0..scale.pick(2, 3) {
+        let (request, socket) = (Arc::clone(&request), address.socket);
+        sent += request.len();
+        tasks.spawn(async move {
+            if let Ok(mut socket) = TcpStream::connect(socket).await {
+                // It may be refused before all of it was sent.
+                let _ = socket.write_all(request.as_bytes()).await;
+                let mut answer = Vec::new();
+                let _ = socket.read_to_end(&mut answer).await;
+            }
+        });
+    }
+    Held::new(tasks, sent)
+}
+
+/// Sends these bytes one at a time, again and again.
+async fn drip(mut socket: TcpStream, bytes: &'static [u8]) {
+    for byte in bytes.iter().cycle() {
+        if socket.write_all(std::slice::from_ref(byte)).await.is_err() {
+            return;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn slow_heads(address: Address, scale: Scale) -> anyhow::Result<Held> {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    for _ in 0..scale.pick(100, 400) {
+        let mut socket = TcpStream::connect(address.socket).await?;
+        let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\nx-slow: ", address.socket);
+        socket.write_all(head.as_bytes()).await?;
+        sent += head.len();
+        tasks.spawn(drip(socket, b"slow"));
+    }
+    Ok(Held::new(tasks, sent))
+}
+
+async fn slow_bodies(address: Address, scale: Scale) -> anyhow::Result<Held> {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    for _ in 0..scale.pick(50, 200) {
+        let mut socket = TcpStream::connect(address.socket).await?;
+        let Address { socket: at, key } = &address;
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: {at}\r\nauthorization: Bearer {key}\r\n\
+             content-length: 16777216\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes()).await?;
+        sent += head.len();
+        // It pauses for longer than it may.
+        tasks.spawn(hold(socket));
+    }
+    Ok(Held::new(tasks, sent))
+}
+
+/// Long enough for a request to be worked on.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// Clients that ask for a long count and are gone before it is made.
+async fn token_counts(address: Address, scale: Scale) -> anyhow::Result<Held> {
+    let mut sent = 0;
+    // The tokenizer is slowest with text that has no words.
+    let text = "a".repeat(scale.pick(1 << 20, 4 << 20));
+    let message = serde_json::json!({ "role": "user", "content": text });
+    let body = serde_json::json!({ "model": "auto", "messages": [message] }).to_string();
+    let request = post(address.socket, &address.key, "/v1/messages/count_tokens", &body);
+    let mut open = Vec::new();
+    for _ in 0..scale.pick(8, 32) {
+        let mut socket = TcpStream::connect(address.socket).await?;
+        socket.write_all(request.as_bytes()).await?;
+        sent += request.len();
+        open.push(socket);
+    }
+    sleep(MOMENT).await;
+    drop(open);
+    Ok(Held::new(JoinSet::new(), sent))
+}
+
+/// As many as this process may open, up to a few more than the gateway takes.
+async fn idle_connections(address: Address, scale: Scale) -> anyhow::Result<Held> {
+    let mut open = Vec::new();
+    for _ in 0..scale.pick(600, 4_200) {
+        match TcpStream::connect(address.socket).await {
+            Ok(socket) => open.push(socket),
+            Err(_) => break,
+        }
+    }
+    // Room for the honest client's own sockets.
+    open.truncate(open.len().saturating_sub(16));
+    let count = open.len();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let _open = open;
+        std::future::pending().await
+    });
+    Ok(Held { note: Box::new(move || format!("{count} connections")), ..Held::new(tasks, 0) })
+}
+
+/// Twice as many streams as there are turns, all with one key.
+async fn all_turns(address: Address, _: Scale) -> anyhow::Result<Held> {
+    const STREAMS: usize = 64;
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    let running = Arc::new(AtomicUsize::new(0));
+    for _ in 0..STREAMS {
+        let mut socket = TcpStream::connect(address.socket).await?;
+        let request = chat(address.socket, &address.key, "go on", true);
+        socket.write_all(request.as_bytes()).await?;
+        sent += request.len();
+        let running = Arc::clone(&running);
+        tasks.spawn(async move {
+            let mut buffer = vec![0; 1 << 14];
+            let mut first = true;
+            while let Ok(read @ 1..) = socket.read(&mut buffer).await {
+                let head = buffer.get(..read).unwrap_or_default();
+                if std::mem::take(&mut first) && head.starts_with(b"HTTP/1.1 200 ") {
+                    running.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    let note = move || format!("{} of {STREAMS} turns run", running.load(Ordering::Relaxed));
+    Ok(Held { note: Box::new(note), ..Held::new(tasks, sent) })
+}

@@ -1,0 +1,140 @@
+//! `cargo xtask attack`: attacks on a gateway over loopback, one after the other, beside an
+//! honest stream that runs all the time. For each: what it cost in memory, the longest gap of
+//! that stream, how long an honest request took meanwhile, and how many of the attacker's
+//! connections the gateway still had at the end.
+
+mod attacks;
+mod honest;
+mod http2;
+mod table;
+mod target;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::bail;
+use tokio::time::{Instant, sleep};
+
+use self::{
+    attacks::{ATTACKS, Attack, Held},
+    honest::{Stream, probe},
+    table::{Limits, Row},
+    target::Target,
+};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The ibeam binary
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+    /// Smaller attacks of a few seconds each
+    #[arg(long)]
+    short: bool,
+    /// The longest gap of the honest stream that is accepted
+    #[arg(long, value_name = "MS", default_value_t = 100)]
+    gap: u64,
+    /// Only attacks whose name contains this
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+}
+
+/// How large an attack is.
+#[derive(Clone, Copy)]
+pub(super) struct Scale {
+    /// How long it goes on.
+    hold: Duration,
+    /// For memory to return afterwards.
+    settle: Duration,
+    short: bool,
+}
+
+impl Scale {
+    const SHORT: Self =
+        Self { hold: Duration::from_secs(5), settle: Duration::from_secs(5), short: true };
+    const FULL: Self =
+        Self { hold: Duration::from_secs(20), settle: Duration::from_secs(30), short: false };
+
+    /// One number for the short form, another for the full one.
+    pub(super) const fn pick(self, short: usize, full: usize) -> usize {
+        if self.short { short } else { full }
+    }
+}
+
+/// Between two looks at the gateway's memory.
+const SAMPLE: Duration = Duration::from_millis(25);
+
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    let scale = if options.short { Scale::SHORT } else { Scale::FULL };
+    let only = options.only.as_deref().unwrap_or_default();
+    let mut rows = Vec::new();
+    for attack in ATTACKS.iter().filter(|attack| attack.name.contains(only)) {
+        // Each gets a new gateway, so that no attack suffers from the one before.
+        let target = Target::start(&crate::absolute(&options.program)?).await?;
+        let stream = Stream::start(&target)?;
+        let row = measure(&target, &stream, attack, scale, options.gap).await?;
+        println!("{row}");
+        rows.push(row);
+        target.stop().await;
+    }
+    println!("\n{}", table::page(&rows));
+    let failed = rows.iter().filter(|row| !row.problems.is_empty()).count();
+    if failed > 0 {
+        bail!("{failed} of {} attacks cost more than they may", rows.len());
+    }
+    Ok(())
+}
+
+async fn measure(
+    target: &Target,
+    stream: &Stream,
+    attack: &Attack,
+    scale: Scale,
+    gap: u64,
+) -> anyhow::Result<Row> {
+    let (before, connections) = (target.memory(), target.connections());
+    stream.forget();
+    let begun = Instant::now();
+    let Held { tasks, sent, note } = (attack.run)(target.clone_address(), scale).await?;
+    let mut peak = before;
+    let (mut honest, mut half) = (None, 0.0);
+    while begun.elapsed() < scale.hold {
+        peak = peak.max(target.memory());
+        // Once, while the attack goes on.
+        if honest.is_none() && begun.elapsed() > scale.hold / 2 {
+            half = target.cpu();
+            honest = Some(probe(target).await);
+        }
+        sleep(SAMPLE).await;
+    }
+    let (gap_seen, cpu) = (stream.longest_gap(), target.cpu() - half);
+    let left = target.connections().saturating_sub(connections);
+    let note = note();
+    drop(tasks);
+    let ended = Instant::now();
+    let mut after = target.memory();
+    while after > before + attack.kept && ended.elapsed() < scale.settle {
+        sleep(SAMPLE).await;
+        after = target.memory();
+    }
+    let later = probe(target).await;
+    let limits = Limits {
+        gap: Duration::from_millis(gap),
+        growth: attack.growth_mb(sent),
+        kept: attack.kept,
+        probe: Duration::from_secs(2),
+        left: attack.must_close.then_some(0),
+        cpu: attack.must_rest.then(|| scale.hold.as_secs_f64() / 8.0),
+    };
+    let row = Row {
+        name: attack.name,
+        sent,
+        memory: [before, peak, after],
+        gap: gap_seen,
+        honest: honest.flatten(),
+        later,
+        left,
+        cpu,
+        note,
+        problems: Vec::new(),
+    };
+    Ok(row.judged(&limits))
+}
