@@ -398,6 +398,10 @@ fn hint_for_kind(kind: Kind) -> Option<&'static str> {
             " Your plan does not include this: allow usage-based pricing at cursor.com, or choose \
              another model."
         }
+        Kind::ErrorDeprecated => {
+            " Cursor no longer serves this kind of request, whatever client version is reported; a \
+             newer ibeam may use another one."
+        }
         Kind::ErrorMaxModeRequired | Kind::ErrorModelBlocked => {
             " Choose another model; `ibeam models` lists them."
         }

@@ -16,9 +16,9 @@ use super::request::Permissions;
 use crate::codec::pbwalk;
 
 const NO_WEB_SEARCH: &str = "Web search is switched off in this gateway's configuration \
-                             (`allow_web_search`). Answer without it.";
+                             (`allow.web_search`). Answer without it.";
 const NO_WEB_FETCH: &str = "Fetching web pages is switched off in this gateway's configuration \
-                            (`allow_web_fetch`). Answer without it, or use the tools on offer.";
+                            (`allow.web_fetch`). Answer without it, or use the tools on offer.";
 const NOBODY: &str = "Nobody can answer questions here. Decide yourself and say what you assumed.";
 const NO_MODES: &str = "The mode cannot be changed through this gateway.";
 const NO_PLANS: &str = "Plans cannot be stored through this gateway. Write the plan as text.";
@@ -156,6 +156,19 @@ mod tests {
             let bytes = answer.unwrap().encode_to_vec();
             let arm = pbwalk::fields(&bytes).nth(1).unwrap().payload.unwrap();
             assert_eq!(arm.first(), Some(&0x12), "rejected, not approved: {query:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_setting_that_allows_it() {
+        for (query, setting) in [
+            (Query::WebSearchRequestQuery(Default::default()), "`allow.web_search`"),
+            (Query::WebFetchRequestQuery(Default::default()), "`allow.web_fetch`"),
+        ] {
+            let query = InteractionQuery { id: 1, query: Some(query) };
+            let answer = answer(&query, Permissions::default()).unwrap();
+            let said = format!("{answer:?}");
+            assert!(said.contains(setting), "{said}");
         }
     }
 

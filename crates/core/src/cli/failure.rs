@@ -257,13 +257,25 @@ pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<Failure> {
         let message = format!("cursor-agent cannot go on with this conversation: {said}.");
         return Some(failure(ErrorCode::UpstreamError, message, Remedy::TellAnew));
     }
-    TABLE.iter().find_map(|(about, phrases)| {
-        let says = |line: &String| phrases.iter().any(|phrase| line.contains(phrase));
-        let at = lower.iter().position(says)?;
+    let described = |about: About, at: usize| {
         let said = about.excerpt(lines.get(at..)?);
         let message = format!("cursor-agent said: {said}.{}", about.hint());
         Some(failure(about.code(), message, about.remedy()))
-    })
+    };
+    let by_phrase = TABLE.iter().find_map(|(about, phrases)| {
+        let says = |line: &String| phrases.iter().any(|phrase| line.contains(phrase));
+        described(*about, lower.iter().position(says)?)
+    });
+    // Last of all: the host of the sign-in has the word in its name, and may be out of reach.
+    by_phrase
+        .or_else(|| described(About::Login, lower.iter().position(|line| speaks_of_sign_in(line))?))
+}
+
+/// Whether a line in lower case has `auth` as a word of its own. An author or an authority is
+/// something else.
+fn speaks_of_sign_in(line: &str) -> bool {
+    let mut words = line.split(|letter: char| !letter.is_alphanumeric());
+    words.any(|word| matches!(word, "auth" | "oauth" | "reauth"))
 }
 
 impl About {

@@ -15,6 +15,12 @@ fn words_on_standard_error_tell_what_it_is() {
         ("\x1b[31mError: Not logged in\x1b[0m", Code::NotAuthenticated, Remedy::None),
         ("Unauthorized", Code::NotAuthenticated, Remedy::None),
         ("auth error", Code::NotAuthenticated, Remedy::None),
+        ("auth", Code::NotAuthenticated, Remedy::None),
+        ("Error: auth check did not pass", Code::NotAuthenticated, Remedy::None),
+        ("E_AUTH_EXPIRED", Code::NotAuthenticated, Remedy::None),
+        ("OAuth: refresh was denied", Code::NotAuthenticated, Remedy::None),
+        ("connect ECONNREFUSED auth.example:443", Code::Unavailable, Remedy::Retry),
+        ("unknown author of the commit", Code::UpstreamError, Remedy::None),
         (
             "⚠ Authentication required. Run 'agent login', or set CURSOR_API_KEY.",
             Code::NotAuthenticated,

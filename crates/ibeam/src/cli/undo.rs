@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     Global, Refusal, Upstream, print, say,
-    setup::{coloured, consent, find, here, is_interactive, refused, revoke},
+    setup::{coloured, consent, find, here, is_interactive, list, refused, revoke},
 };
 use crate::clients::{
     CLIENTS, Client,
@@ -19,6 +19,7 @@ use ibeam_server::config::RawConfig;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  ibeam undo                            list the clients, and which are set up
   ibeam undo claude-code
   ibeam undo codex --dry-run            only show what would change
   ibeam undo --all
@@ -27,8 +28,7 @@ Files get back every byte that they had. Where you or the client changed one sin
 `ibeam setup` wrote is taken out, it says what stays, and what was there before is kept. A key
 that was made for the client is revoked. It asks first; without a terminal, `--yes` is needed.")]
 pub(super) struct Undo {
-    /// Which client
-    #[arg(required_unless_present = "all")]
+    /// Which client; without one, the clients are listed
     client: Option<String>,
     /// All clients that are set up
     #[arg(long, conflicts_with = "client")]
@@ -64,10 +64,17 @@ struct File<'a> {
 impl Undo {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let (engine, machine) = here()?;
-        if let Some(name) = &self.client {
-            self.undo(&engine, find(name)?, global)?;
-        } else {
-            self.undo_all(&engine, global)?;
+        match &self.client {
+            Some(name) => self.undo(&engine, find(name)?, global)?,
+            None if self.all => self.undo_all(&engine, global)?,
+            None => {
+                list(&engine, &machine, self.json)?;
+                if self.json {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                say("`ibeam undo CLIENT` takes the setup of one back, `ibeam undo --all` of all.");
+                return Ok(ExitCode::SUCCESS);
+            }
         }
         if !self.dry_run {
             // ibeam's own; it stays for whatever is in it.

@@ -225,6 +225,21 @@ fn no_key_is_made_for_nothing() {
     assert!(desk.run("keys add zed").status.success());
 }
 
+/// As `ibeam setup` does, and as the README says.
+#[test]
+fn an_undo_without_a_name_lists_the_clients() {
+    let desk = Desk::new();
+    let listed = desk.run("undo");
+    assert!(listed.status.success(), "{}", words(&listed));
+    let table = String::from_utf8(listed.stdout).unwrap();
+    for client in ["claude-code", "codex", "opencode"] {
+        assert!(table.lines().any(|line| line.starts_with(client)), "{client}: {table}");
+    }
+    let json = desk.run("undo --json");
+    let rows: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(rows.as_array().unwrap().iter().any(|row| row["client"] == "codex"), "{rows}");
+}
+
 /// One that cannot be undone keeps no other from it, and its key is not forgotten.
 #[test]
 fn all_are_undone_but_those_that_cannot_be() {

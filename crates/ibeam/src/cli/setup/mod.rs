@@ -2,6 +2,7 @@
 
 mod address;
 mod keys;
+mod list;
 mod verify;
 
 use std::{
@@ -13,8 +14,9 @@ use clap::Args;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
+pub(super) use self::list::list;
 use self::{keys::Keys, verify::Tried};
-use super::{Global, Refusal, STYLES, Upstream, block_on, models::align, print, say, start};
+use super::{Global, Refusal, STYLES, Upstream, block_on, print, say, start};
 use crate::clients::{
     ANY_KEY, AUTO, CLIENTS, Client, Machine, Offered, Unfit, Wiring,
     engine::{Engine, Prepared, SetupError},
@@ -90,21 +92,15 @@ struct File<'a> {
     new: bool,
 }
 
-#[derive(Serialize)]
-struct Row {
-    client: &'static str,
-    title: &'static str,
-    /// Its program, or a trace of it, is on this machine.
-    found: bool,
-    set_up: bool,
-    page: &'static str,
-}
-
 impl Setup {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let (engine, machine) = here()?;
         let Some(name) = &self.client else {
-            return list(&engine, &machine, self.json).map(|()| ExitCode::SUCCESS);
+            list(&engine, &machine, self.json)?;
+            if !self.json {
+                say("`ibeam setup CLIENT` wires one of them; it shows what changes, and asks.");
+            }
+            return Ok(ExitCode::SUCCESS);
         };
         let client = find(name)?;
         let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
@@ -456,27 +452,6 @@ fn run_instead(client: &Client) -> String {
         true => format!("`ibeam run {}` starts it wired without changing a file", client.name),
         false => format!("{} shows what to enter by hand", client.page),
     }
-}
-
-fn list(engine: &Engine, machine: &Machine, json: bool) -> anyhow::Result<()> {
-    let rows = CLIENTS.iter().map(|client| Row {
-        client: client.name,
-        title: client.title,
-        found: client.is_found(machine),
-        set_up: engine.is_set_up(client),
-        page: client.page,
-    });
-    if json {
-        return print(&serde_json::to_string_pretty(&rows.collect::<Vec<_>>())?);
-    }
-    let mut table = vec![["CLIENT", "NAME", "HERE", "SET UP"].map(str::to_owned)];
-    let mark = |yes: bool| if yes { "yes" } else { "-" }.to_owned();
-    table.extend(rows.map(|row| {
-        [row.client.to_owned(), row.title.to_owned(), mark(row.found), mark(row.set_up)]
-    }));
-    print(&align(&table))?;
-    say("`ibeam setup CLIENT` wires one of them; it shows what changes, and asks.");
-    Ok(())
 }
 
 /// The changes as people read them.
