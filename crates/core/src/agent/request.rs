@@ -72,6 +72,8 @@ pub struct Kept {
     pub covers: usize,
     /// Calls that were handed out after the checkpoint was made; their results are new.
     pub calls: Vec<ToolCall>,
+    /// The request has another system prompt or other tools than the state was made with.
+    pub new_setup: bool,
 }
 
 /// What the model is told and offered beside the conversation. Thousands of parked
@@ -194,14 +196,15 @@ impl RunSpec {
         state::append(state, items, &mut self.blobs)
     }
 
-    /// All that the first message tells, as a state to go on from; without images.
+    /// All that the first message tells, as a state to continue from.
     pub(super) fn told(&mut self) -> Bytes {
         let mut told = match &self.state {
             State::Built(state) => state.to_wire().to_vec(),
             State::Kept(bytes) => bytes.to_vec(),
         };
         if let Action::User(message) = &self.action {
-            let parts = vec![Part::Text(message.text.clone())];
+            let mut parts = vec![Part::Text(message.text.clone())];
+            parts.extend(state::inline_images(message).map(Part::Image));
             let asked = [Item::Message(Message { role: Role::User, parts })];
             // Fields of one message may be written in several runs.
             told.extend_from_slice(&state::build(&asked, &mut self.blobs).to_wire());

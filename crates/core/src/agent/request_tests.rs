@@ -187,6 +187,7 @@ fn kept(covers: usize, calls: Vec<ToolCall>) -> Kept {
         blobs: vec![("old".into(), "kept blob".into())],
         covers,
         calls,
+        new_setup: false,
     }
 }
 

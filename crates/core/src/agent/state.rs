@@ -150,6 +150,18 @@ fn images(message: &Message, mut blobs: Option<&mut Blobs>) -> Vec<SelectedImage
     pictures.map(|image| selected_image(image, blobs.as_deref_mut())).collect()
 }
 
+/// The images that a message carries itself.
+pub(super) fn inline_images(message: &UserMessage) -> impl Iterator<Item = Image> {
+    let selected = message.selected_context.iter().flat_map(|context| &context.selected_images);
+    selected.filter_map(|image| match &image.data_or_blob_id {
+        Some(DataOrBlobId::Data(data)) => {
+            let (mime, data) = (image.mime_type.clone(), data.clone());
+            Some(Image { source: ImageSource::Inline { mime, data } })
+        }
+        _ => None,
+    })
+}
+
 fn selected_image(image: &Image, blobs: Option<&mut Blobs>) -> SelectedImage {
     let ImageSource::Inline { mime, data } = &image.source;
     let dimension = imagesize::blob_size(data).ok().map(|size| SelectedImageDimension {

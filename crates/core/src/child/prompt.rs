@@ -29,6 +29,8 @@ pub(super) struct Telling {
     pub(super) covers: usize,
     /// Calls that it may not know, before the new items.
     pub(super) calls: Vec<ToolCall>,
+    /// It was given another system prompt or other tools then.
+    pub(super) new_setup: bool,
     /// What it answered to the request; only told if it does not know.
     pub(super) said: Option<Item>,
     /// What is asked for beyond the request.
@@ -71,7 +73,7 @@ pub(super) fn write(request: &TurnRequest, telling: &Telling, rules: Rules) -> P
     let ends_with_results = matches!(items.last(), Some(Item::ToolResult(_)));
 
     let mut sections = Vec::new();
-    if !resumes {
+    if !resumes || telling.new_setup {
         if !system.is_empty() {
             sections.push(block("system", "", &escaped(&system.join("\n\n"))));
         }

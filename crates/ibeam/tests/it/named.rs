@@ -143,17 +143,14 @@ async fn helpers_of_a_named_client_do_not_know_each_other() {
     let first = ask("Make a title: My name is Ada.", false).await;
     let second = ask("Make a title: What is the time?", false).await;
     assert!(id(&first) != id(&second) && !second.contains("Ada"), "{second}");
-    // Its main conversation tells everything, so bare words are a beginning, whatever else
-    // has that name.
-    let bare = ask("My name is Bob.", true).await;
-    let mut main = Talk::new("My name is Eve.");
-    main.headers.push(("x-session-affinity", "window-1".to_owned()));
-    main.push(json!({ "role": "assistant", "content": "Hello Eve." }));
-    main.say("What is my name?");
-    main.ask(&lab).await;
+    // However many of them there are, the main conversation is still found.
+    let main = ask("My name is Bob.", true).await;
+    for n in 0..9 {
+        ask(&format!("Make a title: {n}"), false).await;
+    }
     let later = ask("Something else", true).await;
-    assert!(id(&later) != id(&bare) && !later.contains("Bob"), "{later}");
-    assert_eq!(lab.fates().continued, 0);
+    assert!(id(&later) == id(&main) && later.contains("Bob"), "{later}");
+    assert_eq!(lab.fates().continued, 1);
     lab.assert_gone().await;
 }
 
@@ -172,25 +169,115 @@ async fn a_history_is_recognised_under_another_name() {
     lab.assert_gone().await;
 }
 
-/// A client that always tells everything and begins anew means that.
+/// Names a conversation in one of the three ways, with a tool on offer.
+fn named_as(way: Option<&'static str>, text: &str) -> Talk {
+    let mut talk = Talk::new(text);
+    match way {
+        Some(header) => talk.headers.push((header, "window-1".to_owned())),
+        None => system(&mut talk, "Session: session-window-1"),
+    }
+    talk
+}
+
+const WAYS: [Option<&str>; 3] = [None, Some("x-session-id"), Some("x-session-affinity")];
+
 #[tokio::test(start_paused = true)]
-async fn a_client_with_full_histories_may_begin_anew() {
-    let lab = Lab::scenario(TELL);
-    let mut main = talk("one");
-    main.headers.push(("x-session-id", "a".to_owned()));
-    let first = main.ask(&lab).await.text();
-    main.say("two");
-    main.ask(&lab).await;
-    let mut anew = talk("three");
-    anew.headers = main.headers.clone();
-    let text = anew.ask(&lab).await.text();
-    assert!(!text.contains("two") && id(&text) != id(&first), "{text}");
-    // The same first words again are a beginning as well, and no continuation.
-    let mut short = talk("hello");
-    short.headers.push(("x-session-id", "b".to_owned()));
-    let (one, two) = (short.clone().ask(&lab).await.text(), short.ask(&lab).await.text());
-    assert_ne!(id(&one), id(&two));
+async fn a_full_history_does_not_affect_requests_with_only_new_messages() {
+    for way in WAYS {
+        let lab = Lab::scenario(TELL);
+        let mut main = named_as(way, "one");
+        let first = main.ask(&lab).await.text();
+        main.say("two");
+        main.ask(&lab).await;
+        let text = named_as(way, "three").ask(&lab).await.text();
+        assert!(text.contains("two") && id(&text) == id(&first), "{way:?}: {text}");
+        assert_eq!((lab.fates().continued, lab.fates().rebuilt), (2, 0), "{way:?}");
+        lab.assert_gone().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeating_the_first_message_continues_the_conversation() {
+    for way in WAYS {
+        let lab = Lab::scenario(TELL);
+        let first = named_as(way, "hello").ask(&lab).await.text();
+        let second = named_as(way, "hello").ask(&lab).await.text();
+        assert_eq!(id(&first), id(&second), "{way:?}");
+        assert!(second.contains("user: hello"), "{way:?}: {second}");
+        lab.assert_gone().await;
+    }
+}
+
+/// The question, then the results with the whole history, then only the new message.
+#[tokio::test(start_paused = true)]
+async fn a_named_conversation_continues_after_a_tool_turn() {
+    for way in WAYS {
+        let lab = Lab::scenario(TOOL);
+        let mut talk = named_as(way, "look");
+        let call = talk.ask(&lab).await.call();
+        talk.result(&call, "a b c");
+        assert_eq!(talk.ask(&lab).await.text(), "It says: a b c");
+        let text = named_as(way, "And now?").ask(&lab).await.text();
+        assert!(text.contains("user: look"), "{way:?}: {text}");
+        assert!(text.contains("It says: a b c"), "{way:?}: {text}");
+        lab.assert_gone().await;
+    }
+}
+
+/// The backend gave no state after the results, and they came with the whole history.
+#[tokio::test(start_paused = true)]
+async fn a_named_conversation_continues_where_a_second_call_was_left_unanswered() {
+    let call =
+        r#"{ exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },"#;
+    let lab = Lab::scenario(&TOOL.replacen(call, &format!("{call} {call}"), 1));
+    let mut talk = named_as(None, "look");
+    let first = talk.ask(&lab).await.call();
+    talk.result(&first, "a b c");
+    let second = talk.ask(&lab).await.call();
+    assert_ne!(first.id, second.id);
+    let text = named_as(None, "never mind").ask(&lab).await.text();
+    assert!(text.contains("user: look") && text.contains("a b c"), "{text}");
+    assert_eq!((lab.fates().continued, lab.fates().superseded), (1, 1));
     lab.assert_gone().await;
+}
+
+/// A header is a hint that clients send by themselves. A marker is a name that somebody chose.
+#[tokio::test(start_paused = true)]
+async fn another_prompt_forks_under_a_header_and_continues_under_a_marker() {
+    for way in WAYS {
+        let lab = Lab::scenario(TELL);
+        let first = named_as(way, "My name is Ada.").ask(&lab).await.text();
+        let mut other = named_as(way, "What is my name?");
+        system(&mut other, "You are brief.");
+        let text = other.ask(&lab).await.text();
+        assert!(text.contains("You are brief."), "{way:?}: {text}");
+        let continues = way.is_none();
+        assert_eq!(id(&text) == id(&first), continues, "{way:?}");
+        assert_eq!(text.contains("Ada"), continues, "{way:?}: {text}");
+        let fates = lab.fates();
+        assert_eq!((fates.continued, fates.forked), if continues { (1, 0) } else { (0, 1) });
+        // What the first one began is still there.
+        let text = named_as(way, "And now?").ask(&lab).await.text();
+        assert!(text.contains("Ada") && id(&text) == id(&first), "{way:?}: {text}");
+        lab.assert_gone().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_history_that_differs_from_what_is_kept_forks() {
+    for way in WAYS {
+        let lab = Lab::scenario(TELL);
+        let mut talk = named_as(way, "My name is Ada.");
+        let first = talk.ask(&lab).await.text();
+        talk.say("What is my name?");
+        let messages = talk.body["messages"].as_array_mut().unwrap();
+        for message in messages.iter_mut().filter(|message| message["role"] == "user") {
+            message["content"] = json!("My name is Bob.");
+        }
+        assert_ne!(id(&talk.ask(&lab).await.text()), id(&first), "{way:?}");
+        assert_eq!((lab.fates().forked, lab.fates().rebuilt), (1, 0), "{way:?}");
+        lab.assert_gone().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

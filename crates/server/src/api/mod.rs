@@ -130,13 +130,23 @@ pub struct RequestMeta {
     pub idempotency_key: Option<String>,
     /// `x-stainless-retry-count`: above zero, an SDK sends the request again.
     pub retry_count: u32,
-    /// The conversation is named by `x-session-affinity` alone, whose senders tell their
-    /// whole history.
-    pub affinity: bool,
+    /// What names the conversation, if anything does.
+    pub named_by: Option<NamedBy>,
     /// SHA-256 of the body as it came.
     pub body: [u8; 32],
     /// Whose key came with it.
     pub caller: Caller,
+}
+
+/// What gives a conversation its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// A system message `Session: session-<id>`: the client says which one it means.
+    Marker,
+    /// The header `x-session-id`.
+    SessionId,
+    /// The header `x-session-affinity`, which programs send with everything they ask.
+    Affinity,
 }
 
 /// The models of the account, and when the list was made.

@@ -21,7 +21,7 @@ use ibeam_core::{
 };
 
 use super::{
-    EventSource, RequestMeta, Service, Shared,
+    EventSource, NamedBy, RequestMeta, Service, Shared,
     answer::Answer,
     bodies::{NoRoom, Share},
     body::SseBody,
@@ -176,9 +176,13 @@ impl Asked {
             Err(unclear) => return Answer::new(Box::pin(std::future::ready(Err(unclear)))),
         };
         // A name in the conversation itself is nearer to it than a header.
-        let named = turn.hints.session.take().or_else(|| self.value(SESSION_ID));
-        let affinity = named.is_none();
-        turn.hints.session = named.or_else(|| self.value(SESSION_AFFINITY));
+        let marker = turn.hints.session.take().map(|name| (name, NamedBy::Marker));
+        let header = |name, by| self.value(name).map(|value| (value, by));
+        let named = marker
+            .or_else(|| header(SESSION_ID, NamedBy::SessionId))
+            .or_else(|| header(SESSION_AFFINITY, NamedBy::Affinity));
+        let named_by = named.as_ref().map(|(_, by)| *by);
+        turn.hints.session = named.map(|(name, _)| name);
         let meta = RequestMeta {
             request_id: self.log.id.clone(),
             idempotency_key: self.value("idempotency-key"),
@@ -186,7 +190,7 @@ impl Asked {
                 .value("x-stainless-retry-count")
                 .and_then(|count| count.parse().ok())
                 .unwrap_or(0),
-            affinity: affinity && turn.hints.session.is_some(),
+            named_by,
             body: self.digest,
             caller: self.caller.clone(),
         };

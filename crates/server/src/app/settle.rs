@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::App;
 use crate::{
-    api::RequestMeta,
+    api::{NamedBy, RequestMeta},
     limits::Seeker,
     random,
     session::{
@@ -40,8 +40,8 @@ pub(super) struct Case {
     pub(super) seeker: Seeker,
     pub(super) outline: Outline,
     pub(super) identity: Identity,
-    /// The name of its conversation comes from a header of clients that tell everything.
-    pub(super) affinity: bool,
+    /// What names its conversation.
+    pub(super) named_by: Option<NamedBy>,
     pub(super) asked: Instant,
     /// How long it may wait for others.
     pub(super) until: Instant,
@@ -180,17 +180,19 @@ impl App {
     async fn origin(&self, request: &TurnRequest, case: &Case, mut forked: bool) -> Origin {
         let Case { scope, outline, .. } = case;
         let reuse = self.config.sessions.reuse && !request.hints.fresh;
-        let ways: &[By] = match &outline.results {
+        let ways: &[By] = match (&outline.results, case.named_by) {
             _ if forked => &[],
-            Some(_) => &[By::Session],
-            None => &[By::Name, By::Past],
+            (Some(_), _) => &[By::Session],
+            (None, None) => &[By::Past],
+            (None, Some(NamedBy::Marker)) => &[By::Marker, By::Past],
+            (None, Some(NamedBy::SessionId | NamedBy::Affinity)) => &[By::Header, By::Past],
         };
         for by in ways.iter().copied() {
             for stored in self.candidates(by, request, case).await {
                 let way = outline.judge(&stored, by, reuse);
                 match way {
                     Use::Not => {}
-                    Use::Fork => forked |= outline.has_past || by == By::Session,
+                    Use::Fork => forked = true,
                     Use::Continue { .. } | Use::Rebuild => {
                         if let Some(origin) = self.take_up(stored, way, case).await {
                             return origin;
@@ -199,12 +201,15 @@ impl App {
                 }
             }
         }
-        if outline.has_past || outline.results.is_some() {
+        let told = outline.has_past || outline.results.is_some();
+        if forked || told {
             self.hub.registry.count(
                 |fates| {
                     if forked { fates.forked += 1 } else { fates.rebuilt += 1 }
                 },
             );
+        }
+        if told {
             let id = self.conversations.current(outline.content_id(*scope));
             if let Some(claim) = self.conversations.claim_soon(*scope, &id).await {
                 return Origin { id, claim, kept: None, before: None };
@@ -227,13 +232,28 @@ impl App {
                 let found = known(self.store.by_session(scope, results.session)).await;
                 found.flatten().into_iter().collect()
             }
-            By::Name => {
+            By::Marker => {
                 let Some(name) = &request.hints.session else { return Vec::new() };
-                let found = known(self.store.by_name(scope, name)).await.unwrap_or_default();
-                let begins = !outline.has_past && case.affinity;
-                // Such clients ask for titles and summaries under the same name.
-                let helps = request.tools.is_empty() || found.iter().any(|one| one.full_history);
-                if begins && helps { Vec::new() } else { found }
+                let found = known(self.store.by_name(scope, name, None)).await;
+                let mut found = found.unwrap_or_default();
+                if !outline.has_past {
+                    // The one that it was last about. While a turn has that one, an older
+                    // one would be the wrong one.
+                    found.retain(|stored| stored.checkpoint.is_some());
+                    found.truncate(1);
+                }
+                found
+            }
+            By::Header => {
+                let Some(name) = &request.hints.session else { return Vec::new() };
+                // Programs that send this header ask for titles and summaries under it, one
+                // independent of the other.
+                let affinity = case.named_by == Some(NamedBy::Affinity);
+                if affinity && !outline.has_past && request.tools.is_empty() {
+                    return Vec::new();
+                }
+                let setup = Some(outline.setup);
+                known(self.store.by_name(scope, name, setup)).await.unwrap_or_default()
             }
             By::Past if outline.has_past => {
                 known(self.store.by_fingerprint(scope, outline.past())).await.unwrap_or_default()
@@ -256,11 +276,11 @@ impl App {
             claim = self.conversations.claim_soon(case.scope, &stored.id).await;
         }
         let claim = claim?;
-        let Conversation { id, name, opening, full_history, fingerprint, .. } = stored;
+        let Conversation { id, name, fingerprint, .. } = stored;
         let kept = match (way, stored.checkpoint) {
-            (Use::Continue { covers }, Some(checkpoint)) => {
+            (Use::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(case.scope, &id)).await?;
-                Some(Kept { checkpoint, blobs, covers, calls: stored.calls })
+                Some(Kept { checkpoint, blobs, covers, calls: stored.calls, new_setup })
             }
             _ => None,
         };
@@ -269,7 +289,7 @@ impl App {
             None => fates.rebuilt += 1,
         });
         let base = kept.as_ref().map(|kept| kept.checkpoint.clone());
-        let before = Some(Heirloom { name, opening, full_history, fingerprint, base });
+        let before = Some(Heirloom { name, fingerprint, base });
         Some(Origin { id, claim, kept, before })
     }
 }

@@ -83,7 +83,8 @@ impl App {
         let identity = Identity { scope, setup: outline.setup, model };
         let until = Instant::now() + self.config.clocks.queue;
         let seeker = self.seeker(&meta.caller);
-        let case = Case { scope, seeker, outline, identity, affinity: meta.affinity, asked, until };
+        let named_by = meta.named_by;
+        let case = Case { scope, seeker, outline, identity, named_by, asked, until };
 
         let retry_key = RetryKey::new(&scope, request.hints.session.as_deref(), &meta.body);
         let ticket = match self.again(&case, meta, &request).await? {

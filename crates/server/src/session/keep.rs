@@ -35,8 +35,6 @@ pub(crate) struct Keeper {
     session: SessionId,
     name: Option<String>,
     setup: [u8; 32],
-    opening: Fingerprint,
-    full_history: bool,
     said: Said,
     /// The id that the turn began with; the backend may get stuck on it.
     asked_id: String,
@@ -59,8 +57,6 @@ pub(crate) struct Said {
 #[derive(Clone, Debug)]
 pub(crate) struct Heirloom {
     pub(crate) name: Option<String>,
-    pub(crate) opening: Fingerprint,
-    pub(crate) full_history: bool,
     pub(crate) fingerprint: Fingerprint,
     /// The state that the turn goes on from.
     pub(crate) base: Option<Bytes>,
@@ -84,14 +80,11 @@ pub(crate) struct Keeping {
 impl Keeper {
     pub(crate) fn new(keeping: Keeping, request: &TurnRequest) -> Self {
         let Keeping { store, conversations, scope, session, setup, claim, id, before } = keeping;
-        let told = route::has_past(&request.items);
         let said = Said::new(&request.items, before.as_ref().map(|before| before.fingerprint));
         let named = request.hints.session.clone();
-        let (name, opening, full_history, base) = match before {
-            Some(Heirloom { name, opening, full_history, base, .. }) => {
-                (named.or(name), opening, full_history || told, base)
-            }
-            None => (named, said.chain.fingerprint(), told, None),
+        let (name, base) = match before {
+            Some(Heirloom { name, base, .. }) => (named.or(name), base),
+            None => (named, None),
         };
         Self {
             store,
@@ -101,8 +94,6 @@ impl Keeper {
             session,
             name,
             setup,
-            opening,
-            full_history,
             said,
             asked_id: id,
             saved_id: None,
@@ -113,15 +104,13 @@ impl Keeper {
 
     /// What will have been said when `request` is added to it. Nothing changes until
     /// [`Self::go_on`].
-    pub(super) fn peek(&self, request: &TurnRequest) -> Next {
-        let told = route::has_past(&request.items);
-        Next { said: Said::new(&request.items, Some(self.said.fingerprint())), told }
+    pub(super) fn peek(&self, request: &TurnRequest) -> Said {
+        Said::new(&request.items, Some(self.said.fingerprint()))
     }
 
     /// A further leg began.
-    pub(super) fn go_on(&mut self, next: Next) {
-        self.said = next.said;
-        self.full_history |= next.told;
+    pub(super) fn go_on(&mut self, next: Said) {
+        self.said = next;
     }
 
     pub(super) fn hear(&mut self, event: &TurnEvent) {
@@ -157,8 +146,6 @@ impl Keeper {
             name: self.name.clone(),
             setup: self.setup,
             fingerprint: self.said.fingerprint(),
-            opening: self.opening,
-            full_history: self.full_history,
             checkpoint,
             calls,
         };
@@ -195,12 +182,6 @@ impl Keeper {
     pub(super) fn release(&mut self) {
         self.claim = None;
     }
-}
-
-/// See [`Keeper::peek`].
-pub(super) struct Next {
-    said: Said,
-    told: bool,
 }
 
 impl Said {

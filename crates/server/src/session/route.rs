@@ -27,8 +27,6 @@ pub(crate) struct Outline {
     pub(crate) has_past: bool,
     /// Of everything before the new part.
     past: Fingerprint,
-    /// Of everything, when nothing in it is past.
-    opening: Option<Fingerprint>,
     /// The session whose results it brings, and the numbers of their calls.
     pub(crate) results: Option<Results>,
 }
@@ -46,8 +44,10 @@ pub(crate) struct Results {
 pub(crate) enum By {
     /// By the session in the ids of results.
     Session,
-    /// By the client's name for it.
-    Name,
+    /// By a system message with its name: the client means this one.
+    Marker,
+    /// By a header with its name, which clients also send with requests for titles.
+    Header,
     /// By what was said.
     Past,
 }
@@ -55,11 +55,11 @@ pub(crate) enum By {
 /// What a stored conversation is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Go on from its checkpoint, which covers so many items of the request.
-    Continue { covers: usize },
-    /// Tell everything anew, under its id.
+    /// Continue from its checkpoint, which covers so many items of the request.
+    Continue { covers: usize, new_setup: bool },
+    /// Send everything again, under its id.
     Rebuild,
-    /// It would be this one, but for its tools or its prompt.
+    /// It would be this one, but for its tools, its prompt or what was said.
     Fork,
     /// It is another conversation.
     Not,
@@ -70,13 +70,11 @@ impl Outline {
         let items = &request.items;
         let split = history::split(items).min(items.len());
         let (past, new) = items.split_at(split);
-        let has_past = has_past(items);
         Self {
             split,
             setup: history::setup(request),
-            has_past,
+            has_past: has_past(items),
             past: Chain::of(past).fingerprint(),
-            opening: (!has_past).then(|| Chain::of(items).fingerprint()),
             results: Results::of(past, new),
         }
     }
@@ -87,31 +85,33 @@ impl Outline {
 
     /// What `stored` is good for. `reuse`: checkpoints may be used.
     pub(crate) fn judge(&self, stored: &Conversation, by: By, reuse: bool) -> Use {
+        let same_setup = stored.setup == self.setup;
+        // Without a past, nothing in the request can differ from what is stored.
+        let only_new = !self.has_past && matches!(by, By::Marker | By::Header);
         let same = match by {
             By::Session => true,
-            By::Past => self.has_past && stored.fingerprint == self.past,
-            By::Name if self.has_past => stored.fingerprint == self.past,
-            // Only new words. Someone who always tells everything has started over, and
-            // so has someone who begins with the same words again.
-            By::Name => reuse && !stored.full_history && Some(stored.opening) != self.opening,
+            By::Marker | By::Header if only_new => reuse && stored.checkpoint.is_some(),
+            By::Marker | By::Header | By::Past => self.has_past && stored.fingerprint == self.past,
         };
         if !same {
-            return Use::Not;
+            let edited = self.has_past && by != By::Past && same_setup;
+            return if edited { Use::Fork } else { Use::Not };
         }
-        if stored.setup != self.setup {
+        if !same_setup && !(only_new && by == By::Marker) {
             return Use::Fork;
         }
         let covers = match by {
             By::Session if self.results.as_ref().is_some_and(|results| results.told) => None,
+            By::Session => Some(0),
             // The calls were never answered, and the conversation went past them.
-            By::Past | By::Name if self.has_past && !stored.calls.is_empty() => None,
-            By::Past | By::Name if self.has_past => Some(self.split),
-            By::Session | By::Past | By::Name => Some(0),
+            _ if self.has_past && !stored.calls.is_empty() => None,
+            _ if self.has_past => Some(self.split),
+            _ => Some(0),
         };
         match covers {
-            Some(covers) if reuse && stored.checkpoint.is_some() => Use::Continue { covers },
-            // Words without a past say nothing that could be told anew.
-            _ if by == By::Name && !self.has_past => Use::Not,
+            Some(covers) if reuse && stored.checkpoint.is_some() => {
+                Use::Continue { covers, new_setup: !same_setup }
+            }
             _ => Use::Rebuild,
         }
     }

@@ -56,8 +56,6 @@ fn stored(items: &[Item]) -> Conversation {
         name: Some("n".into()),
         setup: history::setup(&request),
         fingerprint: Chain::of(items).fingerprint(),
-        opening: Chain::of(&items[..1]).fingerprint(),
-        full_history: false,
         checkpoint: Some(Bytes::from_static(b"state")),
         calls: vec![],
     }
@@ -82,12 +80,12 @@ fn what_a_stored_conversation_is_good_for() {
         let (id, name, arguments) = (call_id(1, 1), "bash".into(), "{}".into());
         stored.calls = vec![ToolCall { id, name, arguments }];
     };
-    let full_before: Change = |stored| stored.full_history = true;
     let new = || vec![user("more")];
     let told = || vec![user("hi"), call(1, 1), result(1, 1, "x")];
     let bare = || vec![result(1, 1, "x")];
     let edited = || vec![user("ho"), said(Role::Assistant, "hello"), user("more")];
-    let at = |covers| Use::Continue { covers };
+    let at = |covers| Use::Continue { covers, new_setup: false };
+    let anew = Use::Continue { covers: 0, new_setup: true };
     #[rustfmt::skip]
     let cases: Vec<Case> = vec![
         ("a history that goes on", full(), By::Past, same, true, at(2)),
@@ -96,16 +94,22 @@ fn what_a_stored_conversation_is_good_for() {
         ("other tools", full(), By::Past, other_setup, true, Use::Fork),
         ("past unanswered calls", full(), By::Past, with_calls, true, Use::Rebuild),
         ("reuse is off", full(), By::Past, same, false, Use::Rebuild),
-        ("a name and the new message", new(), By::Name, same, true, at(0)),
-        ("a name and unanswered calls", new(), By::Name, with_calls, true, at(0)),
-        ("a name and the first words again", vec![user("hi")], By::Name, same, true, Use::Not),
-        ("a name, but it always told all", new(), By::Name, full_before, true, Use::Not),
-        ("a name and another prompt", new(), By::Name, other_setup, true, Use::Fork),
-        ("a name without a state", new(), By::Name, no_state, true, Use::Not),
-        ("a name while reuse is off", new(), By::Name, same, false, Use::Not),
-        ("a name and the whole history", full(), By::Name, full_before, true, at(2)),
-        ("a name and an edited history", edited(), By::Name, same, true, Use::Not),
-        ("a name, all told, reuse off", full(), By::Name, same, false, Use::Rebuild),
+        ("a marker and the new message", new(), By::Marker, same, true, at(0)),
+        ("a header and the new message", new(), By::Header, same, true, at(0)),
+        ("a marker and unanswered calls", new(), By::Marker, with_calls, true, at(0)),
+        ("a marker and the first words", vec![user("hi")], By::Marker, same, true, at(0)),
+        ("a header and the first words", vec![user("hi")], By::Header, same, true, at(0)),
+        ("a marker and another prompt", new(), By::Marker, other_setup, true, anew),
+        ("a header and another prompt", new(), By::Header, other_setup, true, Use::Fork),
+        ("a name without a state", new(), By::Marker, no_state, true, Use::Not),
+        ("a name while reuse is off", new(), By::Marker, same, false, Use::Not),
+        ("a marker and the whole history", full(), By::Marker, same, true, at(2)),
+        ("a whole history, another prompt", full(), By::Marker, other_setup, true, Use::Fork),
+        ("a header and the whole history", full(), By::Header, same, true, at(2)),
+        ("a marker and an edited history", edited(), By::Marker, same, true, Use::Fork),
+        ("a header and an edited history", edited(), By::Header, same, true, Use::Fork),
+        ("edited, with another prompt", edited(), By::Header, other_setup, true, Use::Not),
+        ("a name, all told, reuse off", full(), By::Header, same, false, Use::Rebuild),
         ("results with their calls", told(), By::Session, with_calls, true, Use::Rebuild),
         ("bare results", bare(), By::Session, with_calls, true, at(0)),
         ("bare results, no state", bare(), By::Session, no_state, true, Use::Rebuild),

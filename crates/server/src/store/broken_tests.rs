@@ -59,7 +59,7 @@ async fn a_file_that_breaks_later_is_moved_aside_too() {
     std::fs::write(&path, &data).unwrap();
 
     let store = open(&path);
-    let _one_may_fail = store.by_name(ME, "work").await;
+    let _one_may_fail = store.by_name(ME, "work", None).await;
     store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();
     assert_eq!(store.all().await, [talk("one")]);
     assert!(!store.stats().in_memory);
@@ -132,7 +132,7 @@ async fn two_that_find_a_file_damaged_share_the_new_one() {
     damaged(&path).await;
     let stores = [open(&path), open(&path)];
     for (store, id) in stores.iter().zip(["one", "two"]) {
-        let _one_may_fail = store.by_name(ME, "work").await;
+        let _one_may_fail = store.by_name(ME, "work", None).await;
         store.save(bare(id), Vec::new(), unix_seconds()).await.unwrap();
     }
     for store in &stores {

@@ -61,10 +61,6 @@ pub struct Conversation {
     pub setup: [u8; 32],
     /// Of everything said so far.
     pub fingerprint: Fingerprint,
-    /// Of the first request's items.
-    pub opening: Fingerprint,
-    /// Whether the client sends the whole history each time.
-    pub full_history: bool,
     pub checkpoint: Option<Bytes>,
     /// Handed out and not answered yet.
     pub calls: Vec<ToolCall>,
@@ -168,13 +164,20 @@ impl Store {
             .await
     }
 
-    /// Conversations of that name, the newest first, at most 8.
+    /// Conversations of that name, at most 8: those with the `preferred` setup first, and
+    /// of these the newest first.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn by_name(&self, scope: Scope, name: &str) -> Result<Vec<Conversation>, StoreError> {
+    pub async fn by_name(
+        &self,
+        scope: Scope,
+        name: &str,
+        preferred: Option<[u8; 32]>,
+    ) -> Result<Vec<Conversation>, StoreError> {
         let name = name.to_owned();
-        self.run(move |vault| Ok(tables::by_name(vault.connection(), scope, &name)?)).await
+        self.run(move |vault| Ok(tables::by_name(vault.connection(), scope, &name, preferred)?))
+            .await
     }
 
     /// The conversation whose calls bear that session's id.

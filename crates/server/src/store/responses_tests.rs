@@ -172,8 +172,6 @@ async fn responses_push_no_conversation_out() {
         name: Some(id.to_owned()),
         setup: [3; 32],
         fingerprint: Fingerprint([4; 32]),
-        opening: Fingerprint([5; 32]),
-        full_history: true,
         checkpoint: None,
         calls: Vec::new(),
     };
@@ -186,7 +184,7 @@ async fn responses_push_no_conversation_out() {
     }
     store.save(talk("second"), Vec::new(), now).await.unwrap();
     for id in ["first", "second"] {
-        assert_eq!(store.by_name(ME, id).await.unwrap().len(), 1, "{id}");
+        assert_eq!(store.by_name(ME, id, None).await.unwrap().len(), 1, "{id}");
     }
     assert_eq!(ids(&store, now, &["0", "8"]).await, ["0", "8"]);
 }

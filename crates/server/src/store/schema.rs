@@ -8,7 +8,7 @@ const APPLICATION: i64 = 0x6962_7374;
 
 /// Each step once, in order; the header's `user_version` counts those done. A step that
 /// was released never changes.
-const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS];
+const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS, NO_HABITS];
 
 const CONVERSATIONS: &str = "
     CREATE TABLE conversations (
@@ -77,6 +77,12 @@ const CLOCKS: &str = "
         HAVING count(*) > 0;
     INSERT INTO clocks SELECT 'responses', max(used), max(used) FROM responses
         HAVING count(*) > 0;
+";
+
+/// How a client asked before decides nothing about what it asks next.
+const NO_HABITS: &str = "
+    ALTER TABLE conversations DROP COLUMN opening;
+    ALTER TABLE conversations DROP COLUMN full_history;
 ";
 
 /// Whose file it is.

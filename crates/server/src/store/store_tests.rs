@@ -5,6 +5,9 @@ use ibeam_core::model::ids::CallId;
 use super::*;
 use crate::clock::unix_seconds;
 
+#[path = "store_names_tests.rs"]
+mod names;
+
 const LIMITS: StoreLimits = StoreLimits {
     retention: Duration::from_secs(7 * 24 * 3600),
     bytes: 1 << 30,
@@ -48,8 +51,6 @@ fn talk(id: &str) -> Conversation {
         name: Some("work".to_owned()),
         setup: [3; 32],
         fingerprint: Fingerprint([4; 32]),
-        opening: Fingerprint([5; 32]),
-        full_history: true,
         checkpoint: Some(Bytes::from_static(b"\x0a\x00checkpoint")),
         calls: vec![ToolCall {
             id: CallId::in_session(session(7), 1).to_string(),
@@ -90,7 +91,7 @@ async fn what_is_saved_is_found_by_each_of_its_names() {
     store.save(bare("two"), Vec::new(), unix_seconds()).await.unwrap();
 
     assert_eq!(store.all().await, [bare("two"), talk("one")]);
-    assert_eq!(store.by_name(ME, "work").await.unwrap(), [talk("one")]);
+    assert_eq!(store.by_name(ME, "work", None).await.unwrap(), [talk("one")]);
     assert_eq!(store.by_session(ME, session(7)).await.unwrap(), Some(talk("one")));
     let mut kept = store.blobs(ME, "one").await.unwrap();
     kept.sort_by_key(|(id, _)| std::cmp::Reverse(id.clone()));
@@ -98,7 +99,7 @@ async fn what_is_saved_is_found_by_each_of_its_names() {
     assert_eq!(store.blobs(ME, "two").await.unwrap(), []);
 
     assert_eq!(store.by_fingerprint(ME, Fingerprint([5; 32])).await.unwrap(), []);
-    assert_eq!(store.by_name(ME, "play").await.unwrap(), []);
+    assert_eq!(store.by_name(ME, "play", None).await.unwrap(), []);
     assert_eq!(store.by_session(ME, session(8)).await.unwrap(), None);
     let stats = store.stats();
     assert_eq!((stats.conversations, stats.in_memory, stats.failed_saves), (2, true, 0));
@@ -110,7 +111,7 @@ async fn nobody_finds_or_changes_what_belongs_to_another() {
     store.save(talk("one"), vec![blob("a", 3)], unix_seconds()).await.unwrap();
 
     assert_eq!(store.by_fingerprint(YOU, Fingerprint([4; 32])).await.unwrap(), []);
-    assert_eq!(store.by_name(YOU, "work").await.unwrap(), []);
+    assert_eq!(store.by_name(YOU, "work", None).await.unwrap(), []);
     assert_eq!(store.by_session(YOU, session(7)).await.unwrap(), None);
     assert_eq!(store.blobs(YOU, "one").await.unwrap(), []);
     store.forget(YOU, "one").await.unwrap();

@@ -20,28 +20,17 @@ pub(super) fn save(
     blobs: &[(Bytes, Bytes)],
     now: i64,
 ) -> rusqlite::Result<bool> {
-    let Conversation {
-        scope,
-        id,
-        session,
-        name,
-        setup,
-        fingerprint,
-        opening,
-        full_history,
-        checkpoint,
-        calls,
-    } = conversation;
+    let Conversation { scope, id, session, name, setup, fingerprint, checkpoint, calls } =
+        conversation;
     let known = key(connection, *scope, id)?.is_some();
     let key: i64 = connection.query_row(
-        "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, opening,
-                                    full_history, checkpoint, calls, updated, seq)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+        "INSERT INTO conversations (scope, id, session, name, setup, fingerprint, checkpoint,
+                                    calls, updated, seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
                  (SELECT coalesce(max(seq), 0) + 1 FROM conversations))
          ON CONFLICT (scope, id) DO UPDATE SET
              session = excluded.session, name = excluded.name, setup = excluded.setup,
-             fingerprint = excluded.fingerprint, opening = excluded.opening,
-             full_history = excluded.full_history, checkpoint = excluded.checkpoint,
+             fingerprint = excluded.fingerprint, checkpoint = excluded.checkpoint,
              calls = excluded.calls, updated = excluded.updated, seq = excluded.seq
          RETURNING key",
         params![
@@ -51,8 +40,6 @@ pub(super) fn save(
             name,
             setup,
             fingerprint.0,
-            opening.0,
-            full_history,
             checkpoint.as_deref(),
             calls_to_text(calls)?,
             now,
@@ -82,8 +69,10 @@ pub(super) fn by_name(
     connection: &Connection,
     scope: Scope,
     name: &str,
+    preferred: Option<[u8; 32]>,
 ) -> rusqlite::Result<Vec<Conversation>> {
-    find(connection, "name = ?2", params![scope, name])
+    let order = "setup IS ?3 DESC, seq DESC";
+    find_ordered(connection, "name = ?2", order, params![scope, name, preferred])
 }
 
 pub(super) fn by_session(
@@ -152,9 +141,18 @@ fn find(
     condition: &'static str,
     params: impl Params,
 ) -> rusqlite::Result<Vec<Conversation>> {
+    find_ordered(connection, condition, "seq DESC", params)
+}
+
+fn find_ordered(
+    connection: &Connection,
+    condition: &'static str,
+    order: &'static str,
+    params: impl Params,
+) -> rusqlite::Result<Vec<Conversation>> {
     let mut query = connection.prepare(&format!(
         "SELECT * FROM conversations WHERE scope = ?1 AND {condition}
-         ORDER BY seq DESC LIMIT {MATCHES}"
+         ORDER BY {order} LIMIT {MATCHES}"
     ))?;
     query.query_map(params, conversation)?.collect()
 }
@@ -167,8 +165,6 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         name: row.get("name")?,
         setup: row.get("setup")?,
         fingerprint: Fingerprint(row.get("fingerprint")?),
-        opening: Fingerprint(row.get("opening")?),
-        full_history: row.get("full_history")?,
         checkpoint: row.get::<_, Option<Vec<u8>>>("checkpoint")?.map(bytes),
         calls: calls_from_text(&row.get::<_, String>("calls")?)?,
     })

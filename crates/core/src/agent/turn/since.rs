@@ -1,6 +1,6 @@
-//! What happened after the newest state that the backend gave us. A client that tells
-//! its whole history needs none of it: everything can be told anew. One that sends
-//! only what is new relies on us to know the rest.
+//! What happened after the newest state that the backend gave us. A client that always
+//! sends its whole history needs none of it. One that sends only what is new relies on us
+//! to know the rest, and a client that names its conversation may do either.
 
 use bytes::Bytes;
 
@@ -15,7 +15,10 @@ use crate::{
 pub(super) struct Since {
     /// The request tells nothing of what came before.
     bare: bool,
-    /// Calls, results and texts behind the newest state; only for bare requests.
+    /// The next request may tell nothing of it: this one does not, or it names its
+    /// conversation.
+    tracked: bool,
+    /// Calls, results and texts behind the newest state; only while tracked.
     items: Vec<Item>,
     /// How much of the present leg's text the newest state has.
     words: usize,
@@ -25,7 +28,8 @@ impl Since {
     /// A request came.
     pub(super) fn begin(&mut self, request: &TurnRequest) {
         self.bare = history::split(&request.items) == 0;
-        if !self.bare {
+        self.tracked = self.bare || request.hints.session.is_some();
+        if !self.tracked {
             self.items.clear();
         }
     }
@@ -40,7 +44,7 @@ impl Since {
     }
 
     pub(super) fn add(&mut self, items: impl IntoIterator<Item = Item>) {
-        if self.bare {
+        if self.tracked {
             self.items.extend(items);
         }
     }
@@ -139,7 +143,10 @@ impl Turn {
         let whole = self.checkpoint.as_ref().filter(|checkpoint| {
             checkpoint.seen == self.answer.visible() && !checkpoint.before_results
         });
-        whole.map(|checkpoint| checkpoint.bytes.clone())
+        match whole {
+            Some(checkpoint) => Some(checkpoint.bytes.clone()),
+            None => self.since.tracked.then(|| self.state_so_far()),
+        }
     }
 
     /// The newest state with all that happened since.
@@ -161,7 +168,7 @@ impl Turn {
 
     /// Remembers where a further leg begins, for clients who cannot tell it.
     pub(super) fn drop_anchor(&mut self) {
-        self.anchor = self.since.bare.then(|| {
+        self.anchor = self.since.tracked.then(|| {
             let newest = self.checkpoint.as_ref().map(|checkpoint| checkpoint.bytes.clone());
             let state = newest.unwrap_or_else(|| self.spec.told());
             Box::new(Anchor { state, items: self.since.items.clone() })
@@ -170,15 +177,15 @@ impl Turn {
 
     /// The same for the first leg, which begins with what the first message tells.
     pub(super) fn keep_first_anchor(&mut self) {
-        if self.since.bare && self.anchor.is_none() {
+        if self.since.tracked && self.anchor.is_none() {
             self.anchor = Some(Box::new(Anchor { state: self.spec.told(), items: Vec::new() }));
         }
     }
 
     /// The state before the leg, and what the client saw of it behind that. A client that
-    /// tells everything needs none.
+    /// always sends everything needs none.
     fn state_as_shown(&mut self, text: Option<String>) -> Option<Bytes> {
-        if !self.since.bare {
+        if !self.since.tracked {
             return None;
         }
         let text = text?;

@@ -76,6 +76,8 @@ impl Turn {
                 Some(_) => Vec::new(),
                 None => std::mem::take(&mut self.telling.calls),
             },
+            // It was given this request's by now.
+            new_setup: false,
             said: words.and_then(|words| said(words, 0)),
             text: Some(text.to_owned()),
             resume,

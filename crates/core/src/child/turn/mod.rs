@@ -98,6 +98,8 @@ pub struct Turn {
     request: Option<Box<TurnRequest>>,
     /// It tells nothing of what came before.
     bare: bool,
+    /// The next one may tell nothing either: it names its conversation.
+    named: bool,
 
     session: SessionId,
     call_count: u32,
@@ -140,6 +142,7 @@ impl Turn {
             resume: Some(name),
             covers: kept.covers,
             calls: kept.calls,
+            new_setup: kept.new_setup,
             ..Telling::default()
         });
         let mut turn = Self {
@@ -159,6 +162,7 @@ impl Turn {
             shown: Shown::All,
             request: None,
             bare: new == 0,
+            named: request.hints.session.is_some(),
             session,
             call_count: 0,
             calls: Vec::new(),
@@ -262,8 +266,8 @@ impl Turn {
         let whole = match self.shown {
             Shown::All => true,
             Shown::Cut => false,
-            // A client that tells nothing has no other way to go on.
-            Shown::Other => self.bare,
+            // A client that sends only what is new has no other way to continue.
+            Shown::Other => self.bare || self.named,
         };
         self.name.as_deref().filter(|_| whole).map(name::write)
     }

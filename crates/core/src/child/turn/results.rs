@@ -42,6 +42,7 @@ impl Turn {
         note_loops(&mut self.loops, &mut request, new, |_| true);
         // What another child is told, should this one be lost.
         self.bare = new == 0;
+        self.named = request.hints.session.is_some();
         let calls = if self.bare { self.calls() } else { Vec::new() };
         let resume = self.name.clone().filter(|_| self.bare);
         self.telling = Telling { resume, calls, ..Telling::default() };

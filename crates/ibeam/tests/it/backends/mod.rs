@@ -15,6 +15,7 @@
 mod controls;
 mod dialects;
 mod gateway;
+mod named;
 mod restart;
 mod speech;
 mod table;

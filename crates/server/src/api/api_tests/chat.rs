@@ -175,7 +175,7 @@ async fn headers_reach_the_turn() {
         request_id: "mine-1".to_owned(),
         idempotency_key: Some("key-1".to_owned()),
         retry_count: 2,
-        affinity: true,
+        named_by: Some(crate::api::NamedBy::Affinity),
         body: Sha256::digest(chat_body(false)).into(),
         caller: Caller { id: Sha256::digest("").into(), ..Caller::default() },
     };

@@ -61,7 +61,8 @@ fn plan(kept: Option<Kept>) -> Plan {
 
 /// A conversation that was kept under this name.
 fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> Kept {
-    Kept { checkpoint: super::name::write(name), blobs: Vec::new(), covers, calls }
+    let checkpoint = super::name::write(name);
+    Kept { checkpoint, blobs: Vec::new(), covers, calls, new_setup: false }
 }
 
 /// A turn with its clock, and everything it said so far.
