@@ -44,6 +44,7 @@ mod lasting;
 mod leaving;
 mod login;
 mod manual;
+mod matched;
 mod mcp;
 mod mcp_approve;
 #[cfg(unix)]

@@ -11,6 +11,7 @@ use std::{
 use ibeam_core::{error::TurnError, model::TurnEvent, wire};
 
 use super::EventSource;
+use crate::session::Match;
 
 type Start<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>;
 
@@ -20,6 +21,7 @@ pub(super) struct Answer<T> {
     stage: Stage<T>,
     /// Events that were looked at before anyone took them.
     head: VecDeque<TurnEvent>,
+    matched: Option<Match>,
 }
 
 enum Stage<T> {
@@ -30,12 +32,18 @@ enum Stage<T> {
 
 impl<T: EventSource> Answer<T> {
     pub(super) fn new(start: Start<T>) -> Self {
-        Self { stage: Stage::Starting(start), head: VecDeque::new() }
+        Self { stage: Stage::Starting(start), head: VecDeque::new(), matched: None }
+    }
+
+    /// How the request was matched, once its turn runs.
+    pub(super) fn matched(&self) -> Option<&Match> {
+        self.matched.as_ref()
     }
 
     /// One that has failed already.
     pub(super) fn failed(error: TurnError) -> Self {
-        Self { stage: Stage::Over, head: VecDeque::from([TurnEvent::Failed(error)]) }
+        let head = VecDeque::from([TurnEvent::Failed(error)]);
+        Self { stage: Stage::Over, head, matched: None }
     }
 
     /// Waits until the turn runs. Gives the error when it does not come to that.
@@ -44,6 +52,7 @@ impl<T: EventSource> Answer<T> {
         let started = start.await;
         match started {
             Ok(turn) => {
+                self.matched = turn.matched().cloned();
                 self.stage = Stage::Running(turn);
                 Ok(())
             }
@@ -91,6 +100,7 @@ impl<T: EventSource> Answer<T> {
             let event = match &mut self.stage {
                 Stage::Starting(start) => match ready!(start.as_mut().poll(cx)) {
                     Ok(turn) => {
+                        self.matched = turn.matched().cloned();
                         self.stage = Stage::Running(turn);
                         continue;
                     }

@@ -231,7 +231,8 @@ pub(super) async fn guard<S: Service>(
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
             HeaderValue::from_static(
-                "x-request-id, x-ibeam-controls, x-ibeam-tokens, retry-after, x-should-retry",
+                "x-request-id, x-ibeam-controls, x-ibeam-session, x-ibeam-tokens, retry-after, \
+                 x-should-retry",
             ),
         );
     }

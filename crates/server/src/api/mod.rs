@@ -65,6 +65,7 @@ use self::{
 };
 use crate::{
     keys::{Caller, Keys},
+    session::Match,
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -120,6 +121,11 @@ pub trait Service: Send + Sync + 'static {
 /// event, then `None`.
 pub trait EventSource: Send + Unpin + 'static {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>>;
+
+    /// How the request was matched with what is known.
+    fn matched(&self) -> Option<&Match> {
+        None
+    }
 }
 
 /// What a request says beside its body.

@@ -31,9 +31,10 @@ use super::{
     read::{self, Unread},
     responses::{self, Prepared},
 };
-use crate::keys::Caller;
+use crate::{keys::Caller, session::Match};
 
 const CONTROLS: HeaderName = HeaderName::from_static("x-ibeam-controls");
+const SESSION: HeaderName = HeaderName::from_static("x-ibeam-session");
 const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Headers in which clients name their conversation.
@@ -230,6 +231,16 @@ impl Asked {
         }
     }
 
+    /// Whether the answer is to name its conversation: `x-ibeam-session: id`.
+    fn wants_conversation(&self) -> Result<bool, TurnError> {
+        let Some(word) = self.headers.get(SESSION) else { return Ok(false) };
+        if word.to_str().is_ok_and(|word| word.trim().eq_ignore_ascii_case("id")) {
+            return Ok(true);
+        }
+        let text = format!("the header `{SESSION}` of a request must be `id`");
+        Err(TurnError::new(ErrorCode::InvalidValue, text).param("x-ibeam-session"))
+    }
+
     /// The header counts more than the setting. Who misspells it is not left in the belief
     /// that it holds.
     fn is_strict(&self, setting: bool) -> Result<bool, TurnError> {
@@ -258,9 +269,12 @@ pub(super) async fn respond<S: Service>(
     turn.sampling.params.serve(&shared.service.settings().served_tools);
     let controls = controls(&turn.sampling.params);
     let stream = turn.hints.stream;
+    let with_id = asked.wants_conversation()?;
     let mut answer = asked.start(shared, turn);
-    let mut response = if stream {
+    let session = |matched: Option<&Match>| matched.and_then(|how| session(how, with_id));
+    let (mut response, session) = if stream {
         let body = streamed(shared, &asked, answer, reply).await?;
+        let session = session(body.matched());
         let mut response = Response::new(Body::new(body));
         let headers = response.headers_mut();
         headers.insert(
@@ -269,17 +283,22 @@ pub(super) async fn respond<S: Service>(
         );
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
-        response
+        (response, session)
     } else {
+        answer.started().await?;
+        let session = session(answer.matched());
         let mut whole = reply.whole();
         while let Some(event) = answer.next().await {
             whole.on_event(event);
         }
         let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        ([json], whole.finish()?).into_response()
+        (([json], whole.finish()?).into_response(), session)
     };
     if let Some(controls) = controls {
         response.headers_mut().insert(CONTROLS, controls);
+    }
+    if let Some(session) = session {
+        response.headers_mut().insert(SESSION, session);
     }
     Ok(response)
 }
@@ -342,6 +361,15 @@ fn ignored(name: &'static str) -> TurnError {
          off (the setting, or the header `{STRICT}`)."
     );
     TurnError::new(ErrorCode::UnsupportedParameter, text).param(name)
+}
+
+/// How the request was matched, as an item of RFC 9651.
+fn session(matched: &Match, with_id: bool) -> Option<HeaderValue> {
+    let how = matched.how.name();
+    if !with_id {
+        return Some(HeaderValue::from_static(how));
+    }
+    HeaderValue::try_from(format!(r#"{how};id="{}""#, matched.conversation)).ok()
 }
 
 /// What becomes of the request's parameters, as a dictionary of RFC 9651.

@@ -32,7 +32,7 @@ use crate::{
     keys::Caller,
     mcp::bridge::Bridge,
     random,
-    session::{Conversations, Hub, Snapshot, TurnStream},
+    session::{Conversations, Hub, Match, Snapshot, TurnStream},
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -222,5 +222,9 @@ impl Service for App {
 impl EventSource for TurnStream {
     fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Option<TurnEvent>> {
         Self::poll_next(self, cx)
+    }
+
+    fn matched(&self) -> Option<&Match> {
+        Self::matched(self)
     }
 }

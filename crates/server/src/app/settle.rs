@@ -19,8 +19,8 @@ use crate::{
     limits::Seeker,
     random,
     session::{
-        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Names, Outline, Probe,
-        Resume, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key, calls_in,
+        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Matched, Names, Outline,
+        Probe, Resume, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key, calls_in,
         idempotency_key,
     },
     store::{Conversation, Scope, StoreError},
@@ -32,6 +32,7 @@ pub(super) struct Origin {
     pub(super) claim: Claim,
     pub(super) kept: Option<Kept>,
     pub(super) before: Option<Heirloom>,
+    pub(super) matched: Matched,
 }
 
 /// What is known about a request once it was looked at.
@@ -81,7 +82,7 @@ impl App {
                     timeout_at(case.until, first.over()).await.map_err(|_elapsed| self.busy())?;
                 }
                 Ok(Found::Finished(record)) => {
-                    self.hub.registry.count(|fates| fates.replayed += 1);
+                    self.hub.registry.count(|fates| fates.note(Matched::Replayed));
                     return Ok(Again::Stream(TurnStream::replay(record)));
                 }
                 Ok(Found::Running { mailbox, number }) => {
@@ -202,23 +203,21 @@ impl App {
             }
         }
         let told = outline.has_past || outline.results.is_some();
-        if forked || told {
-            self.hub.registry.count(
-                |fates| {
-                    if forked { fates.forked += 1 } else { fates.rebuilt += 1 }
-                },
-            );
-        }
+        let matched = match (forked, told) {
+            (true, _) => Matched::Forked,
+            (false, true) => Matched::Rebuilt,
+            (false, false) => Matched::New,
+        };
         if told {
             let id = self.conversations.current(outline.content_id(*scope));
             if let Some(claim) = self.conversations.claim_soon(*scope, &id).await {
-                return Origin { id, claim, kept: None, before: None };
+                return Origin { id, claim, kept: None, before: None, matched };
             }
         }
         loop {
             let id = uuid_from_random(random::bytes());
             if let Some(claim) = self.conversations.claim(*scope, &id) {
-                return Origin { id, claim, kept: None, before: None };
+                return Origin { id, claim, kept: None, before: None, matched };
             }
         }
     }
@@ -284,13 +283,10 @@ impl App {
             }
             _ => None,
         };
-        self.hub.registry.count(|fates| match &kept {
-            Some(_) => fates.continued += 1,
-            None => fates.rebuilt += 1,
-        });
+        let matched = if kept.is_some() { Matched::Continued } else { Matched::Rebuilt };
         let base = kept.as_ref().map(|kept| kept.checkpoint.clone());
         let before = Some(Heirloom { name, fingerprint, base });
-        Some(Origin { id, claim, kept, before })
+        Some(Origin { id, claim, kept, before, matched })
     }
 }
 

@@ -95,9 +95,15 @@ impl App {
             Settled::Stream(stream) => return Ok(stream),
             Settled::Start(start) => *start,
         };
-        let (Ask { request, place, ticket, controls }, Origin { id, claim, kept, before }) =
-            (ask, origin);
-        debug!(conversation = %id, model = %case.identity.model.id, "starting a turn");
+        let Ask { request, place, ticket, controls } = ask;
+        let Origin { id, claim, kept, before, matched } = origin;
+        self.hub.registry.count(|fates| fates.note(matched));
+        debug!(
+            conversation = %id,
+            session = matched.name(),
+            model = %case.identity.model.id,
+            "starting a turn"
+        );
         let session = SessionId::from_random(random::bytes());
         let keeping = Keeping {
             store: self.store.clone(),
@@ -118,7 +124,7 @@ impl App {
         // A run that is given up cannot be told what our own tools say.
         settings.park |= bridged.is_some();
         let actor = Actor {
-            turn: self.machine(request, &case, settings, (id, session), kept).await,
+            turn: self.machine(request, &case, settings, (id.clone(), session), kept).await,
             session,
             model: case.identity.model.id.clone(),
             identity: case.identity,
@@ -131,7 +137,7 @@ impl App {
             bridged,
             retry_key,
         };
-        Ok(actor.start(&self.hub))
+        Ok(actor.start(&self.hub).matched_as(matched, id))
     }
 
     /// The machine for what the driver speaks.

@@ -7,6 +7,7 @@ mod hub;
 mod keep;
 mod legs;
 mod marks;
+mod matched;
 mod outbox;
 mod outlets;
 mod parked;
@@ -33,6 +34,7 @@ pub(crate) use hub::Hub;
 pub use hub::Patience;
 pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
 pub(crate) use legs::{Found, Legs, Names, Probe, Ticket};
+pub use matched::{Match, Matched};
 pub use parked::Limits;
 pub(crate) use parked::{Identity, Live};
 use record::Record;
@@ -53,6 +55,7 @@ pub const EVENTS_CAP: usize = 64;
 pub struct TurnStream {
     source: Source,
     ended: bool,
+    matched: Option<Match>,
 }
 
 #[derive(Debug)]
@@ -67,12 +70,25 @@ impl TurnStream {
     fn channel() -> (mpsc::Sender<TurnEvent>, Self) {
         // One more than that, for a last word to a client that does not read.
         let (sender, events) = mpsc::channel(EVENTS_CAP + 1);
-        (sender, Self { source: Source::Live(events), ended: false })
+        (sender, Self { source: Source::Live(events), ended: false, matched: None })
     }
 
     /// A leg that finished before.
     pub(crate) fn replay(record: Arc<Record>) -> Self {
-        Self { source: Source::Record(record, 0), ended: false }
+        let conversation = record.conversation().to_owned();
+        let stream = Self { source: Source::Record(record, 0), ended: false, matched: None };
+        stream.matched_as(Matched::Replayed, conversation)
+    }
+
+    /// Says how its request came to it.
+    pub(crate) fn matched_as(self, how: Matched, conversation: String) -> Self {
+        Self { matched: Some(Match { how, conversation }), ..self }
+    }
+
+    /// How its request came to it.
+    #[must_use]
+    pub fn matched(&self) -> Option<&Match> {
+        self.matched.as_ref()
     }
 
     pub async fn next(&mut self) -> Option<TurnEvent> {

@@ -15,9 +15,19 @@ pub(crate) struct Record {
     bytes: usize,
     /// It grew too long and was thrown away.
     over: bool,
+    /// The conversation that it is a part of.
+    conversation: String,
 }
 
 impl Record {
+    pub(crate) fn of(conversation: &str) -> Self {
+        Self { conversation: conversation.to_owned(), ..Self::default() }
+    }
+
+    pub(crate) fn conversation(&self) -> &str {
+        &self.conversation
+    }
+
     pub(crate) fn push(&mut self, event: &TurnEvent) {
         if self.over {
             return;

@@ -48,17 +48,14 @@ struct Inner {
     table: Mutex<Table>,
 }
 
-/// What became of requests that belong to an earlier one, and of parked turns. `/health`
-/// shows it as it is.
+/// How requests were matched, and what became of parked turns. `/health` shows it as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fates {
-    /// Results that found their turn parked.
+    /// How requests were matched, see [`super::Matched`].
+    pub new: u64,
     pub resumed: u64,
-    /// Conversations told anew from the client's history.
     pub rebuilt: u64,
-    /// Conversations that went on from their checkpoint.
     pub continued: u64,
-    /// Continuations with other tools, another prompt or another model.
     pub forked: u64,
     pub attached: u64,
     pub replayed: u64,

@@ -178,9 +178,10 @@ async fn the_page_has_its_length() {
 
 #[test]
 fn the_page_tells_what_is_our_own() {
-    for word in ["x-ibeam-strict", "x-ibeam-controls", "retry-after", "max_tool_calls"] {
+    for word in ["x-ibeam-strict", "x-ibeam-controls", "x-ibeam-session", "retry-after"] {
         assert!(PAGE.contains(&format!("<code>{word}</code>")), "{word}");
     }
+    assert!(PAGE.contains("<code>max_tool_calls</code>"));
     assert!(PAGE.contains("<code>output_format</code>"));
     for operation in operations(&DOCUMENT).filter(|operation| operation.path.contains("messages")) {
         assert!(operation.details.pointer("/responses/422").is_none(), "{operation}: it is 400");

@@ -53,7 +53,7 @@ impl Task {
         ticket.begin(self.sender.clone(), number);
         self.leg = Some(Box::new(Leg {
             number,
-            record: Record::default(),
+            record: Record::of(self.turn.conversation_id()),
             ticket,
             usage_told: false,
             controls,

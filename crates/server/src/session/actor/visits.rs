@@ -12,6 +12,7 @@ use tracing::debug;
 
 use super::Task;
 use crate::session::{
+    Matched, TurnStream,
     hub::millis_since,
     registry::Fates,
     visit::{Ask, Attached, Ending, Resume, Visit},
@@ -68,10 +69,9 @@ impl Task {
                 self.place = place;
                 self.keeper.go_on(next);
                 self.entry.unpark();
-                self.entry.count(|fates| fates.resumed += 1);
                 debug!("the results are there");
                 let stream = self.begin_leg(ticket, asked, controls);
-                let _ = reply.send(Ok(stream));
+                let _ = reply.send(Ok(self.matched(stream, Matched::Resumed)));
             }
             Err(request) => {
                 let request = self.take_back(request);
@@ -103,8 +103,12 @@ impl Task {
         let Some(stream) = self.outlets.attach(said) else { return Attached::Full };
         self.abandoned = None;
         self.place.take_again();
-        self.entry.count(|fates| fates.attached += 1);
-        Attached::Stream(stream)
+        Attached::Stream(self.matched(stream, Matched::Attached))
+    }
+
+    fn matched(&self, stream: TurnStream, how: Matched) -> TurnStream {
+        self.entry.count(|fates| fates.note(how));
+        stream.matched_as(how, self.turn.conversation_id().to_owned())
     }
 
     /// Notes when the last reader has left.
