@@ -362,6 +362,10 @@ fn part_text(part: &Value) -> Option<String> {
     let text = |name: &str| part.get(name).and_then(Value::as_str).map(str::to_owned);
     match part.get("type")?.as_str()? {
         "text" => text("text"),
+        "image" => {
+            let mime = text("mimeType").or_else(|| text("mediaType"));
+            Some(format!("[image {}]", mime.unwrap_or_default()))
+        }
         "tool-call" => {
             let args = part.get("args").or_else(|| part.get("input")).unwrap_or(&Value::Null);
             Some(format!("[called {} with {args}]", text("toolName")?))

@@ -87,7 +87,8 @@ fn paired(items: &[Item]) -> Cow<'_, [Item]> {
             }
             Item::ToolResult(result) if !calls.contains(result.call_id.as_str()) => {
                 let text = format!("[Tool Result]\n{}", result_text(result));
-                let parts = vec![Part::Text(text)];
+                let mut parts = vec![Part::Text(text)];
+                parts.extend(result_images(result).cloned().map(Part::Image));
                 out.push(Item::Message(Message { role: Role::User, parts }));
                 continue;
             }
@@ -204,7 +205,15 @@ enum PromptPart<'a> {
 
 fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
     let mut out: Vec<PromptMessage<'_>> = Vec::new();
+    let mut images: Vec<&Image> = Vec::new();
     for (at, item) in history.iter().enumerate() {
+        // Adjacent results stay together.
+        match item {
+            Item::ToolResult(result) => images.extend(result_images(result)),
+            Item::Message(_) | Item::Reasoning(_) | Item::ToolCall(_) => {
+                out.extend(images_of_results(&mut images));
+            }
+        }
         let (role, parts) = match item {
             Item::Message(message) => {
                 let role = match message.role {
@@ -230,8 +239,21 @@ fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
             }
         }
     }
+    out.extend(images_of_results(&mut images));
     out.retain(|message| !message.content.is_empty());
     out
+}
+
+/// The images of the results before it. A tool message has no place for them, and a model
+/// looks only at those of the user.
+fn images_of_results<'a>(images: &mut Vec<&'a Image>) -> Option<PromptMessage<'a>> {
+    const ABOVE: &str = "[Tool Result]\nThe images in the results above:";
+    if images.is_empty() {
+        return None;
+    }
+    let mut content = vec![PromptPart::Text { text: ABOVE }];
+    content.extend(images.drain(..).map(prompt_image));
+    Some(PromptMessage { role: "user", id: None, content })
 }
 
 /// Adds the texts of a stored prompt message and gives the number of its images.
@@ -261,12 +283,14 @@ pub(super) fn prompt_texts(blob: &[u8], texts: &mut Vec<String>) -> usize {
 fn prompt_part(part: &Part) -> PromptPart<'_> {
     match part {
         Part::Text(text) => PromptPart::Text { text },
-        Part::Image(image) => {
-            let ImageSource::Inline { mime, data } = &image.source;
-            let image = base64::engine::general_purpose::STANDARD.encode(data);
-            PromptPart::Image { image, mime_type: mime }
-        }
+        Part::Image(image) => prompt_image(image),
     }
+}
+
+fn prompt_image(image: &Image) -> PromptPart<'_> {
+    let ImageSource::Inline { mime, data } = &image.source;
+    let image = base64::engine::general_purpose::STANDARD.encode(data);
+    PromptPart::Image { image, mime_type: mime }
 }
 
 fn prompt_call(call: &ToolCall) -> PromptPart<'_> {
@@ -285,6 +309,14 @@ fn prompt_result<'a>(result: &ToolResult, history: &[Item]) -> PromptPart<'a> {
             .map_or_else(|| "unknown".to_owned(), |call| wire_name(&call.name)),
         result: result_text(result),
     }
+}
+
+/// The images in a result.
+fn result_images(result: &ToolResult) -> impl Iterator<Item = &Image> {
+    result.content.iter().filter_map(|content| match content {
+        ToolContent::Image(image) => Some(image),
+        ToolContent::Text(_) => None,
+    })
 }
 
 /// A result as text; images can only be named here.

@@ -126,3 +126,44 @@ fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_text() {
     assert!(told[2].contains("go on"));
     assert!(told[3].contains(r#""role":"user""#) && told[3].contains("result 9"), "{}", told[3]);
 }
+
+fn looked(id: &str, png: &'static [u8]) -> [Item; 2] {
+    let call = ToolCall { id: id.into(), name: "look".into(), arguments: "{}".into() };
+    let source = ImageSource::Inline { mime: "image/png".into(), data: Bytes::from_static(png) };
+    let content = vec![ToolContent::Text("seen".into()), ToolContent::Image(Image { source })];
+    let result = ToolResult { call_id: id.into(), content, is_error: false };
+    [Item::ToolCall(call), Item::ToolResult(result)]
+}
+
+#[test]
+fn images_in_results_follow_them_as_the_users() {
+    let [first, result] = looked("c1", PNG);
+    let [second, another] = looked("c2", b"png");
+    let question = message(Role::User, "Look twice");
+    let answer = message(Role::Assistant, "Seen.");
+    let expected = ["user", "assistant", "tool", "user", "assistant"];
+    let items = [question, first, second, result, another, answer];
+    let roles = |told: &[String]| -> Vec<String> {
+        let role = |text: &String| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        told.iter().map(|text| role(text)["role"].as_str().unwrap().to_owned()).collect()
+    };
+    let told_all = told(&items);
+    assert_eq!(roles(&told_all), expected, "{told_all:?}");
+    for png in [PNG, b"png"] {
+        let encoded = base64::engine::general_purpose::STANDARD.encode(png);
+        assert!(told_all[3].contains(&encoded), "{}", told_all[3]);
+    }
+    // The run is to continue from the results.
+    let told_half = told(&items[..5]);
+    assert_eq!(roles(&told_half), expected[..4], "{told_half:?}");
+    let mut texts = Vec::new();
+    assert_eq!(prompt_texts(told_half[3].as_bytes(), &mut texts), 2, "they count as images");
+}
+
+#[test]
+fn an_image_in_a_result_without_a_call_is_kept() {
+    let [_, result] = looked("c1", PNG);
+    let told = told(&[message(Role::User, "hi"), result]);
+    let encoded = base64::engine::general_purpose::STANDARD.encode(PNG);
+    assert!(told[1].contains(&encoded), "{told:?}");
+}

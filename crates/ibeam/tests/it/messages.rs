@@ -222,6 +222,38 @@ async fn the_whole_conversation_reaches_the_model() {
     lab.assert_clean().await;
 }
 
+/// One more tool, as after a search for tools, and the history is sent to the model again.
+#[tokio::test(start_paused = true)]
+async fn an_image_in_a_result_survives_another_tool() {
+    let lab = Lab::scenario(
+        r#"
+        [[rule]]
+        when = { nth = 1 }
+        steps = [
+          { exec = { arm = "mcp", args = { name = "Bash", args = { command = "shot" } } } },
+          { text = "Seen." },
+        ]
+        [[rule]]
+        steps = [{ text = "{history}" }]
+        "#,
+    );
+    let mut body = asked(false);
+    let first = ask(&lab, &body).await;
+    let parts = first["content"].as_array().unwrap();
+    let call = parts.iter().find(|part| part["type"] == "tool_use").unwrap();
+    let source = json!({ "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo=" });
+    let picture = json!([{ "type": "image", "source": source }]);
+    let result = json!({ "type": "tool_result", "tool_use_id": call["id"], "content": picture });
+    push(&mut body, json!({ "role": "assistant", "content": parts }));
+    push(&mut body, json!({ "role": "user", "content": [result] }));
+    let search = json!({ "name": "search", "input_schema": { "type": "object" } });
+    body["tools"].as_array_mut().unwrap().push(search);
+    let second = ask(&lab, &body).await;
+    assert!(second.to_string().contains("[image image/png]"), "{second}");
+    assert_eq!(lab.fates().forked, 1);
+    lab.assert_gone().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_names_that_claude_code_has_built_in() {
     let lab = Lab::new();
