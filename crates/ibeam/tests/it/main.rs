@@ -51,6 +51,7 @@ mod mcp_approve;
 mod mcp_servers;
 mod messages;
 mod named;
+mod orphans;
 mod parking;
 mod places;
 mod power;

@@ -8,6 +8,7 @@ use ibeam_server::{config::Config, keys::KeyFile};
 use ibeam_sim::{Scenario, SimConfig};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
+use serde_json::json;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -221,12 +222,15 @@ async fn tool_results_do_not_wait_behind_new_turns() {
     assert_eq!(shop.lab.fates().continued + shop.lab.fates().rebuilt, 1);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 
-    // Results that nobody waits for are a new turn like any other.
-    let mut made_up = Talk::new("quick");
-    made_up.headers.push(("x-api-key", worker));
+    // Results of a turn that is not known are a new turn like any other.
+    let mut unknown = Talk::new("quick");
+    unknown.headers.push(("x-api-key", worker));
     let id = "sess_0123456789abcdef01234567__call_0".to_owned();
-    made_up.result(&crate::lab::Call { id, ..call }, "x");
-    assert_eq!(made_up.send(&shop.lab).await.status, 429);
+    let function = json!({ "name": "list", "arguments": "{}" });
+    let calls = json!([{ "id": id, "type": "function", "function": function }]);
+    unknown.push(json!({ "role": "assistant", "content": null, "tool_calls": calls }));
+    unknown.result(&crate::lab::Call { id, ..call }, "x");
+    assert_eq!(unknown.send(&shop.lab).await.status, 429);
     assert_eq!(waiting.join_all().await, [429; 20], "they had their time");
     drop((running, reply));
     shop.lab.assert_clean().await;

@@ -5,7 +5,10 @@ use ibeam_core::{
     agent::Kept,
     controls::Controls,
     error::{ErrorCode, TurnError},
-    model::{TurnRequest, ids::uuid_from_random},
+    model::{
+        Dialect, TurnRequest,
+        ids::{SessionId, uuid_from_random},
+    },
 };
 use tokio::{
     sync::oneshot,
@@ -21,7 +24,7 @@ use crate::{
     session::{
         Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Matched, Names, Outline,
         Probe, Resume, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key, calls_in,
-        idempotency_key,
+        idempotency_key, results_without_call,
     },
     store::{Conversation, Scope, StoreError},
 };
@@ -136,6 +139,7 @@ impl App {
         controls: Option<Box<Controls>>,
         case: &Case,
     ) -> Result<Settled, TurnError> {
+        self.check_results(&request, case).await?;
         let place = self.place(case).await?;
         self.supersede(&request, case).await;
         let mut ask = Ask { request, place, ticket, controls };
@@ -157,12 +161,35 @@ impl App {
 
     /// Whether a turn waits for what the request brings, here or in the store.
     pub(super) async fn is_awaited(&self, case: &Case) -> bool {
-        let Some(results) = &case.outline.results else { return false };
-        if self.hub.registry.find(results.session, case.scope).is_some() {
+        match &case.outline.results {
+            Some(results) => self.knows(results.session, case.scope).await,
+            None => false,
+        }
+    }
+
+    /// Whether the calls of that session are known, here or in the store.
+    async fn knows(&self, session: SessionId, scope: Scope) -> bool {
+        if self.hub.registry.find(session, scope).is_some() {
             return true;
         }
-        let stored = known(self.store.by_session(case.scope, results.session)).await;
-        stored.flatten().is_some()
+        known(self.store.by_session(scope, session)).await.flatten().is_some()
+    }
+
+    /// Refuses results whose call neither the request nor a known session has: the model
+    /// could not tell what they answer.
+    async fn check_results(&self, request: &TurnRequest, case: &Case) -> Result<(), TurnError> {
+        let reuse = self.config.sessions.reuse && !request.hints.fresh;
+        for id in results_without_call(request, case.outline.split) {
+            let session = SessionId::of_call(id).filter(|_| reuse);
+            let known = match session {
+                Some((session, _)) => self.knows(session, case.scope).await,
+                None => false,
+            };
+            if !known {
+                return Err(no_call(id, request.dialect));
+            }
+        }
+        Ok(())
     }
 
     /// Ends parked turns whose calls the client went past. A request with another prompt,
@@ -318,6 +345,21 @@ async fn end(live: &Live) {
     if live.mailbox.send(visit).await.is_ok() {
         let _ = ended.await;
     }
+}
+
+fn no_call(id: &str, dialect: Dialect) -> TurnError {
+    /// An id is the client's, and may be of any length.
+    const SHOWN: usize = 80;
+    let shown: String = id.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    let text = format!(
+        "the tool result for `{shown}` answers no call: neither this request nor a session that \
+         ibeam knows has a call with this id. Send the call before its result."
+    );
+    let param = match dialect {
+        Dialect::Chat | Dialect::Messages | Dialect::Completions => "messages",
+        Dialect::Responses => "input",
+    };
+    TurnError::new(ErrorCode::InvalidValue, text).param(param)
 }
 
 fn lost() -> TurnError {

@@ -40,7 +40,9 @@ pub(crate) use parked::{Identity, Live};
 use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
 pub(crate) use retries::{Retries, RetryKey};
-pub(crate) use route::{By, Outline, Use, body_key, calls_in, idempotency_key};
+pub(crate) use route::{
+    By, Outline, Use, body_key, calls_in, idempotency_key, results_without_call,
+};
 pub(crate) use visit::{Ask, Attached, Ending, Resume, Visit};
 
 /// Events waiting for a client. Small, so that a slow client's back-pressure

@@ -97,7 +97,8 @@ impl Outline {
             let edited = self.has_past && by != By::Past && same_setup;
             return if edited { Use::Fork } else { Use::Not };
         }
-        if !same_setup && !(only_new && by == By::Marker) {
+        let takes_any_setup = only_new && by == By::Marker;
+        if !(same_setup || takes_any_setup) {
             return Use::Fork;
         }
         let covers = match by {
@@ -168,6 +169,18 @@ impl Results {
         let told = calls_in(past).any(|(of, call)| of == session && calls.contains(&call));
         Some(Self { session, calls, told })
     }
+}
+
+/// The new results whose calls the request does not have, by the ids of these.
+pub(crate) fn results_without_call(request: &TurnRequest, split: usize) -> Vec<&str> {
+    let items = &request.items;
+    let has =
+        |id: &str| items.iter().any(|item| matches!(item, Item::ToolCall(call) if call.id == id));
+    let new = items.iter().skip(split).filter_map(|item| match item {
+        Item::ToolResult(result) => Some(result.call_id.as_str()),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    });
+    new.filter(|id| !has(id)).collect()
 }
 
 /// Whether the assistant has said anything in there.

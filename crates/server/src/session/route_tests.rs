@@ -187,3 +187,19 @@ fn an_unknown_history_gets_the_same_id_every_time() {
     assert_ne!(id(full(), MINE), id(full(), [8; 32]));
     assert_ne!(id(full(), MINE), id([full(), past(), vec![user("x")]].concat(), MINE));
 }
+
+#[test]
+fn results_whose_call_is_not_in_the_request_are_found() {
+    let found = |items: Vec<Item>| {
+        let request = request(items);
+        let split = Outline::of(&request).split;
+        results_without_call(&request, split).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(found(vec![user("x"), call(1, 1), result(1, 1, "r")]), [""; 0]);
+    assert_eq!(found(vec![result(1, 1, "r")]), [call_id(1, 1)]);
+    let beside = vec![user("x"), call(1, 1), result(1, 1, "r"), result(2, 1, "r")];
+    assert_eq!(found(beside), [call_id(2, 1)]);
+    // What was trimmed long ago is told as text, and asks for nothing.
+    let old = vec![result(1, 1, "r"), said(Role::Assistant, "y"), user("z")];
+    assert_eq!(found(old), [""; 0]);
+}

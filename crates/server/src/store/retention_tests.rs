@@ -73,7 +73,14 @@ async fn a_jump_before_an_upgrade_deletes_nothing() {
     let store = open_at(&path, NOW);
     store.save(bare("one"), Vec::new(), NOW).await.unwrap();
     // As an earlier version left it.
-    store.sql("DROP TABLE clocks; PRAGMA user_version = 2").await;
+    store
+        .sql(
+            "DROP TABLE clocks;
+             ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
+             ALTER TABLE conversations ADD COLUMN full_history INTEGER NOT NULL DEFAULT 1;
+             PRAGMA user_version = 2",
+        )
+        .await;
     drop(store);
     let later = NOW + 100 * DAY.as_secs();
     assert_eq!(ids(&open_at(&path, later).all().await), ["one"]);

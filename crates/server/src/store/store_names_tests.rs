@@ -27,7 +27,7 @@ async fn a_file_of_an_earlier_version_is_used_on() {
         .sql(
             "ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
              ALTER TABLE conversations ADD COLUMN full_history INTEGER NOT NULL DEFAULT 1;
-             PRAGMA user_version = 2",
+             PRAGMA user_version = 3",
         )
         .await;
     drop(store);
