@@ -83,7 +83,9 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "stalled readers of a stream",
         growth: (64.0, 0.0),
-        kept: 32.0,
+        // The first wave fills the buffers between gateway and simulator, and the allocator keeps
+        // what they had; later waves add what the simulator remembers of its text.
+        kept: 64.0,
         must_close: true,
         must_rest: false,
         run: |address, scale| Box::pin(stalled_readers(address, scale)),
