@@ -43,7 +43,7 @@ impl Document {
             } else {
                 quoted(line).filter_map(|words| command(words).or_else(|| path(words))).collect()
             };
-            document.checks.extend(here.iter().map(|check| (number, check.clone())));
+            document.checks.extend(here.into_iter().map(|check| (number, check)));
             if code || !line.starts_with('|') {
                 column = None;
             } else if is_ruler(line) {
@@ -51,9 +51,12 @@ impl Document {
             } else if let Some(at) = column {
                 let cells = cells(line);
                 let promises = cells.get(1).is_some_and(|cell| *cell != NOTHING);
-                let named = cells.get(at).is_some_and(|cell| {
-                    quoted(cell).any(|words| command(words).or_else(|| path(words)).is_some())
-                });
+                let cell = cells.get(at).copied().unwrap_or_default();
+                let alone = quoted(cell).filter_map(name).map(|check| (number, check));
+                let before = document.checks.len();
+                document.checks.extend(alone);
+                let named = document.checks.len() > before
+                    || quoted(cell).any(|words| command(words).or_else(|| path(words)).is_some());
                 if promises && !named {
                     let row = cells.first().copied().unwrap_or_default().to_owned();
                     document.bare.push((number, row));
@@ -115,11 +118,18 @@ fn tests<'a>(mut words: impl Iterator<Item = &'a str>) -> Check {
 
 /// The path of a test: names in lower case, at least two.
 fn path(words: &str) -> Option<Check> {
-    let name = |name: &str| {
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        !name.is_empty() && name.bytes().all(plain)
-    };
-    let mut names = words.split("::");
-    let several = words.contains("::") && names.all(name);
+    let several = words.contains("::") && words.split("::").all(is_plain);
     several.then(|| Check::Path(words.to_owned()))
+}
+
+/// The name of a test without its path, which only a column of tests may have: elsewhere it
+/// could be anything.
+fn name(words: &str) -> Option<Check> {
+    let one = is_plain(words) && words.contains('_');
+    one.then(|| Check::Path(words.to_owned()))
+}
+
+fn is_plain(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    !name.is_empty() && name.bytes().all(plain)
 }

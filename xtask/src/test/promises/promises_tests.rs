@@ -38,6 +38,15 @@ fn a_row_that_promises_names_a_test() {
 }
 
 #[test]
+fn a_column_of_tests_may_have_names_without_paths() {
+    let document = Document::read(
+        "| promise | test |\n|---|---|\n| `client_stall` holds | `one_test`, `another_test` |\n",
+    );
+    let named = ["one_test", "another_test"].map(|name| (3, Check::Path(name.to_owned())));
+    assert_eq!((document.checks, document.bare), (named.to_vec(), Vec::new()));
+}
+
+#[test]
 fn tests_are_found_in_sources_with_their_modules() {
     let source = "\
 fn helper() {}
