@@ -254,7 +254,7 @@ fn corpus() -> Vec<Value> {
     let mut schemas = Vec::new();
     let requests: Vec<Value> = read("core/src/wire/responses/fixtures");
     requests.iter().for_each(|request| tools(request, &mut schemas));
-    let pages: Vec<Value> = read("gateway/src/api/openapi");
+    let pages: Vec<Value> = read("server/src/api/openapi");
     let mut components = Map::new();
     for page in &pages {
         components.extend(
