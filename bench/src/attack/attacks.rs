@@ -82,10 +82,11 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "stalled readers of a stream",
-        growth: (64.0, 0.0),
-        // The first wave fills the buffers between gateway and simulator, and the allocator keeps
-        // what they had; later waves add what the simulator remembers of its text.
-        kept: 64.0,
+        // What a stalled answer may wait with, on both sides of the gateway: 6 to 8 MB each. The
+        // allocator keeps the memory of the first wave; later ones add what the simulator
+        // remembers of its text.
+        growth: (192.0, 0.0),
+        kept: 160.0,
         must_close: true,
         must_rest: false,
         run: |address, scale| Box::pin(stalled_readers(address, scale)),
