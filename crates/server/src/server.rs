@@ -210,9 +210,9 @@ impl Server {
                 },
             }
         }
-        // Nothing new from here on.
-        drop(doors);
+        // Nothing new from here on. The port is free last: `/health` proves nothing by then.
         app.drain_turns();
+        drop(doors);
         // A connection of HTTP/2 may have several requests, one of HTTP/1.1 has one.
         let busy = || app.sessions().active.max(crowd.len());
         drain(busy, app.config().clocks.drain, &shutdown).await;

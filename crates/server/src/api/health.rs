@@ -158,7 +158,7 @@ impl Trouble {
         let (code, message) = match self {
             Self::ShuttingDown => ("shutting_down", "the gateway is shutting down"),
             Self::NotSignedIn => {
-                ("not_signed_in", "not signed in to Cursor, or it refuses the sign-in")
+                ("not_signed_in", "not signed in to Cursor, or Cursor rejected the sign-in")
             }
             Self::BackendUnreachable => (
                 "backend_unreachable",
@@ -187,7 +187,10 @@ pub(super) async fn health<S: Service>(
     State(shared): Ctx<S>,
     headers: HeaderMap,
 ) -> impl IntoResponse {
-    let challenge = headers.get(CHALLENGE).and_then(|value| value.to_str().ok());
+    // A gateway that is leaving has given up its port, and whoever took that could relay the
+    // challenge over an old connection.
+    let challenge = headers.get(CHALLENGE).filter(|_| !shared.service.health().shutting_down);
+    let challenge = challenge.and_then(|value| value.to_str().ok());
     let proof = challenge.and_then(|challenge| shared.service.settings().keys.prove(challenge));
     (proof.map(|proof| [(PROOF, proof)]), report(&shared))
 }
