@@ -336,3 +336,14 @@ fn patterns() {
         assert_eq!(fits(pattern, name), good, "{pattern} {name}");
     }
 }
+
+/// Opening a pipe or a terminal would wait for whoever is at its other end.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_not_regular_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".mcp.json");
+    std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+    let read = sources::Source::read(&path, entry::Style::Claude);
+    assert_eq!(read.map(|_| ()), Err("is not a regular file".to_owned()));
+}

@@ -51,7 +51,12 @@ impl Source {
     /// # Errors
     /// It is there, and which servers it has is unknown.
     pub(super) fn read(path: &Path, style: Style) -> Result<Option<Self>, String> {
-        let file = match fs::File::open(path) {
+        // A link to a terminal or a pipe would block whoever opens it.
+        let file = match fs::metadata(path) {
+            Ok(found) if !found.is_file() => return Err("is not a regular file".to_owned()),
+            _ => fs::File::open(path),
+        };
+        let file = match file {
             Ok(file) => file,
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
             Err(error) => return Err(format!("cannot be read: {error}")),
