@@ -152,7 +152,7 @@ async fn one_key_cannot_take_all_turns() {
     assert_eq!(shop.quick(&other).await.status, 200);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let error = shop.quick(&greedy).await;
-    assert!(error.body.contains("its share of the turns"), "{}", error.body);
+    assert!(error.body.contains("its share of the turn slots"), "{}", error.body);
     drop(running);
     shop.lab.assert_clean().await;
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::App;
+use super::{App, start::conversation_field};
 use crate::{
     api::{NamedBy, RequestMeta},
     limits::Seeker,
@@ -162,31 +162,37 @@ impl App {
     /// Whether a turn waits for what the request brings, here or in the store.
     pub(super) async fn is_awaited(&self, case: &Case) -> bool {
         match &case.outline.results {
-            Some(results) => self.knows(results.session, case.scope).await,
+            Some(results) => self.knows(results.session, case.scope).await.unwrap_or(false),
             None => false,
         }
     }
 
-    /// Whether the calls of that session are known, here or in the store.
-    async fn knows(&self, session: SessionId, scope: Scope) -> bool {
+    /// Whether the calls of that session are known, here or in the store. `None`: the store
+    /// cannot say.
+    async fn knows(&self, session: SessionId, scope: Scope) -> Option<bool> {
         if self.hub.registry.find(session, scope).is_some() {
-            return true;
+            return Some(true);
         }
-        known(self.store.by_session(scope, session)).await.flatten().is_some()
+        Some(known(self.store.by_session(scope, session)).await?.is_some())
     }
 
     /// Refuses results whose call neither the request nor a known session has: the model
     /// could not tell what they answer.
     async fn check_results(&self, request: &TurnRequest, case: &Case) -> Result<(), TurnError> {
         let reuse = self.config.sessions.reuse && !request.hints.fresh;
+        // Each session is looked up once, however many of its calls are answered.
+        let mut found = Vec::new();
         for id in results_without_call(request, case.outline.split) {
-            let session = SessionId::of_call(id).filter(|_| reuse);
-            let known = match session {
-                Some((session, _)) => self.knows(session, case.scope).await,
-                None => false,
-            };
-            if !known {
+            let Some((session, _)) = SessionId::of_call(id).filter(|_| reuse) else {
                 return Err(no_call(id, request.dialect));
+            };
+            if found.contains(&session) {
+                continue;
+            }
+            match self.knows(session, case.scope).await {
+                Some(true) => found.push(session),
+                Some(false) => return Err(no_call(id, request.dialect)),
+                None => return Err(no_store()),
             }
         }
         Ok(())
@@ -261,14 +267,7 @@ impl App {
             By::Marker => {
                 let Some(name) = &request.hints.session else { return Vec::new() };
                 let found = known(self.store.by_name(scope, name, None)).await;
-                let mut found = found.unwrap_or_default();
-                if !outline.has_past {
-                    // The one that it was last about. While a turn has that one, an older
-                    // one would be the wrong one.
-                    found.retain(|stored| stored.checkpoint.is_some());
-                    found.truncate(1);
-                }
-                found
+                newest(found.unwrap_or_default(), outline.has_past)
             }
             By::Header => {
                 let Some(name) = &request.hints.session else { return Vec::new() };
@@ -279,7 +278,8 @@ impl App {
                     return Vec::new();
                 }
                 let setup = Some(outline.setup);
-                known(self.store.by_name(scope, name, setup)).await.unwrap_or_default()
+                let found = known(self.store.by_name(scope, name, setup)).await;
+                newest(found.unwrap_or_default(), outline.has_past)
             }
             By::Past if outline.has_past => {
                 known(self.store.by_fingerprint(scope, outline.past())).await.unwrap_or_default()
@@ -352,19 +352,32 @@ fn no_call(id: &str, dialect: Dialect) -> TurnError {
     const SHOWN: usize = 80;
     let shown: String = id.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
     let text = format!(
-        "the tool result for `{shown}` answers no call: neither this request nor a session that \
-         ibeam knows has a call with this id. Send the call before its result."
+        "the tool result for `{shown}` has no matching tool call in this request or in a known \
+         session. Send the call before its result."
     );
-    let param = match dialect {
-        Dialect::Chat | Dialect::Messages | Dialect::Completions => "messages",
-        Dialect::Responses => "input",
-    };
-    TurnError::new(ErrorCode::InvalidValue, text).param(param)
+    TurnError::new(ErrorCode::InvalidValue, text).param(conversation_field(dialect))
+}
+
+/// A retry may find it.
+fn no_store() -> TurnError {
+    let text =
+        "the session store does not answer, so these tool results cannot be matched; try again";
+    TurnError::new(ErrorCode::Unavailable, text)
+}
+
+/// Of the conversations of a name, those that a request may continue. One without a past continues
+/// the newest: while a turn has that one, an older one would be the wrong one.
+fn newest(mut found: Vec<Conversation>, has_past: bool) -> Vec<Conversation> {
+    if !has_past {
+        found.retain(|stored| stored.checkpoint.is_some());
+        found.truncate(1);
+    }
+    found
 }
 
 fn lost() -> TurnError {
     let text = "The turn that waited for these results was lost. Send the request again.";
-    TurnError::new(ErrorCode::Internal, text)
+    TurnError::new(ErrorCode::Unavailable, text)
 }
 
 /// What the store knows. If it cannot say in time, that is nothing.

@@ -276,8 +276,8 @@ impl App {
                     counted(seeker.quota.limit)
                 ),
                 Why::Share => {
-                    "This key already runs its share of the turns; the rest is kept for other \
-                     keys. Try again shortly, or give it a limit of its own: \
+                    "This key has used its share of the turn slots; the remaining slots are \
+                     reserved for other keys. Try again shortly, or give it a limit of its own: \
                      `ibeam keys add NAME --limit N`."
                         .to_owned()
                 }
@@ -309,7 +309,7 @@ fn written_out(model: &ModelPick) -> String {
 }
 
 /// The field that has the conversation.
-fn conversation_field(dialect: Dialect) -> &'static str {
+pub(super) fn conversation_field(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Chat | Dialect::Messages => "messages",
         Dialect::Responses => "input",

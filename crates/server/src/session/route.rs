@@ -1,7 +1,7 @@
 //! Which turn or conversation a request belongs to. Plain functions over what the
 //! request says and what is known; whoever asks carries them out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ibeam_core::{
     agent::ModelPick,
@@ -166,7 +166,8 @@ impl Results {
             ids().filter(|(of, _)| *of == session).map(|(_, call)| call).collect();
         calls.sort_unstable();
         calls.dedup();
-        let told = calls_in(past).any(|(of, call)| of == session && calls.contains(&call));
+        let told =
+            calls_in(past).any(|(of, call)| of == session && calls.binary_search(&call).is_ok());
         Some(Self { session, calls, told })
     }
 }
@@ -174,13 +175,17 @@ impl Results {
 /// The new results whose calls the request does not have, by the ids of these.
 pub(crate) fn results_without_call(request: &TurnRequest, split: usize) -> Vec<&str> {
     let items = &request.items;
-    let has =
-        |id: &str| items.iter().any(|item| matches!(item, Item::ToolCall(call) if call.id == id));
+    let mut calls = HashSet::new();
+    for item in items {
+        if let Item::ToolCall(call) = item {
+            calls.insert(call.id.as_str());
+        }
+    }
     let new = items.iter().skip(split).filter_map(|item| match item {
         Item::ToolResult(result) => Some(result.call_id.as_str()),
         Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
     });
-    new.filter(|id| !has(id)).collect()
+    new.filter(|id| !calls.contains(id)).collect()
 }
 
 /// Whether the assistant has said anything in there.
