@@ -92,7 +92,7 @@ impl Counter {
             return Ok(count);
         }
         let failed =
-            || TurnError::new(ErrorCode::Internal, "the tokens could not be counted; try again");
+            || TurnError::new(ErrorCode::Unavailable, "the tokens could not be counted; try again");
         let length: usize = request.texts().map(str::len).sum();
         let permits = if length > LARGE { &self.large } else { &self.permits };
         let permit = Arc::clone(permits).acquire_owned().await.map_err(|_| failed())?;

@@ -40,7 +40,7 @@ pub(super) fn check(body: &[u8]) -> Result<(), TurnError> {
         Kind::Deep => format!("`{path}` nests deeper than {DEEPEST} levels"),
         Kind::Wide => format!("the object around `{path}` has more than {WIDEST} fields"),
         Kind::Many => {
-            format!("its arrays have more than {MOST_ELEMENTS} elements, up to `{path}`")
+            format!("its arrays have more than {MOST_ELEMENTS} elements in total, at `{path}`")
         }
         Kind::Twice => format!("`{path}` is given twice"),
     };

@@ -98,7 +98,9 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
         let limits = (settings.body_limit, settings.body_pause);
         let share = settings.bodies.begin();
         match read::read(&parts.headers, body, limits, share).await {
-            Ok((body, share)) => {
+            Ok((body, mut share)) => {
+                // From here on a larger one can be refused for the sake of smaller ones.
+                share.wait(body.len()).map_err(|none| error::response(&none.into()))?;
                 let digest = share.unless_evicted(decode::digest(shared, body.clone())).await;
                 let digest = digest.unwrap_or_else(|none| Err(none.into()));
                 let digest = digest.map_err(|failure| error::response(&failure))?;

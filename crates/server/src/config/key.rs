@@ -167,7 +167,7 @@ keys! {
         "all of them together, in the store's file beside its conversations";
 
     RetryEnabled "retry.enabled" [same("CURSOR_RETRY_ENABLED")] = "true",
-        "try again while nothing has reached the model";
+        "retry temporary failures while the client has seen nothing of the answer";
     RetryMax "retry.max" [same("CURSOR_MAX_RETRIES")] = "3", "how many times; an answer takes at most 5 runs, so more than 4 count as 4";
     RetryBaseDelay "retry.base_delay" [millis("CURSOR_RETRY_BASE_DELAY_MS")] = "500ms",
         "the first wait; each further one doubles";
@@ -184,7 +184,7 @@ keys! {
     ClockCancelGrace "clocks.cancel_grace" [] = "2s",
         "between a client's leaving and the cancel upstream";
     ClockClientStall "clocks.client_stall" [] = "60s",
-        "a client that takes less than 16 KiB of what waits for it loses its connection";
+        "a client that reads less than 16 KiB in this time while data is waiting is disconnected";
     ClockEndWait "clocks.end_wait" [] = "2s", "for the end frame, once the turn said it is over";
     ClockQuietEnd "clocks.quiet_end" [] = "25s", "heartbeats only after a stored answer, where a host ends no turns";
     ClockToolBatch "clocks.tool_batch" [] = "25ms", "for further tool calls of the same batch";
@@ -204,9 +204,9 @@ keys! {
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";
     LimitBodies "limits.bodies" [] = "256MiB",
-        "all request bodies, until their turns have begun; the largest that still comes gives way";
+        "memory for all request bodies until their turns start; when it is full, the largest is refused";
     LimitToolResult "limits.tool_result" [] = "8MiB",
-        "largest result of one tool call, on every backend; at most half of `limits.blob_size`";
+        "largest result of one tool call, on every backend; keep it below half of `limits.blob_size`";
     LimitHeaders "limits.headers" [] = "100", "headers of a request";
     LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "all of them together";
     LimitTurns "limits.turns" [] = "32", "turns at once";

@@ -24,7 +24,7 @@ pub(super) fn approve(file: Option<&Path>, yes: bool, discover: bool) -> anyhow:
     let (known, new): (Vec<_>, Vec<_>) =
         files.into_iter().filter(|file| !file.servers.is_empty()).partition(|file| file.approved);
     for file in &known {
-        say(&format!("{} is approved as it is", file.path.display()));
+        say(&format!("{} is already approved", file.path.display()));
     }
     if new.is_empty() && known.is_empty() {
         say("No MCP servers were found in files of this project.");
@@ -38,7 +38,7 @@ pub(super) fn approve(file: Option<&Path>, yes: bool, discover: bool) -> anyhow:
             ask(file)?;
         }
         file.approve(&mut approvals)?;
-        say("Approved. After a change of the file ibeam asks again.");
+        say("Approved. If the file changes, approve it again.");
     }
     if !new.is_empty() && !discover {
         say("`mcp.discover` is off, so such files are not read");
@@ -66,8 +66,9 @@ fn ask(file: &ProjectFile) -> anyhow::Result<()> {
             .into());
     }
     let mut out = anstream::stderr().lock();
-    let _ = write!(out, "\nMay ibeam use them? They run with your rights. [y/N] ")
-        .and_then(|()| out.flush());
+    let _ =
+        write!(out, "\nAllow ibeam to use these servers? They run with your permissions. [y/N] ")
+            .and_then(|()| out.flush());
     drop(out);
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;

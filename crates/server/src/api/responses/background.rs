@@ -139,8 +139,8 @@ impl<S: Service> Running<S> {
             let text = if free == 0 {
                 "too many responses are being made in the background; try again shortly"
             } else {
-                "this key already has its share of the responses in the background; the rest is \
-                 kept for other keys. Try again shortly"
+                "this key has used its share of the background slots; the remaining slots are \
+                 reserved for other keys. Try again shortly"
             };
             return Err(TurnError::new(ErrorCode::Overloaded, text));
         }
