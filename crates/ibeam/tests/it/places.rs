@@ -178,7 +178,7 @@ async fn one_key_cannot_take_all_background_slots() {
         begun += 1;
     };
     assert_eq!((begun, refused.status.as_u16()), (192, 429), "{}", refused.body);
-    assert!(refused.body.contains("kept for other keys"), "{}", refused.body);
+    assert!(refused.body.contains("reserved for other keys"), "{}", refused.body);
     assert_eq!(begin(&other).await.status, 200);
 }
 

@@ -167,7 +167,9 @@ fn connect_patiently(path: &Path) -> (Option<FileId>, Result<Connection, Unfit>)
     let (mut id, mut same, mut outcome) = try_once();
     for pause in PAUSES {
         let busy = matches!(&outcome, Err(Unfit::Store(error)) if error.is_busy());
-        if same && !busy {
+        // Moved away between being made and being opened.
+        let gone = outcome.is_err() && !path.exists();
+        if same && !busy && !gone {
             break;
         }
         wait(pause);
