@@ -26,8 +26,8 @@ const LAST_TASKS: Duration = Duration::from_secs(3);
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), ibeam::GatewayError> {
-/// let gateway = ibeam::Gateway::builder().simulator().start().await?;
+/// # async fn main() -> Result<(), ibeam_server::GatewayError> {
+/// let gateway = ibeam_server::Gateway::builder().simulator().start().await?;
 /// // Any client for the APIs of OpenAI or Anthropic can use it now.
 /// assert!(gateway.url().starts_with("http://127.0.0.1:"));
 /// gateway.stop().await;
