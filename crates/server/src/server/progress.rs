@@ -32,6 +32,11 @@ use super::client::Io;
 /// lines carry more; a client that takes a byte now and then does not.
 const PACE: usize = 16 * 1024;
 
+/// How often the clocks of answers are looked at in the time that a client has. What begins to
+/// wait between two looks counts from the second one: reading the time for every piece of every
+/// answer costs more than all the rest of this.
+const LOOKS: u32 = 8;
+
 /// More could not be added to a moment.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
@@ -81,9 +86,21 @@ impl Clock {
     }
 
     fn settle(&mut self) {
-        if self.waiting == 0 && !self.more {
+        if self.is_empty() {
             self.caught_up();
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting == 0 && !self.more
+    }
+
+    /// Since when the client of an answer is behind, at the latest.
+    fn seen_at(&mut self, now: Instant) -> Option<Instant> {
+        if !self.is_empty() {
+            self.since.get_or_insert(now);
+        }
+        self.since
     }
 }
 
@@ -116,20 +133,21 @@ impl Progress {
     /// to send is discarded with the connection then.
     pub(super) async fn stalled(&self) {
         loop {
-            let (now, since) = (Instant::now(), self.behind_since());
+            let now = Instant::now();
+            let since = self.behind_since(now);
             if since.is_some_and(|since| since + self.stall <= now) {
                 self.cut.store(true, Ordering::Relaxed);
                 return;
             }
-            // What begins to wait after this look is not due before the next one.
-            sleep_until(since.unwrap_or(now) + self.stall).await;
+            let due = since.unwrap_or(now) + self.stall;
+            sleep_until(due.min(now + self.stall / LOOKS)).await;
         }
     }
 
-    fn behind_since(&self) -> Option<Instant> {
+    fn behind_since(&self, now: Instant) -> Option<Instant> {
         let answers = self.answers.lock();
         let answers = answers.iter().filter_map(Weak::upgrade);
-        let answers = answers.filter_map(|backlog| backlog.0.lock().since);
+        let answers = answers.filter_map(|backlog| backlog.0.lock().seen_at(now));
         answers.chain(self.connection.0.lock().since).min()
     }
 }
@@ -242,7 +260,6 @@ impl<K: Send + Sync> http_body::Body for Answer<K> {
         clock.more = matches!(polled, Poll::Ready(Some(_)));
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             clock.waiting += frame.data_ref().map_or(0, Bytes::len);
-            clock.behind();
         }
         clock.settle();
         drop(clock);

@@ -77,6 +77,12 @@ async fn closed(served: Served) -> Duration {
     took
 }
 
+/// Not before its time, and at most one look later.
+#[track_caller]
+fn assert_stalled(took: Duration) {
+    assert!((STALL..=STALL + STALL / LOOKS).contains(&took), "{took:?}");
+}
+
 /// It answers pings, so that only its answer shows that it does not read.
 #[tokio::test(start_paused = true)]
 async fn an_http2_client_without_a_window_loses_its_connection() {
@@ -90,7 +96,7 @@ async fn an_http2_client_without_a_window_loses_its_connection() {
     let (response, _) = sender.send_request(request("/page"), true).unwrap();
     let _body = response.await.unwrap().into_body();
     assert!(served.crowd.traffic().0, "the answer waits");
-    assert_eq!(closed(served).await, STALL);
+    assert_stalled(closed(served).await);
     let _ = driver.await.unwrap();
 }
 
@@ -111,14 +117,14 @@ async fn an_http2_client_that_takes_a_byte_now_and_then_loses_its_connection() {
             let _ = body.flow_control().release_capacity(data.len());
         }
     });
-    assert_eq!(closed(served).await, STALL);
+    assert_stalled(closed(served).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_http1_client_that_does_not_read_loses_its_connection() {
     let mut served = serve(router(), 1024).await;
     served.io.write_all(b"GET /page HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    assert_eq!(closed(served).await, STALL);
+    assert_stalled(closed(served).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,5 +208,5 @@ async fn few_streams_without_a_key_are_answered_at_once() {
     // Those with a key do not wait for them.
     let (response, _) = sender.send_request(request("/page"), true).unwrap();
     assert_eq!(response.await.unwrap().status(), 200);
-    assert_eq!(closed(served).await, STALL - Duration::from_secs(1));
+    assert_stalled(closed(served).await + Duration::from_secs(1));
 }
