@@ -36,9 +36,10 @@ impl Http {
         headers: &[(&str, String)],
         body: String,
     ) -> anyhow::Result<Response<Incoming>> {
-        let mut request = Request::post(path)
-            .header("content-type", "application/json")
-            .header("authorization", "Bearer unused");
+        let mut request = Request::post(path).header("content-type", "application/json");
+        if !headers.iter().any(|(name, _)| *name == "authorization") {
+            request = request.header("authorization", "Bearer unused");
+        }
         for (name, value) in headers {
             request = request.header(*name, value);
         }

@@ -13,6 +13,8 @@ pub(crate) struct Options {
     program: Option<PathBuf>,
     /// Smaller attacks of a few seconds each
     short: bool,
+    /// All attacks in turn on one gateway for so many minutes, beside honest clients
+    minutes: Option<u64>,
     /// Only attacks whose name contains this
     only: Option<String>,
 }
@@ -22,6 +24,7 @@ impl Options {
         let options = Self {
             program: args.value("--program")?,
             short: args.flag("--short"),
+            minutes: args.value("--minutes")?,
             only: args.value("--only")?,
         };
         args.finish()?;
@@ -42,6 +45,9 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
     attack.arg("attack").arg("--program").arg(program);
     if options.short {
         attack.arg("--short");
+    }
+    if let Some(minutes) = options.minutes {
+        attack.arg("--minutes").arg(minutes.to_string());
     }
     if let Some(only) = &options.only {
         attack.arg("--only").arg(only);

@@ -52,6 +52,7 @@ Usage: cargo xtask TASK [OPTIONS]
                  each attack costs; fails if one costs too much
     --short        smaller attacks of a few seconds each
     --program FILE attack this binary
+    --minutes N    all attacks in turn on one gateway, beside twenty clients with tool calls
     --only NAME    only attacks whose name contains this
   budget         Measure builds, tests, binary, memory and crates against docs/budget.toml
     --quick        only what an existing release binary shows: size, memory, crates

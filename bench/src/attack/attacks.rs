@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc,
@@ -83,8 +84,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "stalled readers of a stream",
         // What a stalled answer may wait with, on both sides of the gateway: 6 to 8 MB each. The
-        // allocator keeps the memory of the first wave; later ones add what the simulator
-        // remembers of its text.
+        // allocator keeps the memory of the first wave.
         growth: (192.0, 0.0),
         kept: 160.0,
         must_close: true,
@@ -140,6 +140,22 @@ pub(super) const ATTACKS: &[Attack] = &[
         must_rest: false,
         run: |address, scale| Box::pin(all_turns(address, scale)),
     },
+    Attack {
+        name: "one key takes all background slots",
+        growth: (96.0, 0.0),
+        kept: 32.0,
+        must_close: false,
+        must_rest: false,
+        run: |address, scale| Box::pin(async move { Ok(background_slots(&address, scale)) }),
+    },
+    Attack {
+        name: "compressed messages of a hostile backend",
+        growth: (96.0, 0.0),
+        kept: 32.0,
+        must_close: false,
+        must_rest: false,
+        run: |address, _| Box::pin(async move { Ok(hostile_backend(&address)) }),
+    },
 ];
 
 /// Peers that answer pings and read nothing else, without a key.
@@ -183,14 +199,8 @@ fn wide_bodies(address: &Address, scale: Scale) -> Held {
     for _ in 0..scale.pick(2, 3) {
         let (request, socket) = (Arc::clone(&request), address.socket);
         sent += request.len();
-        tasks.spawn(async move {
-            if let Ok(mut socket) = TcpStream::connect(socket).await {
-                // It may be refused before all of it was sent.
-                let _ = socket.write_all(request.as_bytes()).await;
-                let mut answer = Vec::new();
-                let _ = socket.read_to_end(&mut answer).await;
-            }
-        });
+        // It may be refused before all of it was sent.
+        tasks.spawn(async move { drop(exchange(socket, &request).await) });
     }
     Held::new(tasks, sent)
 }
@@ -237,7 +247,7 @@ async fn slow_bodies(address: Address, scale: Scale) -> anyhow::Result<Held> {
 /// Long enough for a request to be worked on.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Clients that ask for a long count and are gone before it is made.
+/// Clients that ask for a long count and leave before it is made.
 async fn token_counts(address: Address, scale: Scale) -> anyhow::Result<Held> {
     let mut sent = 0;
     // The tokenizer is slowest with text that has no words.
@@ -266,8 +276,8 @@ async fn idle_connections(address: Address, scale: Scale) -> anyhow::Result<Held
             Err(_) => break,
         }
     }
-    // Room for the honest client's own sockets.
-    open.truncate(open.len().saturating_sub(16));
+    // Room for the honest clients' own sockets.
+    open.truncate(open.len().saturating_sub(64));
     let count = open.len();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -301,4 +311,52 @@ async fn all_turns(address: Address, _: Scale) -> anyhow::Result<Held> {
     }
     let note = move || format!("{} of {STREAMS} turns run", running.load(Ordering::Relaxed));
     Ok(Held { note: Box::new(note), ..Held::new(tasks, sent) })
+}
+
+/// Sends a request and reads its answer to the end. None: there is no answer.
+async fn exchange(socket: SocketAddr, request: &str) -> Option<Vec<u8>> {
+    let mut socket = TcpStream::connect(socket).await.ok()?;
+    socket.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.ok()?;
+    Some(answer)
+}
+
+/// More answers in the background than there are slots, all with one key.
+fn background_slots(address: &Address, scale: Scale) -> Held {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    let body = r#"{"model":"auto","input":"brief","background":true}"#;
+    let request = Arc::new(post(address.socket, &address.key, "/v1/responses", body));
+    let (all, taken) = (scale.pick(100, 400), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..all {
+        let (request, socket, taken) = (Arc::clone(&request), address.socket, Arc::clone(&taken));
+        sent += request.len();
+        tasks.spawn(async move {
+            let answer = exchange(socket, &request).await.unwrap_or_default();
+            if answer.starts_with(b"HTTP/1.1 200 ") {
+                taken.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let note = move || format!("{} of {all} are accepted", taken.load(Ordering::Relaxed));
+    Held { note: Box::new(note), ..Held::new(tasks, sent) }
+}
+
+/// Clients whose backend answers with kilobytes that become many megabytes.
+fn hostile_backend(address: &Address) -> Held {
+    const CLIENTS: usize = 8;
+    let mut tasks = JoinSet::new();
+    let request = Arc::new(chat(address.socket, &address.key, "bomb", false));
+    let (sent, answers) = (request.len() * CLIENTS, Arc::new(AtomicUsize::new(0)));
+    for _ in 0..CLIENTS {
+        let (request, socket) = (Arc::clone(&request), address.socket);
+        let answers = Arc::clone(&answers);
+        tasks.spawn(async move {
+            while exchange(socket, &request).await.is_some() {
+                answers.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    let note = move || format!("{} answers", answers.load(Ordering::Relaxed));
+    Held { note: Box::new(note), ..Held::new(tasks, sent) }
 }

@@ -51,7 +51,7 @@ impl Stream {
     pub(super) fn start(target: &Target) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect(target.socket())?;
         socket.set_nodelay(true)?;
-        let request = chat(target.socket(), &target.honest_key, "go on", true);
+        let request = chat(target.socket(), target.honest_key(), "go on", true);
         socket.write_all(request.as_bytes())?;
         let mut first = [0; 4096];
         let read = socket.read(&mut first)?;
@@ -100,7 +100,7 @@ pub(super) fn post(address: SocketAddr, key: &str, path: &str, body: &str) -> St
     let length = body.len();
     format!(
         "POST {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+         content-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     )
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn probe(target: &Target) -> Option<Duration> {
     let begun = Instant::now();
     let asking = async {
         let mut socket = tokio::net::TcpStream::connect(target.socket()).await?;
-        let request = chat(target.socket(), &target.honest_key, "quick", false);
+        let request = chat(target.socket(), target.honest_key(), "quick", false);
         socket.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         while !answer.windows(4).any(|bytes| bytes == b"done") {

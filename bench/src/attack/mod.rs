@@ -4,8 +4,10 @@
 //! connections the gateway still had at the end.
 
 mod attacks;
+mod crowd;
 mod honest;
 mod http2;
+mod mixed;
 mod table;
 mod target;
 
@@ -29,6 +31,9 @@ pub(crate) struct Options {
     /// Smaller attacks of a few seconds each
     #[arg(long)]
     short: bool,
+    /// All attacks in turn on one gateway for this long, beside twenty honest clients
+    #[arg(long, value_name = "N", conflicts_with_all = ["short", "only"])]
+    minutes: Option<u64>,
     /// The longest gap of the honest stream that is accepted
     #[arg(long, value_name = "MS", default_value_t = 100)]
     gap: u64,
@@ -63,12 +68,16 @@ impl Scale {
 const SAMPLE: Duration = Duration::from_millis(25);
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    let program = crate::absolute(&options.program)?;
+    if let Some(minutes) = options.minutes {
+        return mixed::run(&program, minutes).await;
+    }
     let scale = if options.short { Scale::SHORT } else { Scale::FULL };
     let only = options.only.as_deref().unwrap_or_default();
     let mut rows = Vec::new();
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(only)) {
         // Each gets a new gateway, so that no attack suffers from the one before.
-        let target = Target::start(&crate::absolute(&options.program)?).await?;
+        let target = Target::start(&program, 1).await?;
         let stream = Stream::start(&target)?;
         let row = measure(&target, &stream, attack, scale, options.gap).await?;
         println!("{row}");
@@ -105,6 +114,8 @@ async fn measure(
         }
         sleep(SAMPLE).await;
     }
+    // The honest stream is one of them.
+    let turns = target.turns().await?.saturating_sub(1);
     let (gap_seen, cpu) = (stream.longest_gap(), target.cpu() - half);
     let left = target.connections().saturating_sub(connections);
     let note = note();
@@ -132,6 +143,7 @@ async fn measure(
         honest: honest.flatten(),
         later,
         left,
+        turns,
         cpu,
         note,
         problems: Vec::new(),

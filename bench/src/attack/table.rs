@@ -32,6 +32,8 @@ pub(super) struct Row {
     /// The same afterwards.
     pub(super) later: Option<Duration>,
     pub(super) left: usize,
+    /// Turns that it holds at the end.
+    pub(super) turns: u64,
     pub(super) cpu: f64,
     pub(super) note: String,
     pub(super) problems: Vec<String>,
@@ -100,18 +102,19 @@ impl fmt::Display for Row {
 pub(super) fn page(rows: &[Row]) -> String {
     let mut page = String::from(
         "| attack | sent | memory: before, most, after | longest gap | honest request | \
-         connections left | CPU | | verdict |\n|---|---|---|---|---|---|---|---|---|\n",
+         connections left | turns held | CPU | | verdict |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let [before, peak, after] = row.memory;
         let (gap, honest) = (ms(row.gap), ms(row.honest));
         let kib = row.sent >> 10;
-        let (name, left, cpu) = (row.name, row.left, row.cpu);
+        let Row { name, left, turns, cpu, .. } = row;
         let (note, verdict) = (&row.note, row.verdict());
         let _ = writeln!(
             page,
             "| {name} | {kib} KiB | {before:.0}, {peak:.0}, {after:.0} MB | {gap} | {honest} | \
-             {left} | {cpu:.1} s | {note} | {verdict} |"
+             {left} | {turns} | {cpu:.1} s | {note} | {verdict} |"
         );
     }
     page
@@ -139,6 +142,7 @@ mod tests {
             honest: Some(Duration::from_millis(3)),
             later: Some(Duration::from_millis(3)),
             left: 0,
+            turns: 0,
             cpu: 0.5,
             note: String::new(),
             problems: Vec::new(),
@@ -150,9 +154,9 @@ mod tests {
         let row = row().judged(&LIMITS);
         assert_eq!((row.verdict().as_str(), row.problems.len()), ("ok", 0));
         let page = page(&[row]);
-        assert!(
-            page.contains("| nothing | 2 KiB | 20, 21, 20 MB | 12 ms | 3 ms | 0 | 0.5 s |  | ok |")
-        );
+        assert!(page.contains(
+            "| nothing | 2 KiB | 20, 21, 20 MB | 12 ms | 3 ms | 0 | 0 | 0.5 s |  | ok |"
+        ));
     }
 
     #[test]

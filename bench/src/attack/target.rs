@@ -1,32 +1,59 @@
-//! The gateway that is attacked: a process of its own, with its simulator and two keys.
+//! The gateway that is attacked, and the simulator that it asks: two processes, so that what is
+//! measured of the gateway is the gateway's.
 
-use std::{fs, net::SocketAddr, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs, io::Write as _, net::SocketAddr, path::Path, process::Stdio, sync::Arc, time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
+use flate2::{Compression, write::GzEncoder};
+use ibeam_sim::Sim;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, ChildStdout, Command},
     time::timeout,
 };
 
+use crate::{child::Racer, http::Http, recipe::sim_start};
+
 const START: Duration = Duration::from_secs(30);
 
-/// `quick` is answered at once and `flood` as fast as it is read; anything else ticks. The flood is
-/// some megabytes as events, more than sockets hold; the simulator, which is in the same process,
-/// remembers its text.
-const SCENARIO: &str = "\
+/// `quick` is answered at once, `flood` as fast as it is read (megabytes, more than sockets hold),
+/// `brief` within a second and `go on` with a tick every 10 ms. Anything else is a question for
+/// the simulator's assistant.
+const RULES: &str = "\
 [[rule]]\nwhen = { contains = \"quick\" }\nsteps = [{ text = \"done\" }]\n\
 [[rule]]\nwhen = { contains = \"flood\" }\n\
 steps = [{ text = { text = \"FLOOD \", repeat = 100000, pace_ms = 0 } }]\n\
-[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 1000000, pace_ms = 10 } }]\n";
+[[rule]]\nwhen = { contains = \"brief\" }\n\
+steps = [{ text = { text = \"tick \", repeat = 10, pace_ms = 100 } }]\n\
+[[rule]]\nwhen = { contains = \"go on\" }\n\
+steps = [{ text = { text = \"tick \", repeat = 1000000, pace_ms = 10 } }]\n";
+
+/// What a message of a hostile backend becomes when it is inflated.
+const INFLATED: usize = 48 << 20;
+
+/// The rules, and one more: `bomb` is answered with a compressed message of millions of fields
+/// that no schema has.
+fn scenario() -> anyhow::Result<String> {
+    // Field 127, a number, 0.
+    let unknown = [0xF8, 0x07, 0x00].repeat(INFLATED / 3);
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&unknown)?;
+    let hex: String = gzip.finish()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let bomb = format!("steps = [{{ frame = {{ flags = 1, hex = \"{hex}\" }} }}]");
+    Ok(format!("{RULES}[[rule]]\nwhen = {{ contains = \"bomb\" }}\n{bomb}\n"))
+}
 
 /// Short enough to see within an attack that they hold.
 const CLOCKS: [&str; 3] = ["clocks.client_idle=2s", "clocks.client_stall=2s", "clocks.body=1s"];
 
 pub(super) struct Target {
     child: Child,
+    simulator: Racer,
     address: Address,
-    pub(super) honest_key: String,
+    /// Keys of the honest clients.
+    pub(super) honest: Arc<[String]>,
     /// It writes its address there, and must be able to.
     _stdout: BufReader<ChildStdout>,
     _home: tempfile::TempDir,
@@ -41,32 +68,54 @@ pub(super) struct Address {
 }
 
 impl Target {
-    pub(super) async fn start(program: &Path) -> anyhow::Result<Self> {
+    /// A gateway with so many keys for honest clients, and one for an attacker.
+    pub(super) async fn start(program: &Path, keys: usize) -> anyhow::Result<Self> {
         let home = tempfile::tempdir()?;
-        let scenario = home.path().join("scenario.toml");
-        fs::write(&scenario, SCENARIO)?;
+        let rules = home.path().join("scenario.toml");
+        fs::write(&rules, scenario()?)?;
+        let rules = vec![format!("--scenario={}", rules.display())];
+        let simulator = sim_start(program, rules).start().await.context("the simulator")?;
         let ibeam = || {
             let mut command = Command::new(program);
             command.env_clear().env("HOME", home.path()).current_dir(home.path());
             command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
             command
         };
-        let key = async |name: &str| -> anyhow::Result<String> {
-            let made = ibeam().args(["keys", "add", name]).output().await?;
+        let key = async |name: String| -> anyhow::Result<String> {
+            let made = ibeam().args(["keys", "add", &name]).output().await?;
             ensure!(made.status.success(), "`ibeam keys add` failed");
             Ok(String::from_utf8(made.stdout)?.trim().to_owned())
         };
-        let (honest_key, attacker) = (key("honest").await?, key("attacker").await?);
+        let mut honest = Vec::new();
+        for at in 1..=keys {
+            honest.push(key(format!("honest-{at}")).await?);
+        }
+        let attacker = key("attacker".to_owned()).await?;
         let mut serve = ibeam();
-        serve.args(["serve", "--sim", "--port", "0", "--log-level", "off", "--scenario"]);
-        serve.arg(&scenario).args(CLOCKS.iter().flat_map(|clock| ["--set", clock]));
+        serve.env("CURSOR_ACCESS_TOKEN", Sim::TOKEN);
+        serve.args(["serve", "--port", "0", "--log-level", "off", "--api-url"]);
+        serve.arg(format!("http://{}", simulator.address));
+        serve.args(CLOCKS.iter().flat_map(|clock| ["--set", clock]));
         let mut child = serve.stdout(Stdio::piped()).spawn().context("start the gateway")?;
         let mut stdout = BufReader::new(child.stdout.take().context("its output")?);
         let mut line = String::new();
         timeout(START, stdout.read_line(&mut line)).await.context("it does not listen")??;
         let address = line.trim().strip_prefix("http://").context("its address")?;
         let address = Address { socket: address.parse()?, key: attacker };
-        Ok(Self { child, address, honest_key, _stdout: stdout, _home: home })
+        let honest = honest.into();
+        Ok(Self { child, simulator, address, honest, _stdout: stdout, _home: home })
+    }
+
+    /// The first of the honest clients' keys.
+    pub(super) fn honest_key(&self) -> &str {
+        self.honest.first().map_or("", String::as_str)
+    }
+
+    /// Turns that run.
+    pub(super) async fn turns(&self) -> anyhow::Result<u64> {
+        let health = Http::open(self.address.socket).await?.get("/health").await?;
+        let active = health.pointer("/sessions/active").and_then(serde_json::Value::as_u64);
+        active.context("`/health` does not say how many turns run")
     }
 
     pub(super) fn socket(&self) -> SocketAddr {
@@ -95,6 +144,7 @@ impl Target {
 
     pub(super) async fn stop(mut self) {
         self.child.kill().await.ok();
+        self.simulator.stop().await;
     }
 }
 

@@ -13,34 +13,34 @@ use crate::http::Http;
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
 /// A conversation over one connection.
-pub(super) struct Dialogue {
+pub(crate) struct Dialogue {
     http: Http,
     setup: Arc<Setup>,
     headers: Vec<(&'static str, String)>,
     /// What has been said, system prompt aside.
-    pub(super) messages: Vec<Value>,
+    pub(crate) messages: Vec<Value>,
     /// Bytes of all request bodies so far.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
 }
 
 /// What came back.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) calls: Vec<Call>,
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) calls: Vec<Call>,
     finish: Option<String>,
 }
 
 /// A tool call, put together from its pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) arguments: String,
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
 }
 
 impl Dialogue {
-    pub(super) async fn open(gateway: SocketAddr, setup: &Arc<Setup>) -> anyhow::Result<Self> {
+    pub(crate) async fn open(gateway: SocketAddr, setup: &Arc<Setup>) -> anyhow::Result<Self> {
         let http = Http::open(gateway).await?;
         Ok(Self {
             http,
@@ -51,26 +51,31 @@ impl Dialogue {
         })
     }
 
+    /// Asks with this key.
+    pub(crate) fn key(&mut self, key: &str) {
+        self.headers.push(("authorization", format!("Bearer {key}")));
+    }
+
     /// Names the conversation.
-    pub(super) fn name(&mut self, session: &str) {
+    pub(crate) fn name(&mut self, session: &str) {
         self.headers.push(("x-session-id", session.to_owned()));
     }
 
-    pub(super) fn user(&mut self, text: &str) {
+    pub(crate) fn user(&mut self, text: &str) {
         self.messages.push(json!({ "role": "user", "content": text }));
     }
 
-    pub(super) fn result(&mut self, call: &str, text: &str) {
+    pub(crate) fn result(&mut self, call: &str, text: &str) {
         self.messages.push(json!({ "role": "tool", "tool_call_id": call, "content": text }));
     }
 
     /// Puts an answer into the history, as clients do.
-    pub(super) fn keep(&mut self, answer: &Answer) {
+    pub(crate) fn keep(&mut self, answer: &Answer) {
         self.messages.push(answer.message());
     }
 
     /// Sends all messages and reads the answer to its end.
-    pub(super) async fn ask(&mut self) -> anyhow::Result<Answer> {
+    pub(crate) async fn ask(&mut self) -> anyhow::Result<Answer> {
         tokio::time::timeout(ANSWER_LIMIT, self.exchange()).await.context("hung")?
     }
 
@@ -144,7 +149,7 @@ impl Answer {
     }
 
     /// The one call of an answer that should have one.
-    pub(super) fn only_call(&self) -> anyhow::Result<&Call> {
+    pub(crate) fn only_call(&self) -> anyhow::Result<&Call> {
         match &self.calls[..] {
             [call] => Ok(call),
             calls => bail!("{} tool calls instead of one: {}", calls.len(), self.text),

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 /// The system prompt.
 const SYSTEM_BYTES: usize = 8 * 1024;
 /// What the client answers to one tool call.
-pub(super) const RESULT_BYTES: usize = 2 * 1024;
+pub(crate) const RESULT_BYTES: usize = 2 * 1024;
 /// One message of the user.
-pub(super) const QUESTION_BYTES: usize = 512;
+pub(crate) const QUESTION_BYTES: usize = 512;
 /// The fixed part of an answer; the simulator's own words come on top.
-pub(super) const ANSWER_BYTES: usize = 1536;
+pub(crate) const ANSWER_BYTES: usize = 1536;
 /// The description of one parameter: with this the dozen tools take about 10 kB.
 const DESCRIPTION_BYTES: usize = 160;
 
@@ -35,24 +35,24 @@ const TOOLS: [(&str, &[&str]); 12] = [
 ];
 
 /// What every request of a conversation carries besides its messages.
-pub(super) struct Setup {
-    pub(super) system: String,
-    pub(super) tools: Vec<Value>,
+pub(crate) struct Setup {
+    pub(crate) system: String,
+    pub(crate) tools: Vec<Value>,
 }
 
 impl Setup {
     /// A coding agent's: a long prompt and a dozen tools.
-    pub(super) fn agent() -> Self {
+    pub(crate) fn agent() -> Self {
         Self { system: system(), tools: TOOLS.iter().map(tool).collect() }
     }
 
     /// A chat's: the same prompt, no tools.
-    pub(super) fn chat() -> Self {
+    pub(crate) fn chat() -> Self {
         Self { system: system(), tools: Vec::new() }
     }
 
     /// One sentence and one tool: what is left is the cost of a session itself.
-    pub(super) fn small() -> Self {
+    pub(crate) fn small() -> Self {
         Self {
             system: "Look up what you are asked for.".to_owned(),
             tools: TOOLS.last().map(tool).into_iter().collect(),
@@ -60,7 +60,7 @@ impl Setup {
     }
 
     /// Bytes of JSON, without any message.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.system.len() + self.tools.iter().map(|tool| tool.to_string().len()).sum::<usize>()
     }
 }
@@ -90,7 +90,7 @@ fn tool((name, parameters): &(&str, &[&str])) -> Value {
 }
 
 /// The text, filled up to so many bytes.
-pub(super) fn padded(text: &str, bytes: usize) -> String {
+pub(crate) fn padded(text: &str, bytes: usize) -> String {
     let mut out = format!("{text} ");
     out.extend(FILLER.chars().cycle().take(bytes.saturating_sub(out.len())));
     out

@@ -3,8 +3,8 @@
 
 mod bed;
 mod chain;
-mod dialogue;
-mod material;
+pub(crate) mod dialogue;
+pub(crate) mod material;
 mod parked;
 mod talk;
 
