@@ -6,7 +6,7 @@ use super::{Chain, Fingerprint, setup, split, take_marker};
 use crate::model::{
     Dialect, FinishReason, Hints, Image, ImageSource, Item, Message, Part, Reasoning, Role,
     Sampling, Tool, ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest,
-    ids::CallId,
+    ids::{CallId, hex},
 };
 
 fn message(role: Role, text: &str) -> Item {
@@ -72,6 +72,19 @@ fn what_clients_change_does_not_matter() {
         assistant("Done.\n"),
     ];
     assert_eq!(of(&past), of(&sent));
+}
+
+/// Stored conversations are found by it, so it must never change.
+#[test]
+fn an_answer_in_pieces_has_the_fingerprint_of_its_solid_text() {
+    let text = "one\u{a0}two\u{2003}three\u{85}fo\u{b}ur \t\r\nfünf 六 ".repeat(100);
+    let mut pieces = Chain::of(&[]);
+    for piece in text.split_inclusive(char::is_whitespace) {
+        pieces.hear(&TurnEvent::Text(piece.to_owned()));
+    }
+    let known = "fbe05496ba0d7f531fd999bf2b5f4597755516ea1046d665835bd8064ae751fe";
+    assert_eq!(hex(&pieces.fingerprint().0), known);
+    assert_eq!(hex(&of(&[assistant(&text)]).0), known);
 }
 
 #[test]
