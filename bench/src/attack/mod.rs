@@ -114,10 +114,10 @@ async fn measure(
         }
         sleep(SAMPLE).await;
     }
-    // The honest stream is one of them.
-    let turns = target.turns().await?.saturating_sub(1);
     let (gap_seen, cpu) = (stream.longest_gap(), target.cpu() - half);
     let left = target.connections().saturating_sub(connections);
+    // The honest stream is one of them.
+    let turns = target.turns().await?.saturating_sub(1);
     let note = note();
     drop(tasks);
     let ended = Instant::now();
