@@ -30,17 +30,24 @@ steps = [{ text = { text = \"tick \", repeat = 10, pace_ms = 100 } }]\n\
 [[rule]]\nwhen = { contains = \"go on\" }\n\
 steps = [{ text = { text = \"tick \", repeat = 1000000, pace_ms = 10 } }]\n";
 
-/// What a message of a hostile backend becomes when it is inflated: a little less than the gateway
-/// accepts, so that it is decoded as well.
+/// What a message of a hostile backend becomes when it is inflated, a little less than the gateway
+/// accepts, and how much of it does not shrink, so that it is not refused for its ratio.
 const INFLATED: usize = 33 << 20;
+const SOLID: usize = INFLATED / 100;
 
 /// The rules, and one more: `bomb` is answered with a compressed message of millions of fields
 /// that no schema has.
 fn scenario() -> anyhow::Result<String> {
+    let mut state = 1_u32;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    });
     // Field 127, a number, 0.
-    let unknown = [0xF8, 0x07, 0x00].repeat(INFLATED / 3);
+    let mut message = [0xF8, 0x07, 0x00].repeat(INFLATED / 3);
+    message.extend(noise.take(SOLID));
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(&unknown)?;
+    gzip.write_all(&message)?;
     let hex: String = gzip.finish()?.iter().map(|byte| format!("{byte:02x}")).collect();
     let bomb = format!("steps = [{{ frame = {{ flags = 1, hex = \"{hex}\" }} }}]");
     Ok(format!("{RULES}[[rule]]\nwhen = {{ contains = \"bomb\" }}\n{bomb}\n"))
@@ -74,7 +81,7 @@ impl Target {
         let home = tempfile::tempdir()?;
         let rules = home.path().join("scenario.toml");
         fs::write(&rules, scenario()?)?;
-        let rules = vec![format!("--scenario={}", rules.display())];
+        let rules = vec!["--pace-ms=0".to_owned(), format!("--scenario={}", rules.display())];
         let simulator = sim_start(program, rules).start().await.context("the simulator")?;
         let ibeam = || {
             let mut command = Command::new(program);

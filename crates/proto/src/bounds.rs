@@ -8,6 +8,9 @@ use crate::fields::MESSAGES;
 /// of turns has fewer. An element is up to some hundred bytes in memory, so this is about 10 MB.
 pub const MAX_FIELDS: usize = 32 * 1024;
 
+/// Fields that the schema does not have. They are skipped, which takes time but no memory.
+const MAX_UNKNOWN_FIELDS: usize = 2 * MAX_FIELDS;
+
 /// prost gives up at this depth.
 const MAX_DEPTH: usize = 100;
 
@@ -24,8 +27,14 @@ pub(crate) fn fits(name: &str, bytes: &[u8]) -> bool {
     if bytes.len() <= 2 * MAX_FIELDS {
         return true;
     }
-    let mut left = MAX_FIELDS;
+    let mut left = Left { known: MAX_FIELDS, unknown: MAX_UNKNOWN_FIELDS };
     index(name).is_some_and(|root| count_message(root, bytes, MAX_DEPTH, &mut left).is_some())
+}
+
+/// How many fields a message may still have.
+struct Left {
+    known: usize,
+    unknown: usize,
 }
 
 fn index(name: &str) -> Option<usize> {
@@ -33,15 +42,15 @@ fn index(name: &str) -> Option<usize> {
 }
 
 /// Takes the fields of a message off what is left; `None` when that is not enough.
-fn count_message(message: usize, bytes: &[u8], depth: usize, left: &mut usize) -> Option<()> {
+fn count_message(message: usize, bytes: &[u8], depth: usize, left: &mut Left) -> Option<()> {
     let info = MESSAGES.get(message)?;
     let depth = depth.checked_sub(1)?;
     for (number, payload) in fields(bytes) {
         let Ok(at) = info.fields.binary_search_by_key(&number, |field| field.number) else {
-            // Skipped when it is decoded.
+            left.unknown = left.unknown.checked_sub(1)?;
             continue;
         };
-        *left = left.checked_sub(1)?;
+        left.known = left.known.checked_sub(1)?;
         let Some(payload) = payload else { continue };
         if let Some(inner) = info.fields.get(at).and_then(|field| field.message) {
             count_message(inner, payload, depth, left)?;
@@ -144,11 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_and_unknown_fields_are_decoded() {
+    fn long_texts_and_many_unknown_fields_are_decoded() {
         let long = field(number_of("agent.v1.McpArgs", "name"), &vec![b'a'; 4 << 20]);
         assert_eq!(McpArgs::from_wire(long.into()).unwrap().name.len(), 4 << 20);
-        let unknown = field(9999, b"").repeat(4 * MAX_FIELDS);
-        assert!(AgentServerMessage::from_wire(unknown.into()).is_ok());
+        let unknown = |count| field(9999, b"").repeat(count);
+        assert!(AgentServerMessage::from_wire(unknown(MAX_UNKNOWN_FIELDS).into()).is_ok());
+        assert!(AgentServerMessage::from_wire(unknown(MAX_UNKNOWN_FIELDS + 1).into()).is_err());
     }
 
     #[test]

@@ -18,9 +18,14 @@ const FLAG_TRAILER: u8 = 0x80;
 /// The largest payload we accept on the wire.
 pub const MAX_PAYLOAD: usize = 64 * 1024 * 1024;
 
-/// The largest payload we inflate. Gzip makes a thousand bytes of one, so this is what a few
-/// kilobytes can become; it is a little more than the largest blob that is kept.
+/// The largest payload we inflate: a little more than the largest blob that is kept.
 pub const MAX_INFLATED: usize = 34 * 1024 * 1024;
+
+/// How many bytes one compressed byte may become beyond the first megabyte. Text and code become
+/// three to twenty; gzip can make a thousand of one, and then a few kilobytes cost as much time and
+/// memory as [`MAX_INFLATED`].
+const MAX_RATIO: usize = 128;
+const ANY_RATIO: usize = 1024 * 1024;
 
 /// How much room is made for a frame before its bytes are there.
 const MAX_RESERVED: usize = 1024 * 1024;
@@ -470,13 +475,13 @@ pub(crate) fn percent_decode(text: &str) -> String {
 }
 
 fn inflate(payload: &[u8]) -> Result<Bytes, FrameError> {
-    let mut out = Vec::with_capacity(payload.len().saturating_mul(3).min(MAX_INFLATED));
-    let limit = u64::try_from(MAX_INFLATED).unwrap_or(u64::MAX);
+    let most = payload.len().saturating_mul(MAX_RATIO).clamp(ANY_RATIO, MAX_INFLATED);
+    let mut out = Vec::with_capacity(payload.len().saturating_mul(3).min(most));
     let read = flate2::read::GzDecoder::new(payload)
-        .take(limit + 1)
+        .take(u64::try_from(most).unwrap_or(u64::MAX) + 1)
         .read_to_end(&mut out)
         .map_err(|_| FrameError::Gzip)?;
-    if read > MAX_INFLATED { Err(FrameError::TooLarge(read)) } else { Ok(out.into()) }
+    if read > most { Err(FrameError::TooLarge(read)) } else { Ok(out.into()) }
 }
 
 #[cfg(test)]

@@ -71,15 +71,31 @@ fn gzip(payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_few_kilobytes_inflate_up_to_the_limit() {
-    let small = gzip(&vec![0; MAX_INFLATED]);
-    assert!(small.len() < 64 * 1024, "{}", small.len());
-    let Ok(Envelope::Message(payload)) = &read_all(&[&frame(FLAG_GZIP, &small)])[0] else {
+fn a_payload_inflates_up_to_the_limit() {
+    let stored = |len| {
+        use std::io::Write as _;
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        out.write_all(&vec![0; len]).unwrap();
+        frame(FLAG_GZIP, &out.finish().unwrap())
+    };
+    let Ok(Envelope::Message(payload)) = &read_all(&[&stored(MAX_INFLATED)])[0] else {
         panic!("the largest payload is refused")
     };
     assert_eq!(payload.len(), MAX_INFLATED);
-    let large = frame(FLAG_GZIP, &gzip(&vec![0; MAX_INFLATED + 1]));
+    let large = stored(MAX_INFLATED + 1);
     assert_eq!(read_all(&[&large]), [Err(FrameError::TooLarge(MAX_INFLATED + 1))]);
+}
+
+#[test]
+fn a_few_kilobytes_do_not_become_megabytes() {
+    let zeros = |len| frame(FLAG_GZIP, &gzip(&vec![0; len]));
+    let payload = Bytes::from(vec![0; ANY_RATIO]);
+    assert_eq!(read_all(&[&zeros(ANY_RATIO)]), [Ok(Envelope::Message(payload))]);
+    let bomb = zeros(8 * ANY_RATIO);
+    assert!(bomb.len() * MAX_RATIO < 8 * ANY_RATIO, "{}", bomb.len());
+    assert!(
+        matches!(read_all(&[&bomb])[..], [Err(FrameError::TooLarge(read))] if read < 2 * ANY_RATIO)
+    );
 }
 
 #[test]
