@@ -1,9 +1,24 @@
 //! Events and what becomes of them, for the tests of all dialects.
 
+use std::{sync::mpsc, thread, time::Duration};
+
 use bytes::BytesMut;
 
 use super::Encode;
 use crate::model::{TurnEvent, Usage, UsageSource, ids::CallId};
+
+/// Fails when the work takes longer than 30 s: for work that takes less than one when its cost is
+/// in proportion to its input, and minutes when it is quadratic.
+pub(in crate::wire) fn finishes(what: &str, work: impl FnOnce() + Send + 'static) {
+    let (done, finished) = mpsc::channel();
+    let worker = thread::spawn(move || {
+        work();
+        done.send(()).ok();
+    });
+    let ended = finished.recv_timeout(Duration::from_secs(30));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "{what} took more than 30 s");
+    worker.join().unwrap();
+}
 
 /// The whole stream of some events, cut off if they have no ending.
 pub(in crate::wire) fn stream(mut encoder: impl Encode, events: &[TurnEvent]) -> String {

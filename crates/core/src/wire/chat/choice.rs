@@ -1,5 +1,7 @@
 //! `tool_choice`: a word, a named function, or a selection of the tools.
 
+use std::collections::HashSet;
+
 use super::types::{AllowedTools, NamedFunction, ToolChoice as Given};
 use crate::{
     error::TurnError,
@@ -89,19 +91,21 @@ fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, Tu
             return Err(invalid(format!("{PATH}.mode"), text.to_owned()));
         }
     };
-    let mut names = Vec::new();
+    // Sets, because a body has room for a million names, and each is looked for.
+    let offered: HashSet<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let mut selected = HashSet::new();
     for (index, Object(tool)) in allowed.tools.into_iter().flatten().enumerate() {
         let path = format!("{PATH}.tools[{index}]");
         let name = named(tool.function.or(tool.custom), &path)?;
-        if !has(tools, &name) {
+        if !offered.contains(name.as_str()) {
             return Err(invalid(
                 format!("{path}.function.name"),
                 "`allowed_tools` names a function that `tools` does not have".to_owned(),
             ));
         }
-        names.push(name);
+        selected.insert(name);
     }
-    tools.retain(|tool| names.contains(&tool.name));
+    tools.retain(|tool| selected.contains(&tool.name));
     Ok(choice)
 }
 

@@ -1,7 +1,15 @@
+use super::{
+    super::types::{AllowedTool, AllowedTools, NamedFunction},
+    select,
+};
 use crate::{
     error::ErrorCode::InvalidValue,
-    model::ToolChoice,
-    wire::chat::testing::{ok, refused, with},
+    model::{Tool, ToolChoice},
+    wire::{
+        chat::testing::{ok, refused, with},
+        lenient::Object,
+        testing::finishes,
+    },
 };
 
 #[test]
@@ -45,4 +53,21 @@ fn a_selection_of_the_tools() {
     ] {
         refused(&given(&allowed), InvalidValue, Some(&param));
     }
+}
+
+#[test]
+fn a_selection_of_many_tools_takes_time_in_proportion_to_their_number() {
+    const MANY: usize = 100_000;
+    finishes("a selection of 100,000 out of 100,000 tools", || {
+        let name = |number: usize| format!("t{number}");
+        let tool = |number| Tool { name: name(number), description: String::new(), schema: None };
+        let mut tools: Vec<Tool> = (0..MANY).map(tool).collect();
+        let function = |number| {
+            let function = Some(Object(NamedFunction { name: Some(name(number)) }));
+            Object(AllowedTool { function, custom: None })
+        };
+        let selected = Some((1..MANY).map(function).collect());
+        let choice = select(AllowedTools { mode: None, tools: selected }, &mut tools);
+        assert_eq!((choice.unwrap(), tools.len()), (ToolChoice::Auto, MANY - 1));
+    });
 }

@@ -1,5 +1,7 @@
 //! `tool_choice`: a word, a named tool, or a selection of the tools.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -107,15 +109,19 @@ fn select(
             return Err(invalid("tool_choice.mode".to_owned(), text.to_owned()));
         }
     };
-    let mut names = Vec::new();
+    let mut selected = HashSet::new();
     for (index, Object(tool)) in choice.tools.iter().flatten().enumerate() {
         // A tool that was left out of the offer is no tool to select either.
         if matches!(tool.r#type.as_deref(), None | Some("function" | "custom")) {
             let path = format!("tool_choice.tools[{index}]");
             let name = (tool.namespace.as_deref(), tool.name.as_deref());
-            names.push(find(catalogue, name, &path)?.offered.as_str());
+            selected.insert(find(catalogue, name, &path)?.offered.as_str());
         }
     }
-    tools.retain(|tool| names.contains(&tool.name.as_str()));
+    tools.retain(|tool| selected.contains(tool.name.as_str()));
     Ok(mode)
 }
+
+#[cfg(test)]
+#[path = "choice_tests.rs"]
+mod tests;

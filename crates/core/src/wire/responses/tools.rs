@@ -31,6 +31,19 @@ pub(super) struct Catalogue {
     entries: Vec<Entry>,
     /// The places of the entries, by the backend's names.
     places: HashMap<String, usize>,
+    /// And by the client's. Looked up for each tool of a request, each name in its choice and each
+    /// call in its history.
+    by_name: HashMap<String, Namesakes>,
+}
+
+/// The places of the entries that have one name for the client, each in another namespace.
+#[derive(Clone, Debug, Default)]
+struct Namesakes {
+    /// Outside of all namespaces.
+    outside: Option<usize>,
+    in_namespace: HashMap<String, usize>,
+    /// The one that was offered first.
+    first: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -133,13 +146,12 @@ impl Catalogue {
     /// The tool that the client calls so. Without a namespace it may be in any, unless one
     /// outside of all has that name.
     pub(super) fn named(&self, namespace: Option<&str>, name: &str) -> Option<&Entry> {
-        let namespace = written(namespace);
-        let named = |entry: &&Entry| entry.name == name;
-        let exact = self.entries.iter().filter(named).find(|entry| match namespace {
-            Some(_) => entry.namespace.as_deref() == namespace,
-            None => entry.namespace.is_none(),
-        });
-        exact.or_else(|| self.entries.iter().find(named).filter(|_| namespace.is_none()))
+        let namesakes = self.by_name.get(name)?;
+        let place = match written(namespace) {
+            Some(namespace) => namesakes.in_namespace.get(namespace).copied()?,
+            None => namesakes.outside.unwrap_or(namesakes.first),
+        };
+        self.entries.get(place)
     }
 
     /// The backend's name for a tool in a history, which need not be on offer any more.
@@ -154,14 +166,25 @@ impl Catalogue {
         &self.entries
     }
 
-    fn push(&mut self, entry: Entry) {
-        self.places.insert(entry.offered.clone(), self.entries.len());
+    pub(super) fn push(&mut self, entry: Entry) {
+        let place = self.entries.len();
+        self.places.insert(entry.offered.clone(), place);
+        let new = || Namesakes { first: place, ..Namesakes::default() };
+        let namesakes = self.by_name.entry(entry.name.clone()).or_insert_with(new);
+        match &entry.namespace {
+            Some(namespace) => {
+                namesakes.in_namespace.insert(namespace.clone(), place);
+            }
+            None => namesakes.outside = Some(place),
+        }
         self.entries.push(entry);
     }
 
     fn has(&self, namespace: Option<&str>, name: &str) -> bool {
-        let mut entries = self.entries.iter();
-        entries.any(|entry| entry.name == name && entry.namespace.as_deref() == namespace)
+        self.by_name.get(name).is_some_and(|namesakes| match namespace {
+            Some(namespace) => namesakes.in_namespace.contains_key(namespace),
+            None => namesakes.outside.is_some(),
+        })
     }
 
     fn free_name(&self, namespace: Option<&str>, name: &str) -> String {
