@@ -19,6 +19,7 @@ use super::{
     environment::{MARK, Sight, cleaned},
     find::Program,
     tree::{self, Signal},
+    trust::check_program,
 };
 use crate::{random, tasks::Tasks};
 
@@ -57,16 +58,18 @@ pub(super) struct Start<'a> {
     pub(super) sight: Sight,
 }
 
-/// Starts a program.
+/// Starts a program, after checking once more that no other user may have replaced it: it was
+/// found long ago, and modes change.
 ///
 /// # Errors
-/// The system does not start it. Says why.
+/// It is not started. Says why.
 pub(super) fn spawn(
     start: Start<'_>,
     args: &[OsString],
     tasks: &Tasks,
 ) -> Result<(Child, Pipes), TurnError> {
     let Start { program, folder, name, sight } = start;
+    check(program)?;
     let mark = format!("{name}.{}", random::uuid());
     let mut command = CommandWrap::with_new(&program.path, |command| {
         command
@@ -146,6 +149,20 @@ impl Drop for Child {
             tree::end_marked(&self.mark);
         }
     }
+}
+
+/// The stand-in is this program itself, which runs already.
+fn check(program: &Program) -> Result<(), TurnError> {
+    if program.is_simulated() {
+        return Ok(());
+    }
+    check_program(&program.path).map_err(|why| {
+        if !program.path.exists() {
+            return refused(&io::ErrorKind::NotFound.into(), program);
+        }
+        let text = format!("{} is not started: {why}.", program.path.display());
+        TurnError::new(ErrorCode::Unavailable, text)
+    })
 }
 
 /// Why there is no process, and what helps.

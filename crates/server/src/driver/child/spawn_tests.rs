@@ -32,3 +32,34 @@ async fn a_child_that_is_dropped_is_dead() {
     let read = tokio::io::AsyncReadExt::read_to_end(&mut stdout, &mut rest);
     assert_eq!(timeout(Duration::from_secs(10), read).await.unwrap().unwrap(), 0);
 }
+
+/// As if another user had been let into the folder after the program was found.
+#[tokio::test]
+async fn a_program_is_checked_again_before_each_start() {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    let base = tempfile::tempdir().unwrap();
+    let (bin, work) = (base.path().join("bin"), base.path().join("work"));
+    for folder in [&bin, &work] {
+        fs::create_dir(folder).unwrap();
+    }
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let program = Program::at(bin.join("agent"));
+    fs::write(&program.path, "#!/bin/sh\ntouch started\n").unwrap();
+    mode(&program.path, 0o755);
+    let tasks = Tasks::new();
+    let start = Start { program: &program, folder: &work, name: "test", sight: Sight::Bare };
+    mode(&bin, 0o777);
+    let error = spawn(start, &[], &tasks).unwrap_err();
+    assert!(error.message.contains("is not started: other users may write to"), "{error}");
+    assert!(!work.join("started").exists());
+
+    mode(&bin, 0o755);
+    let (mut child, _pipes) = spawn(start, &[], &tasks).unwrap();
+    assert!(child.wait().await.unwrap().success() && work.join("started").exists());
+    fs::remove_file(&program.path).unwrap();
+    let error = spawn(start, &[], &tasks).unwrap_err();
+    assert!(error.message.contains("is not there any more"), "{error}");
+}

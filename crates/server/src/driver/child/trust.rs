@@ -1,10 +1,14 @@
 //! Whether a program can be started at all: it runs with the user's rights, so no other user
 //! may be able to put something else in its place.
+//!
+//! The check holds for the moment in which it is made, so it is repeated before each start. What
+//! it accepts, only the user and root can replace between the check and the start.
 
 use std::path::Path;
 
 /// Refuses a program that another user owns or may change, or that is below a folder in which
-/// another user may replace it. On systems without modes there is nothing to look at.
+/// another user may replace it. Links are followed one by one, and each folder that they pass
+/// through is checked like the last. On systems without modes there is nothing to look at.
 ///
 /// # Errors
 /// Says what is wrong, and with which file.
@@ -25,43 +29,96 @@ pub fn check_program(_: &Path) -> Result<(), String> {
 #[cfg(unix)]
 mod unix {
     use std::{
+        cell::OnceCell,
+        collections::VecDeque,
+        ffi::OsString,
         fs::{self, Metadata},
+        io,
         os::unix::fs::MetadataExt as _,
-        path::Path,
+        path::{Component, Path, PathBuf},
     };
 
     use rustix::process::geteuid;
 
     /// In a folder with this bit only the owner of a file can put another in its place.
     const STICKY: u32 = 0o1000;
-    /// Links one after the other. The system follows no more.
+    /// Links on the way to one program. The system follows no more.
     const LINKS: usize = 40;
     /// macOS: who is in this group can become root. Homebrew's folders belong to it.
     const ADMIN: u32 = 80;
 
     pub(super) fn check(path: &Path) -> Result<(), String> {
-        let mut path = path.to_path_buf();
-        for _ in 0..LINKS {
-            let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-            let folder = path.parent().ok_or_else(|| format!("{} is a folder", path.display()))?;
-            // By the names that are used, and where links among them lead.
-            let real = folder.canonicalize().map_err(failed)?;
-            for folder in folder.ancestors().chain(real.ancestors()) {
-                let meta = fs::metadata(folder).map_err(failed)?;
-                check_owner(folder, &meta)?;
-                if meta.mode() & STICKY == 0 {
-                    check_mode(folder, &meta)?;
+        let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        let accounts = Accounts::default();
+        let whole = std::path::absolute(path).map_err(|error| failed(path, error))?;
+        let mut ahead = parts(&whole);
+        // The folder that was reached: without links, and checked.
+        let mut folder = PathBuf::new();
+        let mut links = 0_usize;
+        while let Some(part) = ahead.pop_front() {
+            let name = match part {
+                Part::Root => {
+                    folder = PathBuf::from("/");
+                    let meta = fs::metadata(&folder).map_err(|error| failed(&folder, error))?;
+                    check_folder(&folder, &meta, &accounts)?;
+                    continue;
                 }
+                Part::Up => {
+                    folder.pop();
+                    continue;
+                }
+                Part::Name(name) => name,
+            };
+            let at = folder.join(name);
+            let meta = fs::symlink_metadata(&at).map_err(|error| failed(&at, error))?;
+            if meta.is_symlink() {
+                check_owner(&at, &meta)?;
+                links += 1;
+                if links > LINKS {
+                    return Err(format!("{}: too many links", path.display()));
+                }
+                let target = fs::read_link(&at).map_err(|error| failed(&at, error))?;
+                let mut through = parts(&target);
+                through.append(&mut ahead);
+                ahead = through;
+            } else if meta.is_dir() {
+                check_folder(&at, &meta, &accounts)?;
+                folder = at;
+            } else {
+                check_owner(&at, &meta)?;
+                check_mode(&at, &Access::of(&at, &meta), &accounts)?;
+                return match ahead.is_empty() {
+                    true => Ok(()),
+                    false => Err(format!("{} is not a folder", at.display())),
+                };
             }
-            let meta = fs::symlink_metadata(&path).map_err(failed)?;
-            check_owner(&path, &meta)?;
-            if !meta.is_symlink() {
-                return check_mode(&path, &meta);
-            }
-            let target = fs::read_link(&path).map_err(failed)?;
-            path = folder.join(target);
         }
-        Err(format!("{}: too many links", path.display()))
+        Err(format!("{} is a folder", path.display()))
+    }
+
+    /// A step on the way to a program.
+    enum Part {
+        Root,
+        Up,
+        Name(OsString),
+    }
+
+    fn parts(path: &Path) -> VecDeque<Part> {
+        let part = |component: Component<'_>| match component {
+            Component::RootDir | Component::Prefix(_) => Some(Part::Root),
+            Component::ParentDir => Some(Part::Up),
+            Component::CurDir => None,
+            Component::Normal(name) => Some(Part::Name(name.to_owned())),
+        };
+        path.components().filter_map(part).collect()
+    }
+
+    fn check_folder(path: &Path, meta: &Metadata, accounts: &Accounts) -> Result<(), String> {
+        check_owner(path, meta)?;
+        match meta.mode() & STICKY {
+            0 => check_mode(path, &Access::of(path, meta), accounts),
+            _ => Ok(()),
+        }
     }
 
     fn check_owner(path: &Path, meta: &Metadata) -> Result<(), String> {
@@ -72,81 +129,109 @@ mod unix {
         Err(format!("{} belongs to another user (uid {owner})", path.display()))
     }
 
-    /// A group may write if it is the owner's own, or if root or an administrator chose it.
-    pub(super) fn check_mode(path: &Path, meta: &Metadata) -> Result<(), String> {
-        let (mode, group) = (meta.mode(), meta.gid());
-        let chosen = group == meta.uid() || group == 0 || meta.uid() == 0;
-        let forbidden = match chosen || (cfg!(target_os = "macos") && group == ADMIN) {
-            true => 0o002,
-            false => 0o022,
-        };
-        if mode & forbidden == 0 {
+    /// Who may write to a file or folder.
+    pub(super) struct Access {
+        pub(super) mode: u32,
+        pub(super) owner: u32,
+        pub(super) group: u32,
+        /// The bits of the group stand for a list of users and groups.
+        pub(super) has_list: bool,
+    }
+
+    impl Access {
+        fn of(path: &Path, meta: &Metadata) -> Self {
+            let mode = meta.mode();
+            let has_list = mode & 0o020 != 0 && has_access_list(path);
+            Self { mode, owner: meta.uid(), group: meta.gid(), has_list }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn has_access_list(path: &Path) -> bool {
+        rustix::fs::lgetxattr_query(path, "system.posix_acl_access").is_ok()
+    }
+
+    /// Elsewhere the bits of the group are the group's.
+    #[cfg(not(target_os = "linux"))]
+    fn has_access_list(_: &Path) -> bool {
+        false
+    }
+
+    /// A group may write if root or an administrator chose it, or if the owner alone is in
+    /// it. The last is how several systems set up their users: each has a group of the same name,
+    /// and files are writable for it by default. Of a list that root did not write, it is not
+    /// known whom it lets in.
+    pub(super) fn check_mode(
+        path: &Path,
+        access: &Access,
+        accounts: &Accounts,
+    ) -> Result<(), String> {
+        let &Access { mode, owner, group, has_list } = access;
+        let administrators = group == 0 || (cfg!(target_os = "macos") && group == ADMIN);
+        let others = mode & 0o002 != 0;
+        let by_group = mode & 0o020 != 0
+            && owner != 0
+            && (has_list || !(administrators || accounts.is_private(owner, group)));
+        if !others && !by_group {
             return Ok(());
         }
-        Err(format!("other users may write to {} (mode {:04o})", path.display(), mode & 0o7777))
+        let mode = mode & 0o7777;
+        Err(match others {
+            true => format!("other users may write to {} (mode {mode:04o})", path.display()),
+            false => format!(
+                "other users may write to {}, through its group {group} (mode {mode:04o}); \
+                 `chmod g-w` prevents that",
+                path.display()
+            ),
+        })
+    }
+
+    /// The users and groups of this machine, read when they are first asked for.
+    #[derive(Default)]
+    pub(super) struct Accounts(OnceCell<(String, String)>);
+
+    impl Accounts {
+        #[cfg(test)]
+        pub(super) fn of(users: &str, groups: &str) -> Self {
+            Self(OnceCell::from((users.to_owned(), groups.to_owned())))
+        }
+
+        /// Whether the group is the owner's private one. That its number is the owner's proves
+        /// nothing: the two are counted apart. It has to have the owner's name, be the group that
+        /// the owner's files get, and have no other user in it, neither as a member nor as the
+        /// group of that user's files. A group or a user that is not in these files comes from a
+        /// directory that does not say who else is in the group, so it is not private.
+        pub(super) fn is_private(&self, owner: u32, group: u32) -> bool {
+            let read = |path| fs::read_to_string(path).unwrap_or_default();
+            let (users, groups) = self.0.get_or_init(|| (read("/etc/passwd"), read("/etc/group")));
+            // name:password:uid:gid:…
+            let users = || {
+                users.lines().filter_map(|line| {
+                    let mut fields = line.split(':');
+                    let (name, uid) = (fields.next()?, fields.nth(1)?.parse::<u32>().ok()?);
+                    Some((name, uid, fields.next()?.parse::<u32>().ok()?))
+                })
+            };
+            // name:password:gid:member,member
+            let mut groups = groups.lines().filter_map(|line| {
+                let mut fields = line.split(':');
+                let (name, gid) = (fields.next()?, fields.nth(1)?.parse::<u32>().ok()?);
+                (gid == group).then(|| (name, fields.next().unwrap_or_default()))
+            });
+            let Some((user, ..)) = users().find(|(_, uid, gid)| (*uid, *gid) == (owner, group))
+            else {
+                return false;
+            };
+            let is_only = |(name, members): (&str, &str)| {
+                name == user && members.split(',').all(|member| [user, ""].contains(&member.trim()))
+            };
+            let shared = users().any(|(_, uid, gid)| gid == group && uid != owner);
+            !shared && groups.next().is_some_and(is_only) && groups.all(is_only)
+        }
     }
 }
 
 #[cfg(test)]
 #[cfg(unix)]
-mod tests {
-    use std::{
-        fs::{self, Permissions},
-        os::unix::fs::{PermissionsExt as _, symlink},
-        path::PathBuf,
-    };
-
-    use super::*;
-
-    fn program(folder: &Path, name: &str) -> PathBuf {
-        let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "").unwrap();
-        mode(&path, 0o755);
-        path
-    }
-
-    fn mode(path: &Path, mode: u32) {
-        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    }
-
-    #[test]
-    fn a_program_that_others_may_replace_is_refused() {
-        let base = tempfile::tempdir().unwrap();
-        let path = program(base.path(), "a/bin/agent");
-        assert_eq!(check_program(&path), Ok(()));
-        let (bin, above) = (base.path().join("a/bin"), base.path().join("a"));
-        for open in [&path, &bin, &above] {
-            mode(open, 0o777);
-            let why = check_program(&path).unwrap_err();
-            assert!(why.contains(&format!("write to {} ", open.display())), "{why}");
-            mode(open, 0o755);
-        }
-        // Like the folder for temporary files: others can add names, and take none.
-        mode(&above, 0o1777);
-        assert_eq!(check_program(&path), Ok(()));
-        assert!(check_program(&base.path().join("none/agent")).is_err());
-    }
-
-    #[test]
-    fn a_link_is_followed_and_each_folder_on_the_way_is_checked() {
-        let base = tempfile::tempdir().unwrap();
-        program(base.path(), "versions/1/agent");
-        let middle = base.path().join("middle");
-        let bin = base.path().join("bin");
-        for folder in [&middle, &bin] {
-            fs::create_dir(folder).unwrap();
-        }
-        symlink("../versions/1/agent", middle.join("agent")).unwrap();
-        symlink(middle.join("agent"), bin.join("agent")).unwrap();
-        let path = bin.join("agent");
-        assert_eq!(check_program(&path), Ok(()));
-        for open in [&middle, &bin, &base.path().join("versions")] {
-            mode(open, 0o777);
-            assert!(check_program(&path).is_err(), "{}", open.display());
-            mode(open, 0o755);
-        }
-        symlink("loop", bin.join("loop")).unwrap();
-        assert!(check_program(&bin.join("loop")).is_err());
-    }
-}
+#[path = "trust_tests.rs"]
+mod tests;
