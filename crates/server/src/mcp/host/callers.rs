@@ -1,16 +1,27 @@
 //! The connections to hosted tools. Every program of this machine can open one, so those that
 //! have shown no key yet are few, and one too many costs the oldest of them its place. A
 //! connection with a request that was let in is never closed for another one.
+//!
+//! Each connection has a moment to show its key before it can lose its place, however fast others
+//! are opened. Until a place is free the next one waits, and those behind it wait in the system's
+//! queue, which has a limit of its own.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 /// Connections at once that have shown no key. A child shows it with its first bytes.
 pub(super) const STRANGERS: usize = 64;
+
+/// For a connection to show its key. A child has sent it by the time that it is accepted, so this
+/// is for a machine that is busy. With all places taken, 256 connections are accepted in a second.
+pub(super) const TIME_FOR_KEY: Duration = Duration::from_millis(250);
 
 /// Connections for each child: one for each call that waits, and one for events.
 const PER_CHILD: usize = 16;
@@ -28,19 +39,37 @@ pub(crate) fn limit(children: usize) -> usize {
 pub(super) struct Callers {
     limit: usize,
     inner: Mutex<Inner>,
+    /// One has left, or shown its key.
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
     /// Those that have shown no key, in the order in which they came.
-    strangers: BTreeMap<u64, CancellationToken>,
+    strangers: BTreeMap<u64, Stranger>,
     /// Those that have, and ask for nothing now, the longest idle first.
     idle: BTreeMap<u64, CancellationToken>,
     /// Those with a request.
     busy: usize,
     turned_away: u64,
     warned: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Stranger {
+    evicted: CancellationToken,
+    /// It has its place until then.
+    until: Instant,
+}
+
+/// Whether there is a place for one more.
+enum Entry {
+    Free(Arc<Caller>),
+    /// Not before then, unless another one leaves.
+    Later(Instant),
+    /// All the others are busy.
+    Full,
 }
 
 /// One connection; it leaves when dropped.
@@ -65,25 +94,49 @@ pub(super) struct Busy(Arc<Caller>);
 
 impl Callers {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, inner: Mutex::default() })
+        Arc::new(Self { limit, inner: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for one more; `None` when all the others are busy.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<Caller>> {
+    /// A place for one more, if need be after a wait; `None` when all the others are busy.
+    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<Caller>> {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Before looking: one that leaves meanwhile is noticed.
+            changed.as_mut().enable();
+            match self.try_enter() {
+                Entry::Free(caller) => return Some(caller),
+                Entry::Full => return None,
+                Entry::Later(at) => {
+                    let _ = timeout_at(at, changed).await;
+                }
+            }
+        }
+    }
+
+    fn try_enter(self: &Arc<Self>) -> Entry {
+        let now = Instant::now();
         let mut inner = self.inner.lock();
         let open = inner.strangers.len() + inner.idle.len() + inner.busy;
         if inner.strangers.len() >= STRANGERS || open >= self.limit {
+            let until = inner.strangers.first_key_value().map(|(_, oldest)| oldest.until);
+            if let Some(until) = until.filter(|until| *until > now) {
+                return Entry::Later(until);
+            }
             inner.turn_away();
-            let oldest = inner.strangers.pop_first().or_else(|| inner.idle.pop_first());
-            let (_, oldest) = oldest?;
+            let oldest = match inner.strangers.pop_first() {
+                Some((_, oldest)) => Some(oldest.evicted),
+                None => inner.idle.pop_first().map(|(_, evicted)| evicted),
+            };
+            let Some(oldest) = oldest else { return Entry::Full };
             oldest.cancel();
         }
         let evicted = CancellationToken::new();
         let number = inner.number();
-        inner.strangers.insert(number, evicted.clone());
+        let stranger = Stranger { evicted: evicted.clone(), until: now + TIME_FOR_KEY };
+        inner.strangers.insert(number, stranger);
         drop(inner);
         let at = Mutex::new(At::Stranger(number));
-        Some(Arc::new(Caller { callers: Arc::clone(self), evicted, at }))
+        Entry::Free(Arc::new(Caller { callers: Arc::clone(self), evicted, at }))
     }
 
     /// How many connections were closed so far for want of room.
@@ -128,6 +181,7 @@ impl Caller {
             }
         };
         drop(inner);
+        self.callers.changed.notify_waiters();
         Busy(Arc::clone(self))
     }
 
@@ -171,15 +225,26 @@ impl Drop for Caller {
     fn drop(&mut self) {
         let at = *self.at.get_mut();
         self.callers.inner.lock().leave(at);
+        self.callers.changed.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::{sleep, timeout};
+
     use super::*;
 
-    fn enter(callers: &Arc<Callers>) -> Arc<Caller> {
-        callers.enter().unwrap()
+    async fn enter(callers: &Arc<Callers>) -> Arc<Caller> {
+        callers.enter().await.unwrap()
+    }
+
+    async fn enter_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<Caller>> {
+        let mut entered = Vec::new();
+        for _ in 0..count {
+            entered.push(enter(callers).await);
+        }
+        entered
     }
 
     fn counts(callers: &Callers) -> (usize, usize, usize) {
@@ -187,13 +252,13 @@ mod tests {
         (inner.strangers.len(), inner.idle.len(), inner.busy)
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn strangers_take_no_place_of_those_with_a_key() {
         let callers = Callers::new(STRANGERS + 10);
-        let (busy, idle) = (enter(&callers), enter(&callers));
+        let (busy, idle) = (enter(&callers).await, enter(&callers).await);
         let request = busy.begin();
         drop(idle.begin());
-        let strangers: Vec<_> = (0..1000).map(|_| enter(&callers)).collect();
+        let strangers = enter_all(&callers, 1000).await;
         assert_eq!(counts(&callers), (STRANGERS, 1, 1));
         let evicted = strangers.iter().filter(|one| one.evicted.is_cancelled()).count();
         assert_eq!(evicted, 1000 - STRANGERS);
@@ -207,21 +272,58 @@ mod tests {
         assert_eq!(counts(&callers), (0, 0, 0));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_has_time_to_show_its_key_however_fast_others_come() {
+        let callers = Callers::new(2 * STRANGERS);
+        let began = Instant::now();
+        let child = enter(&callers).await;
+        let others = enter_all(&callers, STRANGERS - 1).await;
+        // One more is not let in at its cost.
+        let just_before = TIME_FOR_KEY - Duration::from_millis(1);
+        assert!(timeout(just_before, callers.enter()).await.is_err());
+        assert!(!child.evicted.is_cancelled() && callers.turned_away() == 0);
+        let request = child.begin();
+        let late = enter(&callers).await;
+        assert!(began.elapsed() < TIME_FOR_KEY, "the child's place was free at once");
+        assert!(others.iter().all(|other| !other.evicted.is_cancelled()));
+        // Those that show no key in that time make room, the oldest first.
+        let next = enter(&callers).await;
+        assert_eq!(began.elapsed(), TIME_FOR_KEY);
+        assert!(others[0].evicted.is_cancelled() && !others[1].evicted.is_cancelled());
+        assert!([&child, &late, &next].iter().all(|one| !one.evicted.is_cancelled()));
+        drop(request);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_leaves_makes_room_for_one_that_waits() {
+        let callers = Callers::new(2 * STRANGERS);
+        let mut others = enter_all(&callers, STRANGERS).await;
+        let began = Instant::now();
+        let leave = async {
+            sleep(Duration::from_millis(10)).await;
+            drop(others.pop());
+        };
+        let (entered, ()) = tokio::join!(callers.enter(), leave);
+        assert!(entered.is_some() && began.elapsed() == Duration::from_millis(10));
+        assert_eq!((counts(&callers), callers.turned_away()), ((STRANGERS, 0, 0), 0));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_longest_idle_makes_room_and_the_busy_stay() {
         let callers = Callers::new(3);
-        let [first, second, third] = [enter(&callers), enter(&callers), enter(&callers)];
+        let [first, second, third] =
+            [enter(&callers).await, enter(&callers).await, enter(&callers).await];
         let requests = (first.begin(), second.begin());
         drop(third.begin());
         drop(requests.1);
-        let fourth = enter(&callers);
+        let fourth = enter(&callers).await;
         third.evicted().await;
         drop(third);
         assert!(!second.evicted.is_cancelled());
         let more = (second.begin(), fourth.begin());
-        assert!(callers.enter().is_none(), "all are busy");
+        assert!(callers.enter().await.is_none(), "all are busy");
         drop(more.0);
-        assert!(callers.enter().is_some());
+        assert!(callers.enter().await.is_some());
         assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled());
     }
 

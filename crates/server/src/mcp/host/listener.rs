@@ -69,7 +69,11 @@ async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, t
                 continue;
             }
         };
-        let Some(caller) = callers.enter() else { continue };
+        let entered = tokio::select! {
+            () = &mut stopped => return,
+            entered = callers.enter() => entered,
+        };
+        let Some(caller) = entered else { continue };
         // Answers are short and awaited. Where it cannot be set, they are only later.
         stream.set_nodelay(true).ok();
         let (door, stopped) = (Arc::clone(&door), tasks.stopped());

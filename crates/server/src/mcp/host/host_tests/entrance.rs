@@ -139,7 +139,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     client.write_all(format!("{head}\r\n{{").as_bytes()).await.unwrap();
     let began = Instant::now();
     let door = Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
-    let caller = house.host.callers.enter().unwrap();
+    let caller = house.host.callers.enter().await.unwrap();
     let mut answer = vec![0; 12];
     {
         let mut read = pin!(client.read_exact(&mut answer));
@@ -158,12 +158,12 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 async fn a_connection_that_asks_for_nothing_is_closed() {
     let house = House::with(&["a"]).await;
     let door = || Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
-    let caller = || house.host.callers.enter().unwrap();
     for begin in [&b""[..], b"POST /mcp/x HTTP/1.1\r\nho"] {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(begin).await.unwrap();
         let began = Instant::now();
-        timeout(2 * listener::HEAD, listener::serve(server, door(), caller())).await.unwrap();
+        let caller = house.host.callers.enter().await.unwrap();
+        timeout(2 * listener::HEAD, listener::serve(server, door(), caller)).await.unwrap();
         assert!(began.elapsed() >= listener::HEAD);
         advance(Duration::from_millis(1)).await;
     }
@@ -222,7 +222,7 @@ async fn idle_connections_lock_no_child_out() {
 
     assert!(!house.room.was_crowded());
     let mut idle = Vec::new();
-    for _ in 0..2 * callers::limit(8) {
+    for _ in 0..callers::limit(8) {
         idle.push(connect().await);
     }
     let mut late = connect().await;
