@@ -33,6 +33,7 @@ pub mod driver;
 mod embed;
 pub mod keys;
 mod limits;
+pub mod lock_file;
 pub mod mcp;
 pub mod net;
 pub mod random;

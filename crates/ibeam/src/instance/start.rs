@@ -2,10 +2,9 @@
 
 use std::{
     ffi::OsString,
-    fs::{File, TryLockError},
+    fs::File,
     io::{self, Read as _, Seek as _, SeekFrom},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
-    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -13,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
-    time::{Instant, sleep, timeout},
+    time::timeout,
 };
 
 use super::{
@@ -21,7 +20,8 @@ use super::{
     search,
 };
 use ibeam_server::{
-    auth::{AuthFileError, private},
+    auth::private,
+    lock_file,
     net::near::{self, Unproven},
 };
 
@@ -85,7 +85,8 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
     }
     let folder = folder().context("this machine has no place for ibeam's files; set HOME")?;
     private::make_secret_dir(&folder)?;
-    let _turn = turn(&folder.join("start.lock")).await?;
+    // The right to start one.
+    let _turn = lock_file::acquire(&folder.join("start.lock"), TURN).await?;
     // Somebody may have been faster.
     let stranger = match search(wanted).await {
         Ok(running) if gives_way(&running) => {
@@ -172,24 +173,6 @@ fn is_older(version: &str) -> bool {
         Some([numbers.next()??, numbers.next()??, numbers.next()??])
     };
     numbers(version) < numbers(OURS)
-}
-
-/// The right to start one.
-async fn turn(path: &Path) -> Result<File, AuthFileError> {
-    const STEP: Duration = Duration::from_millis(20);
-    let held = private::open_lock(path)?;
-    let begun = Instant::now();
-    loop {
-        match held.try_lock() {
-            Ok(()) => return Ok(held),
-            Err(TryLockError::Error(error)) => return Err(AuthFileError::io("lock", path)(error)),
-            Err(TryLockError::WouldBlock) if begun.elapsed() > TURN => {
-                let (path, waited) = (path.to_path_buf(), begun.elapsed());
-                return Err(AuthFileError::Locked { path, waited });
-            }
-            Err(TryLockError::WouldBlock) => sleep(STEP).await,
-        }
-    }
 }
 
 /// Its stdout is a pipe to us until it says where it listens, or ends. What it says on
@@ -380,16 +363,5 @@ mod tests {
         file.write_all(b"\nerror: no\n").unwrap();
         let words = last_words(&mut file).unwrap();
         assert!(words.len() <= 4096 && words.ends_with("\nerror: no"), "{words}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_at_a_time_and_not_for_ever() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("start.lock");
-        let first = turn(&path).await.unwrap();
-        let error = turn(&path).await.unwrap_err();
-        assert!(matches!(error, AuthFileError::Locked { .. }), "{error}");
-        drop(first);
-        assert!(turn(&path).await.is_ok());
     }
 }

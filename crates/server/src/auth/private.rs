@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use crate::lock_file::LockError;
+
 /// Nothing that belongs into such a file is longer.
 const LONGEST: u64 = 1 << 20;
 
@@ -41,6 +43,16 @@ pub enum AuthFileError {
     /// What would be in the file is elsewhere.
     #[error(transparent)]
     Keychain(#[from] super::KeychainError),
+}
+
+impl From<LockError> for AuthFileError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Link { path } => Self::Link { path },
+            LockError::Held { path, waited } => Self::Locked { path, waited },
+            LockError::Io { what, path, error } => Self::io(what, &path)(error),
+        }
+    }
 }
 
 impl AuthFileError {
@@ -154,22 +166,6 @@ pub(super) fn remove(path: &Path) -> Result<bool, AuthFileError> {
     Ok(true)
 }
 
-/// Opens a file for its lock, if need be a new one.
-pub fn open_lock(path: &Path) -> Result<File, AuthFileError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-        unix::never_follow(&mut options);
-    }
-    options.open(path).or_else(|error| {
-        refuse_link(path)?;
-        Err(AuthFileError::io("open", path)(error))
-    })
-}
-
 /// Makes the directory, and those above it, for the owner alone. One that is there is
 /// left as it is.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), AuthFileError> {
@@ -251,7 +247,7 @@ pub(crate) mod unix {
     }
 
     /// Nor waits for somebody to write, where a pipe stands in the file's place.
-    pub(super) fn never_follow(options: &mut OpenOptions) {
+    pub(crate) fn never_follow(options: &mut OpenOptions) {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         options.custom_flags(flags.bits().cast_signed());
     }

@@ -1,7 +1,7 @@
 //! A socket in the file system: for its owner only, and gone when we are.
 
 use std::{
-    fs::{self, File, Permissions, TryLockError},
+    fs::{self, File, Permissions},
     io,
     os::unix::{
         fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
@@ -13,20 +13,16 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tokio::{
-    net::{UnixListener, UnixStream},
-    time::sleep,
-};
+use tokio::net::{UnixListener, UnixStream};
 
 use super::StartError;
+use crate::lock_file;
 
 /// What every system takes, and the shortest of them only just.
 const PATH_CAP: usize = 103;
 
-/// How often, and after which pause, a folder is tried that another one of us starts in.
-/// That takes a moment.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(10);
+/// For another ibeam that starts in the same folder. That takes a moment.
+const START_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -123,15 +119,10 @@ fn hideout(parent: &Path) -> io::Result<TempDir> {
 /// the first one's name away, and nobody would notice. A folder that cannot be locked, or
 /// that somebody else has locked for good, keeps nobody from starting.
 async fn alone(path: &Path) -> Option<File> {
-    let folder = File::open(folder(path)).ok()?;
-    for _ in 0..TRIES {
-        match folder.try_lock() {
-            Ok(()) => return Some(folder),
-            Err(TryLockError::WouldBlock) => sleep(PAUSE).await,
-            Err(TryLockError::Error(_)) => return None,
-        }
-    }
-    None
+    let path = folder(path);
+    let folder = File::open(path).ok()?;
+    lock_file::hold(&folder, path, START_WAIT).await.ok()?;
+    Some(folder)
 }
 
 fn folder(path: &Path) -> &Path {
@@ -220,6 +211,6 @@ mod tests {
         locked.lock().unwrap();
         let began = tokio::time::Instant::now();
         Socket::bind(&folder.path().join("ibeam.sock")).await.unwrap();
-        assert_eq!(began.elapsed(), TRIES * PAUSE);
+        assert_eq!(began.elapsed(), START_WAIT);
     }
 }

@@ -141,6 +141,22 @@ async fn two_that_find_a_file_damaged_share_the_new_one() {
     }
 }
 
+/// Another user may have put it there, where the folder is open to others.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_lock_that_is_a_link_is_not_followed() {
+    let (dir, path) = place();
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    let text = "this is not a database ".repeat(500);
+    std::fs::write(&path, &text).unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, with(&path, ".lock")).unwrap();
+    let store = open(&path);
+    assert!(!elsewhere.exists(), "a file was made through the link");
+    assert!(store.stats().in_memory);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "it is left as it was");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_store_follows_the_file_that_replaced_its_own() {

@@ -6,7 +6,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    fs::{DirBuilder, OpenOptions},
     io,
     path::{Path, PathBuf},
     thread,
@@ -20,9 +20,13 @@ use super::{
     StoreError,
     schema::{self, Owner},
 };
+use crate::lock_file::{self, LockError};
 
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
+
+/// For another process that replaces the file.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// Pauses between the tries to open a file that others are opening too, in milliseconds.
 /// They take turns with writes that reach the disk, and a slow disk must not cost one of
@@ -47,8 +51,8 @@ pub(super) enum Unfit {
     Later,
     #[error("it belongs to another program")]
     Foreign,
-    #[error("another ibeam has been replacing it for too long")]
-    Locked,
+    #[error("it cannot be replaced: {0}")]
+    Lock(#[from] LockError),
 }
 
 impl From<rusqlite::Error> for Unfit {
@@ -98,7 +102,8 @@ pub(super) fn open(path: &Path) -> Result<Opened, Unfit> {
 /// Moves the file to `<name>.broken` and opens a new one, unless another process has done so
 /// since `broken` was seen: then its new file is opened.
 pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<Opened, Unfit> {
-    let _lock = lock(path)?;
+    // The lock's own file stays: another process may be waiting for it.
+    let _lock = lock_file::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
     if broken.is_some() && broken == FileId::at(path) {
         move_aside(path)?;
     }
@@ -128,24 +133,6 @@ fn move_aside(path: &Path) -> Result<(), Unfit> {
         "the store was broken; starting with an empty one"
     );
     Ok(())
-}
-
-/// Held by the process that replaces the file. The lock's own file stays: another process may
-/// be waiting for it.
-fn lock(path: &Path) -> Result<File, Unfit> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(beside(path, ".lock"))?;
-    for pause in PAUSES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => wait(pause),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
-    }
-    Err(Unfit::Locked)
 }
 
 #[expect(clippy::disallowed_methods, reason = "SQLite waits like this, too, on the same thread")]

@@ -19,6 +19,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 pub(crate) use self::{
@@ -33,7 +34,10 @@ use super::{
     Client, Machine, Unfit, Wiring,
     machine::{self, Found},
 };
-use ibeam_server::auth::{AuthFileError, private};
+use ibeam_server::{
+    auth::{AuthFileError, private},
+    lock_file::{self, LockError},
+};
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -170,11 +174,10 @@ impl Engine {
     pub(crate) fn lock(&self) -> Result<File, SetupError> {
         private::make_secret_dir(&self.root)?;
         let path = self.root.join("lock");
-        let file = private::open_lock(&path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(std::fs::TryLockError::WouldBlock) => Err(SetupError::Busy),
-            Err(std::fs::TryLockError::Error(error)) => Err(SetupError::io("lock", &path)(error)),
+        match lock_file::acquire_blocking(&path, Duration::ZERO) {
+            Ok(file) => Ok(file),
+            Err(LockError::Held { .. }) => Err(SetupError::Busy),
+            Err(error) => Err(AuthFileError::from(error).into()),
         }
     }
 
