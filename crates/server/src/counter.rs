@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::tasks::Tasks;
+use crate::{api::CountedBody, tasks::Tasks};
 
 /// Texts whose counts are remembered: some hundred bytes each, and a long conversation has
 /// a few hundred.
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 4;
 const LARGE_AT_ONCE: usize = 1;
 
 type TextKey = (Vocabulary, [u8; 32]);
-type RequestKey = (Measure, [u8; 32]);
+type RequestKey = (Measure, CountedBody);
 
 /// The counter of the program. Clones share it.
 #[derive(Clone, Debug)]
@@ -75,8 +75,8 @@ impl Counter {
         }
     }
 
-    /// How many tokens a model would read. `model` is its id at the backend, `body` the hash
-    /// of the request as it came. Few are counted at once; dropping the future ends its count.
+    /// How many tokens a model would read. `model` is its id at the backend, `body` the request
+    /// as it came. Few are counted at once; dropping the future ends its count.
     ///
     /// # Errors
     /// The counting itself failed.
@@ -84,7 +84,7 @@ impl Counter {
         &self,
         (family, model): (Family, &str),
         request: TurnRequest,
-        body: [u8; 32],
+        body: CountedBody,
     ) -> Result<Count, TurnError> {
         let measure = self.known.calibration.lock().measure(family, model);
         let key = (measure, body);

@@ -7,14 +7,15 @@ use super::*;
 const CLAUDE: (Family, &str) = (Family::Claude, "claude-4.6-sonnet");
 const GPT: (Family, &str) = (Family::Gpt, "gpt-5.5");
 
-fn asked(text: &str) -> (TurnRequest, [u8; 32]) {
+fn asked(text: &str) -> (TurnRequest, CountedBody) {
     let body = serde_json::json!({
         "model": "auto",
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}],
         "tools": [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}],
     });
     let body = body.to_string();
-    (chat::decode(body.as_bytes()).unwrap(), Sha256::digest(&body).into())
+    let digest = Sha256::digest(&body).into();
+    (chat::decode(body.as_bytes()).unwrap(), CountedBody::Messages(digest))
 }
 
 async fn count(counter: &Counter, model: (Family, &str), text: &str) -> Count {
@@ -46,7 +47,7 @@ async fn images_are_a_guess() {
     let body = r#"{"model":"auto","messages":[{"role":"user","content":[{"type":"image_url",
         "image_url":{"url":"data:image/png;base64,aGk="}}]}]}"#;
     let request = chat::decode(body.as_bytes()).unwrap();
-    let counted = counter.request(GPT, request, [0; 32]).await.unwrap();
+    let counted = counter.request(GPT, request, CountedBody::Messages([0; 32])).await.unwrap();
     assert_eq!(counted, Count { tokens: IMAGE_TOKENS, exact: false });
 }
 
@@ -62,8 +63,21 @@ async fn what_was_counted_is_remembered_by_its_hash() {
     counter.known.texts.lock().put(key, lie);
     assert_eq!(count(&counter, GPT, &words).await, first, "the whole request is known");
     let (request, _) = asked(&words);
-    let other = counter.request(GPT, request, [9; 32]).await.unwrap();
+    let other = counter.request(GPT, request, CountedBody::Messages([9; 32])).await.unwrap();
     assert!(other.tokens < 30, "its longest text is known: {other:?}");
+}
+
+/// The same bytes may be a request in both dialects, which read other parts of them.
+#[tokio::test]
+async fn a_count_is_remembered_for_its_dialect_only() {
+    let counter = Counter::new(Tasks::new());
+    let count =
+        async |text: &str, body| counter.request(GPT, asked(text).0, body).await.unwrap().tokens;
+    let (messages, responses) = (CountedBody::Messages([7; 32]), CountedBody::Responses([7; 32]));
+    let short = count("word", messages).await;
+    let long = count(&"word ".repeat(100), responses).await;
+    assert!(long > short + 90, "{short}, then {long}");
+    assert_eq!(count("another text than before", messages).await, short, "it is remembered");
 }
 
 #[tokio::test]
@@ -137,7 +151,7 @@ async fn a_count_ends_when_its_client_leaves() {
 
     assert!(count(&counter, GPT, "hello").await.exact, "small ones do not wait for it");
     let (request, _) = asked(&long);
-    let second = counter.request(GPT, request, [1; 32]);
+    let second = counter.request(GPT, request, CountedBody::Messages([1; 32]));
     let second = tokio::time::timeout(Duration::from_millis(1), second).await;
     assert!(second.is_err() && counter.tasks.len() == 1, "one large one at a time");
 

@@ -293,6 +293,25 @@ async fn tokens_are_counted_without_the_backend() {
     assert_eq!(lab.sim.stats().runs_started, 0);
 }
 
+/// The same bytes are a request in both dialects, and each reads another part of them.
+#[tokio::test(start_paused = true)]
+async fn a_count_is_not_taken_from_another_dialect() {
+    let lab = Lab::new();
+    let mut body = asked(false);
+    body["input"] = "word ".repeat(1000).into();
+    let count = async |path: &str| {
+        let reply = post(&lab, path, &body).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()["input_tokens"].as_u64().unwrap()
+    };
+    for _ in 0..2 {
+        let (messages, responses) =
+            (count("/v1/messages/count_tokens").await, count("/v1/responses/input_tokens").await);
+        assert!((20..200).contains(&messages), "{messages}");
+        assert!((900..2000).contains(&responses), "{responses}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_models_of_the_plan_in_anthropics_shape() {
     let lab = Lab::new();

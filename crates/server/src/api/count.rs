@@ -19,6 +19,14 @@ use super::{
 /// Says whether the number is the tokenizer's own.
 const TOKENS: HeaderName = HeaderName::from_static("x-ibeam-tokens");
 
+/// The SHA-256 of a body, as the dialect of its endpoint reads it: the same bytes say something
+/// else in another dialect, and have another number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CountedBody {
+    Messages([u8; 32]),
+    Responses([u8; 32]),
+}
+
 #[derive(Serialize)]
 struct Counted {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +39,8 @@ pub(super) async fn tokens<S: Service>(
     incoming: Incoming,
 ) -> Result<Response, Failed> {
     let (asked, request) = incoming.decode(&shared, messages::decode_count).await?;
-    reply(&shared, asked, request, None).await
+    let body = CountedBody::Messages(asked.digest);
+    reply(&shared, asked, request, body).await
 }
 
 pub(super) async fn input_tokens<S: Service>(
@@ -40,17 +49,22 @@ pub(super) async fn input_tokens<S: Service>(
 ) -> Result<Response, Failed> {
     let (asked, prepared) = incoming.prepare(&shared).await?;
     let request = prepared.request.turn;
-    reply(&shared, asked, request, Some("response.input_tokens")).await
+    let body = CountedBody::Responses(asked.digest);
+    reply(&shared, asked, request, body).await
 }
 
 async fn reply<S: Service>(
     shared: &Shared<S>,
     mut asked: Asked,
     request: TurnRequest,
-    object: Option<&'static str>,
+    body: CountedBody,
 ) -> Result<Response, Failed> {
     asked.log.model(&request.model);
-    let count = shared.service.count_tokens(request, asked.digest);
+    let object = match body {
+        CountedBody::Messages(_) => None,
+        CountedBody::Responses(_) => Some("response.input_tokens"),
+    };
+    let count = shared.service.count_tokens(request, body);
     let count = match asked.share.take() {
         Some(share) => share.unless_evicted(count).await.map_err(TurnError::from)??,
         None => count.await?,

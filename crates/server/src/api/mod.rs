@@ -53,6 +53,7 @@ use serde::Serialize;
 
 pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
+pub use count::CountedBody;
 pub use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
 pub(crate) use line::{Keyless, Line, OnLine};
@@ -87,11 +88,11 @@ pub trait Service: Send + Sync + 'static {
 
     fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
 
-    /// How many tokens the model would read. `body` is the hash of the request as it came.
+    /// How many tokens the model would read. `body` is the request as it came.
     fn count_tokens(
         &self,
         request: TurnRequest,
-        body: [u8; 32],
+        body: CountedBody,
     ) -> impl Future<Output = Result<Count, TurnError>> + Send;
 
     fn health(&self) -> Health;

@@ -8,13 +8,14 @@ use ibeam_core::{
 };
 
 use super::App;
+use crate::api::CountedBody;
 
 impl App {
-    /// Counts here, without the backend. `body` is the hash of the request as it came.
+    /// Counts here, without the backend. `body` is the request as it came.
     ///
     /// # Errors
     /// There is no such model.
-    pub async fn count(&self, request: TurnRequest, body: [u8; 32]) -> Result<Count, TurnError> {
+    pub async fn count(&self, request: TurnRequest, body: CountedBody) -> Result<Count, TurnError> {
         let (family, model) = match self.catalog.resolve(&request.model, None).await {
             Ok(resolved) => {
                 let family = resolved.info.as_ref().map(ModelInfo::family);

@@ -21,8 +21,8 @@ use tracing::{Instrument as _, info_span};
 
 use crate::{
     api::{
-        self, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions, StoreHealth,
-        ToolList,
+        self, CountedBody, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions,
+        StoreHealth, ToolList,
     },
     auth::Tokens,
     catalog::Catalog,
@@ -156,7 +156,11 @@ impl Service for App {
         self.model_list().await
     }
 
-    async fn count_tokens(&self, request: TurnRequest, body: [u8; 32]) -> Result<Count, TurnError> {
+    async fn count_tokens(
+        &self,
+        request: TurnRequest,
+        body: CountedBody,
+    ) -> Result<Count, TurnError> {
         self.count(request, body).await
     }
 

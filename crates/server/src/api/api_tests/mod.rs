@@ -32,7 +32,9 @@ use parking_lot::Mutex;
 use tokio::time::Sleep;
 use tower::ServiceExt as _;
 
-use super::{EventSource, Health, Models, RequestMeta, Service, Sessions, Settings, router};
+use super::{
+    CountedBody, EventSource, Health, Models, RequestMeta, Service, Sessions, Settings, router,
+};
 use crate::{
     keys::Caller,
     store::{ResponseLimits, Scope, Store, StoreLimits},
@@ -163,7 +165,7 @@ impl Service for Fake {
         Ok(Models { list, created: 1_710_877_200 })
     }
 
-    async fn count_tokens(&self, request: TurnRequest, _: [u8; 32]) -> Result<Count, TurnError> {
+    async fn count_tokens(&self, request: TurnRequest, _: CountedBody) -> Result<Count, TurnError> {
         if let Some(error) = &self.no_models {
             return Err(error.clone());
         }
