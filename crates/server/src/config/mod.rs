@@ -3,7 +3,10 @@
 //! All sources give text ([`RawConfig`]); one function makes typed values of the
 //! merged text and reports every problem at once ([`resolve`]).
 
+mod dirs;
 pub mod key;
+mod load;
+mod modes;
 mod parse;
 pub mod raw;
 pub mod resolve;
@@ -18,11 +21,13 @@ use std::{
     time::Duration,
 };
 
-use etcetera::BaseStrategy as _;
 use ibeam_core::{models::Unknown, retry::Backoff};
-use secrecy::{ExposeSecret as _, SecretString, zeroize::Zeroizing};
+use secrecy::{ExposeSecret as _, SecretString};
 
+pub use dirs::{cache_dir, default_path, runs_dir, state_dir};
 pub use key::Key;
+pub use load::{environment, file_in_use, holds_secret, load};
+pub(crate) use modes::{others_may_use, strangers_may_use};
 pub use parse::duration;
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
@@ -407,135 +412,6 @@ impl Config {
 
 /// A key of fewer characters is no match for somebody who has time.
 const KEY_LENGTH: usize = 16;
-
-/// Merges all sources and resolves them. `named` is the file of `--config`.
-#[must_use]
-pub fn load(flags: RawConfig, env: &Env, named: Option<&Path>) -> Resolution {
-    let home = etcetera::home_dir().ok();
-    let file = match named_file(env, named) {
-        Some(path) => read_file(&path, true),
-        None => default_path().map_or_else(RawConfig::default, |path| read_file(&path, false)),
-    };
-    let mut machine = RawConfig::default();
-    if let Some(path) = store_path() {
-        machine.set(Key::StorePath, path.to_string_lossy(), Origin::Default);
-    }
-    if let Some(path) = default_path() {
-        let path = path.with_file_name("keys.json");
-        machine.set(Key::KeysFile, path.to_string_lossy(), Origin::Default);
-    }
-    resolve(&flags.or(RawConfig::from_env(env)).or(file).or(machine), home.as_deref())
-}
-
-/// The file of `--config`, or of the environment, if either names one.
-fn named_file(env: &Env, named: Option<&Path>) -> Option<PathBuf> {
-    let from_env = || env.get("IBEAM_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
-    named.map(Path::to_path_buf).or_else(from_env)
-}
-
-/// The file that [`load`] reads, there or not.
-#[must_use]
-pub fn file_in_use(env: &Env, named: Option<&Path>) -> Option<PathBuf> {
-    named_file(env, named).or_else(default_path)
-}
-
-/// Whether there is a secret in the file.
-pub fn holds_secret(path: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(path).map(Zeroizing::new) else { return false };
-    has_secret(&RawConfig::from_toml(&text, path))
-}
-
-fn has_secret(raw: &RawConfig) -> bool {
-    Key::ALL.iter().any(|key| key.row().secret && raw.get(*key).is_some())
-        || raw.servers.values().any(McpServer::holds_secret)
-}
-
-/// The environment as text; variables that are none are no settings.
-#[must_use]
-pub fn environment() -> Env {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
-}
-
-/// `config.toml` in the platform's place for settings.
-#[must_use]
-pub fn default_path() -> Option<PathBuf> {
-    let dirs = etcetera::choose_base_strategy().ok()?;
-    Some(dirs.config_dir().join("ibeam").join("config.toml"))
-}
-
-/// Where things may be kept that can be fetched again.
-#[must_use]
-pub fn cache_dir() -> Option<PathBuf> {
-    let dirs = etcetera::choose_base_strategy().ok()?;
-    Some(dirs.cache_dir().join("ibeam"))
-}
-
-/// Where `cursor-agent` has its folders while it runs.
-#[must_use]
-pub fn runs_dir() -> Option<PathBuf> {
-    cache_dir().map(|cache| cache.join("runs"))
-}
-
-/// The platform's place for what a program remembers. Not the cache: what is in it cannot
-/// be fetched again.
-#[must_use]
-pub fn state_dir() -> Option<PathBuf> {
-    let dirs = etcetera::choose_base_strategy().ok()?;
-    Some(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("ibeam"))
-}
-
-fn store_path() -> Option<PathBuf> {
-    state_dir().map(|dir| dir.join("store.db"))
-}
-
-fn read_file(path: &Path, must_exist: bool) -> RawConfig {
-    let origin = || Origin::File(path.to_path_buf());
-    match std::fs::read_to_string(path).map(Zeroizing::new) {
-        Ok(text) => {
-            let mut raw = RawConfig::from_toml(&text, path);
-            if has_secret(&raw) && others_may_use(path) {
-                let text = format!(
-                    "others may read it, and it holds a secret: chmod 600 {}",
-                    path.display()
-                );
-                raw.warn("config file", origin(), text);
-            }
-            raw
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
-            RawConfig::default()
-        }
-        Err(error) => {
-            let mut raw = RawConfig::default();
-            let text = format!("{}: cannot be read: {error}", path.display());
-            raw.problem("", origin(), text);
-            raw
-        }
-    }
-}
-
-/// Whether anyone but the owner may read or write the file.
-pub(crate) fn others_may_use(path: &Path) -> bool {
-    has_modes(path, 0o077)
-}
-
-/// The same for a file that a group of services may share.
-pub(crate) fn strangers_may_use(path: &Path) -> bool {
-    has_modes(path, 0o027)
-}
-
-#[cfg(unix)]
-fn has_modes(path: &Path, any: u32) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & any != 0)
-}
-
-#[cfg(not(unix))]
-fn has_modes(_: &Path, _: u32) -> bool {
-    false
-}
 
 #[cfg(test)]
 #[path = "config_tests.rs"]

@@ -1,0 +1,37 @@
+//! Where this machine keeps the files of ibeam.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy as _;
+
+/// `config.toml` in the platform's place for settings.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.config_dir().join("ibeam").join("config.toml"))
+}
+
+/// Where things may be kept that can be fetched again.
+#[must_use]
+pub fn cache_dir() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.cache_dir().join("ibeam"))
+}
+
+/// Where `cursor-agent` has its folders while it runs.
+#[must_use]
+pub fn runs_dir() -> Option<PathBuf> {
+    cache_dir().map(|cache| cache.join("runs"))
+}
+
+/// The platform's place for what a program remembers. Not the cache: what is in it cannot
+/// be fetched again.
+#[must_use]
+pub fn state_dir() -> Option<PathBuf> {
+    let dirs = etcetera::choose_base_strategy().ok()?;
+    Some(dirs.state_dir().unwrap_or_else(|| dirs.data_dir()).join("ibeam"))
+}
+
+pub(super) fn store_path() -> Option<PathBuf> {
+    state_dir().map(|dir| dir.join("store.db"))
+}
