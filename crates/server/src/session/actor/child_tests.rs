@@ -21,7 +21,7 @@ use crate::{
     checks::Checks,
     counter::Counter,
     driver::{
-        BoxFuture, Driver,
+        BoxFuture, Driver, Open,
         child::{ChildEnd, link},
     },
     limits::{Seeker, Turns},

@@ -3,15 +3,12 @@
 
 mod bridged;
 mod control;
+mod doze;
 mod legs;
+mod link;
 mod visits;
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use ibeam_core::{
     agent::LinkError,
@@ -19,17 +16,21 @@ use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::{ToolResult, ids::SessionId},
     models::Family,
-    turn::{Command, OpenSpec, Phase, Turn},
+    turn::{Command, Phase, Turn},
 };
 use secrecy::SecretString;
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
-    time::{Instant, Sleep, sleep, timeout},
+    sync::{mpsc, oneshot},
+    time::{Instant, Sleep, sleep},
 };
-use tracing::{Instrument as _, debug, info, warn};
+use tracing::{Instrument as _, warn};
 
 pub(crate) use self::bridged::Bridged;
-use self::legs::Leg;
+use self::{
+    doze::{Doze, LOOK_AFTER},
+    legs::Leg,
+    link::{OpenFuture, Opened},
+};
 use super::{
     TurnStream,
     hub::{Hub, millis_since},
@@ -43,16 +44,11 @@ use super::{
     visit::{self, Visit},
 };
 use crate::{
-    driver::{Incoming, Link, Open},
+    driver::{Incoming, Link},
     limits::Place,
-    net::pool::Asleep,
 };
 
-type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// How long the last words of a turn (its cancel message) may take to leave.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Nothing more is read while this much waits to be sent: every message may ask
 /// for an answer, and a peer that takes none must not fill our memory.
@@ -182,27 +178,6 @@ struct Task {
     entry: Entry,
 }
 
-/// What an open came to, and the token it was tried with.
-struct Opened {
-    token: SecretString,
-    link: Result<Link, LinkError>,
-}
-
-/// How long a parked turn is looked after at once: most tools are done by then.
-const DOZE_AFTER: Duration = Duration::from_secs(10);
-
-/// How long a turn that dozes may go without a look: a stream that ends without a word
-/// does not call.
-const LOOK_AFTER: Duration = Duration::from_secs(60);
-
-/// A parked turn that its connection looks after.
-struct Doze {
-    _asleep: Asleep,
-    /// The backend seems to want something.
-    called: Arc<Notify>,
-    looked: Instant,
-}
-
 /// What woke the task.
 enum Wake {
     /// The error: there is no token to open anything with.
@@ -268,62 +243,6 @@ impl Task {
                 Command::Close { .. } => self.drop_link(),
             }
         }
-    }
-
-    fn drop_link(&mut self) {
-        self.doze = None;
-        let outbox = std::mem::take(&mut self.outbox);
-        if let Some(link) = self.link.take() {
-            // A child may have to be told that it was left in order.
-            let _ = outbox.messages.into_iter().all(|message| link.tx.hand_over(message));
-        }
-        self.opening = None;
-    }
-
-    fn open(&mut self, spec: OpenSpec) {
-        self.opens += 1;
-        if self.opens == 1 {
-            debug!(upstream_id = %spec.request_id, "opening an upstream stream");
-        } else {
-            info!(upstream_id = %spec.request_id, attempt = self.opens, "trying upstream again");
-        }
-        self.drop_link();
-        let (driver, tokens) = (Arc::clone(&self.hub.driver), self.hub.tokens.clone());
-        let refused = self.token.take().filter(|_| spec.fresh_token);
-        self.opening = Some(Box::pin(async move {
-            let token = match &refused {
-                Some(refused) => tokens.renew(refused).await?,
-                None => tokens.current().await?,
-            };
-            let open = Open {
-                token: token.clone(),
-                tokens: Some(tokens),
-                request_id: spec.request_id,
-                original_request_id: spec.original_request_id,
-                prefer_h1: spec.prefer_h1,
-                child: spec.child,
-            };
-            Ok(Opened { token, link: driver.open(open).await })
-        }));
-    }
-
-    /// Sends what is left (the cancel message), lets the backend end the stream in
-    /// its own way for a moment, and resets it if it does not.
-    async fn last_words(&mut self) {
-        (self.opening, self.doze) = (None, None);
-        let Some(mut link) = self.link.take() else { return };
-        let outbox = std::mem::take(&mut self.outbox);
-        let words = if outbox.messages.is_empty() { Duration::ZERO } else { LAST_WORDS };
-        let _ = timeout(words, async {
-            for message in outbox.messages {
-                if link.tx.send(message).await.is_err() {
-                    return;
-                }
-            }
-            while let Some(Ok(_)) = link.rx.next().await {}
-        })
-        .await;
-        link.tx.cancel();
     }
 
     /// Sets the timer to the earliest thing that is due.
@@ -480,36 +399,6 @@ impl Task {
             self.turn.on_timeout(now);
         }
         self.fall_asleep();
-    }
-
-    /// A turn that is parked for a while leaves its heartbeats to the connection and is
-    /// not woken by every sign of life of the backend.
-    fn fall_asleep(&mut self) {
-        let long = self.parked.is_some_and(|since| since.elapsed() >= DOZE_AFTER);
-        if !long || self.doze.is_some() || self.turn.phase() != Phase::AwaitingTools {
-            return;
-        }
-        let Some(heartbeat) = self.turn.heartbeat() else { return };
-        let asleep = self.link.as_mut().and_then(|link| link.rx.sleep(heartbeat));
-        if let Some((asleep, called)) = asleep {
-            self.turn.relieve();
-            self.doze = Some(Doze { _asleep: asleep, called, looked: Instant::now() });
-        }
-    }
-
-    /// Reads what came while it dozed, without asking to be woken for more.
-    fn catch_up(&mut self) {
-        let Some(doze) = &mut self.doze else { return };
-        doze.looked = Instant::now();
-        while self.doze.is_some() && self.reads() {
-            let Some(link) = self.link.as_mut() else { return };
-            let there = {
-                let next = std::pin::pin!(link.rx.next());
-                next.poll(&mut Context::from_waker(Waker::noop()))
-            };
-            let Poll::Ready(chunk) = there else { return };
-            self.handle(Wake::Heard(chunk));
-        }
     }
 }
 

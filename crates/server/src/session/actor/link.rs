@@ -1,0 +1,80 @@
+//! The stream to the backend: how it is opened, dropped, and left at the end of a turn.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use ibeam_core::{agent::LinkError, error::TurnError, turn::OpenSpec};
+use secrecy::SecretString;
+use tokio::time::timeout;
+use tracing::{debug, info};
+
+use super::Task;
+use crate::driver::{Link, Open};
+
+pub(super) type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
+
+/// How long the last words of a turn (its cancel message) may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What an open came to, and the token it was tried with.
+pub(super) struct Opened {
+    pub(super) token: SecretString,
+    pub(super) link: Result<Link, LinkError>,
+}
+
+impl Task {
+    pub(super) fn drop_link(&mut self) {
+        self.doze = None;
+        let outbox = std::mem::take(&mut self.outbox);
+        if let Some(link) = self.link.take() {
+            // A child may have to be told that it was left in order.
+            let _ = outbox.messages.into_iter().all(|message| link.tx.hand_over(message));
+        }
+        self.opening = None;
+    }
+
+    pub(super) fn open(&mut self, spec: OpenSpec) {
+        self.opens += 1;
+        if self.opens == 1 {
+            debug!(upstream_id = %spec.request_id, "opening an upstream stream");
+        } else {
+            info!(upstream_id = %spec.request_id, attempt = self.opens, "trying upstream again");
+        }
+        self.drop_link();
+        let (driver, tokens) = (Arc::clone(&self.hub.driver), self.hub.tokens.clone());
+        let refused = self.token.take().filter(|_| spec.fresh_token);
+        self.opening = Some(Box::pin(async move {
+            let token = match &refused {
+                Some(refused) => tokens.renew(refused).await?,
+                None => tokens.current().await?,
+            };
+            let open = Open {
+                token: token.clone(),
+                tokens: Some(tokens),
+                request_id: spec.request_id,
+                original_request_id: spec.original_request_id,
+                prefer_h1: spec.prefer_h1,
+                child: spec.child,
+            };
+            Ok(Opened { token, link: driver.open(open).await })
+        }));
+    }
+
+    /// Sends what is left (the cancel message), lets the backend end the stream in
+    /// its own way for a moment, and resets it if it does not.
+    pub(super) async fn last_words(&mut self) {
+        (self.opening, self.doze) = (None, None);
+        let Some(mut link) = self.link.take() else { return };
+        let outbox = std::mem::take(&mut self.outbox);
+        let words = if outbox.messages.is_empty() { Duration::ZERO } else { LAST_WORDS };
+        let _ = timeout(words, async {
+            for message in outbox.messages {
+                if link.tx.send(message).await.is_err() {
+                    return;
+                }
+            }
+            while let Some(Ok(_)) = link.rx.next().await {}
+        })
+        .await;
+        link.tx.cancel();
+    }
+}
