@@ -1,17 +1,20 @@
 //! YAML. The text is parsed to know that it is well-formed and where things are; then
 //! lines are put between those that are there. It is never printed anew.
 
+mod print;
+mod read;
+
 use std::fmt;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 use serde_json::{Map, Value};
 
+use self::{
+    print::{block_item, block_pair, flow},
+    read::Reader,
+};
 use super::Refused;
 
 const MARK: &str = "\u{feff}";
-
-/// More than anyone nests by hand.
-const DEEPEST: usize = 64;
 
 /// A text with one document, whose value is a mapping, a sequence or nothing yet.
 #[derive(Debug)]
@@ -323,204 +326,6 @@ fn value(node: &Node) -> Value {
         }
         Kind::Sequence { items, .. } => Value::Array(items.iter().map(value).collect()),
         Kind::Alias => Value::Null,
-    }
-}
-
-/// On one line. JSON is YAML.
-fn flow(value: &Value) -> String {
-    match value {
-        Value::String(text) if is_plain(text) => text.clone(),
-        _ => value.to_string(),
-    }
-}
-
-/// Words that older readers take for a switch.
-const SWITCHES: [&str; 6] = ["yes", "no", "on", "off", "y", "n"];
-
-/// A text that means itself without quotes.
-fn is_plain(text: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(word)
-        && matches!(plain(text), Value::String(_))
-        && !SWITCHES.contains(&text.to_ascii_lowercase().as_str())
-}
-
-fn block_pair(key: &str, value: &Value, column: usize, step: usize) -> String {
-    let pad = " ".repeat(column);
-    let key = flow(&Value::from(key));
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            let pairs = map.iter().map(|(k, v)| block_pair(k, v, column + step, step));
-            format!("{pad}{key}:\n{}", pairs.collect::<String>())
-        }
-        Value::Array(items) if !items.is_empty() => {
-            let items = items.iter().map(|item| block_item(item, column + step, step));
-            format!("{pad}{key}:\n{}", items.collect::<String>())
-        }
-        _ => format!("{pad}{key}: {}\n", flow(value)),
-    }
-}
-
-fn block_item(value: &Value, column: usize, step: usize) -> String {
-    let pad = " ".repeat(column);
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            let pairs: String =
-                map.iter().map(|(k, v)| block_pair(k, v, column + 2, step)).collect();
-            format!("{pad}- {}", pairs.trim_start())
-        }
-        _ => format!("{pad}- {}\n", flow(value)),
-    }
-}
-
-/// What a scalar without quotes means.
-fn plain(text: &str) -> Value {
-    match text {
-        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
-        "true" | "True" | "TRUE" => Value::Bool(true),
-        "false" | "False" | "FALSE" => Value::Bool(false),
-        _ => match serde_json::from_str::<Value>(text) {
-            Ok(number @ Value::Number(_)) => number,
-            _ => Value::from(text),
-        },
-    }
-}
-
-struct Reader<'a> {
-    text: &'a str,
-    parser: Parser<'a, saphyr_parser::StrInput<'a>>,
-    /// Byte offsets of characters, as far as they were asked for: markers count those.
-    chars: usize,
-    bytes: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Self {
-        Self { text, parser: Parser::new_from_str(text), chars: 0, bytes: 0 }
-    }
-
-    fn next(&mut self) -> Result<(Event<'a>, Span), Refused> {
-        match self.parser.next_event() {
-            Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(Refused::at(error.marker().line(), error.info())),
-            None => Err(Refused::new("it ends too early")),
-        }
-    }
-
-    fn document(&mut self) -> Result<Option<Node>, Refused> {
-        let mut root = None;
-        loop {
-            match self.next()? {
-                (Event::StreamEnd, _) => return Ok(root),
-                (Event::StreamStart | Event::DocumentEnd | Event::Nothing, _) => {}
-                (Event::DocumentStart(_), span) => {
-                    if root.is_some() {
-                        return Err(Refused::at(span.start.line(), "it holds several documents"));
-                    }
-                    let event = self.next()?;
-                    let node = self.node(event, DEEPEST)?;
-                    // A document of comments alone.
-                    let empty =
-                        matches!(node.kind, Kind::Scalar(Value::Null)) && node.start == node.end;
-                    root = (!empty).then_some(node);
-                }
-                (_, span) => return Err(Refused::at(span.start.line(), "it is no document")),
-            }
-        }
-    }
-
-    fn node(&mut self, (event, span): (Event<'a>, Span), left: usize) -> Result<Node, Refused> {
-        let left = left
-            .checked_sub(1)
-            .ok_or_else(|| Refused::at(span.start.line(), "it is nested too deeply"))?;
-        let (start, column) = (self.byte(&span.start), span.start.col());
-        let flow = |mark: char, start: usize| {
-            self.text.get(start..).is_some_and(|rest| rest.starts_with(mark))
-        };
-        let (kind, end) = match event {
-            Event::Scalar(text, style, _, tag) => {
-                let value = match style {
-                    ScalarStyle::Plain if tag.is_none() => plain(&text),
-                    _ => Value::from(text.into_owned()),
-                };
-                let end = self.byte(&span.end);
-                let text = self.text.get(start..).unwrap_or_default();
-                if start == end && text.starts_with(':') {
-                    // Nothing, which is put before the colon of its key.
-                    return Ok(Node {
-                        start: start + 1,
-                        end: start + 1,
-                        column,
-                        kind: Kind::Scalar(value),
-                    });
-                }
-                (Kind::Scalar(value), self.trimmed(start, end))
-            }
-            Event::SequenceStart(..) => {
-                let flow = flow('[', start);
-                let mut items = Vec::new();
-                let end = loop {
-                    match self.next()? {
-                        (Event::SequenceEnd, span) => break self.byte(&span.end),
-                        event => items.push(self.node(event, left)?),
-                    }
-                };
-                let end = if flow { end } else { items.last().map_or(start, |n| n.end) };
-                (Kind::Sequence { flow, items }, end)
-            }
-            Event::MappingStart(..) => {
-                let flow = flow('{', start);
-                let mut pairs: Vec<(String, Node)> = Vec::new();
-                let end = loop {
-                    let (event, at) = self.next()?;
-                    let key = match event {
-                        Event::MappingEnd => break self.byte(&at.end),
-                        Event::Scalar(key, ..) => key.into_owned(),
-                        _ => return Err(Refused::at(at.start.line(), "a key is no text")),
-                    };
-                    if pairs.iter().any(|(there, _)| *there == key) {
-                        return Err(Refused::at(
-                            at.start.line(),
-                            format!("`{key}` is there twice"),
-                        ));
-                    }
-                    let event = self.next()?;
-                    pairs.push((key, self.node(event, left)?));
-                };
-                let end = if flow { end } else { pairs.last().map_or(start, |(_, n)| n.end) };
-                (Kind::Mapping { flow, pairs }, end)
-            }
-            Event::Alias(_) => (Kind::Alias, self.byte(&span.end)),
-            Event::Nothing
-            | Event::StreamStart
-            | Event::StreamEnd
-            | Event::DocumentStart(_)
-            | Event::DocumentEnd
-            | Event::SequenceEnd
-            | Event::MappingEnd => {
-                return Err(Refused::at(span.start.line(), "something is missing"));
-            }
-        };
-        Ok(Node { start, end, column, kind })
-    }
-
-    /// Block scalars end where the next thing begins.
-    fn trimmed(&self, start: usize, end: usize) -> usize {
-        let text = self.text.get(start..end).unwrap_or_default();
-        start + text.trim_end().len()
-    }
-
-    /// Markers mostly go forward; one that does not is counted from the top.
-    fn byte(&mut self, marker: &Marker) -> usize {
-        if marker.index() < self.chars {
-            (self.chars, self.bytes) = (0, 0);
-        }
-        let rest = self.text.get(self.bytes..).unwrap_or_default();
-        let ahead = marker.index() - self.chars;
-        let step = rest.char_indices().nth(ahead).map_or(rest.len(), |(at, _)| at);
-        (self.chars, self.bytes) = (marker.index(), self.bytes + step);
-        self.bytes
     }
 }
 
