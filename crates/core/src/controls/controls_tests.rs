@@ -3,7 +3,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    model::{Format, Schema, ids::CallId},
+    model::{Format, Schema, TurnRequest, ids::CallId},
+    models::Family,
     tokens,
     wire::chat,
 };

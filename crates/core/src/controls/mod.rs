@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 #[doc(hidden)]
 pub use self::json::schema::probe::JsonSchema;
+pub use self::request::{ReadFormat, prepare, prepare_with};
 use self::{
     json::{ANSWER_BYTES, Json},
     meter::{Measured, Meter},
@@ -21,8 +22,7 @@ use self::{
 };
 use crate::{
     error::{ErrorCode, TurnError},
-    model::{FinishReason, Format, TurnEvent, TurnRequest, Usage, UsageSource},
-    models::Family,
+    model::{FinishReason, TurnEvent, Usage, UsageSource},
 };
 
 /// What is to be done about the turn.
@@ -77,79 +77,6 @@ pub struct Controls {
 enum Voice {
     Text,
     Reasoning,
-}
-
-/// The format of an answer, ready to hold answers against it. To read a schema takes a moment.
-#[derive(Debug)]
-pub struct ReadFormat(Result<Option<Json>, String>);
-
-impl ReadFormat {
-    #[must_use]
-    pub fn of(format: &Format) -> Self {
-        Self(Json::new(format))
-    }
-
-    /// For a schema that nobody has the time to read.
-    #[must_use]
-    pub fn too_slow() -> Self {
-        Self(Err("it takes too long to read".to_owned()))
-    }
-}
-
-/// Gets a request ready: checks what it asks for, tells the model what it has to know, and
-/// gives the controls for its answer, if it has any.
-///
-/// # Errors
-/// `InvalidValue` with the parameter: stop sequences without end, or a schema that is none.
-pub fn prepare(
-    request: &mut TurnRequest,
-    family: Family,
-) -> Result<Option<Box<Controls>>, TurnError> {
-    let read = ReadFormat::of(&request.sampling.format);
-    prepare_with(request, family, read)
-}
-
-/// The same, with a format that was read before.
-///
-/// # Errors
-/// As [`prepare`].
-pub fn prepare_with(
-    request: &mut TurnRequest,
-    family: Family,
-    read: ReadFormat,
-) -> Result<Option<Box<Controls>>, TurnError> {
-    request::check_stops(request)?;
-    let sampling = &request.sampling;
-    let json = read.0.map_err(|why| {
-        let param = request::schema_param(request);
-        let text = format!("`{param}` is no JSON Schema that can be used: {why}");
-        TurnError::new(ErrorCode::InvalidValue, text).param(param)
-    })?;
-    if !sampling.is_controlled() {
-        return Ok(None);
-    }
-    let controls = Controls {
-        json,
-        stops: Stops::new(&sampling.stop),
-        meter: sampling.max_tokens.map(|limit| Meter::new(limit, family)),
-        limit: sampling.max_tokens,
-        hides_reasoning: request.hints.hides_reasoning,
-        whole: !request.hints.stream,
-        tools: !request.tools.is_empty(),
-        out: VecDeque::new(),
-        unchecked: String::new(),
-        broken: false,
-        words: String::new(),
-        started: false,
-        speaks: None,
-        called: false,
-        muted: None,
-        usage: None,
-        before: None,
-        asked_again: false,
-    };
-    request::instruct(request);
-    Ok(Some(Box::new(controls)))
 }
 
 impl Controls {

@@ -1,19 +1,94 @@
-//! What controls ask of a request: limits they have, and words that the model must hear.
+//! What controls need of a request: its parameters are checked, and the model is instructed.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::VecDeque};
 
+use super::{Controls, json::Json, meter::Meter, stop::Stops};
 use crate::{
     error::{ErrorCode, TurnError},
     model::{Dialect, Format, TurnRequest},
+    models::Family,
 };
 
 /// OpenAI allows 4; clients of other vendors send more.
 const STOPS: usize = 16;
 const STOP_BYTES: usize = 1 << 10;
 
+/// The format of an answer, ready to hold answers against it. To read a schema takes a moment.
+#[derive(Debug)]
+pub struct ReadFormat(Result<Option<Json>, String>);
+
+impl ReadFormat {
+    #[must_use]
+    pub fn of(format: &Format) -> Self {
+        Self(Json::new(format))
+    }
+
+    /// For a schema that nobody has the time to read.
+    #[must_use]
+    pub fn too_slow() -> Self {
+        Self(Err("it takes too long to read".to_owned()))
+    }
+}
+
+/// Gets a request ready: checks what it asks for, tells the model what it has to know, and
+/// gives the controls for its answer, if it has any.
+///
+/// # Errors
+/// `InvalidValue` with the parameter: stop sequences without end, or a schema that is none.
+pub fn prepare(
+    request: &mut TurnRequest,
+    family: Family,
+) -> Result<Option<Box<Controls>>, TurnError> {
+    let read = ReadFormat::of(&request.sampling.format);
+    prepare_with(request, family, read)
+}
+
+/// The same, with a format that was read before.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_with(
+    request: &mut TurnRequest,
+    family: Family,
+    read: ReadFormat,
+) -> Result<Option<Box<Controls>>, TurnError> {
+    check_stops(request)?;
+    let sampling = &request.sampling;
+    let json = read.0.map_err(|why| {
+        let param = schema_param(request);
+        let text = format!("`{param}` is no JSON Schema that can be used: {why}");
+        TurnError::new(ErrorCode::InvalidValue, text).param(param)
+    })?;
+    if !sampling.is_controlled() {
+        return Ok(None);
+    }
+    let controls = Controls {
+        json,
+        stops: Stops::new(&sampling.stop),
+        meter: sampling.max_tokens.map(|limit| Meter::new(limit, family)),
+        limit: sampling.max_tokens,
+        hides_reasoning: request.hints.hides_reasoning,
+        whole: !request.hints.stream,
+        tools: !request.tools.is_empty(),
+        out: VecDeque::new(),
+        unchecked: String::new(),
+        broken: false,
+        words: String::new(),
+        started: false,
+        speaks: None,
+        called: false,
+        muted: None,
+        usage: None,
+        before: None,
+        asked_again: false,
+    };
+    instruct(request);
+    Ok(Some(Box::new(controls)))
+}
+
 /// # Errors
 /// `InvalidValue`, with the parameter.
-pub(super) fn check_stops(request: &TurnRequest) -> Result<(), TurnError> {
+fn check_stops(request: &TurnRequest) -> Result<(), TurnError> {
     let name = match request.dialect {
         Dialect::Chat | Dialect::Completions | Dialect::Responses => "stop",
         Dialect::Messages => "stop_sequences",
@@ -36,7 +111,7 @@ pub(super) fn check_stops(request: &TurnRequest) -> Result<(), TurnError> {
 }
 
 /// The parameter that holds the schema.
-pub(super) fn schema_param(request: &TurnRequest) -> &'static str {
+fn schema_param(request: &TurnRequest) -> &'static str {
     match request.dialect {
         Dialect::Chat | Dialect::Completions => "response_format.json_schema.schema",
         Dialect::Responses => "text.format.schema",
@@ -49,7 +124,7 @@ pub(super) fn schema_param(request: &TurnRequest) -> &'static str {
 }
 
 /// Tells the model about the format of its answer.
-pub(super) fn instruct(request: &mut TurnRequest) {
+fn instruct(request: &mut TurnRequest) {
     let mut text = match &request.sampling.format {
         Format::Text => return,
         Format::Json => "Answer with one JSON object and with nothing else: no words before or \
