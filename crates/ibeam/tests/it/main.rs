@@ -56,6 +56,8 @@ mod parking;
 mod places;
 mod power;
 mod responses;
+#[cfg(unix)]
+mod run;
 mod secrets;
 mod server;
 #[cfg(target_os = "linux")]
