@@ -124,7 +124,7 @@ async function says(problem, more) {
 const ours = (text) => text.replace(/\u001b\[[0-9;]*m/g, "").split("\n").filter((line) => line.includes("ibeam:"));
 
 test("without a sign-in it says so in one line", SCENE, async () => {
-  await says("ibeam: nobody is signed in to Cursor; run `opencode auth login` and choose Cursor");
+  await says("ibeam: not signed in to Cursor; run `opencode auth login` and choose Cursor");
 });
 
 test("set up for the simulator, it needs no sign-in", SCENE, async () => {
@@ -260,7 +260,7 @@ test("without the program OpenCode starts, says so in one line, and another plug
   configure({ plugin: [`file://${installed}`, `file://${other}`] });
   const missing = join(room, "nowhere/ibeam");
   rmSync(join(home, ".cache/ibeam"), { recursive: true, force: true });
-  await says(`ibeam: IBEAM_BIN names ${missing}, which is no program`, { IBEAM_BIN: missing });
+  await says(`ibeam: IBEAM_BIN names ${missing}, which is not a program`, { IBEAM_BIN: missing });
   configure({});
   assert.ok(existsSync(trace), "the other plugin did not load");
 });

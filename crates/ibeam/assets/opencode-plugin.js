@@ -255,7 +255,7 @@ function findBinary(bin, here = surroundings()) {
       continue;
     const path = expand(value, here.home);
     const found2 = /[\\/]/.test(value) || isAbsolute(value) ? runs(path) : inPath(value, here);
-    return found2 ? { path: found2 } : { missing: `${place} names ${value}, which is no program` };
+    return found2 ? { path: found2 } : { missing: `${place} names ${value}, which is not a program` };
   }
   const name = here.platform === "win32" ? "ibeam.exe" : "ibeam";
   for (const folder of platformPackages(here)) {
@@ -539,7 +539,7 @@ function said(model, api) {
 var SESSION_REUSE = "x-ibeam-session-reuse";
 var WRONG_KEY = "invalid_api_key";
 var NOT_SIGNED_IN = "not_authenticated";
-var SIGN_IN = "nobody is signed in to Cursor; run `opencode auth login` and choose Cursor";
+var SIGN_IN = "not signed in to Cursor; run `opencode auth login` and choose Cursor";
 function sender(connection, sessionReuse, fetcher = fetch) {
   return async (input, init) => {
     const signal = init?.signal ?? (input instanceof Request ? input.signal : void 0);

@@ -31,7 +31,7 @@ export function findBinary(bin: string | undefined, here: Surroundings = surroun
     const path = expand(value, here.home);
     // A bare name is looked for in PATH.
     const found = /[\\/]/.test(value) || isAbsolute(value) ? runs(path) : inPath(value, here);
-    return found ? { path: found } : { missing: `${place} names ${value}, which is no program` };
+    return found ? { path: found } : { missing: `${place} names ${value}, which is not a program` };
   }
   const name = here.platform === "win32" ? "ibeam.exe" : "ibeam";
   for (const folder of platformPackages(here)) {

@@ -56,8 +56,8 @@ export function readGateway(line: string): Gateway | undefined {
   }
 }
 
-/** What a gateway with this key answers to a challenge. Its address is part of it, so that whoever
- * has taken the port cannot get the answer from the real one on another port. */
+/** What a gateway with this key answers to a challenge. Its address is part of it, so that a
+ * program that has taken the port cannot get the answer from the real one on another port. */
 export function proofOf(gateway: Gateway, challenge: string): string {
   const key = createHash("sha256").update(gateway.key).digest();
   const authority = gateway.url.replace(/^http:\/\//, "");

@@ -9,7 +9,7 @@ const SESSION_REUSE = "x-ibeam-session-reuse";
 /** What the gateway calls it when its own key, or the account's sign-in, is missing. */
 const WRONG_KEY = "invalid_api_key";
 export const NOT_SIGNED_IN = "not_authenticated";
-export const SIGN_IN = "nobody is signed in to Cursor; run `opencode auth login` and choose Cursor";
+export const SIGN_IN = "not signed in to Cursor; run `opencode auth login` and choose Cursor";
 
 export type Sender = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 

@@ -108,7 +108,7 @@ test("a gateway is taken only on this machine", () => {
   }
   assert.equal(readLink('{"event":"link","url":"https://cursor.com/x"}'), "https://cursor.com/x");
   for (const bad of [undefined, "", '{"event":"link","url":"file:///x"}', '{"url":"https://x"}']) assert.equal(readLink(bad), undefined);
-  assert.equal(oneLine("\u001b[31merror\u001b[0m: it broke\n  more\nhint: mend it\n"), "it broke; mend it");
+  assert.equal(oneLine("\u001b[31merror\u001b[0m: it broke\n  more\nhint: fix it\n"), "it broke; fix it");
 });
 
 test("it starts once for all who wait, and a failure says why", async (t) => {
@@ -172,7 +172,7 @@ test("a key of before is renewed; a sign-in that is over, and a cut answer, are 
   assert.equal(starts, 2);
   const signedOut = await send(`${url}/v1/x`);
   assert.equal(signedOut.status, 401);
-  assert.match((await signedOut.json()).error.message, /^ibeam: nobody is signed in to Cursor; run `opencode auth login`/);
+  assert.match((await signedOut.json()).error.message, /^ibeam: not signed in to Cursor; run `opencode auth login`/);
   await assert.rejects(send(`${url}/v1/x`, { method: "POST", body: "a" }));
   assert.deepEqual([starts, asked], [2, 4]);
   assert.ok(!isRefused(new Error("reset", { cause: { code: "ECONNRESET" } })));
@@ -359,7 +359,7 @@ test("nothing throws, whatever is wrong", async (t) => {
     }
   }
   const lines = said.mock.calls.map((call) => String(call.arguments[0])).filter((line) => line.includes("nowhere"));
-  assert.match(lines[0], /^ibeam: IBEAM_BIN names .*nowhere, which is no program\n$/);
+  assert.match(lines[0], /^ibeam: IBEAM_BIN names .*nowhere, which is not a program\n$/);
 });
 
 test("signing in goes through the program, and only a word is kept", async (t) => {
