@@ -103,7 +103,7 @@ test("up signs in by itself, and opens the browser by itself", SCENE, async (t) 
   user.opener("exit 9");
   const { screen } = user;
   await serves(user, `BROWSER='${program}' ibeam up --port 0`, async () => {
-    await screen.shows(/Nobody is signed in to Cursor yet\./);
+    await screen.shows(/Not signed in to Cursor yet\./);
     await screen.shows(/Your browser opens/);
     const link = await user.link();
     await screen.shows(/^Signed in as auth0\|user_sim\.$/m, 60_000);
@@ -165,7 +165,7 @@ test("nobody comes", SCENE, async (t) => {
   const { code, lines } = await screen.ends(10_000);
   assert.equal(code, 1);
   assert.deepEqual(lines.slice(-2), [
-    "error: nobody signed in in time",
+    "error: the sign-in was not completed in time",
     "hint: run `ibeam login` again; this link is of no use any more",
   ]);
   assertRestored(screen);

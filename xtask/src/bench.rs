@@ -105,7 +105,7 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
 fn earlier(file: &Path, release: &Path) -> anyhow::Result<PathBuf> {
     let file = fs::canonicalize(file).with_context(|| file.display().to_string())?;
     if fs::canonicalize(release.join("ibeam")).is_ok_and(|built| built == file) {
-        bail!("{} is about to be built anew: copy the earlier binary elsewhere", file.display());
+        bail!("{} is about to be rebuilt: copy the earlier binary elsewhere", file.display());
     }
     Ok(file)
 }

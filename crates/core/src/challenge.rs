@@ -4,8 +4,8 @@
 //! A port of this machine can be taken by any user once the gateway there has ended. So a
 //! program sends a random challenge with its request for `/health`, and the answer carries an
 //! HMAC of it. The key of the HMAC is the SHA-256 of the gateway's key, which the gateway
-//! keeps instead of the key. The address is part of the message: whoever has taken the port
-//! cannot pass the challenge on to the real gateway on another port.
+//! keeps instead of the key. The address is part of the message: a program that has taken the
+//! port cannot pass the challenge on to the real gateway on another port.
 
 use sha2::{Digest as _, Sha256};
 

@@ -29,7 +29,7 @@ impl RetentionClock {
     /// measured that.
     ///
     /// A step of more than half the retention beyond `ran` is not believed, in either
-    /// direction: it cannot be told from a clock that was set. A step back within that is
+    /// direction: it cannot be distinguished from a clock that was set. A step back within that is
     /// followed, so that a small jump and its correction cancel out.
     #[must_use]
     pub fn at(self, wall: u64, ran: Duration, retention: Duration) -> Self {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_retention_is_no_reason_to_doubt_a_second() {
+    fn a_short_retention_accepts_a_step_of_a_second() {
         let second = Duration::from_secs(1);
         let clock = RetentionClock::starting_at(NOW).at(NOW + 2, second, second);
         assert_eq!((clock.time, clock.oldest(second)), (NOW + 2, NOW + 1));

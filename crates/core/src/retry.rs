@@ -97,7 +97,7 @@ impl Attempts {
         Some(wait).filter(|_| self.may_run())
     }
 
-    /// The same leg is answered once more: its retries count anew, its runs do not.
+    /// The same leg is answered once more: its retries are counted from zero, its runs are not.
     #[must_use]
     pub const fn once_more(self) -> Self {
         Self { retries: 0, ..self }
@@ -126,7 +126,7 @@ impl RetryBudget {
         if client_retries { left.min(CLIENT_RETRY) } else { left }
     }
 
-    /// A request failed in spite of so many retries. Those of a request that worked in the end
+    /// A request failed after `retries` retries. Those of a request that worked in the end
     /// are not counted: its client has no reason to send it again.
     pub fn failed(&mut self, conversation: u64, retries: u32, now: Millis) {
         if retries == 0 {

@@ -1,5 +1,5 @@
 //! Text from elsewhere, with what cannot be seen in it made visible: a log must not be able to
-//! lie about what it holds, whoever's terminal or editor shows it.
+//! lie about what it holds, in any terminal or editor.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_escaped() {
+    fn invisible_characters_are_escaped() {
         for (text, expect) in [
             ("/v1/models", "/v1/models"),
             ("/v1/моделі/模型/🦀", "/v1/моделі/模型/🦀"),

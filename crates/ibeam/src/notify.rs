@@ -38,7 +38,7 @@ fn tell(text: &str) {
         socket.send_to_addr(text.as_bytes(), &address)
     });
     if let Err(error) = told {
-        tracing::debug!(%error, "the service manager was not told");
+        tracing::debug!(%error, "the service manager was not notified");
     }
 }
 

@@ -103,7 +103,7 @@ impl Lines {
             for entry in queue {
                 let missed = lost.swap(0, Ordering::Relaxed);
                 if missed > 0 {
-                    let _ = writeln!(to, "({missed} log lines were dropped: nobody read them)");
+                    let _ = writeln!(to, "({missed} log lines were dropped: the log is not read)");
                 }
                 // A closed stderr is no reason to stop.
                 match entry {

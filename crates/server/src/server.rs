@@ -192,7 +192,7 @@ impl Server {
             tokio::select! {
                 () = &mut draining => break,
                 () = &mut unused => {
-                    info!("nobody has called for {after:?}: stopping");
+                    info!("no requests for {after:?}: stopping");
                     shutdown.drain();
                     break;
                 }

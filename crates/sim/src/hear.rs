@@ -103,7 +103,7 @@ impl Engine {
         let note = |what: String| self.sim.inner.counters.violation(what);
         let Some(asked) = self.open.get_mut(&key) else {
             if !self.asked.contains(&key) {
-                note("exec result nobody asked for".to_owned());
+                note("unexpected exec result".to_owned());
             }
             return;
         };
@@ -205,7 +205,7 @@ impl Engine {
         if self.open.remove(&key).is_some() {
             self.answers.insert(key, answer);
         } else if !self.asked.contains(&key) {
-            self.violation("answer nobody asked for");
+            self.violation("unexpected answer");
         }
     }
 }

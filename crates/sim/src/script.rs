@@ -170,7 +170,7 @@ impl Scenario {
             if let Some(refuse) = &rule.refuse {
                 refuse.error.check().map_err(bad)?;
                 if http::StatusCode::from_u16(refuse.status).is_err() {
-                    return Err(bad(format!("{} is no HTTP status", refuse.status)));
+                    return Err(bad(format!("{} is not an HTTP status", refuse.status)));
                 }
             }
             for (number, step) in rule.steps.iter().enumerate() {

@@ -237,7 +237,7 @@ fn encode_arm(message: &str, name: &str, args: &Map<String, Value>) -> Result<Ar
     let (field, inner) = schema::field(schema::message(message)?, name)?;
     let payload = match inner {
         Some(info) => schema::encode(info, args)?,
-        None => return Err(StepError::Other(format!("`{name}` is no message"))),
+        None => return Err(StepError::Other(format!("`{name}` is not a message"))),
     };
     Ok(Arm { field, payload })
 }

@@ -6,7 +6,7 @@ use super::targets::Target;
 
 /// Refuses a program that is not for this target.
 pub(crate) fn check(bytes: &[u8], target: &Target) -> anyhow::Result<()> {
-    let Some(found) = kind(bytes) else { bail!("it is no program that we know") };
+    let Some(found) = kind(bytes) else { bail!("it is not a program of a known format") };
     let wanted = match target.triple {
         "x86_64-unknown-linux-gnu" | "x86_64-unknown-linux-musl" => "elf-x86_64",
         "aarch64-unknown-linux-gnu" | "aarch64-unknown-linux-musl" => "elf-aarch64",
@@ -14,7 +14,7 @@ pub(crate) fn check(bytes: &[u8], target: &Target) -> anyhow::Result<()> {
         "aarch64-apple-darwin" => "mach-aarch64",
         "universal-apple-darwin" => "mach-universal",
         "x86_64-pc-windows-msvc" => "pe-x86_64",
-        other => bail!("nobody knows what a program for {other} looks like"),
+        other => bail!("the format of a program for {other} is unknown"),
     };
     if found != wanted {
         bail!("it is {found}, and {} is {wanted}", target.triple);

@@ -268,7 +268,7 @@ fn epoch() -> anyhow::Result<u64> {
     let told = std::env::var("SOURCE_DATE_EPOCH").ok();
     let text = told.or_else(|| first_line("git", &["log", "-1", "--format=%ct"]));
     let text = text.context("no git commit here; set SOURCE_DATE_EPOCH to a time in seconds")?;
-    text.parse().with_context(|| format!("{text:?} is no time in seconds"))
+    text.parse().with_context(|| format!("{text:?} is not a time in seconds"))
 }
 
 /// The commands that only a person runs.

@@ -38,7 +38,7 @@ impl Pages {
         for path in pages {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if !name.ends_with(".1") {
-                bail!("`ibeam man` wrote {}, which is no page of section 1", path.display());
+                bail!("`ibeam man` wrote {}, which is not a page of section 1", path.display());
             }
             man.push((name.to_owned(), read(&path)?));
         }

@@ -196,7 +196,7 @@ struct Outcome {
 
 impl NoAnswer {
     pub(super) fn new() -> Self {
-        let reason = "Nobody is there to be asked: go on with what is most likely meant, and \
+        let reason = "No user is present: continue with the most likely meaning, and \
                       ask in the answer.";
         Self { outcome: Outcome { outcome: "skipped", reason }, answers: [] }
     }
@@ -204,7 +204,7 @@ impl NoAnswer {
 
 impl NoPlan {
     pub(super) fn new() -> Self {
-        let reason = "Nobody is there to look at a plan: answer in words.";
+        let reason = "No user is present to review a plan: answer in words.";
         Self { outcome: Outcome { outcome: "rejected", reason }, approved: false }
     }
 }

@@ -19,7 +19,8 @@ const NO_WEB_SEARCH: &str = "Web search is switched off in this gateway's config
                              (`allow.web_search`). Answer without it.";
 const NO_WEB_FETCH: &str = "Fetching web pages is switched off in this gateway's configuration \
                             (`allow.web_fetch`). Answer without it, or use the tools on offer.";
-const NOBODY: &str = "Nobody can answer questions here. Decide yourself and say what you assumed.";
+const NO_QUESTIONS: &str =
+    "Questions cannot be answered here. Decide yourself and say what you assumed.";
 const NO_MODES: &str = "The mode cannot be changed through this gateway.";
 const NO_PLANS: &str = "Plans cannot be stored through this gateway. Write the plan as text.";
 
@@ -73,7 +74,7 @@ pub(super) fn answer(query: &InteractionQuery, allow: Permissions) -> Option<Int
             Answer::AskQuestionInteractionResponse(AskQuestionInteractionResponse {
                 result: Some(AskQuestionResult {
                     result: Some(ask_question_result::Result::Rejected(AskQuestionRejected {
-                        reason: NOBODY.to_owned(),
+                        reason: NO_QUESTIONS.to_owned(),
                     })),
                 }),
             })

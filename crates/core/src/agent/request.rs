@@ -196,7 +196,7 @@ impl RunSpec {
         state::append(state, items, &mut self.blobs)
     }
 
-    /// All that the first message tells, as a state to continue from.
+    /// All that the first message contains, as a state to continue from.
     pub(super) fn told(&mut self) -> Bytes {
         let mut told = match &self.state {
             State::Built(state) => state.to_wire().to_vec(),

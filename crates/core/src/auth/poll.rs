@@ -30,7 +30,7 @@ pub enum PollError {
     /// The account's rules forbid it.
     #[error("Cursor does not allow this sign-in: {0}")]
     Refused(String),
-    #[error("nobody signed in in time")]
+    #[error("the sign-in was not completed in time")]
     TimedOut,
     #[error("Cursor's sign-in service does not answer as it should: {0}")]
     GaveUp(String),

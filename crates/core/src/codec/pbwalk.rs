@@ -23,7 +23,7 @@ pub struct Unknown {
 }
 
 /// The unknown fields inside an encoded message of type `root` (an index into [`MESSAGES`]), each
-/// with how often it is there: [`MAX_KINDS`] at most, of the first fields of the message. Malformed
+/// with how often it appears: [`MAX_KINDS`] at most, of the first fields of the message. Malformed
 /// bytes end the walk; the decoder proper reports those.
 #[must_use]
 pub fn unknown_fields(root: usize, bytes: &[u8]) -> Vec<(Unknown, u64)> {

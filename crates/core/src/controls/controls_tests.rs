@@ -190,7 +190,7 @@ fn whole_json_gets_a_second_chance() {
     let (out, verdict) = run(&mut leg, [TurnEvent::Started, text("Well: {}"), usage(10), STOP]);
     assert_eq!(out, [TurnEvent::Started], "nothing of it goes out");
     let Verdict::Again(ask, _) = verdict else { panic!("{verdict:?}") };
-    assert!(ask.contains("the answer is no valid JSON"), "{ask}");
+    assert!(ask.contains("the answer is not valid JSON"), "{ask}");
     assert!(leg.asked_again() && !leg.lacks_usage());
 
     let mut other = controls(&json!({ "response_format": number() }));

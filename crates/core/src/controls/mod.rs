@@ -1,5 +1,5 @@
-//! What a client may ask of an answer and no backend does: to stop at a sequence, to be no
-//! longer than so many tokens, to be JSON. One leg's events go in, and what its readers see
+//! What a client may ask of an answer and no backend does: to stop at a sequence, to have at
+//! most a number of tokens, to be JSON. One leg's events go in, and what its readers see
 //! comes out, whatever API they speak.
 //!
 //! Feed it with [`Controls::on_event`]; after each call, pass on [`Controls::pop`] until it
@@ -34,7 +34,7 @@ pub enum Verdict {
     End(FinishReason),
     /// It cannot become what was asked for.
     Fail(TurnError),
-    /// The answer, which is complete, is not what was asked for. The model may be told so
+    /// The answer, which is complete, is not what was asked for. The model may be asked again
     /// with this text, once; if that is not possible, it is this failure.
     Again(String, TurnError),
 }
@@ -152,13 +152,13 @@ impl Controls {
         self.asked_again
     }
 
-    /// Whether nobody has said what the run that just ended took.
+    /// Whether the tokens of the run that just ended are unknown.
     #[must_use]
     pub fn lacks_usage(&self) -> bool {
         self.before.is_none()
     }
 
-    /// What the run that just ended took, as far as anybody can tell.
+    /// The tokens of the run that just ended, as far as they are known.
     pub fn add_usage(&mut self, usage: Usage) {
         self.before = Some(usage);
     }

@@ -23,18 +23,18 @@ impl ReadFormat {
         Self(Json::new(format))
     }
 
-    /// For a schema that nobody has the time to read.
+    /// For a schema that takes too long to read.
     #[must_use]
     pub fn too_slow() -> Self {
         Self(Err("it takes too long to read".to_owned()))
     }
 }
 
-/// Gets a request ready: checks what it asks for, tells the model what it has to know, and
+/// Gets a request ready: checks what it asks for, instructs the model, and
 /// gives the controls for its answer, if it has any.
 ///
 /// # Errors
-/// `InvalidValue` with the parameter: stop sequences without end, or a schema that is none.
+/// `InvalidValue` with the parameter: too many stop sequences, or an invalid schema.
 pub fn prepare(
     request: &mut TurnRequest,
     family: Family,
@@ -56,7 +56,7 @@ pub fn prepare_with(
     let sampling = &request.sampling;
     let json = read.0.map_err(|why| {
         let param = schema_param(request);
-        let text = format!("`{param}` is no JSON Schema that can be used: {why}");
+        let text = format!("`{param}` is not a usable JSON Schema: {why}");
         TurnError::new(ErrorCode::InvalidValue, text).param(param)
     })?;
     if !sampling.is_controlled() {
@@ -123,7 +123,7 @@ fn schema_param(request: &TurnRequest) -> &'static str {
     }
 }
 
-/// Tells the model about the format of its answer.
+/// Instructs the model about the format of its answer.
 fn instruct(request: &mut TurnRequest) {
     let mut text = match &request.sampling.format {
         Format::Text => return,

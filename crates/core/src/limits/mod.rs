@@ -173,7 +173,7 @@ impl Gate {
 
     /// Takes a place if there is one.
     pub fn try_enter(&mut self, owner: Owner, quota: Quota, kind: Kind) -> bool {
-        // By the invariant, whoever waits could not have the place.
+        // By the invariant, no waiting request could use the place.
         let fits = self.why(owner, quota, kind).is_none();
         if fits {
             self.enter(owner);
@@ -261,7 +261,7 @@ impl Gate {
     }
 }
 
-/// What keeps an owner out who holds so many slots while so many are free.
+/// Why an owner that holds `held` slots gets none of the `free` ones.
 fn why(held: usize, free: usize, quota: Quota, kind: Kind) -> Option<Why> {
     if free == 0 {
         Some(Why::Total)

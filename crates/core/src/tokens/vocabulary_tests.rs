@@ -106,7 +106,7 @@ fn how_long_ten_kilobytes_take() {
 }
 
 #[test]
-fn a_count_that_is_not_wanted_any_more_ends_between_pieces() {
+fn a_cancelled_count_ends_between_pieces() {
     let text = "word ".repeat(10 * super::super::pieces::PIECE / 5);
     let mut asked = 0;
     let counted = Vocabulary::O200k.count_while(&text, || {

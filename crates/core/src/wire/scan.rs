@@ -1,6 +1,6 @@
 //! One look over a request body before it is read: how deep it nests, how many fields
-//! an object has and how many elements all arrays, and that no field is there twice. Serde sees that only of the
-//! fields it knows, and schemas and arguments are kept as they are written.
+//! an object has and how many elements all arrays, and that no field appears twice. Serde
+//! checks that only for the fields it knows, and schemas and arguments are kept as they are written.
 //!
 //! The look goes on where the JSON is wrong and says nothing about it: the parser finds
 //! that too, and has the better words.

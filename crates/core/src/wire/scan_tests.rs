@@ -80,7 +80,7 @@ fn nesting_is_bounded_wherever_it_is() {
 }
 
 #[test]
-fn what_is_no_json_is_left_to_the_parser() {
+fn invalid_json_is_left_to_the_parser() {
     for body in ["", "nonsense", "{", "]", "}}}}", "{\"a", "{\"a\\", "\"\\\"", "{,,,}", "\u{0}"] {
         assert!(check(body.as_bytes()).is_ok(), "{body:?}");
     }
@@ -220,7 +220,7 @@ fn parser_errors_are_traced_to_the_value_at_fault() {
 
 /// Each element is three bytes here and hundreds once it is read.
 #[test]
-fn arrays_have_so_many_elements_and_no_more() {
+fn the_elements_of_all_arrays_are_limited() {
     let body = |elements: usize| {
         format!(r#"{{"tools":[{{"a":[]}}],"messages":[{}]}}"#, vec!["{}"; elements].join(","))
     };

@@ -50,7 +50,7 @@ enum Half {
 fn half_at(json: &[u8], at: usize) -> Option<Half> {
     let escape = json.get(at..at + REPLACEMENT.len())?;
     let digits = std::str::from_utf8(escape.strip_prefix(ESCAPE)?).ok()?;
-    // Of what is no hexadecimal number, a sign would be read too.
+    // `from_str_radix` also accepts a sign, so the digits are checked.
     let digits = digits.strip_prefix(['d', 'D'])?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     match u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)? {

@@ -42,7 +42,7 @@ pub struct FileLine {
     pub problem: Option<Fault>,
 }
 
-/// A path that is no text is shown as well as can be, and is no reason to show nothing.
+/// A path that is not valid Unicode is shown as well as possible instead of not at all.
 fn readable<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&path.display())
 }

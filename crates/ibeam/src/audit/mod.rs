@@ -251,7 +251,7 @@ impl Findings {
         }
         if key_needed && config.api_key.is_none() && !keys {
             self.note(
-                "a key is needed and there is none, so nobody can call; `ibeam keys add NAME`",
+                "a key is required, but none exists, so no client can call; `ibeam keys add NAME`",
             );
         }
         let mut hosts = vec!["localhost".to_owned(), "*.localhost".to_owned()];
@@ -309,7 +309,7 @@ impl Findings {
                 }
                 report.unused = discovery.refused.iter().map(ToString::to_string).collect();
                 if report.source.is_none() {
-                    self.note("nobody is signed in to Cursor");
+                    self.note("not signed in to Cursor");
                 }
             }
             Err(DiscoverError::File(error)) => self.file_error(&error),

@@ -36,7 +36,7 @@ pub(super) fn judge(line: &mut FileLine, rule: Rule, meta: &Metadata, found: &mu
         // Its program made it so, and ibeam does not use it.
         Rule::Foreign { consent: false } => {
             if let Some(Fault { what, mend }) = fault {
-                let mend = mend.map(|mend| format!("; `{mend}` mends it")).unwrap_or_default();
+                let mend = mend.map(|mend| format!("; `{mend}` fixes it")).unwrap_or_default();
                 found.note(format!("{what}{mend}"));
             }
         }

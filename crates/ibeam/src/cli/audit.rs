@@ -22,7 +22,7 @@ bring about, how `cursor-agent` would be run if it answers, and every file with 
 It opens no connection and changes nothing.
 
 Ends with 0 when all is well, and with 1 when something is not: then a red line says what,
-and below it is the command that mends it, where there is one. A note changes nothing.
+and below it is the command that fixes it, where there is one. A note changes nothing.
 
 Examples:
   ibeam audit
@@ -179,7 +179,7 @@ fn allowed(report: &Report) -> Vec<(&'static str, String)> {
 fn cursor_agent(child: &ChildReport) -> Vec<(&'static str, String)> {
     let own = match child.own_tools {
         true => "on: it may run commands and change files, in its sandbox",
-        false => "told to leave them off, which is up to that program",
+        false => "asked to leave them off, which is up to that program",
     };
     vec![
         ("Program", or_none(child.program.as_deref().unwrap_or_default())),
@@ -230,7 +230,7 @@ fn verdict(report: &Report) -> String {
         report.notes.iter().map(|note| format!("{cyan}note{end}: {note}")).collect();
     for Fault { what, mend } in &report.problems {
         lines.push(format!("{red}problem: {what}{end}"));
-        lines.extend(mend.iter().map(|mend| format!("  mend it: {cyan}{mend}{end}")));
+        lines.extend(mend.iter().map(|mend| format!("  fix: {cyan}{mend}{end}")));
     }
     lines.push(match report.problems.len() {
         0 => "All is well.".to_owned(),

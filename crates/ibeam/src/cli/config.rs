@@ -30,7 +30,7 @@ struct Value<'a> {
     origin: &'a str,
 }
 
-/// Tables, which are no settings of one value.
+/// Tables, which are not settings of one value.
 const SERVERS: &str = "mcp.servers";
 
 impl ConfigCommand {

@@ -1,4 +1,4 @@
-//! `ibeam doctor`: what is wrong, and which command mends it.
+//! `ibeam doctor`: what is wrong, and which command fixes it.
 
 use std::{
     cell::Cell,
@@ -39,7 +39,7 @@ same code as the requests of your clients, and cost two small requests of your p
 `--offline` nothing is asked of Cursor.
 
 Ends with 0 when no line is red, and with 1 otherwise. The first red line is the cause: what
-fails only because of it is not looked at. Below each is the command that mends it.
+fails only because of it is not looked at. Below each is the command that fixes it.
 docs/doctor.md explains every line.
 
 Examples:
@@ -235,7 +235,7 @@ fn page(report: &Report) -> String {
         out.push(row(line, width));
         if let Some(mend) = &line.mend {
             let cyan = STYLES.get_literal();
-            out.push(format!("     {:width$}  mend it: {cyan}{mend}{cyan:#}", ""));
+            out.push(format!("     {:width$}  fix: {cyan}{mend}{cyan:#}", ""));
         }
     }
     out.push(String::new());

@@ -49,9 +49,9 @@ fn the_page_has_a_line_for_each_check_and_its_command() {
     insta::assert_snapshot!(text, @r"
     ok   settings  no file
     warn disk      only 50 MiB are left
-                   mend it: df -h /
+                   fix: df -h /
     FAIL network   no DNS: the name x.invalid cannot be resolved
-                   mend it: getent hosts x.invalid
+                   fix: getent hosts x.invalid
     -    models    not looked at, because of network
 
     The cause: network.

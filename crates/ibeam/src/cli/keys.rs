@@ -77,7 +77,7 @@ impl KeysCommand {
                 }
                 print(key)?;
                 say("This is the only time it is shown. Clients send it as their API key; \
-                     from now on the gateway lets nobody in without one.");
+                     from now on the gateway requires one.");
                 Ok(())
             }
             Action::List { json } => {
@@ -97,8 +97,8 @@ impl KeysCommand {
                     .into()),
                 Some(0) => {
                     say(&format!(
-                        "Revoked. That was the last key, so nobody can call now. Make a new one with \
-                         `ibeam keys add NAME`,\nor remove {} and start the gateway again to let \
+                        "Revoked. That was the last key, so no client can call now. Make a new \
+                         one with `ibeam keys add NAME`,\nor remove {} and start the gateway again to let \
                          everyone on this machine in.",
                         path.display()
                     ));

@@ -121,9 +121,9 @@ impl Login {
             say(&account.greeting());
         }
         if config.access_token.is_some() {
-            say("note: an access token is set, too (`ibeam config show`), and goes before this");
+            say("note: an access token is set, too (`ibeam config show`), and takes precedence");
         } else if std::env::var_os("CURSOR_API_KEY").is_some_and(|key| !key.is_empty()) {
-            say("note: CURSOR_API_KEY is set, too, and goes before this");
+            say("note: CURSOR_API_KEY is set, too, and takes precedence");
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -179,7 +179,7 @@ fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
         Some(found) if found.source.kind() == Some(kind) => return Ok(()),
         // It is used as soon as what goes before it is gone.
         Some(found) if unusable.is_none() && is_there(here, kind) => {
-            say(&format!("note: {} goes before it", found.source));
+            say(&format!("note: {} takes precedence", found.source));
             return Ok(());
         }
         Some(_) | None => {}
@@ -187,7 +187,7 @@ fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
     if !had {
         consents.revoke(kind)?;
     }
-    let none = || format!("nobody is signed in to {} on this machine", kind.owner());
+    let none = || format!("not signed in to {} on this machine", kind.owner());
     Err(Refusal::new(unusable.unwrap_or_else(none)).hint("sign in with `ibeam login`").into())
 }
 
@@ -272,7 +272,7 @@ pub(super) fn signed_in(credential: &Credential) -> String {
 /// The user stopped us after the sign-in and before it was known whose it is.
 fn kept_unseen() -> Refusal {
     let refusal = Refusal::new("stopped; you are signed in all the same");
-    Refusal { code: INTERRUPTED, ..refusal }.hint("`ibeam whoami` tells as whom")
+    Refusal { code: INTERRUPTED, ..refusal }.hint("`ibeam whoami` shows the account")
 }
 
 /// `command` is the one that signs in.

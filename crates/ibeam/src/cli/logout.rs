@@ -12,9 +12,9 @@ use ibeam_server::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A gateway that runs answers no new requests from then on, until somebody signs in again;
-answers that are being written are finished. Cursor itself is not told: other programs
-on this machine stay signed in.
+A running gateway answers no new requests until the next sign-in; answers that are being
+written are finished. Cursor itself is not notified: other programs on this machine stay
+signed in.
 
 Examples:
   ibeam logout
@@ -55,13 +55,13 @@ impl Logout {
         let (removed, profile) = (removed?, here.profile());
         say(&match removed {
             true => format!("Signed out (profile `{profile}`)."),
-            false => format!("Nobody was signed in (profile `{profile}`)."),
+            false => format!("Not signed in (profile `{profile}`)."),
         });
         if !revoked.is_empty() {
             say(&format!("ibeam no longer reads the sign-in of {}.", revoked.join(" or ")));
         }
         if config.access_token.is_some() {
-            say("note: an access token is still set; `ibeam config show` tells where");
+            say("note: an access token is still set; `ibeam config show` shows where");
         } else if let Ok(discovery) = here.discover()
             && let Some(found) = discovery.found
         {

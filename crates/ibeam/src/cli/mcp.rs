@@ -134,7 +134,7 @@ impl McpCommand {
             let read =
                 serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments);
             read.map_err(|error| {
-                Refusal::new(format!("the arguments are no JSON object: {error}"))
+                Refusal::new(format!("the arguments are not a JSON object: {error}"))
             })?;
         }
         block_on(async {

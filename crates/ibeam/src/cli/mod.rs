@@ -83,7 +83,7 @@ Examples:
   ibeam doctor                          why it does not work, and what helps
   ibeam service install                 let the first request start it
 
-`ibeam help <command>` tells more about a command.";
+`ibeam help <command>` shows more about a command.";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -117,7 +117,7 @@ enum Command {
     Stop(stop::Stop),
     /// Show the gateways that run
     Status(status::Status),
-    /// Start the simulator of Cursor's backend by itself
+    /// Start only the simulator of Cursor's backend
     Sim(sim::SimCommand),
     /// Sign in to Cursor
     Login(login::Login),
@@ -131,23 +131,23 @@ enum Command {
     Keys(keys::KeysCommand),
     /// Wire a client to this gateway
     Setup(setup::Setup),
-    /// Take the setup of a client back
+    /// Undo a client's setup
     Undo(undo::Undo),
     /// List your MCP servers and their tools, and call one
     Mcp(mcp::McpCommand),
     /// Show what this program may do on this machine, and what is not as it should be
     Audit(audit::Audit),
-    /// Find out what is wrong, and which command mends it
+    /// Find out what is wrong, and which command fixes it
     Doctor(doctor::Doctor),
     /// Look at the settings
     Config(config::ConfigCommand),
-    /// Let the system start the gateway by itself
+    /// Run the gateway as a system service
     Service(service::ServiceCommand),
     /// Print a script that lets your shell complete commands and options
     Completions(completions::Completions),
     /// Print the manual, or write its pages
     Man(man::ManCommand),
-    /// Start this program again as nobody's child
+    /// Start this program again, detached from its parent
     #[command(name = DETACH, hide = true, disable_help_flag = true)]
     Detach {
         /// Its arguments

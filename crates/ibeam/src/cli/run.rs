@@ -34,8 +34,8 @@ Examples:
                                         ANTHROPIC_BASE_URL and their keys
 
 Options of ibeam come before the client's name; everything after it is the client's. Its exit
-code is that of this command. Signs you in first if nobody is, where there is a terminal to ask
-you, and starts the gateway in the background if none runs: see `ibeam help start`.")]
+code is that of this command. Signs you in first if needed, when run in a
+terminal, and starts the gateway in the background if none runs: see `ibeam help start`.")]
 pub(super) struct Run {
     #[command(flatten)]
     upstream: Upstream,
@@ -78,7 +78,7 @@ impl Run {
 
     fn wiring(&self, running: &Running) -> anyhow::Result<Wiring> {
         let host = Host::parse(&running.url)
-            .map_err(|_| anyhow::anyhow!("{} is no address of a gateway", running.url))?;
+            .map_err(|_| anyhow::anyhow!("{} is not the address of a gateway", running.url))?;
         let gateway = Gateway::new(host, running.key.clone(), Tls::new(None), &Tasks::new());
         let models = block_on(async { Ok(gateway.models().await) })?;
         let models = models.map_err(|error| Refusal::new(error.to_string()))?;
@@ -129,7 +129,7 @@ impl Found {
         program.map(|program| Self { client, program }).ok_or_else(|| {
             let name = name.to_string_lossy();
             let known: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
-            Refusal::new(format!("`{name}` is no client, and no program in your PATH"))
+            Refusal::new(format!("`{name}` is neither a client nor a program in your PATH"))
                 .hint(format!("clients are {}", known.join(", ")))
                 .into()
         })

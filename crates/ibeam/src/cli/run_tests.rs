@@ -45,7 +45,7 @@ fn what_cannot_be_run_is_told() {
     let text = refused("claude");
     assert!(text.contains("not installed") && text.contains("npm install"), "{text}");
     let text = refused("clod");
-    assert!(text.contains("`clod` is no client") && text.contains("claude-code"), "{text}");
+    assert!(text.contains("`clod` is neither a client") && text.contains("claude-code"), "{text}");
     assert_eq!(of("python").unwrap().program, Path::new("/usr/bin/python"));
     assert_eq!(of("./mine.sh").unwrap().program, Path::new("./mine.sh"));
     assert_eq!(of("env").unwrap().program, Path::new("/usr/bin/env"));

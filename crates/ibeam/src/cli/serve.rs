@@ -33,7 +33,7 @@ pub(super) struct Serve {
     listening: Listening,
     #[command(flatten)]
     upstream: Upstream,
-    /// Start also when nobody is signed in: clients are then told what to do
+    /// Start even when not signed in; clients then get an error that says what to do
     #[arg(long)]
     unattended: bool,
     /// Be the gateway that `ibeam start` puts in the background

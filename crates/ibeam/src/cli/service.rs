@@ -54,7 +54,7 @@ enum Action {
         /// Show what would be removed and run, and do nothing
         #[arg(long)]
         dry_run: bool,
-        /// Also when somebody has changed the files since
+        /// Even if the files were changed since
         #[arg(long)]
         force: bool,
     },
@@ -132,7 +132,7 @@ impl Install {
             say(&note);
         }
         if require_account(&mut config).is_err() {
-            say("Nobody is signed in to Cursor yet: run `ibeam login`.");
+            say("Not signed in to Cursor yet: run `ibeam login`.");
         }
         warn(&service, &env);
         Ok(ExitCode::SUCCESS)
@@ -435,7 +435,7 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
         report.problems.push("it does not run; `ibeam service install` starts it again".to_owned());
     }
     if report.authenticated == Some(false) {
-        report.problems.push("nobody is signed in to Cursor; run `ibeam login`".to_owned());
+        report.problems.push("not signed in to Cursor; run `ibeam login`".to_owned());
     }
     Ok(report)
 }

@@ -54,7 +54,7 @@ pub(super) struct SimCommand {
     /// Wait this many milliseconds after each piece of an answer
     #[arg(long, value_name = "MS")]
     pace_ms: Option<u64>,
-    /// Complete a sign-in only by a button of its page, not by itself
+    /// Complete a sign-in only when the button on its page is pressed
     #[arg(long)]
     login_page: bool,
     /// Let access tokens that are handed out live this long, such as `10m`

@@ -92,7 +92,9 @@ fn words(running: &Running, config: &Config) -> Vec<String> {
     lines.extend(other_version(running));
     if !running.authenticated {
         let login = login_command(&config.profile);
-        lines.push(format!("Nobody is signed in to Cursor yet: `{login}`. It notices by itself."));
+        lines.push(format!(
+            "Not signed in to Cursor yet; run `{login}`. The gateway picks it up by itself."
+        ));
     }
     lines
 }
@@ -103,7 +105,7 @@ pub(super) fn other_version(running: &Running) -> Option<String> {
     let theirs = &running.version;
     (theirs != ours).then(|| {
         let mend = if running.shared { "`ibeam stop`" } else { "stop it" };
-        format!("It is version {theirs}, and this is {ours}; {mend} to go on with this one.")
+        format!("It is version {theirs}, and this is {ours}; {mend} to switch to this one.")
     })
 }
 

@@ -103,7 +103,7 @@ impl Shown {
     fn state(&self) -> String {
         match self {
             Self { answers: false, .. } => "does not answer".to_owned(),
-            Self { authenticated: false, .. } => "nobody signed in".to_owned(),
+            Self { authenticated: false, .. } => "not signed in".to_owned(),
             Self { active: 0, parked: 0, .. } => "idle".to_owned(),
             Self { active, parked, .. } => format!("{active} running, {parked} waiting"),
         }

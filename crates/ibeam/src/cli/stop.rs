@@ -23,7 +23,7 @@ Examples:
 
 Requests that are being answered are finished, within the limit of `clocks.drain`.")]
 pub(super) struct Stop {
-    /// Only this one, whoever started it: its URL, its port or the number of its process
+    /// Only this one, however it was started: its URL, port or process id
     #[arg(value_name = "GATEWAY", conflicts_with = "all")]
     which: Option<String>,
     /// Every gateway of yours, not only those in the background

@@ -72,7 +72,7 @@ impl Undo {
                 if self.json {
                     return Ok(ExitCode::SUCCESS);
                 }
-                say("`ibeam undo CLIENT` takes the setup of one back, `ibeam undo --all` of all.");
+                say("`ibeam undo CLIENT` undoes one setup, `ibeam undo --all` all of them.");
                 return Ok(ExitCode::SUCCESS);
             }
         }

@@ -30,7 +30,7 @@ Examples:
   ibeam up --listen 18741 --listen 32124 --backend cli
                                         in the place of a proxy over `cursor-agent`
 
-Signs you in first if nobody is, where there is a terminal to ask you.")]
+Signs you in first if needed, when run in a terminal.")]
 pub(super) struct Up {
     #[command(flatten)]
     listening: Listening,
@@ -86,7 +86,7 @@ pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Res
         return Err(nobody);
     }
     let here = Here::of(config)?;
-    say("Nobody is signed in to Cursor yet.");
+    say("Not signed in to Cursor yet.");
     tell_of_others(&here)?;
     let credential = block_on(sign_in(config, &here.file(), Way::Browser))?;
     say(&signed_in(&credential));
@@ -234,7 +234,7 @@ fn key(key: &ClientKey) -> (String, String) {
             return ("any; none is checked on this machine".to_owned(), "ibeam".to_owned());
         }
         ClientKey::NoneYet => {
-            let shown = "none yet, so nobody can call; `ibeam keys add NAME` makes one";
+            let shown = "none yet, so no client can call; `ibeam keys add NAME` creates one";
             return (shown.to_owned(), "'<your key>'".to_owned());
         }
         ClientKey::From(origin) => origin,

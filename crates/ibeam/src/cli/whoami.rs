@@ -22,7 +22,7 @@ use ibeam_server::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ends with 1 when nobody is signed in.
+Exits with 1 when not signed in.
 
 Examples:
   ibeam whoami

@@ -149,7 +149,7 @@ impl Machine {
             Ok(Some(Found::Long)) => {
                 Err(unreadable(format!("it is longer than {} MiB", LONGEST >> 20)))
             }
-            Ok(Some(Found::NoFile)) => Err(unreadable("it is no regular file".to_owned())),
+            Ok(Some(Found::NoFile)) => Err(unreadable("it is not a regular file".to_owned())),
             Err(error) => Err(unreadable(error.to_string())),
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Gateway {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failed {
-    #[error("nobody answers at {0}: {1}")]
+    #[error("no answer from {0}: {1}")]
     Unreachable(Host, HttpError),
     /// With the message of the gateway.
     #[error("{1} ({0})")]
@@ -115,7 +115,7 @@ impl Gateway {
         let said = self.ask(dialect, &asked).await?;
         let call = said.call.ok_or_else(|| unexpected("the model did not call the tool"))?;
         let given: Value = serde_json::from_str(&call.arguments)
-            .map_err(|_| unexpected("the arguments of the call are no JSON"))?;
+            .map_err(|_| unexpected("the arguments of the call are not JSON"))?;
         if call.name != TOOL || !given.is_object() {
             return Err(unexpected("the call is not the one that was asked for"));
         }
@@ -268,7 +268,7 @@ fn heard(dialect: Dialect, stream: &str) -> Result<Said, Failed> {
             continue;
         }
         let event: Value = serde_json::from_str(data)
-            .map_err(|_| unexpected("an event of the stream is no JSON"))?;
+            .map_err(|_| unexpected("an event of the stream is not JSON"))?;
         let failed = event.get("error").is_some_and(|error| !error.is_null())
             || event.get("type").is_some_and(|kind| kind == "error" || kind == "response.failed");
         if failed {

@@ -1,4 +1,4 @@
-//! Zed: a provider in its `settings.json`. The key is no setting: Zed takes it from a
+//! Zed: a provider in its `settings.json`. The key is not a setting: Zed takes it from a
 //! variable, or keeps it in the keychain once it was entered.
 //!
 //! Facts from Zed's documentation and source of 2026. The variable's name is that of the
@@ -54,8 +54,8 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     let notes = vec![
         "choose a model of `ibeam-gateway` in the agent panel".to_owned(),
         format!(
-            "Zed wants a key that is no setting: `ibeam run zed` gives it one; else enter {key} \
-             once in Settings, AI, LLM Providers, or set {VARIABLE} where Zed is started"
+            "Zed needs a key, which is not stored in its settings: `ibeam run zed` gives it one; \
+             else enter {key} once in Settings, AI, LLM Providers, or set {VARIABLE} where Zed is started"
         ),
     ];
     Ok(Plan { changes: vec![sheet.change(false)], notes, ..Plan::default() })

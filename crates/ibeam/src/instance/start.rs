@@ -276,7 +276,8 @@ pub(super) fn end(pid: u32) -> anyhow::Result<()> {
     #[cfg(unix)]
     {
         use rustix::process::{Pid, Signal, kill_process};
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).context("that is no process")?;
+        let pid =
+            i32::try_from(pid).ok().and_then(Pid::from_raw).context("not a valid process id")?;
         match kill_process(pid, Signal::TERM) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
             Err(error) => Err(error).context("cannot ask it to end"),

@@ -36,7 +36,7 @@ pub(crate) async fn ask(url: &str) -> Result<Answer, String> {
             let stream = tokio::net::UnixStream::connect(path).await;
             return exchange(stream.map_err(|error| error.to_string())?, "localhost").await;
         }
-        Err("it serves TLS, where only its clients know whom to trust".to_owned())
+        Err("it serves TLS with a certificate that only its clients can verify".to_owned())
     });
     asked.await.unwrap_or_else(|_elapsed| Err(format!("no answer within {} s", TIME.as_secs())))
 }
@@ -46,5 +46,5 @@ async fn exchange(
     host: &str,
 ) -> Result<Answer, String> {
     let body = near::exchange(stream, host, "/health").await.map_err(|error| error.to_string())?;
-    serde_json::from_slice(&body).map_err(|_| "somebody else answers there".to_owned())
+    serde_json::from_slice(&body).map_err(|_| "another program answers there".to_owned())
 }

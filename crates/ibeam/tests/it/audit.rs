@@ -133,7 +133,7 @@ fn on_a_new_machine_all_is_well_and_nothing_is_made() {
         "store.db",
         "keys.json",
         "config.toml",
-        "nobody is signed in",
+        "not signed in",
     ] {
         assert!(text.contains(words), "{words} is missing: {text}");
     }
@@ -235,7 +235,7 @@ fn what_others_could_use_is_mended_by_its_command() {
         let text = shown(&output);
         assert_eq!(output.status.code(), Some(1), "{name}: {text}");
         assert!(text.contains("problem: others may "), "{name}: {text}");
-        let mend = text.lines().find_map(|line| line.trim().strip_prefix("mend it: "));
+        let mend = text.lines().find_map(|line| line.trim().strip_prefix("fix: "));
         let mend = mend.unwrap_or_else(|| panic!("{name}: {text}"));
         assert!(mend.starts_with("chmod ") && mend.contains(r"it'\''s me"), "{mend}");
         assert!(Command::new("sh").args(["-c", mend]).status().unwrap().success(), "{mend}");
@@ -262,7 +262,7 @@ fn a_door_is_judged_before_it_is_opened() {
     let place = Place::new();
     let output = place.audit("--host 0.0.0.0");
     assert_eq!(output.status.code(), Some(1));
-    assert!(shown(&output).contains("mend it: ibeam keys add NAME"), "{}", shown(&output));
+    assert!(shown(&output).contains("fix: ibeam keys add NAME"), "{}", shown(&output));
     assert!(place.ibeam("keys add laptop").output().unwrap().status.success());
     let report = place.json("--host 0.0.0.0 --set hosts=box.lan");
     assert_eq!(report["ok"], true, "{report:#}");

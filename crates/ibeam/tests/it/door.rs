@@ -225,7 +225,7 @@ fn wide_bodies(report: &mut Report<'_>) {
     let gateway = report.gateway;
     let mut send = |what: &str, bodies: usize, piece: &str, size: usize| {
         let elements = format!("{piece},").repeat(size / (piece.len() + 1));
-        // All of it has to be read to see that it is no chat.
+        // The last element is invalid, so all of it has to be read.
         let body = format!(r#"{{"model":"auto","messages":[{elements}42]}}"#);
         let grown = report.phase(what, bodies, || {
             let statuses: Vec<u16> = std::thread::scope(|scope| {

@@ -111,7 +111,10 @@ async fn dropping_it_ends_it_without_waiting() {
 async fn what_is_wrong_is_said() {
     let builder = || Gateway::builder().simulator();
     let said = failure(builder().set("clocks.turn", "soon").set("nonsense", "1")).await;
-    assert!(said.contains("`clocks.turn` is no duration") && said.contains("nonsense"), "{said}");
+    assert!(
+        said.contains("`clocks.turn` is not a duration") && said.contains("nonsense"),
+        "{said}"
+    );
     let said = failure(builder().host([0, 0, 0, 0].into())).await;
     assert!(said.contains("without an API key"), "{said}");
     let said = failure(builder().backend("cli")).await;

@@ -162,7 +162,7 @@ fn ten_at_once_start_one() {
     assert_eq!(user.json("status --json").as_array().unwrap().len(), 1);
 }
 
-/// Nobody else gets in with it, and the others' keys are as good as before.
+/// Other keys stay valid, and an unknown one is refused.
 #[test]
 fn its_key_is_good_where_keys_are_needed() {
     let user = User::new();
@@ -212,7 +212,7 @@ fn stranger(listener: TcpListener, heard: Arc<Mutex<String>>) {
 /// A gateway has ended, another user has its port, and what says where it was is still there:
 /// nothing is sent to that port but a challenge, and another gateway is used.
 #[test]
-fn who_took_the_port_gets_neither_key_nor_prompt() {
+fn a_program_that_took_the_port_gets_neither_key_nor_prompt() {
     let user = User::new();
     user.json("start --sim --json");
     let record = user.files("json").pop().unwrap();
@@ -248,10 +248,10 @@ fn who_took_the_port_gets_neither_key_nor_prompt() {
     assert!(!heard.contains("POST"), "{heard}");
 }
 
-/// It is nobody's child, and in a session of its own: what ends a terminal does not end it.
+/// It has no parent to end with it, and a session of its own: what ends a terminal does not end it.
 #[cfg(target_os = "linux")]
 #[test]
-fn it_outlives_who_started_it() {
+fn it_outlives_the_program_that_started_it() {
     let user = User::new();
     let running = user.json("start --sim --json");
     let stat = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -263,14 +263,14 @@ fn it_outlives_who_started_it() {
     let (its, ours) = (stat(&running["pid"].to_string()), stat("self"));
     assert_ne!(session(&its), session(&ours));
     let home = fs::canonicalize(user.0.0.path()).unwrap();
-    // Who may look at all: the process is closed to others.
+    // Only where the system lets us look: the process is closed to others.
     if let Ok(folder) = fs::read_link(format!("/proc/{}/cwd", running["pid"])) {
         assert_eq!(folder, home);
     }
 }
 
 #[test]
-fn what_a_killed_one_left_is_no_gateway() {
+fn the_files_of_a_killed_gateway_are_ignored() {
     let user = User::new();
     let killed = user.json("start --sim --json");
     kill("-KILL", &killed["pid"]);
@@ -293,12 +293,12 @@ fn a_start_that_fails_shows_the_last_words() {
     assert!(failed.stdout.is_empty());
     let words = words(&failed);
     assert!(words.contains("the gateway did not start"), "{words}");
-    assert!(words.contains("keys.json is no key file"), "{words}");
+    assert!(words.contains("keys.json is not a key file"), "{words}");
     assert_eq!(user.run("status").status.code(), Some(1));
 }
 
 #[test]
-fn nobody_has_to_be_signed_in() {
+fn a_gateway_starts_without_a_sign_in() {
     let user = User::new();
     let running = user.json("start --json");
     assert_eq!(running["authenticated"], false);
@@ -316,7 +316,7 @@ fn nobody_has_to_be_signed_in() {
 }
 
 #[test]
-fn whoever_serves_is_found() {
+fn a_gateway_of_serve_is_found() {
     let user = User::new();
     let mut server = Server::start(user.ibeam("serve --sim"));
     let found = user.json("start --sim --json");
@@ -347,14 +347,14 @@ fn sockets_are_not_written_down() {
 }
 
 #[test]
-fn it_ends_when_nobody_calls() {
+fn it_stops_when_it_is_idle() {
     let user = User::new();
     let running = user.json("start --sim --idle-exit 2s --json");
     assert_eq!(running["started"], true);
     user.all_end();
     assert_eq!(user.run("status").status.code(), Some(1));
     let log = fs::read_to_string(user.state().join("gateway.log")).unwrap();
-    assert!(log.contains("nobody has called for 2s") && log.contains("stopped"), "{log}");
+    assert!(log.contains("no requests for 2s") && log.contains("stopped"), "{log}");
 }
 
 /// As it is after an update of the program.

@@ -221,7 +221,7 @@ fn a_real_keychain_from_login_to_logout() {
     let told = desk.done("file", "logout");
     assert!(told.contains("Signed out"), "{told}");
     assert!(desk.item().is_none() && !desk.credentials().exists());
-    assert!(desk.done("keychain", "logout").contains("Nobody was signed in"));
+    assert!(desk.done("keychain", "logout").contains("Not signed in"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn setup_writes_no_port_that_does_not_last() {
     let port = theirs.url.rsplit_once(':').unwrap().1;
     let refused = user.run(&format!("setup codex --sim --yes --set port={port}"));
     assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused).contains("none that is known as yours"), "{}", words(&refused));
+    assert!(words(&refused).contains("not known as yours"), "{}", words(&refused));
     assert!(words(&refused).contains(&format!("`--url {}`", theirs.url)), "{}", words(&refused));
     // The user's own, of another account.
     let own = Server::start(user.ibeam("serve --sim --profile work"));

@@ -164,7 +164,7 @@ fn from_login_to_logout() {
     let up = world.run("up --port 0");
     assert_eq!(up.status.code(), Some(1), "there is nobody to ask");
     assert!(words(&up).contains("run `ibeam login`"), "{}", words(&up));
-    assert!(words(&world.run("logout")).contains("Nobody was signed in"));
+    assert!(words(&world.run("logout")).contains("Not signed in"));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_policy_and_the_clock_end_it_with_what_to_do() {
     assert_eq!(late.status.code(), Some(1));
     let told = words(&late);
     assert!(told.contains("Waiting for you to sign in, 0:02 left."), "{told}");
-    assert!(told.contains("error: nobody signed in in time"), "{told}");
+    assert!(told.contains("error: the sign-in was not completed in time"), "{told}");
     assert!(told.contains("hint: run `ibeam login --profile work` again"), "{told}");
     assert!(!world.credentials().parent().unwrap().exists(), "nothing was kept");
 }
@@ -280,7 +280,7 @@ fn the_sign_in_of_another_program_needs_consent_once() {
     let second = world.run("login --use opencode");
     let said = words(&second);
     assert!(second.status.success() && said.contains("Cursor CLI"), "{said}");
-    assert!(said.contains("goes before it"), "{said}");
+    assert!(said.contains("takes precedence"), "{said}");
 
     assert!(words(&world.run("logout")).contains("no longer reads"));
     assert_eq!(world.run("whoami").status.code(), Some(1));
@@ -288,7 +288,7 @@ fn the_sign_in_of_another_program_needs_consent_once() {
     assert_eq!(std::fs::read_to_string(path).unwrap(), theirs, "never written");
     let ide = world.run("login --use ide");
     assert_eq!(ide.status.code(), Some(1));
-    assert!(words(&ide).contains("nobody is signed in to the Cursor IDE"), "{}", words(&ide));
+    assert!(words(&ide).contains("not signed in to the Cursor IDE"), "{}", words(&ide));
     assert_eq!(world.run("login --use nonsense").status.code(), Some(2));
 }
 

@@ -241,7 +241,7 @@ async fn a_named_conversation_continues_where_a_second_call_was_left_unanswered(
     lab.assert_gone().await;
 }
 
-/// A header is a hint that clients send by themselves. A marker is a name that somebody chose.
+/// A header is a hint that clients send by themselves. A marker is a name that was chosen.
 #[tokio::test(start_paused = true)]
 async fn another_prompt_forks_under_a_header_and_continues_under_a_marker() {
     for way in WAYS {
@@ -451,7 +451,7 @@ async fn a_new_message_ends_the_waiting_for_results() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_used_costs_no_answer() {
     let dir = crate::watch::folder();
-    std::fs::write(dir.path().join("store.db"), "this is no database").unwrap();
+    std::fs::write(dir.path().join("store.db"), "not a database").unwrap();
     let scenario = Scenario::from_toml(TOOL).unwrap();
     let lab = Lab::with(SimConfig::scenario(scenario), kept(dir.path()));
     let mut talk = Talk::new("look");

@@ -93,7 +93,7 @@ async fn one_of_the_same_session_is_passed_over() {
 
 /// A client that trims its history leaves results behind whose calls it dropped.
 #[tokio::test(start_paused = true)]
-async fn one_that_was_answered_long_ago_is_told_as_text() {
+async fn an_old_result_without_a_call_is_sent_as_text() {
     let lab = Lab::scenario(SCENARIO);
     let mut talk = Talk::new("unused");
     talk.body["messages"] = json!([

@@ -46,10 +46,10 @@ fn a_program_is_run_with_all_that_it_needs() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(15));
     let output = user.run("run --sim no-such-program");
     assert_eq!(output.status.code(), Some(1));
-    assert!(words(&output).contains("is no client"), "{}", words(&output));
+    assert!(words(&output).contains("is neither a client"), "{}", words(&output));
     let output = user.run("run --sim claude");
     assert!(words(&output).contains("Claude Code is not installed"), "{}", words(&output));
-    // Nobody is there to be asked.
+    // There is no terminal to sign in from.
     let output = user.run("run greet");
     assert_eq!(output.status.code(), Some(1));
     assert!(words(&output).contains("not signed in"), "{}", words(&output));

@@ -348,7 +348,7 @@ fn what_cannot_be_a_service_is_refused_before_anything_is_written() {
         ("service install --sim --port 0", "a port that stays"),
         ("service install --sim --listen unix:here.sock", "the whole path"),
         ("service install --sim --host 0.0.0.0", "without an API key"),
-        ("service install --sim --port x", "no port between"),
+        ("service install --sim --port x", "not a valid port"),
     ] {
         let output = home.ibeam(line).arg("--dry-run").output().unwrap();
         assert!(!output.status.success(), "{line}");

@@ -96,7 +96,7 @@ fn nothing_is_written_unasked() {
     let dry = desk.run("setup claude-code --sim --dry-run");
     let diff = String::from_utf8(dry.stdout).unwrap();
     assert!(diff.contains("+\t\t\"ANTHROPIC_BASE_URL\": \"http://127.0.0.1:"), "{diff}");
-    // Nobody is there to be asked.
+    // There is no terminal to confirm on.
     let refused = desk.run("setup claude-code --sim");
     assert!(!refused.status.success());
     assert!(words(&refused).contains("--yes"), "{}", words(&refused));

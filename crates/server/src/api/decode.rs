@@ -59,7 +59,7 @@ impl Decoded for responses::Request {
     }
 }
 
-/// Works on so many bytes: beside the event loop if they are many.
+/// Runs work on `bytes` bytes, off the event loop if they are many.
 ///
 /// # Errors
 /// The work failed altogether.

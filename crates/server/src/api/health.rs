@@ -187,8 +187,8 @@ pub(super) async fn health<S: Service>(
     State(shared): Ctx<S>,
     headers: HeaderMap,
 ) -> impl IntoResponse {
-    // A gateway that is leaving has given up its port, and whoever took that could relay the
-    // challenge over an old connection.
+    // A gateway that is shutting down has given up its port, and a program that took it could
+    // relay the challenge over an old connection.
     let challenge = headers.get(CHALLENGE).filter(|_| !shared.service.health().shutting_down);
     let challenge = challenge.and_then(|value| value.to_str().ok());
     let proof = challenge.and_then(|challenge| shared.service.settings().keys.prove(challenge));

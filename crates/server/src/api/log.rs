@@ -120,7 +120,7 @@ impl Drop for RequestLog {
 mod tests {
     use super::*;
 
-    /// Whatever logs them, and also where ibeam is a library.
+    /// In every log line, also where ibeam is a library.
     #[test]
     fn hidden_characters_of_a_path_are_shown() {
         let log = RequestLog::new(String::new(), Method::GET, "/v1/\u{202e}\u{85}x");

@@ -129,7 +129,7 @@ impl Incoming {
         Ok((asked.holding(share, decoded.turn())?, decoded))
     }
 
-    /// As [`Self::decode`], with what a request of the Responses API goes on from.
+    /// As [`Self::decode`], with what a request of the Responses API continues.
     ///
     /// # Errors
     /// It cannot be understood, or there is no such response.

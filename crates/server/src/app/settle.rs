@@ -177,7 +177,7 @@ impl App {
     }
 
     /// Refuses results whose call neither the request nor a known session has: the model
-    /// could not tell what they answer.
+    /// would not know what they answer.
     async fn check_results(&self, request: &TurnRequest, case: &Case) -> Result<(), TurnError> {
         let reuse = self.config.sessions.reuse && !request.hints.fresh;
         // Each session is looked up once, however many of its calls are answered.
@@ -202,8 +202,8 @@ impl App {
     /// other tools or another model (for a title, say) goes beside them and not past.
     async fn supersede(&self, request: &TurnRequest, case: &Case) {
         let wanted = case.outline.results.as_ref().map(|results| results.session);
-        let told = calls_in(&request.items).filter(|(session, _)| Some(*session) != wanted);
-        for live in self.hub.registry.waiting_for(case.scope, told) {
+        let past_calls = calls_in(&request.items).filter(|(session, _)| Some(*session) != wanted);
+        for live in self.hub.registry.waiting_for(case.scope, past_calls) {
             if *live.identity == case.identity {
                 end(&live).await;
             }
@@ -235,13 +235,13 @@ impl App {
                 }
             }
         }
-        let told = outline.has_past || outline.results.is_some();
-        let matched = match (forked, told) {
+        let has_history = outline.has_past || outline.results.is_some();
+        let matched = match (forked, has_history) {
             (true, _) => Matched::Forked,
             (false, true) => Matched::Rebuilt,
             (false, false) => Matched::New,
         };
-        if told {
+        if has_history {
             let id = self.conversations.current(outline.content_id(*scope));
             if let Some(claim) = self.conversations.claim_soon(*scope, &id).await {
                 return Origin { id, claim, kept: None, before: None, matched };
@@ -294,7 +294,7 @@ impl App {
         if claim.is_none()
             && case.outline.results.is_none()
             && let Some(live) = self.hub.registry.parked_as(case.scope, &stored.id)
-            // With its whole past, another model's request can be told elsewhere.
+            // With its whole past, another model's request can run elsewhere.
             && (*live.identity == case.identity || !case.outline.has_past)
         {
             // It waits for results, and the client went on without.
@@ -385,11 +385,11 @@ async fn known<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Option<
     match timeout(STORE_PATIENCE, asked).await {
         Ok(Ok(found)) => Some(found),
         Ok(Err(error)) => {
-            warn!(%error, "the store cannot be read; the conversation is told anew");
+            warn!(%error, "the store cannot be read; rebuilding the conversation from the request");
             None
         }
         Err(_elapsed) => {
-            warn!("the store takes too long; the conversation is told anew");
+            warn!("the store takes too long; rebuilding the conversation from the request");
             None
         }
     }

@@ -40,8 +40,8 @@ impl App {
     /// Starts the turn of a request, or finds the one that it belongs to.
     ///
     /// # Errors
-    /// The request cannot be served at all: the model is unknown, nobody is signed
-    /// in, or there are too many turns already.
+    /// The request cannot be served at all: the model is unknown, there is no
+    /// sign-in, or there are too many turns already.
     pub async fn start(
         &self,
         mut request: TurnRequest,
@@ -50,7 +50,7 @@ impl App {
         let asked = Instant::now();
         let mute = |item: &Item| matches!(item, Item::Reasoning(_));
         if request.system.is_empty() && request.items.iter().all(mute) {
-            let text = "nobody says anything in this request; there is nothing to answer";
+            let text = "the request has no messages";
             let param = conversation_field(request.dialect);
             return Err(TurnError::new(ErrorCode::MissingMessages, text).param(param));
         }
@@ -77,7 +77,7 @@ impl App {
             Dialect::Completions => None,
             _ => self.bridge.offer(&mut request.tools).await,
         };
-        // What the model is told about the format belongs to the prompt.
+        // The instructions about the format belong to the prompt.
         let controls = self.prepare(&mut request, family).await?;
         let outline = Outline::of(&request);
         let identity = Identity { scope, setup: outline.setup, model };
@@ -121,7 +121,7 @@ impl App {
         settings.backoff.retries =
             self.hub.retries.left(retry_key, settings.backoff.retries, meta.retry_count > 0);
         let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
-        // A run that is given up cannot be told what our own tools say.
+        // A run that is given up cannot get the results of our own tools.
         settings.park |= bridged.is_some();
         let actor = Actor {
             turn: self.machine(request, &case, settings, (id.clone(), session), kept).await,
@@ -287,10 +287,11 @@ impl App {
     }
 
     pub(super) fn busy(&self) -> TurnError {
-        let text = format!(
-            "As much as may run at once does: {}. Try again shortly, or raise `limits.turns`.",
-            counted(self.config.limits.turns)
-        );
+        let taken = match self.config.limits.turns {
+            1 => "The only turn slot is".to_owned(),
+            all => format!("All {all} turn slots are"),
+        };
+        let text = format!("{taken} in use. Try again shortly, or raise `limits.turns`.");
         TurnError::new(ErrorCode::Overloaded, text)
     }
 }
@@ -344,7 +345,7 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
 }
 
 /// A backend that cannot be shown anything must not be asked to look. What was shown before
-/// is told as left out.
+/// is marked as left out.
 fn take_no_images(request: &TurnRequest) -> Result<(), TurnError> {
     let new = request.items.iter().skip(history::split(&request.items));
     let shows = new.into_iter().any(|item| match item {

@@ -68,7 +68,7 @@ impl FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::as_str).join("`, `");
-            format!("`{name}` is none of `{names}`")
+            format!("`{name}` is not one of `{names}`")
         })
     }
 }

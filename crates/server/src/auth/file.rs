@@ -140,7 +140,7 @@ impl CredentialFile {
         private::sweep(&self.path)?;
         let mut fields = match private::read(&self.path) {
             Ok(text) => text.and_then(|text| object(&text).ok()).unwrap_or_default(),
-            // What strangers could read is mended by replacing it, what is no text is
+            // What strangers could read is fixed by replacing it, what is not text is
             // worth nothing.
             Err(AuthFileError::Exposed { .. } | AuthFileError::Malformed { .. }) => Map::new(),
             Err(error) => return Err(error),
@@ -199,7 +199,7 @@ impl CredentialFile {
 fn object(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err("it is no JSON object".to_owned()),
+        Ok(_) => Err("it is not a JSON object".to_owned()),
         Err(error) => Err(format!("no JSON at line {}", error.line())),
     }
 }
@@ -214,7 +214,7 @@ fn parse(fields: &Map<String, Value>) -> Result<Credential, String> {
         Some(Value::Object(account)) => {
             Some(Account { email: text(account, "email")?, sub: text(account, "sub")? })
         }
-        Some(_) => return Err("`account` is no object".to_owned()),
+        Some(_) => return Err("`account` is not an object".to_owned()),
     };
     let credential = Credential {
         access_token: secret(fields, "access")?,
@@ -258,7 +258,7 @@ pub(super) fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<Str
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.trim().to_owned()).filter(|t| !t.is_empty())),
-        Some(_) => Err(format!("`{name}` is no text")),
+        Some(_) => Err(format!("`{name}` is not a string")),
     }
 }
 
@@ -268,7 +268,7 @@ pub(super) fn secret(
     name: &str,
 ) -> Result<Option<SecretString>, String> {
     let Some(text) = text(fields, name)? else { return Ok(None) };
-    token(&text).map(Some).ok_or_else(|| format!("`{name}` is no token"))
+    token(&text).map(Some).ok_or_else(|| format!("`{name}` is not a valid token"))
 }
 
 /// What can be sent as a token. People copy it from a header, prefix and all.
@@ -287,7 +287,7 @@ pub(super) fn expires(fields: &Map<String, Value>) -> Result<Option<u64>, String
     // Some write whole numbers as `1.7e12`.
     let whole = |number: f64| (number >= 0.0).then_some(number as u64);
     let number = value.as_u64().or_else(|| value.as_f64().and_then(whole));
-    let number = number.ok_or("`expires` is no time")?;
+    let number = number.ok_or("`expires` is not a valid time")?;
     // Zero is how others write that they do not know.
     Ok(Some(number / 1000).filter(|at| *at > 0))
 }

@@ -85,7 +85,7 @@ impl AuthHttp {
         let answer = answer.map_err(PageError::Unreachable)?;
         match answer.status().as_u16() {
             200 => serde_json::from_slice(answer.body())
-                .map_err(|_| PageError::Unreachable("the answer is no JSON".to_owned())),
+                .map_err(|_| PageError::Unreachable("the answer is not JSON".to_owned())),
             status => Err(PageError::Status(status)),
         }
     }

@@ -24,7 +24,7 @@ pub enum AuthFileError {
     Exposed { path: PathBuf, mode: u32, what: &'static str, command: String },
     #[error("{} is a symbolic link, which ibeam does not follow to a secret", path.display())]
     Link { path: PathBuf },
-    #[error("{} is no regular file", path.display())]
+    #[error("{} is not a regular file", path.display())]
     NoFile { path: PathBuf },
     #[error("{} is not as ibeam writes it: {what}; `ibeam login` makes a new one", path.display())]
     Malformed { path: PathBuf, what: String },

@@ -233,15 +233,15 @@ fn every_problem_is_reported_at_once_with_its_origin() {
         "`api_url` is plain http to another machine, which would show your token to the network: \
          `http://example.com` (from env CURSOR_API_URL)",
         "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
-        "`clock.turn` is no setting; did you mean `clocks.turn`? (from file config.toml)",
+        "`clock.turn` is not a setting; did you mean `clocks.turn`? (from file config.toml)",
         "`clocks.heartbeat` must be more than zero: `0` (from env IBEAM_CLOCKS_HEARTBEAT)",
-        "`cors_origins` has `nope/`, which is no origin such as `https://host` \
+        "`cors_origins` has `nope/`, which is not an origin such as `https://host` \
          (from file config.toml)",
         "`limits.turns` must be at least 1: `0` (from flag --set)",
-        "`limits.turnz` is no setting; did you mean `limits.turns`? (from flag --set)",
+        "`limits.turnz` is not a setting; did you mean `limits.turns`? (from flag --set)",
         "`nonsense` has no `=` (from flag --set)",
-        "`port` is no port between 0 and 65535: `eighty` (from env PORT)",
-        "`transport` is none of `auto`, `h2`, `h1`: `h3` (from file config.toml)",
+        "`port` is not a valid port (0-65535): `eighty` (from env PORT)",
+        "`transport` must be `auto`, `h2` or `h1`: `h3` (from file config.toml)",
     ];
     assert_eq!(reported, expect);
 }
@@ -302,7 +302,7 @@ fn listening_beyond_this_machine_needs_a_key() {
 }
 
 #[test]
-fn what_is_weak_is_told() {
+fn weak_points_are_reported() {
     let weak = |pairs: &[&str], key: Option<&str>, needed: bool| {
         let env = env(&key.map(|key| ("IBEAM_API_KEY", key)).into_iter().collect::<Vec<_>>());
         let raw = flags(pairs).or(RawConfig::from_env(&env));
@@ -375,7 +375,7 @@ fn a_mistyped_variable_is_noticed() {
     let warnings: Vec<String> = raw.warnings.iter().map(|w| w.text.clone()).collect();
     assert_eq!(
         warnings,
-        ["is no setting; `IBEAM_API_KEY` is", "is no setting; `IBEAM_CLOCKS_TURN` is"]
+        ["is not a setting; `IBEAM_API_KEY` is", "is not a setting; `IBEAM_CLOCKS_TURN` is"]
     );
 }
 

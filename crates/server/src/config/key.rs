@@ -78,7 +78,7 @@ keys! {
         "answer WebSockets on the paths of chat and Responses; off: they get 426";
 
     IdleExit "idle_exit" [] = "",
-        "end the gateway when nobody has called for so long, 0 for never; by default that of `ibeam start` ends after 30m";
+        "stop the gateway after this long without a request, 0 for never; by default that of `ibeam start` stops after 30m";
 
     Strict "strict" [] = "false",
         "refuse a request with a parameter that would be ignored; a client asks for it with `x-ibeam-strict: true`";
@@ -108,7 +108,7 @@ keys! {
     ApiUrl "api_url" [same("CURSOR_API_URL")] = hosts::API.origin,
         "replaces every Cursor host; plain http only on this machine";
     ClientVersion "client_version" [same("CURSOR_CLIENT_VERSION")] = "",
-        "version told to Cursor; by default that of the installed CLI, else a built-in one";
+        "version reported to Cursor; by default that of the installed CLI, else a built-in one";
     PrivacyMode "privacy_mode" [same("CURSOR_PRIVACY_MODE")] = "true",
         "ask Cursor not to keep what is sent (ghost mode)";
     Transport "transport" [] = "auto", "`auto`, `h2` or `h1`";
@@ -134,7 +134,7 @@ keys! {
         "let Cursor's own page fetch run when a model asks for it";
 
     SessionReuse "sessions.reuse" [same("CURSOR_SESSION_REUSE")] = "true",
-        "keep the run open while tools work; off: every request is built anew from its history";
+        "keep the run open while tools work; off: every request is rebuilt from its history";
     SessionTtl "sessions.ttl" [millis("CURSOR_SESSION_TIMEOUT_MS")] = "15m",
         "a parked turn waits for its tool results";
     SessionMax "sessions.max_parked" [same("CURSOR_MAX_SESSIONS")] = "10000",
@@ -148,12 +148,12 @@ keys! {
     ToolNative "tools.native" [] = "true",
         "hand Cursor's own tools to the client's equivalents; off: refuse them";
     ToolResultBytes "tools.result_bytes" [] = "1MiB",
-        "text of one tool result that Cursor's CLI is told; the rest is left out with a note";
+        "text of one tool result that Cursor's CLI gets; the rest is left out with a note";
     McpEnabled "mcp.enabled" [] = "false",
         "start the MCP servers of `[mcp.servers.NAME]`, and list or offer their tools";
     McpDiscover "mcp.discover" [] = "false",
         "read the MCP servers of other programs (OpenCode, Cursor, Claude Code); none is started unless `[mcp.servers.NAME]` names it, and one of a project's file only after `ibeam mcp approve`";
-    McpStart "mcp.start" [] = "10s", "for an MCP server to start and tell its tools";
+    McpStart "mcp.start" [] = "10s", "for an MCP server to start and list its tools";
     StoreEnabled "store.enabled" [] = "true",
         "keep conversations on disk, so that they go on after a restart; off: in memory only";
     StorePath "store.path" [] = "",
@@ -161,7 +161,7 @@ keys! {
     StoreRetention "store.retention" [] = "7d", "a conversation is kept after its last turn";
     StoreBytes "store.bytes" [] = "1GiB", "all conversations together; the oldest give way";
     ResponsesRetention "responses.retention" [] = "24h",
-        "a response with `store` is kept after it was made, or last gone on from; 0: none is";
+        "how long a stored response is kept after its last use; 0 disables";
     ResponsesMax "responses.max" [] = "10000", "responses kept; the oldest give way";
     ResponsesBytes "responses.bytes" [] = "256MiB",
         "all of them together, in the store's file beside its conversations";
@@ -172,7 +172,7 @@ keys! {
     RetryBaseDelay "retry.base_delay" [millis("CURSOR_RETRY_BASE_DELAY_MS")] = "500ms",
         "the first wait; each further one doubles";
     RetryMaxDelay "retry.max_delay" [millis("CURSOR_RETRY_MAX_DELAY_MS")] = "8s",
-        "the longest wait; when Cursor asks for more, the client is told";
+        "the longest wait; if Cursor asks for more, the client gets the error";
 
     ClockConnect "clocks.connect" [] = "10s", "to reach Cursor: name, TCP, TLS, HTTP/2";
     ClockNoFrame "clocks.no_frame" [] = "45s", "nothing at all from Cursor";

@@ -53,7 +53,7 @@ fn has_secret(raw: &RawConfig) -> bool {
         || raw.servers.values().any(McpServer::holds_secret)
 }
 
-/// The environment as text; variables that are none are no settings.
+/// The environment; variables that are not valid Unicode are left out.
 #[must_use]
 pub fn environment() -> Env {
     std::env::vars_os()

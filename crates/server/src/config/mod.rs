@@ -1,4 +1,4 @@
-//! What the program was told: flags before environment before file before defaults.
+//! The settings of the program: flags before environment before file before defaults.
 //!
 //! All sources give text ([`RawConfig`]); one function makes typed values of the
 //! merged text and reports every problem at once ([`resolve`]).
@@ -51,7 +51,7 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// What local clients must send, if anything.
     pub api_key: Option<SecretString>,
-    /// Where the hashes of further keys are. None: nobody named a file, and this machine
+    /// Where the hashes of further keys are. None: no file was named, and this machine
     /// has no place for one.
     pub keys_file: Option<PathBuf>,
     /// Names besides loopback under which clients may call.
@@ -61,7 +61,7 @@ pub struct Config {
     pub websocket: bool,
     /// The gateway ends after so long without a request. Zero: never.
     pub idle_exit: Option<Duration>,
-    /// Parameters that nobody honours are refused.
+    /// Parameters that would be ignored are refused.
     pub strict: bool,
     pub access_token: Option<SecretString>,
     /// Whose credentials are used.
@@ -239,7 +239,7 @@ pub struct Tools {
     pub max_repeat: u32,
     /// The backend's own tools are handed to the client's equivalents.
     pub native: bool,
-    /// Text of one result that a child is told.
+    /// Text of one result that a child gets.
     pub result_bytes: usize,
 }
 
@@ -250,7 +250,7 @@ pub struct Mcp {
     pub enabled: bool,
     /// Whether other programs' files are read.
     pub discover: bool,
-    /// For one to start and tell its tools.
+    /// For one to start and list its tools.
     pub start: Duration,
     pub servers: BTreeMap<String, McpServer>,
 }
@@ -258,7 +258,7 @@ pub struct Mcp {
 /// What is kept of conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// None: nobody named a file, and this machine has no place for one.
+    /// None: no file was named, and this machine has no place for one.
     pub path: Option<PathBuf>,
     /// Off: in memory only, whatever the path.
     pub enabled: bool,
@@ -389,7 +389,7 @@ impl Config {
         self.places().find(|place| !place.is_local())
     }
 
-    /// What can be served, and is no good idea. `key_needed`: clients need one.
+    /// What can be served, but should not be. `key_needed`: clients need one.
     #[must_use]
     pub fn weak_points(&self, key_needed: bool) -> Vec<&'static str> {
         let mut found = Vec::new();
@@ -410,7 +410,7 @@ impl Config {
     }
 }
 
-/// A key of fewer characters is no match for somebody who has time.
+/// A shorter key can be guessed with enough time.
 const KEY_LENGTH: usize = 16;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// `500ms`, `10s`, `5m`, `2h`, `7d`; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || "is no duration such as `500ms`, `10s`, `5m`, `2h` or `7d`".to_owned();
+    let bad = || "is not a duration such as `500ms`, `10s`, `5m`, `2h` or `7d`".to_owned();
     let (digits, unit) = split_unit(text);
     let number: f64 = digits.parse().map_err(|_| bad())?;
     let seconds = match unit {
@@ -20,7 +20,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 
 /// `10485760`, `512KiB`, `64MiB`, `1GiB`; `k`, `M` and `G` mean the same.
 pub(super) fn size(text: &str) -> Result<usize, String> {
-    let bad = || "is no size such as `512KiB` or `64MiB`".to_owned();
+    let bad = || "is not a size such as `512KiB` or `64MiB`".to_owned();
     let (digits, unit) = split_unit(text);
     let number: usize = digits.parse().map_err(|_| bad())?;
     let shift = match unit.to_ascii_lowercase().as_str() {
@@ -42,12 +42,12 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 }
 
 pub(super) fn count(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| "is no whole number".to_owned())
+    text.parse().map_err(|_| "is not a whole number".to_owned())
 }
 
 /// For counts that 32 bits are plenty for.
 pub(super) fn small_count(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "is no whole number".to_owned())
+    text.parse().map_err(|_| "is not a whole number".to_owned())
 }
 
 /// At least one.

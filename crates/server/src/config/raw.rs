@@ -57,7 +57,7 @@ pub struct Problem {
     /// The setting, or what else it is about. Empty: the text says all.
     pub subject: String,
     pub origin: Origin,
-    /// Goes on after the subject: "is no whole number".
+    /// Goes on after the subject: "is not a whole number".
     pub text: String,
 }
 
@@ -155,8 +155,8 @@ impl RawConfig {
                     Key::close_to(&format!("{section}.{rest}"))
                 });
                 let text = match hint {
-                    Some(key) => format!("is no setting; `{}` is", key.env_name()),
-                    None => "is no setting".to_owned(),
+                    Some(key) => format!("is not a setting; `{}` is", key.env_name()),
+                    None => "is not a setting".to_owned(),
                 };
                 raw.warn(name, Origin::Env(name.clone()), text);
             }
@@ -243,8 +243,8 @@ fn on_the_line(key: Key) -> String {
 
 fn unknown(name: &str) -> String {
     match Key::close_to(name) {
-        Some(key) => format!("is no setting; did you mean `{}`?", key.row().name),
-        None => "is no setting; `ibeam config show` lists them all".to_owned(),
+        Some(key) => format!("is not a setting; did you mean `{}`?", key.row().name),
+        None => "is not a setting; `ibeam config show` lists them all".to_owned(),
     }
 }
 

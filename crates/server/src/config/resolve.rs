@@ -256,7 +256,7 @@ impl Resolver<'_> {
     fn api(&mut self) -> Host {
         let read = |text: &str| {
             let host = Host::parse(text.trim_end_matches('/')).map_err(|_| {
-                "is no origin such as `https://host` or `http://127.0.0.1:1234`".to_owned()
+                "is not an origin such as `https://host` or `http://127.0.0.1:1234`".to_owned()
             })?;
             if host.is_tls() || host.is_loopback() {
                 Ok(host)
@@ -303,7 +303,7 @@ impl Resolver<'_> {
             "auto" => Ok(Transport::Auto),
             "h2" | "http2" => Ok(Transport::H2),
             "h1" | "http1" => Ok(Transport::H1),
-            _ => Err("is none of `auto`, `h2`, `h1`".to_owned()),
+            _ => Err("must be `auto`, `h2` or `h1`".to_owned()),
         })
         .unwrap_or_default()
     }
@@ -320,7 +320,9 @@ impl Resolver<'_> {
         self.value(Key::CorsOrigins, |text| {
             let origins = parse::list(text);
             match origins.iter().find(|origin| !is_origin(origin)) {
-                Some(bad) => Err(format!("has `{bad}`, which is no origin such as `https://host`")),
+                Some(bad) => {
+                    Err(format!("has `{bad}`, which is not an origin such as `https://host`"))
+                }
                 None => Ok(origins),
             }
         })
@@ -452,7 +454,7 @@ fn bare_words_are_levels(text: &str) -> bool {
 }
 
 fn no_level() -> String {
-    "is none of `error`, `warn`, `info`, `debug`, `trace`, `off`, nor `target=level`".to_owned()
+    "must be `error`, `warn`, `info`, `debug`, `trace`, `off` or `target=level`".to_owned()
 }
 
 /// As a browser writes it: scheme and host, nothing after.

@@ -143,7 +143,7 @@ impl Reader<'_> {
                 "use" => match value.as_str() {
                     Some("list") => server.offer = false,
                     Some("offer") => server.offer = true,
-                    _ => self.problem(key, "is none of `list`, `offer`"),
+                    _ => self.problem(key, "must be `list` or `offer`"),
                 },
                 "timeout" => match self.text(key, value).map(|text| parse::duration(&text)) {
                     Some(Ok(Duration::ZERO)) => self.problem(key, "must be more than zero"),
@@ -223,8 +223,8 @@ impl Reader<'_> {
 fn unknown(key: &str) -> String {
     let close = KEYS.iter().map(|known| (strsim::damerau_levenshtein(key, known), known));
     match close.filter(|(distance, _)| *distance <= 2).min_by_key(|(distance, _)| *distance) {
-        Some((_, known)) => format!("is no setting of a server; did you mean `{known}`?"),
-        None => format!("is no setting of a server; there are {}", KEYS.join(", ")),
+        Some((_, known)) => format!("is not a setting of a server; did you mean `{known}`?"),
+        None => format!("is not a setting of a server; there are {}", KEYS.join(", ")),
     }
 }
 

@@ -47,13 +47,13 @@ fn nothing_hidden_is_printed() {
 }
 
 #[test]
-fn what_is_wrong_is_told_by_its_place() {
+fn problems_are_reported_by_their_place() {
     for (text, told) in [
         (
             "[mcp.servers.a]\ncomand = \"x\"",
-            "`mcp.servers.a.comand` is no setting of a server; did you mean `command`?",
+            "`mcp.servers.a.comand` is not a setting of a server; did you mean `command`?",
         ),
-        ("[mcp.servers.a]\nuse = \"maybe\"", "`mcp.servers.a.use` is none of"),
+        ("[mcp.servers.a]\nuse = \"maybe\"", "`mcp.servers.a.use` must be"),
         ("[mcp.servers.a]\nargs = \"x\"", "`mcp.servers.a.args` must be a list"),
         ("[mcp.servers.a]\nenv = { A = 1 }", "`mcp.servers.a.env.A` must be text"),
         (
@@ -64,7 +64,7 @@ fn what_is_wrong_is_told_by_its_place() {
         ("[mcp.servers.a]\ntimeout = \"soon\"", "`mcp.servers.a.timeout`"),
         ("[mcp.servers]\na = 1", "`mcp.servers.a` must be a table"),
         ("[mcp]\nservers = 1", "`mcp.servers` must be tables"),
-        ("[mcp]\nenable = true", "`mcp.enable` is no setting; did you mean `mcp.enabled`?"),
+        ("[mcp]\nenable = true", "`mcp.enable` is not a setting; did you mean `mcp.enabled`?"),
     ] {
         let problems = problems(text);
         assert!(problems.iter().any(|problem| problem.starts_with(told)), "{told}: {problems:?}");

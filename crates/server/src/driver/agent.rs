@@ -335,7 +335,7 @@ impl CallError {
 /// The message of a plain answer. Some deployments put it in an envelope as if it
 /// were a stream.
 fn decode<M: Wire>(body: Bytes) -> Result<M, LinkError> {
-    let garbled = || LinkError::Reset("the answer is no valid message".to_owned());
+    let garbled = || LinkError::Reset("the answer is not a valid message".to_owned());
     let mut message = body.clone();
     if enveloped(&body) {
         let mut decoder = Decoder::new();

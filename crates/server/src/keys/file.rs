@@ -29,13 +29,13 @@ pub enum KeyFileError {
     Io { path: PathBuf, source: io::Error },
     #[error("others may read or change {0}")]
     Open(PathBuf),
-    #[error("{path} is no key file: {reason}")]
+    #[error("{path} is not a key file: {reason}")]
     Broken { path: PathBuf, reason: String },
     #[error("a later version of ibeam wrote {0}")]
     Later(PathBuf),
     #[error("there is a key named `{0}` already")]
     Taken(String),
-    #[error("`{0}` is no name for a key")]
+    #[error("`{0}` is not a valid key name")]
     Name(String),
     #[error("there are {MOST} keys already")]
     Many,
@@ -178,7 +178,7 @@ impl<'a> KeyFile<'a> {
     pub(super) fn read(&self) -> Result<Set, KeyFileError> {
         let keys = self.load()?.keys.into_iter().map(|line| {
             let hash = from_hex(&line.sha256).ok_or_else(|| {
-                self.broken(format!("the hash of `{}` is none", line.name.escape_debug()))
+                self.broken(format!("the hash of `{}` is invalid", line.name.escape_debug()))
             })?;
             Ok(Key { name: line.name.into(), hash, limit: line.limit })
         });

@@ -337,7 +337,7 @@ fn patterns() {
     }
 }
 
-/// Opening a pipe or a terminal would wait for whoever is at its other end.
+/// Opening a pipe or a terminal would wait for the other end.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_not_regular_is_not_opened() {

@@ -36,7 +36,7 @@ pub struct Host {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no origin such as `https://host` or `http://127.0.0.1:1234`")]
+#[error("`{0}` is not an origin such as `https://host` or `http://127.0.0.1:1234`")]
 pub struct HostError(String);
 
 /// Why there is no connection. Nothing of a request has been sent in any case.
@@ -175,7 +175,7 @@ impl Connector {
         match self {
             Self::Memory(dial) => Ok(Io { stream: Box::new(dial()), protocol: alpn }),
             Self::Tcp { reach, .. } if !reach.has(host) => Err(DialError::Failed(format!(
-                "{host} is none of the hosts that ibeam may contact; `ibeam audit` lists them"
+                "{host} is not one of the hosts that ibeam may contact; `ibeam audit` lists them"
             ))),
             Self::Tcp { tls, proxy, connect_timeout, .. } => {
                 let dial = dial(host, alpn, tls, proxy, *connect_timeout);

@@ -74,7 +74,7 @@ async fn alpn_is_what_the_peer_chose() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_nobody_is_refused() {
+async fn an_untrusted_certificate_is_refused() {
     let (_, server) = tls_pair(&["h2"]);
     let (other, _) = tls_pair(&["h2"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -120,7 +120,7 @@ async fn nagle_is_off() {
 }
 
 #[tokio::test]
-async fn who_is_not_in_the_table_is_not_called() {
+async fn a_host_outside_the_table_is_not_called() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let host = |address: &dyn fmt::Display| Host::parse(&format!("http://{address}")).unwrap();
@@ -132,6 +132,6 @@ async fn who_is_not_in_the_table_is_not_called() {
     };
     let elsewhere = connector(Reach::of(&host(&"127.0.0.1:1")));
     let error = elsewhere.connect(&host(&address), Alpn::Http1).await.unwrap_err().to_string();
-    assert!(error.contains("none of the hosts") && error.contains("ibeam audit"), "{error}");
+    assert!(error.contains("not one of the hosts") && error.contains("ibeam audit"), "{error}");
     connector(Reach::of(&host(&address))).connect(&host(&address), Alpn::Http1).await.unwrap();
 }

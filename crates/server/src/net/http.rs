@@ -164,7 +164,7 @@ impl Service<Uri> for Dialer {
         let Self { connector, alpn } = self.clone();
         Box::pin(async move {
             let host = Host::of(&uri)
-                .ok_or_else(|| DialError::Failed("the address is no origin".to_owned()))?;
+                .ok_or_else(|| DialError::Failed("the address is not an origin".to_owned()))?;
             // Prior knowledge is for the stream pool; here cleartext is HTTP/1.1.
             let cleartext = !host.is_tls() || matches!(connector, Connector::Memory(_));
             let alpn = if cleartext { Alpn::Http1 } else { alpn };

@@ -21,7 +21,7 @@ use crate::random;
 /// Its pages are far shorter.
 const LONGEST: u64 = 64 << 10;
 
-/// What a page says. None: nobody answers in that time, or somebody else.
+/// What a page says. None: no answer in that time, or not one of a gateway.
 pub async fn get<T: DeserializeOwned>(
     address: SocketAddr,
     path: &str,
@@ -78,8 +78,8 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// The version of the ibeam that is there, if it is one that says so. What others say is
-/// shown only if it is what ours would say.
+/// The version of the gateway at this address. None: it is not ibeam, or what it says is not
+/// a version as ours would be.
 pub async fn version(address: SocketAddr, patience: Duration) -> Option<String> {
     let said: serde_json::Value = get(address, "/", patience).await?;
     let version = said.get("version")?.as_str().filter(|version| is_version(version))?;

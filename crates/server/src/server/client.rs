@@ -275,7 +275,7 @@ fn ended<E: std::fmt::Display>(result: Result<(), E>) {
 }
 
 fn cut() {
-    info!("a client does not take its answer; its connection is closed");
+    info!("a client does not read its answer; its connection is closed");
 }
 
 /// A connection as its requests know it. A WebSocket holds on to it, once there are no more

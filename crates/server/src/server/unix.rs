@@ -56,7 +56,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => {
                     return Err(
-                        failed("it cannot be told whether anyone listens there").because(error)
+                        failed("it is unclear whether a program listens there").because(error)
                     );
                 }
             },

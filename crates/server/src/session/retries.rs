@@ -44,7 +44,7 @@ impl Retries {
         self.budget.lock().left(key.0, retries, client_retries, now)
     }
 
-    /// A request failed in spite of so many retries.
+    /// A request failed after `retries` retries.
     pub(crate) fn failed(&self, key: RetryKey, retries: u32) {
         let now = millis_since(self.started);
         self.budget.lock().failed(key.0, retries, now);

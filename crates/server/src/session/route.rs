@@ -35,8 +35,8 @@ pub(crate) struct Outline {
 pub(crate) struct Results {
     pub(crate) session: SessionId,
     calls: Vec<u32>,
-    /// Whether the request tells the calls as well.
-    told: bool,
+    /// Whether the request has the calls as well.
+    has_calls: bool,
 }
 
 /// How a stored conversation was found.
@@ -102,7 +102,7 @@ impl Outline {
             return Use::Fork;
         }
         let covers = match by {
-            By::Session if self.results.as_ref().is_some_and(|results| results.told) => None,
+            By::Session if self.results.as_ref().is_some_and(|results| results.has_calls) => None,
             By::Session => Some(0),
             // The calls were never answered, and the conversation went past them.
             _ if self.has_past && !stored.calls.is_empty() => None,
@@ -166,9 +166,9 @@ impl Results {
             ids().filter(|(of, _)| *of == session).map(|(_, call)| call).collect();
         calls.sort_unstable();
         calls.dedup();
-        let told =
+        let has_calls =
             calls_in(past).any(|(of, call)| of == session && calls.binary_search(&call).is_ok());
-        Some(Self { session, calls, told })
+        Some(Self { session, calls, has_calls })
     }
 }
 
@@ -258,7 +258,7 @@ impl Hasher {
         }
     }
 
-    /// A format is told to the model, and so in the setup.
+    /// The model is instructed about a format, so it belongs to the setup.
     fn controls(&mut self, sampling: &Sampling) {
         self.add(&sampling.max_tokens.unwrap_or(u64::MAX).to_be_bytes());
         self.count(sampling.stop.len());

@@ -85,7 +85,7 @@ fn what_a_stored_conversation_is_good_for() {
     let bare = || vec![result(1, 1, "x")];
     let edited = || vec![user("ho"), said(Role::Assistant, "hello"), user("more")];
     let at = |covers| Use::Continue { covers, new_setup: false };
-    let anew = Use::Continue { covers: 0, new_setup: true };
+    let fresh_setup = Use::Continue { covers: 0, new_setup: true };
     #[rustfmt::skip]
     let cases: Vec<Case> = vec![
         ("a history that goes on", full(), By::Past, same, true, at(2)),
@@ -99,7 +99,7 @@ fn what_a_stored_conversation_is_good_for() {
         ("a marker and unanswered calls", new(), By::Marker, with_calls, true, at(0)),
         ("a marker and the first words", vec![user("hi")], By::Marker, same, true, at(0)),
         ("a header and the first words", vec![user("hi")], By::Header, same, true, at(0)),
-        ("a marker and another prompt", new(), By::Marker, other_setup, true, anew),
+        ("a marker and another prompt", new(), By::Marker, other_setup, true, fresh_setup),
         ("a header and another prompt", new(), By::Header, other_setup, true, Use::Fork),
         ("a name without a state", new(), By::Marker, no_state, true, Use::Not),
         ("a name while reuse is off", new(), By::Marker, same, false, Use::Not),
@@ -109,7 +109,7 @@ fn what_a_stored_conversation_is_good_for() {
         ("a marker and an edited history", edited(), By::Marker, same, true, Use::Fork),
         ("a header and an edited history", edited(), By::Header, same, true, Use::Fork),
         ("edited, with another prompt", edited(), By::Header, other_setup, true, Use::Not),
-        ("a name, all told, reuse off", full(), By::Header, same, false, Use::Rebuild),
+        ("a name, all of it, reuse off", full(), By::Header, same, false, Use::Rebuild),
         ("results with their calls", told(), By::Session, with_calls, true, Use::Rebuild),
         ("bare results", bare(), By::Session, with_calls, true, at(0)),
         ("bare results, no state", bare(), By::Session, no_state, true, Use::Rebuild),
@@ -126,8 +126,8 @@ fn what_a_stored_conversation_is_good_for() {
 #[test]
 fn results_name_their_session() {
     let results = |items| Outline::of(&request(items)).results;
-    let with = |of, calls: &[u32], told| {
-        Some(Results { session: session(of), calls: calls.to_vec(), told })
+    let with = |of, calls: &[u32], has_calls| {
+        Some(Results { session: session(of), calls: calls.to_vec(), has_calls })
     };
     assert_eq!(results(full()), None);
     assert_eq!(results(vec![user("x"), call(1, 1), result(1, 1, "r")]), with(1, &[1], true));
@@ -199,7 +199,7 @@ fn results_whose_call_is_not_in_the_request_are_found() {
     assert_eq!(found(vec![result(1, 1, "r")]), [call_id(1, 1)]);
     let beside = vec![user("x"), call(1, 1), result(1, 1, "r"), result(2, 1, "r")];
     assert_eq!(found(beside), [call_id(2, 1)]);
-    // What was trimmed long ago is told as text, and asks for nothing.
+    // What was trimmed long ago is sent as text, and needs no call.
     let old = vec![result(1, 1, "r"), said(Role::Assistant, "y"), user("z")];
     assert_eq!(found(old), [""; 0]);
 }

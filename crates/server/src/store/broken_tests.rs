@@ -14,7 +14,7 @@ impl Store {
 }
 
 #[tokio::test]
-async fn what_was_put_aside_is_not_kept_for_ever() {
+async fn an_old_broken_file_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let (old, new) = (with(&path, ".broken"), with(&path, ".broken-wal"));
@@ -35,7 +35,7 @@ async fn a_broken_file_is_moved_aside() {
     std::fs::create_dir(path.parent().unwrap()).unwrap();
     let broken = with(&path, ".broken");
     for round in ["first", "second"] {
-        let text = format!("{round}: {}", "this is no database ".repeat(500));
+        let text = format!("{round}: {}", "not a database ".repeat(500));
         std::fs::write(&path, &text).unwrap();
         let store = open(&path);
         assert!(!store.stats().in_memory);
@@ -164,7 +164,7 @@ async fn a_store_follows_the_file_that_replaced_its_own() {
     let [first, second] = [open(&path), open(&path)];
     first.find_broken().await;
     let now = unix_seconds();
-    // Goes to the old file, as nothing tells it yet; the next look does.
+    // Goes to the old file: the replacement is found at the next check.
     second.save(bare("lost"), Vec::new(), now + 120).await.unwrap();
     second.save(bare("kept"), Vec::new(), now + 240).await.unwrap();
     assert_eq!(ids(&first.all().await), ["kept"]);

@@ -45,7 +45,7 @@ pub(super) enum Unfit {
     Store(#[from] StoreError),
     #[error("it may not be written")]
     ReadOnly,
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     #[error("a later version of ibeam wrote it")]
     Later,
@@ -61,7 +61,7 @@ impl From<rusqlite::Error> for Unfit {
     }
 }
 
-/// Tells a file from another one that is later at the same path.
+/// Distinguishes a file from one that is later at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId(u64, u64);
 
@@ -74,7 +74,7 @@ impl FileId {
             use std::os::unix::fs::MetadataExt as _;
             Some(Self(meta.dev(), meta.ino()))
         }
-        // A file that is open cannot be renamed there, so this is for files opened anew.
+        // A file that is open cannot be renamed there, so this is for files that were opened again.
         #[cfg(not(unix))]
         {
             let made = meta.created().ok()?.duration_since(UNIX_EPOCH).ok()?;

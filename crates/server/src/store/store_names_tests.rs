@@ -19,7 +19,7 @@ async fn of_one_name_those_with_the_preferred_setup_come_first() {
 
 /// The file of an earlier version, which kept how a client used to ask.
 #[tokio::test]
-async fn a_file_of_an_earlier_version_is_used_on() {
+async fn a_file_of_an_earlier_version_is_still_used() {
     let (_dir, path) = place();
     let store = open(&path);
     store.save(talk("one"), Vec::new(), unix_seconds()).await.unwrap();

@@ -62,7 +62,7 @@ impl Manners {
             } else if let Some(folder) = word.strip_prefix("home=") {
                 manners.home = Some(PathBuf::from(folder));
             } else if !word.is_empty() {
-                let bad = || format!("IBEAM_FAKE_AGENT: `{word}` is no word of it");
+                let bad = || format!("IBEAM_FAKE_AGENT: `{word}` is not one of its words");
                 manners.list.push(manner(word).ok_or_else(bad)?);
             }
         }

@@ -310,7 +310,7 @@ async fn answers_to_nothing_are_noted() {
     let stray = ibeam_proto::agent::ExecClientMessage { id: 77, ..Default::default() };
     send(&tx, ToServer::ExecClientMessage(stray)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(sim.stats().violations, ["exec result nobody asked for"]);
+    assert_eq!(sim.stats().violations, ["unexpected exec result"]);
     drop(response);
 }
 

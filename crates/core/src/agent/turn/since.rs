@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct Since {
     /// The request tells nothing of what came before.
     bare: bool,
-    /// The next request may tell nothing of it: this one does not, or it names its
+    /// The next request may not contain it: this one does not, or it names its
     /// conversation.
     tracked: bool,
     /// Calls, results and texts behind the newest state; only while tracked.

@@ -98,7 +98,7 @@ pub struct Turn {
     request: Option<Box<TurnRequest>>,
     /// It tells nothing of what came before.
     bare: bool,
-    /// The next one may tell nothing either: it names its conversation.
+    /// The next one may not contain it either: it names its conversation.
     named: bool,
 
     session: SessionId,

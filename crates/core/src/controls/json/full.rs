@@ -38,9 +38,9 @@ impl Full {
     pub(super) fn check(&self, text: &str) -> Result<(), Violation> {
         let whole = |what: String| Violation { path: String::new(), what };
         let value: Value = serde_json::from_str(text)
-            .map_err(|error| whole(format!("is no valid JSON: {error}")))?;
+            .map_err(|error| whole(format!("is not valid JSON: {error}")))?;
         self.schema.check(&value).map_err(|misfit| match misfit {
-            Misfit::TooMuch => whole("takes too long to hold against its schema".to_owned()),
+            Misfit::TooMuch => whole("takes too long to check against its schema".to_owned()),
             Misfit::Invalid { path, what } => {
                 Violation { path, what: format!("does not fit: {}", capped(&what)) }
             }

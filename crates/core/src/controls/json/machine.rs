@@ -207,7 +207,7 @@ impl Machine {
     /// A name is complete.
     fn name(&mut self, shape: &Shape) -> Result<(), Violation> {
         let Ok(read) = serde_json::from_str::<String>(&self.token) else {
-            return Err(self.violation("has a name that is no valid string".to_owned()));
+            return Err(self.violation("has a name that is not a valid string".to_owned()));
         };
         self.state = State::Colon;
         let Some(Frame { node, inside: Inside::Object { name, names, has } }) =
@@ -236,7 +236,7 @@ impl Machine {
     /// A string, number or word is complete.
     fn scalar(&mut self, shape: &Shape) -> Result<(), Violation> {
         let Ok(value) = serde_json::from_str::<Value>(&self.token) else {
-            return Err(self.violation("is no valid JSON".to_owned()));
+            return Err(self.violation("is not valid JSON".to_owned()));
         };
         let node = self.node(shape).and_then(|id| shape.node(id));
         if let Some(wrong) = node.and_then(|node| node.refuses_scalar(&value)) {
@@ -291,11 +291,10 @@ impl Machine {
             State::FirstName => "a name in quotes or `}`",
             State::Name => "a name in quotes",
             State::Colon => "`:`",
-            State::AfterValue => "`,` or the end of what is around",
+            State::AfterValue => "`,` or the end of the enclosing value",
             State::InString { .. } | State::InNumber | State::InWord | State::Done => "JSON",
         };
-        let what =
-            format!("is no valid JSON: {wanted} should come where `{}` is", c.escape_debug());
+        let what = format!("is not valid JSON: expected {wanted}, found `{}`", c.escape_debug());
         self.violation(what)
     }
 

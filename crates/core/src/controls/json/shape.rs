@@ -88,7 +88,7 @@ impl Node {
         }
         let values = self.values.as_ref()?;
         let none = !values.iter().any(|value| Kind::of(value) == kind);
-        none.then(|| format!("is none of the values that are allowed, but {}", kind.name()))
+        none.then(|| format!("is not one of the allowed values, but {}", kind.name()))
     }
 
     /// Why this value cannot be right here; neither object nor array.
@@ -108,7 +108,7 @@ impl Node {
             }
             _ => known == value,
         });
-        (!known).then(|| "is none of the values that are allowed".to_owned())
+        (!known).then(|| "is not one of the allowed values".to_owned())
     }
 
     /// Whether the schema has no room for a property of this name.

@@ -12,7 +12,7 @@ use crate::wire::{
 #[serde(default)]
 pub(super) struct Request<'a> {
     pub(super) model: Option<String>,
-    /// What is no text in a list is a token, or a list of them.
+    /// What is not a string in a list is a token, or a list of them.
     pub(super) prompt: Option<TextOr<MaybeText>>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<Object<StreamOptions>>,

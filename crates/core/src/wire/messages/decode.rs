@@ -102,7 +102,7 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
     }
     let Conversation { mut system, items, tools: later, ignored } = conversation;
     if items.is_empty() {
-        let text = "`messages` is missing or empty, or nobody says anything in it";
+        let text = "`messages` is missing or has no content";
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("messages"));
     }
     // Tokens are counted of anything.

@@ -58,7 +58,7 @@ const PUBLISHED: [Published; 3] = [
     },
 ];
 
-const BASH: &str = r#"{"type":"object","properties":{"command":{"type":"string","description":"The command to run; required unless `restart` is set."},"restart":{"type":"boolean","description":"Starts the session anew."}}}"#;
+const BASH: &str = r#"{"type":"object","properties":{"command":{"type":"string","description":"The command to run; required unless `restart` is set."},"restart":{"type":"boolean","description":"Restarts the session."}}}"#;
 
 const EDITOR: &str = r#"{"type":"object","properties":{"command":{"type":"string","enum":["view","create","str_replace","insert"]},"path":{"type":"string","description":"The file, or for `view` also a folder."},"view_range":{"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":2,"description":"For `view`: first and last line, counted from 1; -1 is the end."},"file_text":{"type":"string","description":"For `create`: the content."},"old_str":{"type":"string","description":"For `str_replace`: what is replaced, exactly as it stands in the file."},"new_str":{"type":"string","description":"For `str_replace`: what takes its place."},"insert_line":{"type":"integer","description":"For `insert`: the line after which, 0 for the start."},"insert_text":{"type":"string","description":"For `insert`: the text."}},"required":["command","path"]}"#;
 

@@ -117,11 +117,8 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
     let generate = body.generate.unwrap_or(true);
     let says_nothing = instructions.is_empty() && conversation.is_empty();
     if (input.is_empty() || says_nothing) && previous.is_none() && generate {
-        let text = if input.is_empty() {
-            "`input` is missing or empty"
-        } else {
-            "nobody says anything in `input`"
-        };
+        let text =
+            if input.is_empty() { "`input` is missing or empty" } else { "`input` has no content" };
         return Err(TurnError::new(ErrorCode::MissingMessages, text).param("input"));
     }
     if generate && conversation.references.is_empty() {

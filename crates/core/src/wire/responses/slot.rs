@@ -310,7 +310,7 @@ impl Growing {
             Kind::Search { call, arguments } => {
                 let call_id = call.id.as_str();
                 let item = OutputItem::ToolSearchCall { id, status, call_id, execution: "client" };
-                // Whatever is no object, the client could not read.
+                // Whatever is not an object, the client could not read.
                 let given = serde_json::from_str::<&RawValue>(arguments).ok().map(RawValue::get);
                 let given = given.filter(|given| given.starts_with('{')).unwrap_or("{}");
                 with(&item, &[",\"arguments\":", &on_one_line(given)])

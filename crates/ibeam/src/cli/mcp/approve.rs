@@ -61,7 +61,7 @@ fn ask(file: &ProjectFile) -> anyhow::Result<()> {
         say(&format!("\n{}: {what}", name.escape_debug()));
     }
     if !is_interactive() {
-        return Err(Refusal::new("nothing was approved: there is no terminal to ask on")
+        return Err(Refusal::new("nothing was approved: confirmation needs a terminal")
             .hint("in a script: `ibeam mcp approve --yes`")
             .into());
     }

@@ -102,7 +102,7 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
         }
         Taker::Gateway(version) => (
             format!(
-                "ibeam {version} is at {url}, and it is none that is known as yours: another \
+                "ibeam {version} is at {url}, but it is not known as yours: another \
                  user's, or one for the whole network"
             ),
             format!("if the client is to use that one: `--url {url}`"),
@@ -112,11 +112,11 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
                 "the program at {url} is not your gateway: it does not have its key. Nothing was \
                  sent to it"
             ),
-            "`ibeam doctor` shows which program it is, where the system lets it".to_owned(),
+            "`ibeam doctor` shows which program it is, if the system allows it".to_owned(),
         ),
         Taker::Other => (
             format!("another program has port {port}, where the client would look for ibeam"),
-            "`ibeam doctor` tells which one, where the system lets it".to_owned(),
+            "`ibeam doctor` shows which one, if the system allows it".to_owned(),
         ),
     };
     Refusal::new(format!("{what}; nothing was changed"))
@@ -124,7 +124,7 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
         .hint(
             "or give ibeam another port, in config.toml (`port = 18742`) or by `--set port=18742`, also to `ibeam start`",
         )
-        .hint("with `ibeam service install`, nobody else gets that port")
+        .hint("with `ibeam service install`, no other program can take that port")
 }
 
 /// What to know of the gateway after a setup. None: the system keeps its port, or the client

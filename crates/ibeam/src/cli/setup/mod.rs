@@ -425,7 +425,7 @@ pub(super) fn refused(error: &SetupError, client: &Client) -> anyhow::Error {
     let untouched = "nothing was changed";
     match error {
         SetupError::Unfit(Unfit::Malformed { .. }) => {
-            refusal.hint(format!("mend it first; {untouched}")).hint(run_instead(client))
+            refusal.hint(format!("fix it first; {untouched}")).hint(run_instead(client))
         }
         SetupError::Unfit(Unfit::Conflict { .. }) => refusal
             .hint(format!("{untouched}; take it out if you do not need it"))

@@ -71,7 +71,7 @@ pub(super) fn verify(
         Err(error) => format!("Neither does the gateway: {error}"),
     };
     let text = format!("{} is set up, but tried out, {error}\n{gateway}", client.title);
-    Err(refused(text, client).hint(format!("{} tells what to look at", client.page)).into())
+    Err(refused(text, client).hint(format!("{} says what to check", client.page)).into())
 }
 
 fn refused(text: String, client: &Client) -> Refusal {

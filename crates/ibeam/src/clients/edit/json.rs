@@ -54,7 +54,7 @@ impl fmt::Display for Document {
 
 impl Document {
     /// # Errors
-    /// The text is not well-formed, or its value is no object.
+    /// The text is not well-formed, or its value is not an object.
     pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
         let (marked, text) = match text.strip_prefix(MARK) {
             Some(rest) => (true, rest),
@@ -64,7 +64,7 @@ impl Document {
         let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| malformed(&error))?;
         match root.value() {
             None | Some(CstNode::Container(CstContainerNode::Object(_))) => {}
-            Some(_) => return Err(Refused::new("its value is no object")),
+            Some(_) => return Err(Refused::new("its value is not an object")),
         }
         Ok(Self { marked, root })
     }
@@ -125,8 +125,9 @@ impl Document {
     pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         let object = self.object(way, path)?;
-        let array =
-            object.array_value_or_create(last).ok_or_else(|| Refused::in_the_way(path, "array"))?;
+        let array = object
+            .array_value_or_create(last)
+            .ok_or_else(|| Refused::in_the_way(path, "an array"))?;
         if !has(&array, wanted) {
             array.append(input(wanted));
         }
@@ -149,12 +150,14 @@ impl Document {
     /// The object at `way`, which is made if need be.
     fn object(&self, way: &[&str], path: &[&str]) -> Result<CstObject, Refused> {
         self.refuse_twice(path)?;
-        let mut object =
-            self.root.object_value_or_create().ok_or_else(|| Refused::new("it is no object"))?;
+        let mut object = self
+            .root
+            .object_value_or_create()
+            .ok_or_else(|| Refused::new("it is not an object"))?;
         for (depth, key) in way.iter().enumerate() {
-            object = object
-                .object_value_or_create(key)
-                .ok_or_else(|| Refused::in_the_way(way.get(..=depth).unwrap_or(way), "object"))?;
+            object = object.object_value_or_create(key).ok_or_else(|| {
+                Refused::in_the_way(way.get(..=depth).unwrap_or(way), "an object")
+            })?;
         }
         Ok(object)
     }

@@ -75,7 +75,7 @@ fn what_was_set_can_be_removed() {
 fn what_stands_in_the_way_is_told() {
     let mut document = Document::parse("{\"env\": [1]}").unwrap();
     let refused = document.set(&["env", "A"], &json!(1)).unwrap_err();
-    assert_eq!(refused.why, "`env` is no object");
+    assert_eq!(refused.why, "`env` is not an object");
     let mut document = Document::parse("{\"a\": {}, \"a\": {\"b\": 1}}").unwrap();
     let refused = document.set(&["a", "b"], &json!(1)).unwrap_err();
     assert_eq!(refused.why, "`a` is there twice");

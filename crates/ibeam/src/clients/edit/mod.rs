@@ -27,11 +27,11 @@ impl Refused {
         Self { line: Some(line), why: why.into() }
     }
 
-    /// Something stands where a path leads through.
+    /// Something else is on the path. `wanted` has its article.
     fn in_the_way(path: &[&str], wanted: &str) -> Self {
         match path {
-            [] => Self::new(format!("it is no {wanted}")),
-            path => Self::new(format!("`{}` is no {wanted}", path.join("."))),
+            [] => Self::new(format!("it is not {wanted}")),
+            path => Self::new(format!("`{}` is not {wanted}", path.join("."))),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Document {
     /// Puts a value at a path. A new object becomes a table with a header of its own.
     ///
     /// # Errors
-    /// Something that is no table stands in the way.
+    /// Something that is not a table is on the path.
     pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         if self.get(path).as_ref() == Some(wanted) {
@@ -118,9 +118,9 @@ pub(crate) fn literal(value: &Value) -> String {
     to_value(value).to_string()
 }
 
-/// What stands at the first `depth` keys is no table.
+/// The value at the first `depth` keys is not a table.
 fn in_the_way(way: &[&str], depth: usize) -> Refused {
-    Refused::in_the_way(way.get(..depth).unwrap_or(way), "table")
+    Refused::in_the_way(way.get(..depth).unwrap_or(way), "a table")
 }
 
 fn inline() -> Item {

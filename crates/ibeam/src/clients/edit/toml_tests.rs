@@ -59,7 +59,7 @@ fn what_is_malformed_or_in_the_way_is_told() {
         assert!(Document::parse(text).is_err(), "{text}");
     }
     let refused = Document::parse("a = 1").unwrap().set(&["a", "b"], &json!(1)).unwrap_err();
-    assert_eq!(refused.why, "`a` is no table");
+    assert_eq!(refused.why, "`a` is not a table");
 }
 
 #[test]

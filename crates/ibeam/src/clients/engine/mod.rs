@@ -432,6 +432,6 @@ fn text(path: &Path) -> Result<Option<String>, SetupError> {
             .map(Some)
             .map_err(|_| unreadable("it is not UTF-8 text").into()),
         Some(Found::Long) => Err(unreadable("it is too long").into()),
-        Some(Found::NoFile) => Err(unreadable("it is no regular file").into()),
+        Some(Found::NoFile) => Err(unreadable("it is not a regular file").into()),
     }
 }

@@ -243,8 +243,8 @@ impl Record {
 fn kept(path: &Path) -> Result<String, SetupError> {
     let bad = |why: &str| SetupError::Record { path: path.to_path_buf(), why: why.to_owned() };
     match machine::read(path).map_err(SetupError::io("read", path))? {
-        Some(Found::Bytes(bytes)) => String::from_utf8(bytes).map_err(|_| bad("it is no text")),
-        Some(Found::Long | Found::NoFile) => Err(bad("it is no text")),
+        Some(Found::Bytes(bytes)) => String::from_utf8(bytes).map_err(|_| bad("it is not text")),
+        Some(Found::Long | Found::NoFile) => Err(bad("it is not text")),
         None => Err(bad("it is missing")),
     }
 }

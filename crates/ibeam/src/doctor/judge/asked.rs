@@ -269,7 +269,7 @@ fn drift(found: &Findings, lines: &mut Vec<Line>) {
         return;
     };
     lines.push(match asked.drift.is_empty() {
-        true => Line::ok(check, "everything that was said was understood"),
+        true => Line::ok(check, "no unknown protocol messages"),
         false => told("here", &asked.drift),
     });
 }

@@ -74,7 +74,7 @@ pub(super) fn files(found: &Findings, lines: &mut Vec<Line>) {
         lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam audit".to_owned())));
     }
     if files.faults.is_empty() {
-        let what = format!("{} files and folders, and nobody else gets at them", files.looked_at);
+        let what = format!("{} files and folders, not accessible to other users", files.looked_at);
         lines.push(Line::ok(Check::Files, what));
     }
 }
@@ -108,8 +108,8 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
             PortState::Free => Line::ok(check, format!("{address} is free")),
             PortState::Ours(version) if !mine(address) => {
                 let what = format!(
-                    "ibeam {version} is running at {address}, and none of your gateways is: \
-                     your clients would talk to somebody else's"
+                    "ibeam {version} is running at {address}, but it is not one of \
+                     your gateways: your clients would talk to it"
                 );
                 Line::warn(check, Code::PortForeign, what).mend("ibeam status")
             }

@@ -28,7 +28,7 @@ pub(super) fn credential(agent: &Agent, found: &Findings, now: u64, lines: &mut 
             Line::fail(check, Code::CredentialUnusable, why).mend(&found.login)
         }
         Err(NoCredential::Nobody(others)) => {
-            let mut what = "nobody is signed in to Cursor".to_owned();
+            let mut what = "not signed in to Cursor".to_owned();
             for other in others {
                 what.push_str("; ");
                 what.push_str(other);
@@ -115,7 +115,7 @@ fn tls(fault: TlsFault, why: &str, now: u64) -> Line {
     match fault {
         TlsFault::Untrusted => {
             let what = format!(
-                "wrong CA: nobody whom this machine trusts has signed the certificate ({why})"
+                "wrong CA: the certificate is not signed by a CA that this machine trusts ({why})"
             );
             Line::fail(check, Code::WrongCa, what).mend("ibeam doctor --ca-file YOUR-CA.pem")
         }

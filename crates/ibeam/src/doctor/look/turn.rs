@@ -212,7 +212,7 @@ impl Probe<'_> {
             Some(_) | None => return Err(unexpected("the tool was not called")),
         };
         if !serde_json::from_str::<Value>(&call.arguments).is_ok_and(|value| value.is_object()) {
-            return Err(unexpected("the arguments of the call are no JSON object"));
+            return Err(unexpected("the arguments of the call are not a JSON object"));
         }
         let Call { id, name, arguments } = call;
         let calls = json!([{ "id": id, "type": "function",

@@ -89,7 +89,7 @@ fn people_get_lines_and_commands_without_colour_in_a_pipe() {
     assert!(!text.contains('\u{1b}'), "{text}");
     let red = text.lines().find(|line| line.starts_with("FAIL")).unwrap();
     assert!(red.contains("no-such-model"), "{text}");
-    assert!(text.contains("mend it: ibeam models\n"), "{text}");
+    assert!(text.contains("fix: ibeam models\n"), "{text}");
     assert!(text.ends_with("The cause: model.\n"), "{text}");
 }
 

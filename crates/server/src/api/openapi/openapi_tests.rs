@@ -7,7 +7,7 @@ fn parts() -> Vec<Value> {
     PARTS.iter().map(|part| serde_json::from_str(part).unwrap()).collect()
 }
 
-/// Every value that is no object, with the place it has.
+/// Every value that is not an object, with the place it has.
 fn leaves(value: &Value, place: String, all: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {

@@ -137,7 +137,7 @@ impl<S: Service> Running<S> {
         let assured = if shares { 0 } else { usize::MAX };
         if !has_room(held, free, assured) {
             let text = if free == 0 {
-                "too many responses are being made in the background; try again shortly"
+                "too many responses are running in the background; try again shortly"
             } else {
                 "this key has used its share of the background slots; the remaining slots are \
                  reserved for other keys. Try again shortly"

@@ -147,7 +147,7 @@ fn list(items: &str) -> Result<Vec<Box<RawValue>>, TurnError> {
 /// It is kept when it has ended.
 fn still_runs(id: &str) -> TurnError {
     let text = format!(
-        "the previous response `{}` is in_progress; it can be gone on from once it is completed",
+        "the previous response `{}` is in_progress; it can be continued once it is completed",
         short(id)
     );
     TurnError::new(ErrorCode::InvalidValue, text).param("previous_response_id")
@@ -165,7 +165,7 @@ fn refusal(why: &NoChain) -> TurnError {
         ),
         NoChain::Unfinished { id, status } => (
             ErrorCode::InvalidValue,
-            format!("the previous response `{}` is {status}: it cannot be gone on from", short(id)),
+            format!("the previous response `{}` is {status}: it cannot be continued", short(id)),
         ),
         NoChain::TooLong => (
             ErrorCode::ContextTooLong,

@@ -13,7 +13,7 @@ use ibeam_core::{
 use super::{before::Prepared, stored::json};
 use crate::api::{Ctx, Service, answer::Answer, error::Failed, turn::Incoming};
 
-const SUM_UP: &str = "Sum up this conversation for somebody who has to go on with it and can \
+const SUM_UP: &str = "Sum up this conversation for someone who has to continue it and can \
 see nothing of it but what you write now, and the user's own messages. Say what the task is and \
 what was asked for on the way, what was found out and decided and why, which files, names, \
 commands and values matter, what is done, and what comes next. Keep exact what has to be exact. \

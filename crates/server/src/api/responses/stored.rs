@@ -117,7 +117,7 @@ impl Page {
                     let limit =
                         value.parse().ok().filter(|limit| (1..=LARGEST_PAGE).contains(limit));
                     page.limit = limit
-                        .ok_or_else(|| invalid("limit", "is no whole number from 1 to 100"))?;
+                        .ok_or_else(|| invalid("limit", "is not a whole number from 1 to 100"))?;
                 }
                 "order" => {
                     page.ascending = match value.as_str() {

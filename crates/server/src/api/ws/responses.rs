@@ -57,7 +57,7 @@ struct Envelope {
 impl Envelope {
     fn of(message: &[u8]) -> Result<Self, TurnError> {
         serde_json::from_slice(message).map_err(|error| {
-            let text = format!("the message is no JSON object with a `type`: {error}");
+            let text = format!("the message is not a JSON object with a `type`: {error}");
             TurnError::new(ErrorCode::InvalidJson, text)
         })
     }

@@ -47,7 +47,7 @@ pub(super) enum Gone {
     TooLarge,
     /// Too much is being sent by all together.
     NoRoom,
-    /// It sent something that is no text.
+    /// It sent a message that is not text.
     NoText,
 }
 

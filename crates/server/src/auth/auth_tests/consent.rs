@@ -74,7 +74,7 @@ fn kinds_have_names() {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
     let error = "vscode".parse::<Kind>().unwrap_err();
-    assert_eq!(error, "`vscode` is none of `cli`, `keychain`, `ide`, `legacy`, `opencode`");
+    assert_eq!(error, "`vscode` is not one of `cli`, `keychain`, `ide`, `legacy`, `opencode`");
 }
 
 #[tokio::test]

@@ -208,8 +208,8 @@ fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
         "no JSON at line 1",
         "no JSON object",
         "cannot be read: file is not a database",
-        "`access` is no text",
-        "`access` is no token",
+        "`access` is not a string",
+        "`access` is not a valid token",
         "a `type` that ibeam does not know",
     ];
     assert_eq!(whys, expect);

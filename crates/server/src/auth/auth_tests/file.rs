@@ -94,15 +94,15 @@ async fn a_broken_file_is_said_to_be_broken_and_can_be_replaced() {
     let rows = [
         ("", "no JSON at line 1"),
         ("{\"type\":\n\"oauth\",", "no JSON at line 2"),
-        ("[]", "it is no JSON object"),
+        ("[]", "it is not a JSON object"),
         ("{}", "it has no token"),
         (r#"{"type":"oauth","access":""}"#, "it has no token"),
         (r#"{"type":"wellknown","access":"a"}"#, "`type` is not `oauth`"),
         (r#"{"type":5,"access":"a"}"#, "`type` is not `oauth`"),
-        (r#"{"access":5}"#, "`access` is no text"),
-        (r#"{"access":"a\nb"}"#, "`access` is no token"),
-        (r#"{"access":"a","expires":"soon"}"#, "`expires` is no time"),
-        (r#"{"access":"a","account":"me"}"#, "`account` is no object"),
+        (r#"{"access":5}"#, "`access` is not a string"),
+        (r#"{"access":"a\nb"}"#, "`access` is not a valid token"),
+        (r#"{"access":"a","expires":"soon"}"#, "`expires` is not a valid time"),
+        (r#"{"access":"a","account":"me"}"#, "`account` is not an object"),
     ];
     for (text, expect) in rows {
         let file = planted(&home, text).await;

@@ -86,9 +86,9 @@ fn forms_of_json_files() {
         assert_eq!(fs::read_to_string(path).unwrap(), text);
     }
     let wrong = [
-        (r#"{"cursor":"x"}"#, "the entry `cursor` is no object"),
-        (r#"{"cursor":{"type":"oauth","refresh":"a b|k"}}"#, "`refresh` is no token"),
-        (r#"{"cursor":{"type":"oauth","refresh":"r|k|x y"}}"#, "`refresh` is no token"),
+        (r#"{"cursor":"x"}"#, "the entry `cursor` is not an object"),
+        (r#"{"cursor":{"type":"oauth","refresh":"a b|k"}}"#, "`refresh` is not a valid token"),
+        (r#"{"cursor":{"type":"oauth","refresh":"r|k|x y"}}"#, "`refresh` is not a valid token"),
         (r#"{"cursor":{"type":"wellknown"}}"#, "a `type` that ibeam does not know"),
     ];
     for (text, expect) in wrong {
@@ -136,7 +136,7 @@ fn the_ide_s_values_are_text_or_bytes_plain_or_quoted() {
     }
     let odd = [("cursorAuth/accessToken", Value::Text("a b".to_owned()))];
     let error = ide::read(&database(&Home::new(), &odd)).unwrap_err();
-    assert_eq!(error, "`cursorAuth/accessToken` is no token");
+    assert_eq!(error, "`cursorAuth/accessToken` is not a valid token");
     let other = home.write("other.vscdb", "");
     assert!(ide::read(&other).unwrap_err().contains("no such table"));
 }

@@ -22,7 +22,9 @@ pub(in crate::auth) fn read(path: &Path) -> Outcome {
     let values = query(path).map_err(|error| format!("cannot be read: {error}"))?;
     let [access, refresh, email] = values;
     let secret = |value: Option<String>, name: &str| match value {
-        Some(text) => token(&text).map(Some).ok_or_else(|| format!("`{name}` is no token")),
+        Some(text) => {
+            token(&text).map(Some).ok_or_else(|| format!("`{name}` is not a valid token"))
+        }
         None => Ok(None),
     };
     some(Credential {

@@ -62,7 +62,9 @@ fn item(program: &Path, service: &str, wait: Duration) -> Result<Option<SecretSt
     match status.code() {
         Some(0) => match text.trim() {
             "" => Ok(None),
-            text => token(text).map(Some).ok_or_else(|| format!("`{service}` is no token")),
+            text => {
+                token(text).map(Some).ok_or_else(|| format!("`{service}` is not a valid token"))
+            }
         },
         Some(NOT_FOUND) => Ok(None),
         _ => Err(format!("refused by the keychain ({status})")),

@@ -48,7 +48,7 @@ pub(super) fn open_code(path: &Path) -> Outcome {
     match object(path)?.get(OPEN_CODE_ENTRY) {
         None => Ok(None),
         Some(Value::Object(fields)) => entry(fields),
-        Some(_) => Err(format!("the entry `{OPEN_CODE_ENTRY}` is no object")),
+        Some(_) => Err(format!("the entry `{OPEN_CODE_ENTRY}` is not an object")),
     }
 }
 
@@ -82,7 +82,7 @@ fn unpack(packed: &str) -> Result<(Option<SecretString>, Option<SecretString>), 
     let (refresh, key) = packed.split_once('|').unwrap_or((packed, ""));
     let part = |text: &str| match text.trim() {
         "" => Ok(None),
-        text => token(text).map(Some).ok_or_else(|| "`refresh` is no token".to_owned()),
+        text => token(text).map(Some).ok_or_else(|| "`refresh` is not a valid token".to_owned()),
     };
     Ok((part(refresh)?, part(key)?))
 }

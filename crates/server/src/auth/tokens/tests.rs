@@ -212,7 +212,7 @@ async fn a_dead_sign_in_is_told_once_and_a_new_one_is_found() {
     // And out again.
     bench.file().lock(LOCK_WAIT).await.unwrap().remove().unwrap();
     let error = tokens.renew(&SecretString::from(new)).await.unwrap_err();
-    assert!(error.message.contains("Nobody is signed in"), "{}", error.message);
+    assert!(error.message.contains("Not signed in to Cursor"), "{}", error.message);
 }
 
 #[tokio::test(start_paused = true)]

@@ -90,7 +90,7 @@ impl Tokens {
             let mut state = self.inner.state.lock();
             match found {
                 Ok(Some(credential)) => state.take_up(&credential, local),
-                Ok(None) => state.forget("nobody is signed in any more"),
+                Ok(None) => state.forget("the sign-in was removed"),
                 Err(NotRead::Unusable(why)) => {
                     state.forget(&format!("the sign-in cannot be used any more: {why}"));
                 }

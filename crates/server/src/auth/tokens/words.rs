@@ -34,7 +34,7 @@ impl Tokens {
 
     pub(super) fn nobody(&self) -> TurnError {
         let text = format!(
-            "Nobody is signed in. Run `{}`, or try ibeam without an account: `ibeam up --sim`.",
+            "Not signed in to Cursor. Run `{}`, or try ibeam without an account: `ibeam up --sim`.",
             self.command()
         );
         TurnError::new(ErrorCode::NotAuthenticated, text)
@@ -64,7 +64,7 @@ impl Tokens {
 pub(super) fn refused_fixed(place: &str) -> TurnError {
     let text = format!(
         "Cursor refused the access token from {place}. Replace it, or take it away and run \
-         `ibeam login`; `ibeam config show` tells where it is set, such as in CURSOR_ACCESS_TOKEN."
+         `ibeam login`; `ibeam config show` shows where it is set, such as in CURSOR_ACCESS_TOKEN."
     );
     TurnError::new(ErrorCode::NotAuthenticated, text)
 }

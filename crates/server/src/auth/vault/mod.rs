@@ -203,7 +203,7 @@ impl Vault {
             what: what.to_owned(),
         };
         let mut item: Map<String, Value> = serde_json::from_str(text.expose_secret())
-            .map_err(|_| malformed("it is no JSON object"))?;
+            .map_err(|_| malformed("it is not a JSON object"))?;
         for name in SECRETS {
             match item.remove(name) {
                 Some(secret) => drop(fields.insert(name.to_owned(), secret)),

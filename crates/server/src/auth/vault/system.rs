@@ -46,7 +46,7 @@ mod built {
                 Err(Error::NoEntry) => return Ok(None),
                 outcome => outcome.map_err(|error| failed(&error))?,
             };
-            let what = "it is no text".to_owned();
+            let what = "it is not text".to_owned();
             let malformed = KeychainError::Malformed { account: account.to_owned(), what };
             String::from_utf8(bytes).map(|text| Some(text.into())).map_err(|_| malformed)
         }

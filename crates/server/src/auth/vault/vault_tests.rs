@@ -369,15 +369,15 @@ async fn signing_out_says_what_it_could_not_delete() {
 }
 
 #[tokio::test]
-async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_mends() {
+async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_fixes() {
     let bench = Bench::new();
     bench.save(Keep::Keychain, "a").await.unwrap();
     bench.keychain.items.lock().clear();
     let error = bench.file(Keep::File).load().unwrap_err();
     assert_eq!(the(&error), &KeychainError::Gone("default".to_owned()));
     for (text, expect) in [
-        ("MARKED", "no JSON object"),
-        ("[\"MARKED\"]", "no JSON object"),
+        ("MARKED", "not a JSON object"),
+        ("[\"MARKED\"]", "not a JSON object"),
         ("{\"other\":\"MARKED\"}", "no token"),
         ("{\"access\":null}", "no token"),
     ] {

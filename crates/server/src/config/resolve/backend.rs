@@ -12,7 +12,7 @@ impl Resolver<'_> {
             "agent" => Ok(Via::Agent),
             "cli" => Ok(Via::Cli),
             "acp" => Ok(Via::Acp),
-            _ => Err("is none of `auto`, `agent`, `cli`, `acp`".to_owned()),
+            _ => Err("must be `auto`, `agent`, `cli` or `acp`".to_owned()),
         })
         .unwrap_or_default()
     }

@@ -63,7 +63,7 @@ fn place(text: &str) -> Result<Listen, String> {
         return port(text.trim_start_matches(':'))
             .map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port).into());
     }
-    let (host, port_text) = text.rsplit_once(':').ok_or("is no `address:port`".to_owned())?;
+    let (host, port_text) = text.rsplit_once(':').ok_or("is not an `address:port`".to_owned())?;
     let host = address(host.trim_start_matches('[').trim_end_matches(']'))?;
     Ok(SocketAddr::new(host, port(port_text)?).into())
 }
@@ -79,7 +79,7 @@ fn address(text: &str) -> Result<IpAddr, String> {
     text.trim_start_matches('[')
         .trim_end_matches(']')
         .parse()
-        .map_err(|_| "is no IP address such as `127.0.0.1`".to_owned())
+        .map_err(|_| "is not an IP address such as `127.0.0.1`".to_owned())
 }
 
 fn socket(path: &str) -> Result<Listen, String> {
@@ -91,5 +91,5 @@ fn socket(path: &str) -> Result<Listen, String> {
 }
 
 fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| "is no port between 0 and 65535".to_owned())
+    text.parse().map_err(|_| "is not a valid port (0-65535)".to_owned())
 }

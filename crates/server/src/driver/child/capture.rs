@@ -31,7 +31,7 @@ pub(super) struct Captured {
     pub(super) stderr: String,
 }
 
-/// Whom to ask.
+/// The program to run, and where.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking<'a> {
     pub(super) program: &'a Program,
@@ -79,7 +79,7 @@ pub(super) async fn capture(
 ) -> Result<Captured, TurnError> {
     let list: Vec<OsString> = args.iter().map(OsString::from).collect();
     let folder = asking.folder().map_err(|error| {
-        let text = format!("There is no folder for `cursor-agent` to be asked in: {error}.");
+        let text = format!("Cannot create a folder to run `cursor-agent` in: {error}.");
         TurnError::new(ErrorCode::Unavailable, text)
     })?;
     let start = Start { program: asking.program, folder: folder.path(), name: "ask", sight };

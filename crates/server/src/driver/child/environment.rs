@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_may_be_any_gets_nothing_of_cursors() {
+    fn an_unidentified_program_gets_no_variables_of_cursor() {
         let ours = ["PATH", "CURSOR_API_KEY", "CURSOR_AUTH_TOKEN", "CURSOR_CONFIG_DIR", "HOME"];
         let ours = ours.iter().map(|name| (OsString::from(name), OsString::from("x")));
         let kept = cleaned(ours, &real(), Sight::Bare);

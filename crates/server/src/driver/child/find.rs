@@ -84,7 +84,7 @@ impl Finder {
     async fn search(&self) -> Result<Program, TurnError> {
         if let Some(named) = &self.named {
             if !is_program(&named.path) {
-                return Err(wrong(&named.path, "which is no program that can be run"));
+                return Err(wrong(&named.path, "which is not an executable program"));
             }
             // The stand-in needs no proof.
             if named.is_simulated() {
@@ -133,7 +133,7 @@ impl Finder {
     /// Whether it says a version as Cursor's program does.
     async fn is_cursors(&self, program: &Program) -> Result<bool, TurnError> {
         let asking = Asking { program, folders: self.folders.as_deref(), tasks: &self.tasks };
-        // Whose program it is, is not known yet.
+        // It is not known yet whose program it is.
         let said = capture(asking.probing(), &["--version"], VERSION_TIME).await?;
         Ok(said.code == Some(0) && listing::version(&said.stdout).is_some())
     }

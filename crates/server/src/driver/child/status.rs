@@ -100,7 +100,7 @@ impl Gate {
 }
 
 fn nobody() -> TurnError {
-    let text = "Nobody is signed in to Cursor's CLI. Run `ibeam login --backend cli`, or \
+    let text = "Cursor's CLI is not signed in. Run `ibeam login --backend cli`, or \
                 `cursor-agent login`.";
     TurnError::new(ErrorCode::NotAuthenticated, text)
 }

@@ -35,7 +35,7 @@ impl Approvals {
             let read = serde_json::from_str(&text);
             approvals.approved = read.map_err(|_| AuthFileError::Unreadable {
                 path: approvals.path.clone(),
-                what: "not a JSON object of texts; delete it and approve files again",
+                what: "not a JSON object of strings; delete it and approve files again",
             })?;
         }
         Ok(approvals)

@@ -45,14 +45,14 @@ pub(super) fn read(
     value: &Value,
     expander: &Expander<'_>,
 ) -> Result<Option<Way>, String> {
-    let table = value.as_object().ok_or("is no object")?;
+    let table = value.as_object().ok_or("is not an object")?;
     let is = |key: &str, wanted: bool| table.get(key).and_then(Value::as_bool) == Some(wanted);
     if is("enabled", false) || is("disabled", true) {
         return Ok(None);
     }
     let kind = table.get("type").and_then(Value::as_str).unwrap_or_default();
     if let Some(url) = table.get("url").or_else(|| table.get("serverUrl")) {
-        let url = expander.text(url.as_str().ok_or("url: is no text")?)?;
+        let url = expander.text(url.as_str().ok_or("url: is not a string")?)?;
         let headers = texts(table.get("headers"), "headers", expander)?;
         return Remote::new(&url, headers.into_iter().collect(), kind == "sse")
             .map(|remote| Some(Way::Http(remote)));
@@ -66,7 +66,7 @@ pub(super) fn read(
     };
     match table.get("args") {
         Some(Value::Array(args)) => line.extend(list(args, "args", expander)?),
-        Some(_) => return Err("args: is no list".to_owned()),
+        Some(_) => return Err("args: is not a list".to_owned()),
         None => {}
     }
     let key = if style == Style::OpenCode && table.contains_key("environment") {
@@ -86,7 +86,7 @@ pub(super) fn read(
 fn list(items: &[Value], key: &str, expander: &Expander<'_>) -> Result<Vec<String>, String> {
     let item = |(at, item): (usize, &Value)| match item.as_str() {
         Some(text) => expander.text(text).map_err(|why| format!("{key}[{at}]: {why}")),
-        None => Err(format!("{key}[{at}]: is no text")),
+        None => Err(format!("{key}[{at}]: is not a string")),
     };
     items.iter().enumerate().map(item).collect()
 }
@@ -97,14 +97,14 @@ fn texts(
     expander: &Expander<'_>,
 ) -> Result<BTreeMap<String, Hidden>, String> {
     let Some(value) = value else { return Ok(BTreeMap::new()) };
-    let table = value.as_object().ok_or_else(|| format!("{key}: is no object"))?;
+    let table = value.as_object().ok_or_else(|| format!("{key}: is not an object"))?;
     let item = |(name, value): (&String, &Value)| {
         // Numbers and switches are what people mean by their text.
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
             Value::Bool(on) => on.to_string(),
-            _ => return Err(format!("{key}.{name}: is no text")),
+            _ => return Err(format!("{key}.{name}: is not a string")),
         };
         let text = expander.text(&text).map_err(|why| format!("{key}.{name}: {why}"))?;
         Ok((name.clone(), Hidden::from(text)))

@@ -51,7 +51,7 @@ impl Source {
     /// # Errors
     /// It is there, and which servers it has is unknown.
     pub(super) fn read(path: &Path, style: Style) -> Result<Option<Self>, String> {
-        // A link to a terminal or a pipe would block whoever opens it.
+        // Opening a link to a terminal or a pipe would block.
         let file = match fs::metadata(path) {
             Ok(found) if !found.is_file() => return Err("is not a regular file".to_owned()),
             _ => fs::File::open(path),

@@ -45,7 +45,7 @@ impl Door {
     pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, Refusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
-            return Err(Refusal(StatusCode::FORBIDDEN, "this is no name of the server"));
+            return Err(Refusal(StatusCode::FORBIDDEN, "this is not a name of the server"));
         }
         let origin = headers.get(header::ORIGIN);
         if origin.is_some_and(|origin| !self.is_own_origin(origin)) {

@@ -54,7 +54,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// For so many children at once.
+    /// For at most `children` at once.
     #[must_use]
     pub fn new(tasks: &Tasks, children: usize) -> Self {
         Self {

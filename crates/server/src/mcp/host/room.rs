@@ -113,7 +113,7 @@ impl Inside {
     pub(super) fn answer(&self, result: HostedResult) {
         let waits = self.waiting.lock().calls.remove(&result.id);
         if waits.is_none_or(|caller| caller.send(result).is_err()) {
-            debug!("a result came for a call that nobody waits for");
+            debug!("a result came for a call that is no longer waiting");
         }
     }
 

@@ -312,7 +312,7 @@ impl Task {
         if self.turn.resume(request, millis_since(self.started)).is_ok() {
             bridged.enter_part();
         } else if self.turn.phase() != Phase::Done {
-            let text = "The results of tools could not be told. This is a fault in ibeam.";
+            let text = "The tool results could not be passed on. This is a fault in ibeam.";
             self.give_up(TurnError::new(ErrorCode::Internal, text));
         }
     }

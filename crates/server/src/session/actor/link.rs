@@ -26,7 +26,7 @@ impl Task {
         self.doze = None;
         let outbox = std::mem::take(&mut self.outbox);
         if let Some(link) = self.link.take() {
-            // A child may have to be told that it was left in order.
+            // A child may have to be notified that it was left in order.
             let _ = outbox.messages.into_iter().all(|message| link.tx.hand_over(message));
         }
         self.opening = None;

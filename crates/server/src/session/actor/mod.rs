@@ -156,7 +156,7 @@ struct Task {
     weight: usize,
     unweighed: usize,
     doze: Option<Doze>,
-    /// Since when nobody reads the leg.
+    /// Since when the leg has no reader.
     abandoned: Option<Instant>,
     /// Who waits for the turn to be over.
     ended: Vec<oneshot::Sender<()>>,
@@ -173,7 +173,7 @@ struct Task {
     opens: u32,
     retry_key: RetryKey,
     timer: Pin<Box<Sleep>>,
-    /// Nobody can visit any more.
+    /// No more visits are accepted.
     retired: bool,
     entry: Entry,
 }
@@ -262,7 +262,7 @@ impl Task {
         }
     }
 
-    /// Whether more may be read: somebody has room for it, and the backend takes what we
+    /// Whether more may be read: the readers have room for it, and the backend takes what we
     /// answer.
     fn reads(&self) -> bool {
         !self.outlets.is_blocked() && self.outbox.bytes < OUTBOX_BYTES
@@ -359,7 +359,7 @@ impl Task {
                 self.turn.on_eof(now);
             }
             Wake::Sent(Ok(())) => self.outbox.sent(),
-            // The reading half tells why; it has the status and the reset reason.
+            // The reading half reports why; it has the status and the reset reason.
             Wake::Sent(Err(_)) => self.outbox = Outbox::default(),
             Wake::Readers => self.look_for_readers(),
             Wake::Called => self.catch_up(),

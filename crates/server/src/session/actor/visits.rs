@@ -130,7 +130,7 @@ impl Task {
         self.parked = None;
         self.doze = None;
         self.entry.count(count);
-        self.turn.abort(TurnError::new(ErrorCode::Cancelled, "Nobody waits for the answer."));
+        self.turn.abort(TurnError::new(ErrorCode::Cancelled, "No client waits for the answer."));
         self.keeper.leave();
         self.retire();
     }

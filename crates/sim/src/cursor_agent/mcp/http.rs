@@ -32,7 +32,7 @@ struct Answer {
 
 impl Http {
     pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, String> {
-        let uri: Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
+        let uri: Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
         if uri.scheme_str() != Some("http") {
             return Err(format!("`{url}` is not on this machine; only http:// is spoken here"));
         }
@@ -43,7 +43,7 @@ impl Http {
         };
         let mut map = HeaderMap::new();
         for (name, value) in headers {
-            let bad = || format!("`{name}` is no good header");
+            let bad = || format!("`{name}` is not a valid header");
             let value = HeaderValue::from_str(value).map_err(|_| bad())?;
             map.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?, value);
         }

@@ -5,18 +5,18 @@
 
 use super::{Keyword, NodeId, Schema};
 
-/// How many parts may in a row speak of the same value.
+/// How many parts in a row may apply to the same value.
 const IN_A_ROW: usize = 32;
 
-/// How many parts one value may be held against, each as often as there are ways to it.
+/// How many parts may be checked for one value, each as often as there are paths to it.
 const WAYS: u64 = 10_000;
 
-/// What is known of a node: how many ways lead from it to parts that speak of the same value,
+/// What is known of a node: how many paths lead from it to parts that apply to the same value,
 /// and how many there are in the longest of them.
 #[derive(Clone, Copy)]
 enum State {
     Unknown,
-    /// It is being counted: whatever leads here again goes round.
+    /// It is being counted: a path that leads here again is a cycle.
     Open,
     Counted {
         ways: u64,
@@ -57,9 +57,7 @@ fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String
                     match states.get(to) {
                         Some(State::Unknown) => waiting.push(to),
                         Some(State::Open) => {
-                            return Err(
-                                "a part of it refers back to itself without an end".to_owned()
-                            );
+                            return Err("a part of it refers back to itself without end".to_owned());
                         }
                         Some(State::Counted { .. }) | None => {}
                     }

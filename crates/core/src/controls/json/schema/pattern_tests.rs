@@ -86,7 +86,7 @@ fn patterns_that_backtrack_without_end_give_up() {
 }
 
 #[test]
-fn what_a_pattern_repeats_counts_as_often() {
+fn repetitions_in_a_pattern_are_counted() {
     for (pattern, want) in [
         ("", 0),
         ("abc", 3),

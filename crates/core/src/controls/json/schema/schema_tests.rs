@@ -44,7 +44,7 @@ fn long_chains_for_one_value_are_refused() {
 }
 
 #[test]
-fn ways_that_double_are_refused() {
+fn exponentially_many_paths_are_refused() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let doubled = |next: Value| json!({ keyword: [next, next] });
         assert!(refusal(&chain(14, doubled)).contains("more than 10000 parts"), "{keyword}");
@@ -303,7 +303,7 @@ fn formats_and_contents_refuse_nothing_in_any_draft() {
 // === what is said ===
 
 #[test]
-fn the_first_violation_is_told_with_its_place_and_without_the_value() {
+fn the_first_violation_is_reported_with_its_place_and_without_the_value() {
     let schema = json!({
         "properties": {
             "a": { "items": { "properties": { "b/c": { "maxLength": 3 }, "d~": { "enum": [1] } } } },

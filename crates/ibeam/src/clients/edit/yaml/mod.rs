@@ -97,7 +97,7 @@ impl Document {
                     return self.splice(start, end, &flow(wanted));
                 }
                 Kind::Mapping { .. } | Kind::Sequence { .. } | Kind::Alias => {
-                    return Err(Refused::in_the_way(path, "plain value"));
+                    return Err(Refused::in_the_way(path, "a plain value"));
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Document {
                 self.below(parent.end, &lines)
             }
             Kind::Scalar(_) | Kind::Sequence { .. } | Kind::Alias => {
-                Err(Refused::in_the_way(above, "mapping"))
+                Err(Refused::in_the_way(above, "a mapping"))
             }
         }
     }
@@ -176,7 +176,7 @@ impl Document {
                 self.below(node.end, &lines)
             }
             Kind::Scalar(_) | Kind::Mapping { .. } | Kind::Alias => {
-                Err(Refused::in_the_way(path, "list"))
+                Err(Refused::in_the_way(path, "a list"))
             }
         }
     }

@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
                         matches!(node.kind, Kind::Scalar(Value::Null)) && node.start == node.end;
                     root = (!empty).then_some(node);
                 }
-                (_, span) => return Err(Refused::at(span.start.line(), "it is no document")),
+                (_, span) => return Err(Refused::at(span.start.line(), "it is not a document")),
             }
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
                     let key = match event {
                         Event::MappingEnd => break self.byte(&at.end),
                         Event::Scalar(key, ..) => key.into_owned(),
-                        _ => return Err(Refused::at(at.start.line(), "a key is no text")),
+                        _ => return Err(Refused::at(at.start.line(), "a key is not a string")),
                     };
                     if pairs.iter().any(|(there, _)| *there == key) {
                         return Err(Refused::at(

@@ -82,8 +82,8 @@ fn what_is_malformed_or_in_the_way_is_told() {
     }
     assert!(Document::parse(&"[".repeat(5000)).is_err());
     let mut document = Document::parse("a: 1\nb: 2\n").unwrap();
-    assert_eq!(document.push_unique(&["a"], &json!(1)).unwrap_err().why, "`a` is no list");
-    assert_eq!(document.set(&["a", "c"], &json!(1)).unwrap_err().why, "`a` is no mapping");
+    assert_eq!(document.push_unique(&["a"], &json!(1)).unwrap_err().why, "`a` is not a list");
+    assert_eq!(document.set(&["a", "c"], &json!(1)).unwrap_err().why, "`a` is not a mapping");
     let before = document.to_string();
     assert_eq!(before, "a: 1\nb: 2\n", "what is refused changes nothing");
 }
