@@ -220,6 +220,8 @@ pub struct TurnError {
     pub param: Option<Cow<'static, str>>,
     /// When it is worth trying again, if the backend said so.
     pub retry_after: Option<Duration>,
+    /// Nothing was heard from the backend, which is more than that it failed.
+    pub unreachable: bool,
     /// For the log only.
     pub cause: Option<String>,
 }
@@ -230,7 +232,8 @@ pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 impl TurnError {
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), param: None, retry_after: None, cause: None }
+        let message = message.into();
+        Self { code, message, param: None, retry_after: None, unreachable: false, cause: None }
     }
 
     #[must_use]
@@ -248,6 +251,13 @@ impl TurnError {
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
+        self
+    }
+
+    /// Nothing was heard from the backend.
+    #[must_use]
+    pub fn unreachable(mut self) -> Self {
+        self.unreachable = true;
         self
     }
 

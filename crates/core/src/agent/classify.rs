@@ -39,6 +39,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Nothing was heard from the backend.
+    fn unreachable(self) -> Self {
+        Self { error: self.error.unreachable(), ..self }
+    }
+
     /// With the command of another profile, where the message names one.
     pub(super) fn for_profile(mut self, sign_in: &str) -> Self {
         let named = format!("`{SIGN_IN}`");
@@ -90,7 +95,7 @@ pub(crate) fn link_error(error: &LinkError) -> Failure {
                 "ibeam cannot reach Cursor: {why}. Check the network, a proxy (HTTPS_PROXY) and \
                  CURSOR_API_URL."
             );
-            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry)
+            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry).unreachable()
         }
         LinkError::ConnectTimeout => failure(
             ErrorCode::Timeout,
@@ -98,7 +103,8 @@ pub(crate) fn link_error(error: &LinkError) -> Failure {
              clock."
                 .to_owned(),
             Remedy::Retry,
-        ),
+        )
+        .unreachable(),
         LinkError::Refused(why) => {
             let text = format!("Cursor refused the stream: {why}");
             failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry)
@@ -111,7 +117,11 @@ pub(crate) fn link_error(error: &LinkError) -> Failure {
         LinkError::Status { status, error: Some(error), retry_after } => {
             refused(*status, error, *retry_after)
         }
-        LinkError::Status { status, error: None, retry_after } => by_status(*status, *retry_after),
+        LinkError::Status { status, error: None, retry_after } => {
+            let failure = by_status(*status, *retry_after);
+            // Without an error of Cursor's own, it is a proxy that says so.
+            if matches!(status, 502..=504) { failure.unreachable() } else { failure }
+        }
     }
 }
 

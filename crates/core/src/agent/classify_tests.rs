@@ -215,3 +215,28 @@ fn the_command_is_that_of_the_profile() {
     let other = || connect_error(&ConnectError::new(Code::Unavailable, "later"));
     assert_eq!(other().for_profile("ibeam login --profile work").error, other().error);
 }
+
+/// A backend that answers can be reached, whatever it answers, and so may one that our own
+/// limits kept us from asking.
+#[test]
+fn only_a_backend_that_was_not_heard_is_unreachable() {
+    let status = |status, error| LinkError::Status { status, error, retry_after: None };
+    let unavailable = ConnectError::new(Code::Unavailable, "down");
+    let local = TurnError::new(E::Unavailable, "the program cannot be started");
+    for (error, unreachable) in [
+        (LinkError::Connect("refused".into()), true),
+        (LinkError::ConnectTimeout, true),
+        (status(502, None), true),
+        (status(503, None), true),
+        (status(504, None), true),
+        (status(429, None), false),
+        (status(500, None), false),
+        (status(503, Some(unavailable.clone())), false),
+        (LinkError::Refused("GOAWAY".into()), false),
+        (LinkError::Reset("by the server".into()), false),
+        (LinkError::Fault(Box::new(local)), false),
+    ] {
+        assert_eq!(link_error(&error).error.unreachable, unreachable, "{error:?}");
+    }
+    assert!(!connect_error(&unavailable).error.unreachable);
+}

@@ -260,7 +260,11 @@ pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<Failure> {
     let described = |about: About, at: usize| {
         let said = about.excerpt(lines.get(at..)?);
         let message = format!("cursor-agent said: {said}.{}", about.hint());
-        Some(failure(about.code(), message, about.remedy()))
+        let mut failure = failure(about.code(), message, about.remedy());
+        // That something is unavailable may be what Cursor answered.
+        let answered = lower.get(at).is_some_and(|line| line.contains("unavailable"));
+        failure.error.unreachable = about == About::Network && !answered;
+        Some(failure)
     };
     let by_phrase = TABLE.iter().find_map(|(about, phrases)| {
         let says = |line: &String| phrases.iter().any(|phrase| line.contains(phrase));

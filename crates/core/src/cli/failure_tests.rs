@@ -150,3 +150,15 @@ fn a_complaint_without_a_text_is_still_an_error() {
     assert_eq!(failure.error.code, ErrorCode::UpstreamError);
     assert_eq!(failure.error.message, "cursor-agent said: an error without a text.");
 }
+
+#[test]
+fn a_child_without_a_network_did_not_hear_the_backend() {
+    for (stderr, unreachable) in [
+        ("connect ECONNREFUSED 127.0.0.1:443", true),
+        ("TypeError: fetch failed", true),
+        ("[unavailable] the service is overloaded", false),
+        ("You've hit your usage limit", false),
+    ] {
+        assert_eq!(of(stderr).error.unreachable, unreachable, "{stderr}");
+    }
+}

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use ibeam_sim::SimConfig;
 use serde_json::json;
 
-use crate::lab::{Lab, chat};
+use crate::lab::{Lab, Reply, chat};
 
 #[tokio::test(start_paused = true)]
 async fn streamed_and_whole_answers_are_the_same() {
@@ -218,7 +218,16 @@ async fn health_follows_the_backend_and_the_shutdown() {
         r#"
         [[rule]]
         when = { contains = "outage" }
+        cut = { after_frames = 0, how = "black_hole" }
+        [[rule]]
+        when = { contains = "overloaded" }
         refuse = { status = 503 }
+        [[rule]]
+        when = { contains = "stuck" }
+        steps = [{ fault = "heartbeats_only" }]
+        [[rule]]
+        when = { contains = "slow" }
+        steps = [{ text = "first" }, { silence = 30 }, { text = "last" }]
         [[rule]]
         steps = [{ text = "hello" }]
         "#,
@@ -231,10 +240,15 @@ async fn health_follows_the_backend_and_the_shutdown() {
         (health.json()["status"].clone(), ready.status.as_u16(), reason)
     };
     assert_eq!(state().await, (json!("ok"), 200, json!(null)));
-    assert_eq!(lab.stream("outage").await.status, 503);
+    assert_eq!(lab.stream("overloaded").await.status, 503);
+    assert_eq!(state().await, (json!("ok"), 200, json!(null)), "that was an answer");
+    assert_eq!(lab.stream("stuck").await.error().as_deref(), Some("timeout"));
+    assert_eq!(state().await, (json!("ok"), 200, json!(null)), "it sent heartbeats");
+    assert_eq!(lab.stream("outage").await.error().as_deref(), Some("timeout"));
     assert_eq!(state().await, (json!("degraded"), 503, json!("backend_unreachable")));
-    lab.ask("hi").await;
-    assert_eq!(state().await, (json!("ok"), 200, json!(null)), "it answered since");
+    let running = lab.open(chat("slow", true).to_string()).await;
+    assert_eq!(state().await, (json!("ok"), 200, json!(null)), "it was heard, and still runs");
+    assert_eq!(Reply::read(running).await.text(), "firstlast");
     lab.stream("outage").await;
     tokio::time::advance(std::time::Duration::from_secs(61)).await;
     assert_eq!(state().await, (json!("ok"), 200, json!(null)), "that was long ago");

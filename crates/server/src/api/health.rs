@@ -31,7 +31,8 @@ pub struct Health {
     pub uptime_seconds: u64,
     /// No new work is taken.
     pub shutting_down: bool,
-    /// The newest word from the backend is that it cannot be reached, and that is not long ago.
+    /// The last request heard nothing from the backend, nothing was heard since, and that is not
+    /// long ago.
     pub backend_unreachable: bool,
     /// There should be a file, and memory is used in its place.
     pub store_unusable: bool,
@@ -162,7 +163,7 @@ impl Trouble {
             }
             Self::BackendUnreachable => (
                 "backend_unreachable",
-                "the last request could not reach Cursor, less than a minute ago",
+                "nothing was heard from Cursor when it was last asked, less than a minute ago",
             ),
             Self::StoreUnusable => (
                 "store_unusable",

@@ -332,7 +332,7 @@ fn catalog(
                     Err(error) => Err(error),
                 };
             }
-            registry.note_backend(models.as_ref().map(|_| ()).map_err(|error| error.code));
+            registry.note_backend(models.as_ref().map(|_| ()));
             models.map(ModelList::new)
         })
     });

@@ -325,7 +325,7 @@ impl CallError {
         match self {
             Self::Timeout(limit) => {
                 let text = format!("Cursor did not answer within {} seconds.", limit.as_secs());
-                TurnError::new(ErrorCode::Timeout, text)
+                TurnError::new(ErrorCode::Timeout, text).unreachable()
             }
             Self::Link(error) => error.to_turn_error(),
         }

@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{agent::DriftReport, error::ErrorCode, model::ids::SessionId};
+use ibeam_core::{
+    agent::DriftReport,
+    error::{ErrorCode, TurnError},
+    model::ids::SessionId,
+};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
@@ -42,8 +46,10 @@ struct Inner {
     fates: Mutex<Fates>,
     /// The backend turned our credential away the last time it saw it.
     refused: AtomicBool,
-    /// When the backend could not be reached, unless it answered since.
+    /// When the backend could not be reached, unless it was heard from since.
     unreachable: Mutex<Option<Instant>>,
+    /// Whether that has a time, so that a frame which is heard takes no lock.
+    silent: AtomicBool,
     drift: Mutex<BTreeMap<String, u64>>,
     table: Mutex<Table>,
 }
@@ -115,20 +121,34 @@ impl Registry {
         }
     }
 
-    /// Notes how the backend answered: whether it took our credential, and whether it could be
-    /// reached at all.
-    pub fn note_backend(&self, outcome: Result<(), ErrorCode>) {
+    /// Notes how a request ended: whether the backend took our credential, and whether anything
+    /// was heard from it at all.
+    pub fn note_backend(&self, outcome: Result<(), &TurnError>) {
         match outcome {
             Ok(()) => {
                 self.inner.refused.store(false, Ordering::Relaxed);
-                *self.inner.unreachable.lock() = None;
+                self.note_heard();
             }
-            Err(ErrorCode::NotAuthenticated) => self.inner.refused.store(true, Ordering::Relaxed),
-            Err(ErrorCode::Unavailable | ErrorCode::Timeout) => {
-                *self.inner.unreachable.lock() = Some(Instant::now());
+            Err(error) if error.code == ErrorCode::NotAuthenticated => {
+                self.inner.refused.store(true, Ordering::Relaxed);
             }
-            // Says nothing about either.
+            Err(error) if error.unreachable => {
+                let mut unreachable = self.inner.unreachable.lock();
+                *unreachable = Some(Instant::now());
+                self.inner.silent.store(true, Ordering::Release);
+            }
+            // A backend that answers with a failure can be reached, and a failure of our own
+            // says nothing about it.
             Err(_) => {}
+        }
+    }
+
+    /// Notes that something was heard from the backend.
+    pub fn note_heard(&self) {
+        if self.inner.silent.load(Ordering::Acquire) {
+            let mut unreachable = self.inner.unreachable.lock();
+            *unreachable = None;
+            self.inner.silent.store(false, Ordering::Release);
         }
     }
 
@@ -197,14 +217,18 @@ impl Entry {
         self.registry.note_backend(Ok(()));
     }
 
-    pub(super) fn failed(&self, code: ErrorCode) {
-        let counter = if code == ErrorCode::Cancelled {
+    pub(super) fn failed(&self, error: &TurnError) {
+        let counter = if error.code == ErrorCode::Cancelled {
             &self.registry.inner.cancelled
         } else {
             &self.registry.inner.failed
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.registry.note_backend(Err(code));
+        self.registry.note_backend(Err(error));
+    }
+
+    pub(super) fn heard(&self) {
+        self.registry.note_heard();
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut Fates)) {

@@ -113,10 +113,9 @@ impl Turn {
         {
             self.finish_stop(now, true);
         } else if link.reading && now >= link.last_frame + clocks.no_frame + link.upload {
-            let error = TurnError::new(
-                ErrorCode::Timeout,
-                format!("Cursor sent nothing for {} s.", clocks.no_frame.as_secs()),
-            );
+            let text = format!("Cursor sent nothing for {} s.", clocks.no_frame.as_secs());
+            let error = TurnError::new(ErrorCode::Timeout, text);
+            let error = if link.heard { error } else { error.unreachable() };
             self.recover(Failure { error, remedy: Remedy::Resume }, false, now);
         } else if link.reading && now >= link.last_progress + clocks.heartbeat_only {
             self.fail_by_clock(

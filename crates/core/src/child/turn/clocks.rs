@@ -73,7 +73,7 @@ impl Turn {
             self.fail(TurnError::new(ErrorCode::Timeout, text));
         } else {
             let text = format!("Cursor's CLI said nothing for {} s.", clocks.no_frame.as_secs());
-            let error = TurnError::new(ErrorCode::Timeout, text);
+            let error = TurnError::new(ErrorCode::Timeout, text).unreachable();
             self.recover(Failure { error, remedy: Remedy::Retry }, now);
         }
     }

@@ -102,9 +102,11 @@ impl Task {
             TurnEvent::Finished(reason) => return self.finish(reason).await,
             TurnEvent::Failed(error) => return self.fail(error),
             TurnEvent::Text(_) | TurnEvent::Reasoning(_) => {
+                self.entry.heard();
                 leg.marks.first_piece.get_or_insert_with(Instant::now);
             }
             TurnEvent::ToolCallBegin { .. } => {
+                self.entry.heard();
                 leg.marks.first_piece.get_or_insert_with(Instant::now);
                 if !std::mem::replace(&mut leg.saved, true) {
                     self.keeper.save(&mut self.turn).await;
@@ -176,7 +178,7 @@ impl Task {
     }
 
     pub(super) fn fail(&mut self, error: TurnError) {
-        self.entry.failed(error.code);
+        self.entry.failed(&error);
         // What is wrong with an answer is told in words of the answer.
         let words = if error.code == ErrorCode::FormatUnmet { "" } else { &*error.message };
         debug!(

@@ -346,6 +346,7 @@ impl Task {
             }
             Wake::Heard(Some(Ok(Incoming::Bytes(bytes)))) => {
                 self.mark(|marks| &mut marks.first_frame);
+                self.entry.heard();
                 let size = bytes.len();
                 self.turn.on_bytes(bytes, now);
                 self.weigh(size);

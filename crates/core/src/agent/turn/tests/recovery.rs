@@ -1,6 +1,7 @@
 //! Another try, by how far the turn got.
 
 use super::*;
+use crate::retry::Backoff;
 
 #[test]
 fn before_the_first_message_it_tries_again_with_back_off() {
@@ -350,4 +351,19 @@ fn cancel_tells_the_backend_and_ends_the_turn() {
     bench.turn.cancel();
     bench.drain();
     assert_eq!(bench.said(), "x");
+}
+
+#[test]
+fn a_silent_backend_is_unreachable_only_if_nothing_came_on_the_stream() {
+    for heard in [false, true] {
+        let settings = Settings { backoff: Backoff::NEVER, ..Settings::default() };
+        let mut bench = Bench::of(request(&[]), settings);
+        bench.opened();
+        if heard {
+            bench.update(heartbeat());
+        }
+        bench.wait(Duration::from_secs(46));
+        let TurnEvent::Failed(error) = bench.ending() else { panic!("{:?}", bench.events) };
+        assert_eq!((error.code, error.unreachable), (ErrorCode::Timeout, !heard));
+    }
 }

@@ -196,6 +196,12 @@ fn a_child_that_spoke_may_think_for_long() {
     bench.says("alive");
     bench.wait(Duration::from_secs(590));
     assert_eq!(bench.turn.phase(), Phase::Streaming);
+    for _ in 0..3 {
+        bench.turn.on_opened(bench.now);
+        bench.wait(Duration::from_secs(60));
+    }
+    let TurnEvent::Failed(error) = bench.ending() else { panic!("{:?}", bench.events) };
+    assert_eq!((error.code, error.unreachable), (ErrorCode::Timeout, true));
     bench.wait(Duration::from_secs(10));
     assert_eq!(bench.failure(), ErrorCode::Timeout);
 }
