@@ -123,6 +123,11 @@ impl Turn {
         either!(self, turn => turn.resume(request, now))
     }
 
+    /// How many retries the present leg may take.
+    pub fn allow_retries(&mut self, retries: u32) {
+        either!(self, turn => turn.allow_retries(retries));
+    }
+
     pub fn cancel(&mut self) {
         either!(self, turn => turn.cancel());
     }

@@ -3,7 +3,7 @@
 
 use ibeam_sim::{Chaos, SimConfig};
 
-use crate::lab::{Lab, chat};
+use crate::lab::{Lab, Talk, chat};
 
 #[tokio::test(start_paused = true)]
 async fn refusals_before_the_first_byte_have_their_status() {
@@ -87,6 +87,54 @@ async fn retries_of_the_client_and_of_the_gateway_do_not_multiply() {
         assert_eq!(runs(), Some(17 + 2), "{outage}");
         lab.assert_clean().await;
     }
+}
+
+/// Results come with another body than the question did, later, and maybe from a client that
+/// retries by itself.
+#[tokio::test(start_paused = true)]
+async fn results_for_a_waiting_run_have_the_retries_of_their_own_request() {
+    let parked = async |headers: &[(&'static str, &str)]| {
+        let lab = Lab::scenario(
+            r#"
+            [[rule]]
+            times = 1
+            steps = [
+              { exec = { arm = "mcp", args = { name = "bash", args = { command = "ls" } } } },
+              { error = { code = "unavailable" } },
+            ]
+            [[rule]]
+            refuse = { status = 503 }
+            "#,
+        );
+        let mut talk = Talk::new("go");
+        talk.headers.extend(headers.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        let call = talk.ask(&lab).await.call();
+        talk.result(&call, "done");
+        (lab, talk)
+    };
+    let runs = |lab: &Lab| lab.sim.stats().requests["/agent.v1.AgentService/Run"];
+
+    // The waiting run, the history told once more, and three retries; then one run each.
+    let (lab, talk) = parked(&[]).await;
+    for total in 5..=9 {
+        assert_eq!(talk.send(&lab).await.status, 503);
+        assert_eq!(runs(&lab), total);
+    }
+    lab.assert_clean().await;
+
+    let (lab, mut talk) = parked(&[]).await;
+    talk.headers.push(("x-stainless-retry-count", "1".to_owned()));
+    assert_eq!(talk.send(&lab).await.status, 503);
+    assert_eq!(runs(&lab), 3, "one retry for a client that retries by itself");
+
+    // Another request of the conversation has used its retries meanwhile.
+    let name = [("x-session-id", "s")];
+    let (lab, talk) = parked(&name).await;
+    lab.post_with(&chat("a title, please", true), &name).await;
+    assert_eq!(runs(&lab), 5);
+    assert_eq!(talk.send(&lab).await.status, 503);
+    assert_eq!(runs(&lab), 6);
+    assert_eq!(lab.fates().resumed, 1);
 }
 
 /// The stream is cut after every possible frame, in every way.

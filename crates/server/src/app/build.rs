@@ -124,7 +124,7 @@ impl App {
             },
             registry,
             legs: Legs::new(config.sessions.replay),
-            retries: Retries::new(),
+            retries: Retries::new(config.retry.retries),
             turns: Turns::new(Rules {
                 total: config.limits.turns,
                 reserve: config.limits.reserve,

@@ -23,8 +23,8 @@ use crate::{
     random,
     session::{
         Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Matched, Names, Outline,
-        Probe, Resume, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key, calls_in,
-        idempotency_key, results_without_call,
+        Probe, Resume, RetryClaim, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key,
+        calls_in, idempotency_key, results_without_call,
     },
     store::{Conversation, Scope, StoreError},
 };
@@ -46,6 +46,7 @@ pub(super) struct Case {
     pub(super) identity: Identity,
     /// What names its conversation.
     pub(super) named_by: Option<NamedBy>,
+    pub(super) retry: RetryClaim,
     pub(super) asked: Instant,
     /// How long it may wait for others.
     pub(super) until: Instant,
@@ -142,7 +143,7 @@ impl App {
         self.check_results(&request, case).await?;
         let place = self.place(case).await?;
         self.supersede(&request, case).await;
-        let mut ask = Ask { request, place, ticket, controls };
+        let mut ask = Ask { request, place, ticket, controls, retry: case.retry };
         let mut forked = false;
         if let Some(results) = &case.outline.results
             && let Some(live) = self.hub.registry.find(results.session, case.scope)

@@ -32,7 +32,9 @@ use crate::{
     keys::Caller,
     limits::{Place, Seeker},
     random,
-    session::{Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, RetryKey, TurnStream},
+    session::{
+        Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, RetryClaim, RetryKey, TurnStream,
+    },
     store::Scope,
 };
 
@@ -84,9 +86,10 @@ impl App {
         let until = Instant::now() + self.config.clocks.queue;
         let seeker = self.seeker(&meta.caller);
         let named_by = meta.named_by;
-        let case = Case { scope, seeker, outline, identity, named_by, asked, until };
+        let key = RetryKey::new(&scope, request.hints.session.as_deref(), &meta.body);
+        let retry = RetryClaim { key, by_client: meta.retry_count > 0 };
+        let case = Case { scope, seeker, outline, identity, named_by, retry, asked, until };
 
-        let retry_key = RetryKey::new(&scope, request.hints.session.as_deref(), &meta.body);
         let ticket = match self.again(&case, meta, &request).await? {
             Again::Stream(stream) => return Ok(stream),
             Again::Never(ticket) => ticket,
@@ -95,7 +98,7 @@ impl App {
             Settled::Stream(stream) => return Ok(stream),
             Settled::Start(start) => *start,
         };
-        let Ask { request, place, ticket, controls } = ask;
+        let Ask { request, place, ticket, controls, retry } = ask;
         let Origin { id, claim, kept, before, matched } = origin;
         self.hub.registry.count(|fates| fates.note(matched));
         debug!(
@@ -118,8 +121,7 @@ impl App {
         let keeper = Keeper::new(keeping, &request);
         let mut settings = turn_settings(&self.config);
         settings.park &= !request.hints.fresh;
-        settings.backoff.retries =
-            self.hub.retries.left(retry_key, settings.backoff.retries, meta.retry_count > 0);
+        settings.backoff.retries = self.hub.retries.left(retry);
         let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
         // A run that is given up cannot get the results of our own tools.
         settings.park |= bridged.is_some();
@@ -135,7 +137,7 @@ impl App {
             asked,
             place,
             bridged,
-            retry_key,
+            retry_key: retry.key,
         };
         Ok(actor.start(&self.hub).matched_as(matched, id))
     }

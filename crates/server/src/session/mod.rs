@@ -39,7 +39,7 @@ pub use parked::Limits;
 pub(crate) use parked::{Identity, Live};
 use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
-pub(crate) use retries::{Retries, RetryKey};
+pub(crate) use retries::{Retries, RetryClaim, RetryKey};
 pub(crate) use route::{
     By, Outline, Use, body_key, calls_in, idempotency_key, results_without_call,
 };

@@ -11,7 +11,17 @@ use crate::store::Scope;
 #[derive(Debug)]
 pub(crate) struct Retries {
     budget: Mutex<RetryBudget>,
+    /// How many a request gets whose conversation has not used any.
+    most: u32,
     started: Instant,
+}
+
+/// What decides how many retries a request gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RetryClaim {
+    pub(crate) key: RetryKey,
+    /// Its client sends it again.
+    pub(crate) by_client: bool,
 }
 
 /// What the retries of a request are counted under.
@@ -34,14 +44,14 @@ impl RetryKey {
 }
 
 impl Retries {
-    pub(crate) fn new() -> Self {
-        Self { budget: Mutex::default(), started: Instant::now() }
+    pub(crate) fn new(most: u32) -> Self {
+        Self { budget: Mutex::default(), most, started: Instant::now() }
     }
 
-    /// How many of `retries` a new request gets. `client_retries`: its client sends it again.
-    pub(crate) fn left(&self, key: RetryKey, retries: u32, client_retries: bool) -> u32 {
+    /// How many retries a request gets that begins now.
+    pub(crate) fn left(&self, claim: RetryClaim) -> u32 {
         let now = millis_since(self.started);
-        self.budget.lock().left(key.0, retries, client_retries, now)
+        self.budget.lock().left(claim.key.0, self.most, claim.by_client, now)
     }
 
     /// A request failed after `retries` retries.

@@ -6,7 +6,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{TurnStream, legs::Ticket};
+use super::{TurnStream, legs::Ticket, retries::RetryClaim};
 use crate::limits::Place;
 
 /// Visits that wait for a turn. It looks at them within moments.
@@ -38,6 +38,7 @@ pub(crate) struct Ask {
     pub(crate) ticket: Ticket,
     /// For its answer.
     pub(crate) controls: Option<Box<Controls>>,
+    pub(crate) retry: RetryClaim,
 }
 
 /// What comes of wanting to attach.

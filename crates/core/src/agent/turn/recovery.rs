@@ -107,6 +107,11 @@ impl Turn {
         self.fail(error, true);
     }
 
+    /// How many retries the present leg may take; those that it took count.
+    pub fn allow_retries(&mut self, retries: u32) {
+        self.settings.backoff.retries = retries;
+    }
+
     /// How long to wait before the next retry. None: there is none left.
     fn wait_for_retry(&mut self, error: &TurnError) -> Option<Duration> {
         let jitter = self.draws.fraction();

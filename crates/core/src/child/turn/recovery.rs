@@ -63,6 +63,11 @@ impl Turn {
         self.fail(error);
     }
 
+    /// How many retries the present leg may take; those that it took count.
+    pub fn allow_retries(&mut self, retries: u32) {
+        self.settings.backoff.retries = retries;
+    }
+
     /// Gets rid of the present child. What it wanted, the next one will want again.
     fn drop_run(&mut self) {
         self.calls.clear();

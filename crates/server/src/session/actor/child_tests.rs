@@ -27,6 +27,7 @@ use crate::{
     limits::{Seeker, Turns},
     session::{
         Ask, Conversations, Keeping, Legs, Limits, Names, Patience, Registry, Resume, Retries,
+        RetryClaim,
     },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,
@@ -78,7 +79,7 @@ impl Bench {
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
             registry: Registry::new(Limits::default()),
             legs: Legs::new(SECOND),
-            retries: Retries::new(),
+            retries: Retries::new(3),
             turns: Turns::new(Rules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
@@ -160,7 +161,13 @@ impl Bench {
     async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<Ask>> {
         let live = self.hub.registry.find(session(), SCOPE).unwrap();
         let ticket = self.hub.legs.reserve(Names::default());
-        let ask = Ask { request, place: self.place(), ticket, controls: None };
+        let ask = Ask {
+            request,
+            place: self.place(),
+            ticket,
+            controls: None,
+            retry: RetryClaim::default(),
+        };
         let (reply, answer) = oneshot::channel();
         let resume = Resume { ask, asked: Instant::now(), reply };
         live.mailbox.send(Visit::Resume(Box::new(resume))).await.unwrap();

@@ -73,7 +73,7 @@ pub(crate) struct Actor {
     pub(crate) place: Place,
     /// There when tools are offered that we execute.
     pub(crate) bridged: Option<Box<Bridged>>,
-    /// What the retries of a leg that fails are counted under.
+    /// What the retries of the first leg are counted under.
     pub(crate) retry_key: RetryKey,
 }
 
@@ -171,6 +171,7 @@ struct Task {
     outbox: Outbox,
     /// Streams asked for so far.
     opens: u32,
+    /// What the retries of the present leg are counted under.
     retry_key: RetryKey,
     timer: Pin<Box<Sleep>>,
     /// No more visits are accepted.
@@ -345,8 +346,8 @@ impl Task {
                 self.weigh(size);
             }
             Wake::Heard(Some(Ok(Incoming::Bytes(bytes)))) => {
-                self.mark(|marks| &mut marks.first_frame);
                 self.entry.heard();
+                self.mark(|marks| &mut marks.first_frame);
                 let size = bytes.len();
                 self.turn.on_bytes(bytes, now);
                 self.weigh(size);

@@ -48,7 +48,7 @@ impl Task {
 
     fn resume(&mut self, resume: Resume) {
         let Some(resume) = self.hold_back(resume) else { return };
-        let Resume { ask: Ask { request, place, ticket, controls }, asked, reply } = resume;
+        let Resume { ask: Ask { request, place, ticket, controls, retry }, asked, reply } = resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
             return;
@@ -69,6 +69,9 @@ impl Task {
                 self.place = place;
                 self.keeper.go_on(next);
                 self.entry.unpark();
+                // The failures of this leg are those of the request that it answers.
+                self.retry_key = retry.key;
+                self.turn.allow_retries(self.hub.retries.left(retry));
                 debug!("the results are there");
                 let stream = self.begin_leg(ticket, asked, controls);
                 let _ = reply.send(Ok(self.matched(stream, Matched::Resumed)));
@@ -79,7 +82,7 @@ impl Task {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
-                let ask = Ask { request: *request, place, ticket, controls };
+                let ask = Ask { request: *request, place, ticket, controls, retry };
                 let _ = reply.send(Err(Box::new(ask)));
             }
         }

@@ -169,6 +169,24 @@ fn results_alone_are_told_to_another_child_of_the_same_conversation() {
 }
 
 #[test]
+fn a_leg_has_the_retries_that_its_request_was_given() {
+    for retries in [0, 1] {
+        let mut bench = parked(&["read"]);
+        let mut bare = request(&["read"]);
+        bare.items = vec![result(1, "A")];
+        assert!(bench.resume_with(bare));
+        bench.turn.allow_retries(retries);
+        for _ in 0..=retries {
+            bench.exits(1);
+            bench.wait(Duration::from_secs(10));
+            bench.turn.on_opened(bench.now);
+        }
+        assert_eq!(bench.starts().len(), 1 + retries as usize);
+        assert!(matches!(bench.ending(), TurnEvent::Failed(_)), "{retries}");
+    }
+}
+
+#[test]
 fn a_child_that_says_nothing_at_all_is_replaced() {
     let mut bench = Bench::open(&[]);
     bench.wait(Duration::from_secs(44));
@@ -178,6 +196,12 @@ fn a_child_that_says_nothing_at_all_is_replaced() {
     bench.turn.on_opened(bench.now);
     bench.wait(Duration::from_secs(48));
     assert_eq!(bench.starts().len(), 3, "one that is never ready counts alike");
+    for _ in 0..3 {
+        bench.turn.on_opened(bench.now);
+        bench.wait(Duration::from_secs(60));
+    }
+    let TurnEvent::Failed(error) = bench.ending() else { panic!("{:?}", bench.events) };
+    assert_eq!((error.code, error.unreachable), (ErrorCode::Timeout, true));
 }
 
 #[test]
@@ -196,12 +220,6 @@ fn a_child_that_spoke_may_think_for_long() {
     bench.says("alive");
     bench.wait(Duration::from_secs(590));
     assert_eq!(bench.turn.phase(), Phase::Streaming);
-    for _ in 0..3 {
-        bench.turn.on_opened(bench.now);
-        bench.wait(Duration::from_secs(60));
-    }
-    let TurnEvent::Failed(error) = bench.ending() else { panic!("{:?}", bench.events) };
-    assert_eq!((error.code, error.unreachable), (ErrorCode::Timeout, true));
     bench.wait(Duration::from_secs(10));
     assert_eq!(bench.failure(), ErrorCode::Timeout);
 }
