@@ -23,10 +23,14 @@ impl Clocks {
         limits: &StoreLimits,
     ) -> rusqlite::Result<Self> {
         let clock = |name: &str, retention| -> rusqlite::Result<RetentionClock> {
-            let sql = "SELECT seen, time FROM clocks WHERE name = ?1";
+            let sql = "SELECT seen, time, doubted, since FROM clocks WHERE name = ?1";
             let known = connection.query_row(sql, [name], |row| {
-                let (seen, time): (i64, i64) = (row.get(0)?, row.get(1)?);
-                Ok(RetentionClock { seen: unsigned(seen), time: unsigned(time) })
+                Ok(RetentionClock {
+                    seen: unsigned(row.get(0)?),
+                    time: unsigned(row.get(1)?),
+                    doubted: row.get(2)?,
+                    since: unsigned(row.get(3)?),
+                })
             });
             let known = known.optional()?;
             Ok(match known {
@@ -45,9 +49,15 @@ impl Clocks {
         for (name, clock) in [("conversations", self.conversations), ("responses", self.responses)]
         {
             connection.execute(
-                "INSERT INTO clocks (name, seen, time) VALUES (?1, ?2, ?3)
-                 ON CONFLICT DO UPDATE SET seen = excluded.seen, time = excluded.time",
-                params![name, seconds(clock.seen), seconds(clock.time)],
+                "INSERT OR REPLACE INTO clocks (name, seen, time, doubted, since)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![
+                    name,
+                    seconds(clock.seen),
+                    seconds(clock.time),
+                    clock.doubted,
+                    seconds(clock.since)
+                ],
             )?;
         }
         Ok(())

@@ -67,6 +67,22 @@ async fn a_jump_of_the_clock_deletes_nothing() {
     }
 }
 
+/// An hour every ten days: no pause is believed at once, and each counts in the end.
+#[tokio::test(start_paused = true)]
+async fn what_is_old_goes_on_a_machine_that_is_seldom_on() {
+    let (_dir, path) = place();
+    open_at(&path, NOW).save(bare("old"), Vec::new(), NOW).await.unwrap();
+    let mut kept = Vec::new();
+    for times in 1..=4 {
+        let now = NOW + times * 10 * DAY.as_secs();
+        let store = open_at(&path, now);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        store.save(bare("new"), Vec::new(), now + 3600).await.unwrap();
+        kept.push(ids(&store.all().await).contains(&"old"));
+    }
+    assert_eq!(kept, [true, true, false, false]);
+}
+
 #[tokio::test]
 async fn a_jump_before_an_upgrade_deletes_nothing() {
     let (_dir, path) = place();

@@ -8,7 +8,7 @@ const APPLICATION: i64 = 0x6962_7374;
 
 /// Each step once, in order; the header's `user_version` counts those done. A step that
 /// was released never changes.
-const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS, NO_HABITS];
+const STEPS: &[&str] = &[CONVERSATIONS, RESPONSES, CLOCKS, NO_HABITS, PAUSES];
 
 const CONVERSATIONS: &str = "
     CREATE TABLE conversations (
@@ -83,6 +83,13 @@ const CLOCKS: &str = "
 const NO_HABITS: &str = "
     ALTER TABLE conversations DROP COLUMN opening;
     ALTER TABLE conversations DROP COLUMN full_history;
+";
+
+const PAUSES: &str = "
+    -- Seconds: steps of the wall clock that are not believed so far, and the wall clock after
+    -- the last one of them.
+    ALTER TABLE clocks ADD COLUMN doubted INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE clocks ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Whose file it is.

@@ -27,6 +27,8 @@ async fn a_file_of_an_earlier_version_is_still_used() {
         .sql(
             "ALTER TABLE conversations ADD COLUMN opening BLOB NOT NULL DEFAULT x'00';
              ALTER TABLE conversations ADD COLUMN full_history INTEGER NOT NULL DEFAULT 1;
+             ALTER TABLE clocks DROP COLUMN doubted;
+             ALTER TABLE clocks DROP COLUMN since;
              PRAGMA user_version = 3",
         )
         .await;
