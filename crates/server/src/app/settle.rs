@@ -348,10 +348,14 @@ async fn end(live: &Live) {
     }
 }
 
-fn no_call(id: &str, dialect: Dialect) -> TurnError {
-    /// An id is the client's, and may be of any length.
+/// The id of a call for a message. It is the client's, and may be of any length.
+pub(super) fn shown_id(id: &str) -> String {
     const SHOWN: usize = 80;
-    let shown: String = id.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    id.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}
+
+fn no_call(id: &str, dialect: Dialect) -> TurnError {
+    let shown = shown_id(id);
     let text = format!(
         "the tool result for `{shown}` has no matching tool call in this request or in a known \
          session. Send the call before its result."

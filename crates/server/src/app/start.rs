@@ -25,7 +25,7 @@ use tracing::debug;
 use super::{
     App,
     build::turn_settings,
-    settle::{Again, Case, Origin, Settled},
+    settle::{Again, Case, Origin, Settled, shown_id},
 };
 use crate::{
     api::{RequestMeta, amount},
@@ -336,7 +336,7 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
             let text = format!(
                 "the result of the tool call `{}` has {bytes} bytes; the limit is {}, the setting \
                  `limits.tool_result`",
-                result.call_id,
+                shown_id(&result.call_id),
                 amount(limit)
             );
             let param = conversation_field(request.dialect);

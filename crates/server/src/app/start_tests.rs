@@ -86,4 +86,8 @@ fn a_result_beyond_the_limit_is_refused() {
             );
         }
     }
+    let mut long = ToolResult { call_id: "\n".into(), content: vec![text(2)], is_error: false };
+    long.call_id.push_str(&"y".repeat(1000));
+    let error = fit_results(&request(vec![Item::ToolResult(long)]), 1).unwrap_err();
+    assert!(error.message.contains(&format!("`{}`", "y".repeat(80))), "{}", error.message);
 }

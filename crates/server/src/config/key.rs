@@ -205,7 +205,7 @@ keys! {
     LimitBody "limits.body" [] = "64MiB", "largest request body";
     LimitBodies "limits.bodies" [] = "256MiB",
         "memory for all request bodies until their turns start; when it is full, the largest is refused";
-    LimitToolResult "limits.tool_result" [] = "8MiB",
+    LimitToolResult "limits.tool_result" [] = "20MiB",
         "largest result of one tool call, on every backend; keep it below half of `limits.blob_size`";
     LimitHeaders "limits.headers" [] = "100", "headers of a request";
     LimitHeaderBytes "limits.header_bytes" [] = "64KiB", "all of them together";
@@ -221,7 +221,7 @@ keys! {
         "turns that share one of them, parked ones included";
     LimitBlobs "limits.blobs" [same("CURSOR_MAX_BLOBS")] = "10000",
         "pieces of conversation Cursor may store with us, per turn";
-    LimitBlobSize "limits.blob_size" [same("CURSOR_MAX_BLOB_SIZE")] = "16MiB",
+    LimitBlobSize "limits.blob_size" [same("CURSOR_MAX_BLOB_SIZE")] = "48MiB",
         "largest of them";
     LimitBlobBytes "limits.blob_bytes" [] = "256MiB", "all of them together, per turn";
 }

@@ -126,26 +126,47 @@ fn the_third_equal_call_ends_the_turn(backend: Backend) {
     gateway.assert_idle();
 }
 
-/// One limit for all backends, and an error that names it. The largest result that is allowed
-/// works also when every byte of it takes two in JSON.
+/// One limit for all backends, and an error that names it in every API. The largest result that
+/// is allowed works also when every byte of it takes two in JSON.
 fn a_result_beyond_the_limit_is_refused_by_name(backend: Backend) {
     let steps = format!("[[rule]]\nsteps = [{}, {{ text = \"Thanks\" }}]", step(1));
     let gateway = Gateway::start(backend, &steps);
     let question = user("One large step");
     let said = gateway.ask(&body(std::slice::from_ref(&question), false));
     assert_eq!(said.calls.len(), 1, "{said:?}");
-    let messages = |bytes: usize| {
-        [question.clone(), said.message(), said.calls[0].result(&"\"".repeat(bytes))]
-    };
-    let limit = 8 << 20;
-    let path = "/v1/chat/completions";
-    let reply: Reply = gateway.post(path, &[], &body(&messages(limit + 1), false));
-    assert_eq!(reply.status, 413, "{reply:?}");
-    let error = &reply.json()["error"];
-    assert_eq!(error["code"], "request_too_large");
-    let message = error["message"].as_str().unwrap();
-    assert!(message.contains("8 MiB") && message.contains("`limits.tool_result`"), "{message}");
-    let said = gateway.ask(&body(&messages(limit), false));
+    let limit = 20 << 20;
+    let (id, large) = (&said.calls[0].id, "x".repeat(limit + 1));
+    let chat = [question.clone(), said.message(), said.calls[0].result(&large)];
+    let used = json!([{ "type": "tool_use", "id": id, "name": "step", "input": {} }]);
+    let result = json!([{ "type": "tool_result", "tool_use_id": id, "content": large }]);
+    let messages = json!({ "model": "auto", "max_tokens": 100, "messages": [
+        question,
+        { "role": "assistant", "content": used },
+        { "role": "user", "content": result },
+    ]});
+    let responses = json!({ "model": "auto", "input": [
+        question,
+        { "type": "function_call", "call_id": id, "name": "step", "arguments": "{}" },
+        { "type": "function_call_output", "call_id": id, "output": large },
+    ]});
+    for (path, refused) in [
+        ("/v1/chat/completions", body(&chat, false)),
+        ("/v1/messages", messages),
+        ("/v1/responses", responses),
+    ] {
+        let reply: Reply = gateway.post(path, &[], &refused);
+        assert_eq!(reply.status, 413, "{path}: {reply:?}");
+        assert!(reply.head.contains("x-should-retry: false"), "{path}: {}", reply.head);
+        let error = &reply.json()["error"];
+        let name = if path == "/v1/messages" { &error["type"] } else { &error["code"] };
+        assert_eq!(name, "request_too_large", "{path}");
+        let message = error["message"].as_str().unwrap();
+        for part in ["20971521 bytes", "the limit is 20 MiB", "`limits.tool_result`", id] {
+            assert!(message.contains(part), "{path}: {message}");
+        }
+    }
+    let quotes = said.calls[0].result(&"\"".repeat(limit));
+    let said = gateway.ask(&body(&[question, said.message(), quotes], false));
     assert_eq!((said.text.as_str(), said.finish.as_str()), ("Thanks", "stop"));
     gateway.assert_idle();
 }
