@@ -222,6 +222,8 @@ pub struct TurnError {
     pub retry_after: Option<Duration>,
     /// Nothing was heard from the backend, which is more than that it failed.
     pub unreachable: bool,
+    /// The same request would fail again, though others with this code may not.
+    pub permanent: bool,
     /// For the log only.
     pub cause: Option<String>,
 }
@@ -229,11 +231,22 @@ pub struct TurnError {
 /// What to tell a caller to wait when nobody said how long.
 pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
+/// No caller is told to wait for longer, whatever the backend says: a wrong number must not stop
+/// a client for good.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+
 impl TurnError {
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let message = message.into();
-        Self { code, message, param: None, retry_after: None, unreachable: false, cause: None }
+        Self {
+            code,
+            message: message.into(),
+            param: None,
+            retry_after: None,
+            unreachable: false,
+            permanent: false,
+            cause: None,
+        }
     }
 
     #[must_use]
@@ -265,19 +278,20 @@ impl TurnError {
     /// cannot help.
     #[must_use]
     pub fn retry_after_header(&self) -> Option<Duration> {
-        match self.code {
+        let wait = match self.code {
+            _ if self.forbids_retry() => None,
             ErrorCode::RateLimited | ErrorCode::Overloaded | ErrorCode::Unavailable => {
                 Some(self.retry_after.unwrap_or(DEFAULT_RETRY_AFTER))
             }
-            _ if self.forbids_retry() => None,
             _ => self.retry_after,
-        }
+        };
+        wait.map(|wait| wait.min(MAX_RETRY_AFTER))
     }
 
     /// Whether a response says `x-should-retry: false`. The status alone is not enough: some
     /// clients retry a 401 or a 403 for minutes before they show its message.
     #[must_use]
     pub fn forbids_retry(&self) -> bool {
-        !self.code.row().retryable
+        self.permanent || !self.code.row().retryable
     }
 }

@@ -64,11 +64,16 @@ pub(super) fn connect_error(error: &ConnectError) -> Failure {
         .filter(|_| kind.is_none_or(is_coarse))
         .or_else(|| kind.and_then(by_kind))
         .unwrap_or_else(|| by_connect_code(error.code, &words));
+    let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
+    let code = match code {
+        // A limit that waiting does not lift, such as that of a trial.
+        ErrorCode::RateLimited if retryable == Some(false) => ErrorCode::InsufficientQuota,
+        code => code,
+    };
     let lost = words.says(&["blob not found", "conversation data missing", "image not found"]);
     // Where it says what is used up, a fresh conversation changes nothing.
     let final_words = words.code().is_some_and(|code| !code.row().retryable);
     let stuck = error.code == Code::ResourceExhausted && error.detail.is_none() && !final_words;
-    let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
     let passing = match code {
         ErrorCode::Unavailable | ErrorCode::Timeout => retryable != Some(false),
         ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => retryable == Some(true),
@@ -84,7 +89,9 @@ pub(super) fn connect_error(error: &ConnectError) -> Failure {
         Remedy::None
     };
     let cause = format!("connect {}: {}", error.code.as_str(), words.public);
-    Failure { error: TurnError::new(code, message(code, kind, &words.public)).cause(cause), remedy }
+    let mut told = TurnError::new(code, message(code, kind, &words.public)).cause(cause);
+    told.permanent = retryable == Some(false) || error.code == Code::Unimplemented;
+    Failure { error: told, remedy }
 }
 
 /// A transport that failed.
@@ -133,6 +140,7 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
         // Not a name Connect knows, nor words that tell: the status says more.
         let plain = by_status(status, None);
         failure.error.code = plain.error.code;
+        failure.error.permanent |= plain.error.permanent;
         failure.error.message = message(plain.error.code, None, &words.public).into();
         failure.remedy = plain.remedy;
     }
@@ -140,7 +148,7 @@ fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> 
     if error.code == Code::ResourceExhausted {
         failure.remedy = Remedy::None;
     }
-    if status >= 500 && failure.remedy == Remedy::None && failure.error.code.row().retryable {
+    if status >= 500 && failure.remedy == Remedy::None && !failure.error.forbids_retry() {
         failure.remedy = Remedy::Retry;
     }
     failure.error.retry_after = retry_after;
@@ -170,6 +178,8 @@ fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
     let text = message(code, None, &format!("HTTP status {status}"));
     let mut failure = failure(code, text, remedy);
     failure.error.retry_after = retry_after;
+    // Another service, or a form that it does not take; but not a conflict or a time-out.
+    failure.error.permanent = matches!(status, 400 | 404..=407 | 410..=424);
     failure
 }
 
@@ -299,6 +309,7 @@ fn is_coarse(kind: Kind) -> bool {
             | Kind::ErrorRateLimited
             | Kind::ErrorRateLimitedChangeable
             | Kind::ErrorResourceExhausted
+            | Kind::ErrorMaxTokens
             | Kind::ErrorOpenai
             | Kind::ErrorProviderError
             | Kind::ErrorInternal

@@ -240,3 +240,61 @@ fn only_a_backend_that_was_not_heard_is_unreachable() {
     }
     assert!(!connect_error(&unavailable).error.unreachable);
 }
+
+/// Cursor says so, or the service does not know what was asked for.
+#[test]
+fn what_another_try_cannot_fix_says_so_whatever_its_code() {
+    let told = |code, kind, retryable| {
+        let mut error = detailed(code, kind, "Trial limit", "");
+        error.detail.as_mut().unwrap().retryable = Some(retryable);
+        connect_error(&error)
+    };
+    for kind in [Kind::ErrorProviderError, Kind::ErrorTimeout, Kind::ErrorResourceExhausted] {
+        let failure = told(Code::Internal, kind, false);
+        assert_eq!(failure.remedy, Remedy::None, "{kind:?}");
+        assert!(failure.error.forbids_retry(), "{kind:?}");
+        assert_eq!(failure.error.retry_after_header(), None, "{kind:?}");
+        assert!(!told(Code::Internal, kind, true).error.forbids_retry(), "{kind:?}");
+    }
+    let limit = |retryable| told(Code::ResourceExhausted, Kind::ErrorRateLimited, retryable).error;
+    assert_eq!(limit(false).code, E::InsufficientQuota);
+    assert_eq!(limit(true).code, E::RateLimited);
+
+    assert!(connect_error(&ConnectError::new(Code::Unimplemented, "?")).error.forbids_retry());
+    for (status, permanent) in [
+        (400, true),
+        (404, true),
+        (405, true),
+        (415, true),
+        (408, false),
+        (409, false),
+        (429, false),
+        (500, false),
+        (502, false),
+        (503, false),
+    ] {
+        for error in [None, ConnectError::from_json(br#"{"code":"?","message":"what?"}"#)] {
+            let refused = LinkError::Status { status, error, retry_after: None };
+            let failure = link_error(&refused);
+            assert_eq!(failure.error.forbids_retry(), permanent, "{refused:?}");
+            assert!(!permanent || failure.remedy == Remedy::None, "{refused:?}");
+        }
+    }
+}
+
+#[test]
+fn too_many_tokens_is_final_when_it_speaks_of_the_context() {
+    let error = |title: &str| {
+        connect_error(&detailed(Code::ResourceExhausted, Kind::ErrorMaxTokens, title, ""))
+    };
+    let failure = error("This exceeds the context window of the model");
+    assert_eq!((failure.error.code, failure.remedy), (E::ContextTooLong, Remedy::None));
+    assert_eq!(error("Try later").remedy, Remedy::Retry);
+}
+
+#[test]
+fn a_wait_of_more_than_a_day_is_shortened() {
+    let retry_after = Some(Duration::from_secs(u64::MAX));
+    let failure = link_error(&LinkError::Status { status: 429, error: None, retry_after });
+    assert_eq!(failure.error.retry_after_header(), Some(Duration::from_secs(86_400)));
+}

@@ -169,6 +169,9 @@ fn failures_have_codes_that_clients_act_on() {
         let known = error == ErrorCode::Cancelled || error == ErrorCode::Internal;
         assert!(known || again.contains(&code.as_str()) == error.row().retryable, "{error:?}");
     }
+    let failed = TurnError { permanent: true, ..TurnError::new(ErrorCode::UpstreamError, "no") };
+    let response = last(&encode(&[TurnEvent::Failed(failed)]));
+    assert_eq!(response["error"]["code"], "invalid_prompt");
 }
 
 // === rules of real clients ===

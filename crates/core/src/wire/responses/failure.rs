@@ -13,14 +13,14 @@ use crate::{
 /// in a moment. It shows the message of an invalid prompt and gives up as well, waits as long
 /// as the message of a rate limit says, and retries everything else (an answer in the wrong
 /// format may well be in the right one then).
-fn code(error: ErrorCode) -> &'static str {
-    match error {
+fn code(error: &TurnError) -> &'static str {
+    match error.code {
         ErrorCode::ContextTooLong => "context_length_exceeded",
         ErrorCode::InsufficientQuota => "insufficient_quota",
         ErrorCode::RateLimited | ErrorCode::Overloaded => "rate_limit_exceeded",
         ErrorCode::FormatUnmet => "format_unmet",
         ErrorCode::Cancelled | ErrorCode::Internal => "server_error",
-        other if other.row().retryable => "server_error",
+        _ if !error.forbids_retry() => "server_error",
         _ => "invalid_prompt",
     }
 }
@@ -36,7 +36,7 @@ pub fn codex_reads_in_stream(error: ErrorCode) -> bool {
 }
 
 pub(super) fn describe(error: &TurnError) -> ErrorPart<'_> {
-    let code = code(error.code);
+    let code = code(error);
     // It may quote what the client sent.
     let message = redact::text(&error.message);
     let wait = error.retry_after_header().filter(|_| code == "rate_limit_exceeded");
