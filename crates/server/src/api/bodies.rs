@@ -1,15 +1,21 @@
 //! The request bodies that are being read, and how much memory they may have together.
 //!
-//! Bytes count as they come, and then what they were decoded to, until its turn has begun.
-//! When they would be too many, the largest body gives way: its client is told to try again.
-//! So nobody waits, a large body never keeps small ones out, and one that is announced and
-//! does not come takes nothing from anyone.
+//! Bytes count as they arrive, and then what they were decoded to, until the turn has begun.
+//! When the limit is exceeded, bodies are evicted, and their clients are asked to retry: always
+//! the largest body of the key that holds the most bytes. So no request waits for memory, many
+//! small bodies of one key do not lock out a larger request of another key, and a body that is
+//! announced but not sent takes no memory from others.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::keys::Hash;
 
 #[derive(Debug)]
 pub struct Bodies {
@@ -20,17 +26,27 @@ pub struct Bodies {
 #[derive(Debug, Default)]
 struct State {
     bytes: usize,
-    /// Those that can be asked to give way, by size and number: the last is the largest, and
-    /// of equal ones the newest.
-    evictable: BTreeMap<(usize, u64), (Stage, CancellationToken)>,
+    /// Keys without a body are not in it.
+    keys: HashMap<Hash, KeyBodies>,
     numbers: u64,
     refused: u64,
+}
+
+/// The bodies of one key.
+#[derive(Debug, Default)]
+struct KeyBodies {
+    /// Of all of them, including those that cannot be evicted now.
+    bytes: usize,
+    /// Those that can be evicted, by size and number: the last is the largest, and of equal
+    /// ones the newest.
+    evictable: BTreeMap<(usize, u64), (Stage, CancellationToken)>,
 }
 
 /// One body's part of the memory. Dropping it gives it back.
 #[derive(Debug)]
 pub(super) struct Share {
     bodies: Arc<Bodies>,
+    key: Hash,
     number: u64,
     bytes: usize,
     stage: Stage,
@@ -39,11 +55,11 @@ pub(super) struct Share {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It can be asked to give way.
+    /// It is being read, and can be evicted.
     Coming,
-    /// All of it is there, and is used in a moment.
+    /// It was read completely, and moves to the next stage at once.
     Whole,
-    /// It is being decoded, or what it says waits for a free turn. It can be asked to give way.
+    /// It is being decoded, or waits for a free turn. It can be evicted.
     Waiting,
 }
 
@@ -54,11 +70,11 @@ pub(super) struct NoRoom;
 /// A look at them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BodyHealth {
-    /// How many still come.
+    /// How many are still being read.
     pub reading: u64,
     pub bytes: u64,
     pub max_bytes: u64,
-    /// How many had to give way since the program started.
+    /// How many were evicted since the program started.
     pub refused: u64,
 }
 
@@ -72,88 +88,136 @@ impl Bodies {
     #[must_use]
     pub fn health(&self) -> BodyHealth {
         let state = self.state.lock();
-        let coming = state.evictable.values().filter(|(stage, _)| *stage == Stage::Coming);
+        let evictable = state.keys.values().flat_map(|key| key.evictable.values());
         BodyHealth {
-            reading: coming.count() as u64,
+            reading: evictable.filter(|(stage, _)| *stage == Stage::Coming).count() as u64,
             bytes: state.bytes as u64,
             max_bytes: self.limit as u64,
             refused: state.refused,
         }
     }
 
-    /// A body begins to come.
-    pub(super) fn begin(self: &Arc<Self>) -> Share {
+    /// A client that called with this key begins to send a body.
+    pub(super) fn begin(self: &Arc<Self>, key: Hash) -> Share {
         let evicted = CancellationToken::new();
         let mut state = self.state.lock();
         state.numbers += 1;
         let number = state.numbers;
-        state.evictable.insert((0, number), (Stage::Coming, evicted.clone()));
-        Share { bodies: Arc::clone(self), number, bytes: 0, stage: Stage::Coming, evicted }
+        let share = Share {
+            bodies: Arc::clone(self),
+            key,
+            number,
+            bytes: 0,
+            stage: Stage::Coming,
+            evicted,
+        };
+        state.add(&share);
+        drop(state);
+        share
+    }
+}
+
+impl State {
+    /// Counts a body, which can be evicted from now on.
+    fn add(&mut self, share: &Share) {
+        self.bytes += share.bytes;
+        let key = self.keys.entry(share.key).or_default();
+        key.bytes += share.bytes;
+        key.evictable.insert((share.bytes, share.number), (share.stage, share.evicted.clone()));
+    }
+
+    /// The body keeps its bytes and cannot be evicted any more. False: it was evicted before.
+    fn pin(&mut self, share: &Share) -> bool {
+        let key = self.keys.get_mut(&share.key);
+        key.is_some_and(|key| key.evictable.remove(&(share.bytes, share.number)).is_some())
+    }
+
+    /// The bytes of a body count no longer. It cannot be evicted at this time.
+    fn discount(&mut self, key: &Hash, bytes: usize) {
+        self.bytes -= bytes;
+        if let Some(held) = self.keys.get_mut(key) {
+            held.bytes -= bytes;
+            if held.bytes == 0 && held.evictable.is_empty() {
+                self.keys.remove(key);
+            }
+        }
+    }
+
+    /// Evicts the largest body of the key that holds the most bytes. False: there is none.
+    fn evict(&mut self) -> bool {
+        let candidates = self.keys.iter_mut().filter_map(|(key, held)| {
+            let largest = *held.evictable.last_key_value()?.0;
+            Some(((held.bytes, largest), (key, held)))
+        });
+        let Some((_, (key, held))) = candidates.max_by_key(|(order, _)| *order) else {
+            return false;
+        };
+        let key = *key;
+        let Some(((bytes, _), (_, evicted))) = held.evictable.pop_last() else { return false };
+        self.refused += 1;
+        self.discount(&key, bytes);
+        evicted.cancel();
+        true
     }
 }
 
 impl Share {
-    /// There are so many bytes more of it.
+    /// So many more bytes arrived.
     ///
     /// # Errors
-    /// It has to give way, or had to before.
+    /// It was evicted.
     pub(super) fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
         let mut state = self.bodies.state.lock();
-        state.evictable.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
-        state.bytes -= self.bytes;
+        if !state.pin(self) {
+            return Err(NoRoom);
+        }
+        state.discount(&self.key, self.bytes);
         self.bytes += more;
-        self.sit(&mut state)
+        self.fit(&mut state)
     }
 
-    /// It can be asked to give way from now on, with as many bytes as it has.
-    fn sit(&self, state: &mut State) -> Result<(), NoRoom> {
-        state.bytes += self.bytes;
-        let entry = (self.stage, self.evicted.clone());
-        state.evictable.insert((self.bytes, self.number), entry);
-        while state.bytes > self.bodies.limit
-            && let Some(((bytes, _), (_, evicted))) = state.evictable.pop_last()
-        {
-            state.bytes -= bytes;
-            state.refused += 1;
-            evicted.cancel();
-        }
+    /// Counts it with its present size, and evicts bodies until the limit holds.
+    fn fit(&self, state: &mut State) -> Result<(), NoRoom> {
+        state.add(self);
+        while state.bytes > self.bodies.limit && state.evict() {}
         if self.evicted.is_cancelled() { Err(NoRoom) } else { Ok(()) }
     }
 
-    /// All of it is there; from now on it stays.
+    /// It was read completely, and stays until [`Self::wait`].
     ///
     /// # Errors
-    /// It had to give way.
+    /// It was evicted.
     pub(super) fn complete(&mut self) -> Result<(), NoRoom> {
         let mut state = self.bodies.state.lock();
-        state.evictable.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
+        if !state.pin(self) {
+            return Err(NoRoom);
+        }
         self.stage = Stage::Whole;
         Ok(())
     }
 
-    /// What was whole waits now, and has so many bytes in memory.
+    /// It was read completely, has so many bytes in memory now, and can be evicted again.
     ///
     /// # Errors
-    /// It has to give way, or had to before.
+    /// It was evicted.
     pub(super) fn wait(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let mut state = self.bodies.state.lock();
         match self.stage {
             Stage::Coming => return Err(NoRoom),
             Stage::Whole => self.stage = Stage::Waiting,
-            Stage::Waiting => {
-                state.evictable.remove(&(self.bytes, self.number)).ok_or(NoRoom)?;
-            }
+            Stage::Waiting if !state.pin(self) => return Err(NoRoom),
+            Stage::Waiting => {}
         }
-        state.bytes -= self.bytes;
-        // One that has all the room for itself is not refused for want of it.
+        state.discount(&self.key, self.bytes);
+        // A body that has all the memory for itself is accepted, however large it has become.
         self.bytes = bytes.min(self.bodies.limit);
-        self.sit(&mut state)
+        self.fit(&mut state)
     }
 
-    /// Does something unless it has to give way.
+    /// Does something until it is evicted.
     ///
     /// # Errors
-    /// It has to.
+    /// It was evicted before the work was done.
     pub(super) async fn unless_evicted<T>(
         &self,
         work: impl Future<Output = T>,
@@ -165,13 +229,13 @@ impl Share {
         }
     }
 
-    /// Waits until it has to give way.
+    /// Waits until it is evicted.
     pub(super) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// The same, for those who wait beside it.
-    pub(super) fn gives_way(&self) -> WaitForCancellationFutureOwned {
+    /// As [`Self::evicted`], without a borrow.
+    pub(super) fn eviction(&self) -> WaitForCancellationFutureOwned {
         self.evicted.clone().cancelled_owned()
     }
 }
@@ -180,13 +244,11 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut state = self.bodies.state.lock();
         let counted = match self.stage {
-            Stage::Coming | Stage::Waiting => {
-                state.evictable.remove(&(self.bytes, self.number)).is_some()
-            }
+            Stage::Coming | Stage::Waiting => state.pin(self),
             Stage::Whole => true,
         };
         if counted {
-            state.bytes -= self.bytes;
+            state.discount(&self.key, self.bytes);
         }
     }
 }

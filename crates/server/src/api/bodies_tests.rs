@@ -1,14 +1,17 @@
 use super::*;
 
+const KEY: Hash = [1; 32];
+const OTHER: Hash = [2; 32];
+
 fn bytes(bodies: &Bodies) -> (u64, u64, u64) {
     let health = bodies.health();
     (health.reading, health.bytes, health.refused)
 }
 
 #[test]
-fn the_largest_gives_way_and_the_small_ones_come_in() {
+fn the_largest_body_of_a_key_is_evicted_for_smaller_ones() {
     let bodies = Bodies::new(100);
-    let (mut large, mut small) = (bodies.begin(), bodies.begin());
+    let (mut large, mut small) = (bodies.begin(KEY), bodies.begin(KEY));
     large.grow(80).unwrap();
     small.grow(20).unwrap();
     assert_eq!(bytes(&bodies), (2, 100, 0));
@@ -25,31 +28,64 @@ fn the_largest_gives_way_and_the_small_ones_come_in() {
 }
 
 #[test]
-fn who_would_be_the_largest_is_refused_itself() {
+fn a_body_that_would_be_the_largest_is_refused() {
     let bodies = Bodies::new(100);
-    let (mut first, mut second, mut late) = (bodies.begin(), bodies.begin(), bodies.begin());
+    let (mut first, mut second, mut late) =
+        (bodies.begin(KEY), bodies.begin(KEY), bodies.begin(KEY));
     first.grow(50).unwrap();
     second.grow(40).unwrap();
     assert_eq!(late.grow(60), Err(NoRoom));
     assert_eq!(second.grow(10), Ok(()), "it fits");
     // Of equal ones, the newest.
-    let mut third = bodies.begin();
+    let mut third = bodies.begin(KEY);
     assert_eq!(third.grow(50), Err(NoRoom));
     assert_eq!(bytes(&bodies), (2, 100, 2));
     drop((first, second, late, third));
     assert_eq!(bytes(&bodies), (0, 0, 2));
 }
 
+/// The key with the most bytes gives way, however small its bodies are.
+#[test]
+fn many_small_bodies_do_not_lock_out_a_larger_body_of_another_key() {
+    let bodies = Bodies::new(100);
+    let mut small: Vec<Share> = (0..10).map(|_| bodies.begin(KEY)).collect();
+    for share in &mut small {
+        share.grow(10).unwrap();
+    }
+    let evicted =
+        |small: &[Share]| small.iter().filter(|share| share.evicted.is_cancelled()).count();
+    let mut large = bodies.begin(OTHER);
+    assert_eq!((large.grow(30), evicted(&small)), (Ok(()), 3));
+    large.complete().unwrap();
+    assert_eq!((large.wait(50), evicted(&small)), (Ok(()), 5), "also once it is decoded");
+    assert_eq!(large.wait(51), Err(NoRoom), "it would hold more than the other key");
+    assert_eq!((bytes(&bodies), evicted(&small)), ((5, 50, 6), 5));
+}
+
+#[test]
+fn a_key_that_holds_the_most_loses_its_own_body() {
+    let bodies = Bodies::new(100);
+    let (mut first, mut second) = (bodies.begin(KEY), bodies.begin(OTHER));
+    first.grow(60).unwrap();
+    second.grow(40).unwrap();
+    let mut more = bodies.begin(KEY);
+    assert_eq!(more.grow(1), Ok(()), "the larger body of the same key is evicted");
+    assert!(first.evicted.is_cancelled() && !second.evicted.is_cancelled());
+    assert_eq!(bytes(&bodies), (2, 41, 1));
+    drop((first, second, more));
+    assert!(bodies.state.lock().keys.is_empty());
+}
+
 #[test]
 fn what_is_whole_is_not_taken_away() {
     let bodies = Bodies::new(100);
-    let mut whole = bodies.begin();
+    let mut whole = bodies.begin(KEY);
     whole.grow(90).unwrap();
     whole.complete().unwrap();
-    let mut next = bodies.begin();
+    let mut next = bodies.begin(KEY);
     assert_eq!(next.grow(20), Err(NoRoom));
     drop(whole);
-    let mut next = bodies.begin();
+    let mut next = bodies.begin(KEY);
     assert_eq!(next.grow(20), Ok(()));
 }
 
@@ -57,23 +93,23 @@ fn what_is_whole_is_not_taken_away() {
 #[test]
 fn what_is_decoded_counts_by_its_own_size_and_gives_way() {
     let bodies = Bodies::new(100);
-    let mut waiting = bodies.begin();
+    let mut waiting = bodies.begin(KEY);
     waiting.grow(30).unwrap();
     waiting.complete().unwrap();
     assert_eq!((waiting.wait(60), waiting.wait(80)), (Ok(()), Ok(())));
     assert_eq!(bytes(&bodies), (0, 80, 0));
-    let mut coming = bodies.begin();
+    let mut coming = bodies.begin(KEY);
     assert_eq!(coming.grow(20), Ok(()), "both fit");
-    assert_eq!(bodies.begin().grow(1), Ok(()), "a small one comes in");
+    assert_eq!(bodies.begin(KEY).grow(1), Ok(()), "a small one comes in");
     assert!(waiting.evicted.is_cancelled());
     assert_eq!(waiting.wait(10), Err(NoRoom));
     assert_eq!(bytes(&bodies), (1, 20, 1));
-    let mut large = bodies.begin();
+    let mut large = bodies.begin(KEY);
     large.complete().unwrap();
     assert_eq!(large.wait(101), Err(NoRoom), "it is the largest itself");
     drop((waiting, coming, large));
     assert_eq!(bytes(&bodies), (0, 0, 2));
-    let mut alone = bodies.begin();
+    let mut alone = bodies.begin(KEY);
     alone.complete().unwrap();
     assert_eq!(alone.wait(101), Ok(()));
 }
@@ -92,7 +128,7 @@ fn the_limit_holds() {
         let at = draw(6) as usize;
         let share = shares[at].take();
         shares[at] = match share {
-            None => Some(bodies.begin()),
+            None => Some(bodies.begin(if draw(3) == 0 { KEY } else { OTHER })),
             Some(mut share) => {
                 let whole = share.stage != Stage::Coming;
                 let over = match draw(8) {
@@ -115,4 +151,5 @@ fn the_limit_holds() {
     assert!(bodies.health().refused > 100, "it came to that");
     shares.clear();
     assert_eq!((bodies.health().reading, bodies.health().bytes), (0, 0));
+    assert!(bodies.state.lock().keys.is_empty());
 }

@@ -181,8 +181,8 @@ impl From<NoRoom> for TurnError {
 pub(super) fn no_room() -> TurnError {
     TurnError::new(
         ErrorCode::Unavailable,
-        "too much is being sent at once, and this is the largest of it; try again shortly, \
-         or raise `limits.bodies`",
+        "too many bytes of requests are held at once, and this is the largest request of the key \
+         that holds the most; try again shortly, or raise `limits.bodies`",
     )
 }
 

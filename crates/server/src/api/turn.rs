@@ -96,7 +96,7 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
             return Err(error::response(&TurnError::new(ErrorCode::Internal, text)));
         };
         let limits = (settings.body_limit, settings.body_pause);
-        let share = settings.bodies.begin();
+        let share = settings.bodies.begin(caller.id);
         match read::read(&parts.headers, body, limits, share).await {
             Ok((body, mut share)) => {
                 // From here on a larger one can be refused for the sake of smaller ones.

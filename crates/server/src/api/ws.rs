@@ -129,7 +129,7 @@ fn begin<S: Service>(
             Ok(io) => TokioIo::new(io),
             Err(error) => return debug!(%error, "a connection was not upgraded"),
         };
-        let wire = Wire::new(io, limits, bodies).await;
+        let wire = Wire::new(io, limits, bodies, caption.caller.id).await;
         let connection = Connection { shared, caption, line, wire, talk };
         tokio::select! {
             () = connection.run() => {}

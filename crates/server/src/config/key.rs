@@ -204,7 +204,7 @@ keys! {
 
     LimitBody "limits.body" [] = "64MiB", "largest request body";
     LimitBodies "limits.bodies" [] = "256MiB",
-        "memory for all request bodies until their turns start; when it is full, the largest is refused";
+        "memory for all request bodies until their turns start; when it is full, the key that holds the most loses its largest body";
     LimitToolResult "limits.tool_result" [] = "20MiB",
         "largest result of one tool call, on every backend; keep it below half of `limits.blob_size`";
     LimitHeaders "limits.headers" [] = "100", "headers of a request";

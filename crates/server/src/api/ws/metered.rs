@@ -11,7 +11,10 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::api::bodies::{Bodies, Share};
+use crate::{
+    api::bodies::{Bodies, Share},
+    keys::Hash,
+};
 
 /// What answers to pings may have, which are no messages.
 const SIGN: usize = 512;
@@ -19,6 +22,8 @@ const SIGN: usize = 512;
 pub(super) struct Metered<I> {
     io: I,
     bodies: Arc<Bodies>,
+    /// Of the client.
+    key: Hash,
     coming: Option<Coming>,
 }
 
@@ -30,8 +35,8 @@ struct Coming {
 }
 
 impl<I> Metered<I> {
-    pub(super) fn new(io: I, bodies: Arc<Bodies>) -> Self {
-        Self { io, bodies, coming: None }
+    pub(super) fn new(io: I, bodies: Arc<Bodies>, key: Hash) -> Self {
+        Self { io, bodies, key, coming: None }
     }
 
     /// A message of that length is whole. Gives its share of the memory; none if it had to
@@ -53,10 +58,10 @@ impl<I> Metered<I> {
     }
 
     fn count(&mut self, bytes: usize) -> io::Result<()> {
-        let bodies = &self.bodies;
+        let (bodies, key) = (&self.bodies, self.key);
         let coming = self.coming.get_or_insert_with(|| {
-            let share = bodies.begin();
-            let evicted = Box::pin(share.gives_way());
+            let share = bodies.begin(key);
+            let evicted = Box::pin(share.eviction());
             Coming { share, bytes: 0, evicted }
         });
         coming.bytes += bytes;
@@ -113,11 +118,13 @@ mod tests {
 
     use super::*;
 
+    const KEY: Hash = [1; 32];
+
     #[tokio::test]
     async fn what_comes_counts_until_it_is_used() {
         let bodies = Bodies::new(2000);
         let (mut client, server) = duplex(4096);
-        let mut metered = Metered::new(server, Arc::clone(&bodies));
+        let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
         client.write_all(&[0; 1000]).await.unwrap();
         metered.read_exact(&mut [0; 1000]).await.unwrap();
         assert_eq!((bodies.health().reading, bodies.health().bytes), (1, 1000));
@@ -138,10 +145,10 @@ mod tests {
     async fn one_that_has_to_give_way_is_told_though_it_sends_nothing() {
         let bodies = Bodies::new(1000);
         let (mut client, server) = duplex(4096);
-        let mut metered = Metered::new(server, Arc::clone(&bodies));
+        let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
         client.write_all(&[0; 900]).await.unwrap();
         metered.read_exact(&mut [0; 900]).await.unwrap();
-        let mut other = bodies.begin();
+        let mut other = bodies.begin(KEY);
         let mut byte = [0];
         let (error, grown) = tokio::join!(metered.read(&mut byte), async { other.grow(200) });
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
@@ -152,7 +159,7 @@ mod tests {
     async fn an_answer_to_a_ping_is_no_message() {
         let bodies = Bodies::new(1000);
         let (mut client, server) = duplex(4096);
-        let mut metered = Metered::new(server, Arc::clone(&bodies));
+        let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
         client.write_all(&[0; 6]).await.unwrap();
         metered.read_exact(&mut [0; 6]).await.unwrap();
         metered.sign();

@@ -16,7 +16,10 @@ use tokio_tungstenite::{
 };
 
 use super::metered::Metered;
-use crate::api::bodies::{Bodies, Share};
+use crate::{
+    api::bodies::{Bodies, Share},
+    keys::Hash,
+};
 
 /// Between two pings while nothing is asked. A client that answers none of two is gone.
 const PING: Duration = Duration::from_secs(30);
@@ -79,8 +82,13 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) async fn new(io: TokioIo<Upgraded>, limits: Limits, bodies: Arc<Bodies>) -> Self {
-        let io = Metered::new(io, bodies);
+    pub(super) async fn new(
+        io: TokioIo<Upgraded>,
+        limits: Limits,
+        bodies: Arc<Bodies>,
+        key: Hash,
+    ) -> Self {
+        let io = Metered::new(io, bodies, key);
         let config = WebSocketConfig::default()
             .max_message_size(Some(limits.message))
             .max_frame_size(Some(limits.message));
