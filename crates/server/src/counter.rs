@@ -1,5 +1,5 @@
-//! Counting tokens: off the event loop, with what was counted before at hand, and better with
-//! every answer whose tokens the backend tells.
+//! Counts tokens off the event loop. Earlier counts are cached, and each answer whose tokens the
+//! backend reports improves the estimates.
 
 use std::sync::{
     Arc,
@@ -15,11 +15,10 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::{api::CountedBody, tasks::Tasks};
+use crate::{api::CountedBody, keys::Hash, limits::Permits, tasks::Tasks};
 
 /// Texts whose counts are remembered: some hundred bytes each, and a long conversation has
 /// a few hundred.
@@ -31,10 +30,10 @@ const REQUESTS: usize = 512;
 /// Counting a shorter text takes no longer than looking for it.
 const SHORT: usize = 512;
 
-/// Requests with more text than this take long to count, and wait for each other only.
+/// Requests with more text than this take long to count. They do not hold up smaller ones.
 const LARGE: usize = 256 << 10;
 
-/// How many are counted at once, and how many of the large ones.
+/// How many are counted at once, and how many of the large ones. Keys take turns for both.
 const AT_ONCE: usize = 4;
 const LARGE_AT_ONCE: usize = 1;
 
@@ -45,8 +44,8 @@ type RequestKey = (Measure, CountedBody);
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     known: Arc<Known>,
-    permits: Arc<Semaphore>,
-    large: Arc<Semaphore>,
+    permits: Permits,
+    large: Permits,
     tasks: Tasks,
 }
 
@@ -69,14 +68,15 @@ impl Counter {
         };
         Self {
             known: Arc::new(known),
-            permits: Arc::new(Semaphore::new(AT_ONCE)),
-            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
+            permits: Permits::new(AT_ONCE),
+            large: Permits::new(LARGE_AT_ONCE),
             tasks,
         }
     }
 
     /// How many tokens a model would read. `model` is its id at the backend, `body` the request
-    /// as it came. Few are counted at once; dropping the future ends its count.
+    /// as it came, `key` the one that its client called with. Few are counted at
+    /// once; dropping the future ends its count.
     ///
     /// # Errors
     /// The counting itself failed.
@@ -85,17 +85,18 @@ impl Counter {
         (family, model): (Family, &str),
         request: TurnRequest,
         body: CountedBody,
+        key: &Hash,
     ) -> Result<Count, TurnError> {
         let measure = self.known.calibration.lock().measure(family, model);
-        let key = (measure, body);
-        if let Some(count) = self.known.requests.lock().get(&key) {
+        let known_as = (measure, body);
+        if let Some(count) = self.known.requests.lock().get(&known_as) {
             return Ok(count);
         }
         let failed =
             || TurnError::new(ErrorCode::Unavailable, "the tokens could not be counted; try again");
         let length: usize = request.texts().map(str::len).sum();
         let permits = if length > LARGE { &self.large } else { &self.permits };
-        let permit = Arc::clone(permits).acquire_owned().await.map_err(|_| failed())?;
+        let permit = permits.acquire(key).await.ok_or_else(failed)?;
         let known = Arc::clone(&self.known);
         let left = CancellationToken::new();
         let _leaves = left.clone().drop_guard();
@@ -105,11 +106,11 @@ impl Counter {
             Some(texts?.plus(images(request.images())))
         });
         let count = counted.await.ok().flatten().ok_or_else(failed)?;
-        self.known.requests.lock().put(key, count);
+        self.known.requests.lock().put(known_as, count);
         Ok(count)
     }
 
-    /// The tokens of a leg, where the backend told none.
+    /// The tokens of a leg, where the backend reported none.
     pub(crate) async fn estimate(
         &self,
         (family, model): (Family, &str),
@@ -131,15 +132,15 @@ impl Counter {
         Usage { input, output, reasoning, source: UsageSource::Estimate, ..Usage::default() }
     }
 
-    /// Learns from an answer whose tokens the backend told, when that costs nobody anything:
-    /// the vocabulary is loaded, and nothing else is being learned.
+    /// Learns from an answer whose tokens the backend reported, if that delays no request: the
+    /// vocabulary is loaded, and nothing else is being learned.
     pub(crate) fn learn(&self, (family, model): (Family, &str), sample: Sample) {
         if !Calibration::wants(family, model, &sample) {
             return;
         }
         let Some(lesson) = Lesson::begin(&self.known) else { return };
         let model = model.to_owned();
-        // Nobody waits for it.
+        // No request waits for it.
         drop(self.tasks.spawn_blocking(move || {
             let counted = Calibration::count(&sample);
             let learned = lesson.0.calibration.lock().learn(&model, counted, sample.reported);

@@ -6,6 +6,7 @@ use super::*;
 
 const CLAUDE: (Family, &str) = (Family::Claude, "claude-4.6-sonnet");
 const GPT: (Family, &str) = (Family::Gpt, "gpt-5.5");
+const KEY: Hash = [1; 32];
 
 fn asked(text: &str) -> (TurnRequest, CountedBody) {
     let body = serde_json::json!({
@@ -20,7 +21,7 @@ fn asked(text: &str) -> (TurnRequest, CountedBody) {
 
 async fn count(counter: &Counter, model: (Family, &str), text: &str) -> Count {
     let (request, body) = asked(text);
-    counter.request(model, request, body).await.unwrap()
+    counter.request(model, request, body, &KEY).await.unwrap()
 }
 
 /// What the counter did so far is done.
@@ -47,7 +48,7 @@ async fn images_are_a_guess() {
     let body = r#"{"model":"auto","messages":[{"role":"user","content":[{"type":"image_url",
         "image_url":{"url":"data:image/png;base64,aGk="}}]}]}"#;
     let request = chat::decode(body.as_bytes()).unwrap();
-    let counted = counter.request(GPT, request, CountedBody::Messages([0; 32])).await.unwrap();
+    let counted = counter.request(GPT, request, CountedBody::Messages([0; 32]), &KEY).await.unwrap();
     assert_eq!(counted, Count { tokens: IMAGE_TOKENS, exact: false });
 }
 
@@ -63,7 +64,7 @@ async fn what_was_counted_is_remembered_by_its_hash() {
     counter.known.texts.lock().put(key, lie);
     assert_eq!(count(&counter, GPT, &words).await, first, "the whole request is known");
     let (request, _) = asked(&words);
-    let other = counter.request(GPT, request, CountedBody::Messages([9; 32])).await.unwrap();
+    let other = counter.request(GPT, request, CountedBody::Messages([9; 32]), &KEY).await.unwrap();
     assert!(other.tokens < 30, "its longest text is known: {other:?}");
 }
 
@@ -145,20 +146,41 @@ async fn a_count_ends_when_its_client_leaves() {
     let (request, body) = asked(&long);
     // The count looks for the text in there before it begins with it.
     let held = counter.known.texts.lock();
-    let mut client = Box::pin(counter.request(GPT, request, body));
+    let mut client = Box::pin(counter.request(GPT, request, body, &KEY));
     let begun = tokio::time::timeout(Duration::ZERO, &mut client).await;
-    assert!(begun.is_err() && counter.large.available_permits() == 0);
+    assert!(begun.is_err() && counter.large.free() == 0);
 
     assert!(count(&counter, GPT, "hello").await.exact, "small ones do not wait for it");
     let (request, _) = asked(&long);
-    let second = counter.request(GPT, request, CountedBody::Messages([1; 32]));
+    let second = counter.request(GPT, request, CountedBody::Messages([1; 32]), &KEY);
     let second = tokio::time::timeout(Duration::from_millis(1), second).await;
     assert!(second.is_err() && counter.tasks.len() == 1, "one large one at a time");
 
     drop(client);
     drop(held);
     counter.tasks.join().await;
-    assert_eq!(counter.large.available_permits(), LARGE_AT_ONCE);
+    assert_eq!(counter.large.free(), LARGE_AT_ONCE);
     let key = (Vocabulary::O200k, Sha256::digest(&long).into());
     assert!(counter.known.texts.lock().get(&key).is_none(), "it was not counted to its end");
+}
+
+#[tokio::test]
+async fn large_counts_of_one_key_do_not_hold_up_another_key() {
+    let counter = Counter::new(Tasks::new());
+    let held = counter.large.acquire(&KEY).await;
+    let long = "many words ".repeat(30_000);
+    let (request, _) = asked(&long);
+    let mut queue: Vec<_> = (1..5)
+        .map(|body| Box::pin(counter.request(GPT, request.clone(), [body; 32], &KEY)))
+        .collect();
+    for client in &mut queue {
+        assert!(tokio::time::timeout(Duration::ZERO, client).await.is_err());
+    }
+    let mut other = Box::pin(counter.request(GPT, request.clone(), [9; 32], &[2; 32]));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut other).await.is_err());
+    drop(held);
+    // The first of the queue, and then the other key, though three were there before it.
+    let first = queue.remove(0).await.unwrap();
+    let other = tokio::time::timeout(Duration::from_secs(20), other).await;
+    assert_eq!(other.expect("the keys take turns").unwrap(), first);
 }

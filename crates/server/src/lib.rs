@@ -32,6 +32,7 @@ mod counter;
 pub mod driver;
 mod embed;
 pub mod keys;
+mod large;
 mod limits;
 pub mod lock_file;
 pub mod mcp;

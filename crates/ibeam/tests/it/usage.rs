@@ -98,7 +98,7 @@ async fn counts_come_closer_to_the_backends_with_every_answer() {
     let body = chat(&words, false).to_string();
     let count = async || {
         let request = wire::decode(body.as_bytes()).unwrap();
-        lab.app.count(request, CountedBody::Messages([7; 32])).await.unwrap()
+        lab.app.count(request, CountedBody::Messages([7; 32]), &[0; 32]).await.unwrap()
     };
     let before = count().await;
     assert!(!before.exact);

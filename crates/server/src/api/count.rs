@@ -64,8 +64,9 @@ async fn reply<S: Service>(
         CountedBody::Messages(_) => None,
         CountedBody::Responses(_) => Some("response.input_tokens"),
     };
-    let count = shared.service.count_tokens(request, body);
-    let count = match asked.share.take() {
+    let share = asked.share.take();
+    let count = shared.service.count_tokens(request, body, &asked.caller);
+    let count = match share {
         Some(share) => share.unless_evicted(count).await.map_err(TurnError::from)??,
         None => count.await?,
     };

@@ -1,7 +1,4 @@
-//! Reading what a request says. A large body takes a while: that is done beside the event
-//! loop, so that streams that run are not held up, and for a few of them at a time.
-
-use std::sync::Arc;
+//! Decodes request bodies. What takes long is left to [`LargeWork`](crate::large::LargeWork).
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -10,25 +7,9 @@ use ibeam_core::{
     wire::{chat::ChatRequest, messages, responses},
 };
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
 
 use super::{Service, Shared};
-
-/// What is not larger takes less than some milliseconds, and is read where it is.
-const LARGE: usize = 1 << 20;
-
-/// How many large ones are worked on at once.
-const AT_ONCE: usize = 2;
-
-/// The right to work on a large body.
-#[derive(Clone, Debug)]
-pub(super) struct Permits(Arc<Semaphore>);
-
-impl Default for Permits {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
-    }
-}
+use crate::keys::Caller;
 
 /// What a body was decoded to.
 pub(super) trait Decoded: Send + 'static {
@@ -59,27 +40,20 @@ impl Decoded for responses::Request {
     }
 }
 
-/// Runs work on `bytes` bytes, off the event loop if they are many.
+/// Runs work on so many bytes of a caller, off the event loop if they are many.
 ///
 /// # Errors
 /// The work failed altogether.
 pub(super) async fn run<S: Service, T: Send + 'static>(
     shared: &Shared<S>,
+    caller: &Caller,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, TurnError> {
-    if bytes <= LARGE {
-        return Ok(work());
-    }
-    let failed = || TurnError::new(ErrorCode::Internal, "the request body could not be read");
-    // A client that leaves while it waits here costs nothing more.
-    let permit = Arc::clone(&shared.decoding.0).acquire_owned().await.map_err(|_| failed())?;
-    let done = shared.service.tasks().spawn_blocking(move || {
-        let done = work();
-        drop(permit);
-        done
-    });
-    done.await.map_err(|error| failed().cause(error.to_string()))
+    shared.service.large_work().run(&caller.id, bytes, work).await.map_err(|error| {
+        TurnError::new(ErrorCode::Internal, "the request body could not be read")
+            .cause(error.to_string())
+    })
 }
 
 /// Decodes a body. Its bytes are let go with the work.
@@ -88,10 +62,11 @@ pub(super) async fn run<S: Service, T: Send + 'static>(
 /// It cannot be understood.
 pub(super) async fn body<S: Service, T: Send + 'static>(
     shared: &Shared<S>,
+    caller: &Caller,
     body: Bytes,
     decode: fn(&[u8]) -> Result<T, TurnError>,
 ) -> Result<T, TurnError> {
-    run(shared, body.len(), move || decode(&body)).await?
+    run(shared, caller, body.len(), move || decode(&body)).await?
 }
 
 /// SHA-256 of a body.
@@ -100,69 +75,25 @@ pub(super) async fn body<S: Service, T: Send + 'static>(
 /// As [`run`].
 pub(super) async fn digest<S: Service>(
     shared: &Shared<S>,
+    caller: &Caller,
     body: Bytes,
 ) -> Result<[u8; 32], TurnError> {
-    run(shared, body.len(), move || Sha256::digest(&body).into()).await
+    run(shared, caller, body.len(), move || Sha256::digest(&body).into()).await
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::mpsc,
-        thread::{self, ThreadId},
-        time::Duration,
-    };
+    use std::{sync::Arc, time::Duration};
 
     use axum::body::Body;
     use http::Request;
     use tokio::time::timeout;
     use tower::ServiceExt as _;
 
-    use super::*;
     use crate::{
-        api::{Bodies, guard::Rules, responses::Room, router, tests::Fake},
+        api::{Bodies, router, tests::Fake},
         tasks::Tasks,
     };
-
-    fn shared() -> Shared<Fake> {
-        let service = Arc::new(Fake::default());
-        let rules = Arc::new(Rules::new(&service.settings));
-        let decoding = Permits::default();
-        let (background, remembered) = (Arc::default(), Room::default());
-        Shared { service, rules, background, remembered, decoding }
-    }
-
-    async fn place(shared: &Shared<Fake>, bytes: usize) -> ThreadId {
-        run(shared, bytes, || thread::current().id()).await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn large_bodies_are_read_beside_the_event_loop_and_few_at_once() {
-        let shared = shared();
-        let here = thread::current().id();
-        assert_eq!(place(&shared, LARGE).await, here);
-        assert_ne!(place(&shared, LARGE + 1).await, here);
-
-        let (ends, ended): (Vec<_>, Vec<_>) = (0..AT_ONCE).map(|_| mpsc::channel::<()>()).unzip();
-        let busy = ended.into_iter().map(|ended| {
-            let shared = shared.clone();
-            Tasks::new().spawn("test", async move {
-                run(&shared, LARGE + 1, move || ended.recv().is_err()).await
-            })
-        });
-        let busy: Vec<_> = busy.collect();
-        while shared.decoding.0.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(place(&shared, LARGE).await, here, "small ones do not wait");
-        let next = place(&shared, LARGE + 1);
-        assert!(timeout(Duration::from_millis(1), next).await.is_err(), "there are only two");
-        drop(ends);
-        for work in busy {
-            assert!(work.await.unwrap().unwrap());
-        }
-        assert_ne!(place(&shared, LARGE + 1).await, here);
-    }
 
     fn post(content: &str) -> Request<Body> {
         let body = serde_json::json!({

@@ -60,6 +60,8 @@ pub(crate) use line::{Keyless, Line, OnLine};
 pub(crate) use read::amount;
 pub use tools::ToolList;
 
+pub use crate::large::LargeWork;
+
 use self::{
     error::{Dialect, RouteDialect},
     guard::Gate,
@@ -93,6 +95,7 @@ pub trait Service: Send + Sync + 'static {
         &self,
         request: TurnRequest,
         body: CountedBody,
+        caller: &Caller,
     ) -> impl Future<Output = Result<Count, TurnError>> + Send;
 
     fn health(&self) -> Health;
@@ -110,6 +113,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// Starts what outlives a request.
     fn tasks(&self) -> &Tasks;
+
+    /// Does what takes long.
+    fn large_work(&self) -> &LargeWork;
 
     /// Seconds since the Unix epoch.
     fn unix_now(&self) -> u64;
@@ -299,7 +305,6 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
         rules,
         background: Arc::default(),
         remembered: responses::Room::default(),
-        decoding: decode::Permits::default(),
     };
     let guarded = |dialect, methods: MethodRouter<Shared<S>>| {
         let gate = Gate { shared: shared.clone(), dialect };
@@ -328,7 +333,6 @@ struct Shared<S> {
     rules: Arc<guard::Rules>,
     background: Arc<responses::Background>,
     remembered: responses::Room,
-    decoding: decode::Permits,
 }
 
 impl<S> Clone for Shared<S> {
@@ -338,7 +342,6 @@ impl<S> Clone for Shared<S> {
             rules: Arc::clone(&self.rules),
             background: Arc::clone(&self.background),
             remembered: Arc::clone(&self.remembered),
-            decoding: self.decoding.clone(),
         }
     }
 }

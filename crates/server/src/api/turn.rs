@@ -101,7 +101,8 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
             Ok((body, mut share)) => {
                 // From here on a larger one can be refused for the sake of smaller ones.
                 share.wait(body.len()).map_err(|none| error::response(&none.into()))?;
-                let digest = share.unless_evicted(decode::digest(shared, body.clone())).await;
+                let digest =
+                    share.unless_evicted(decode::digest(shared, &caller, body.clone())).await;
                 let digest = digest.unwrap_or_else(|none| Err(none.into()));
                 let digest = digest.map_err(|failure| error::response(&failure))?;
                 let asked = Asked { headers: parts.headers, log, caller, digest, share: None };
@@ -125,7 +126,8 @@ impl Incoming {
     ) -> Result<(Asked, T), TurnError> {
         let Self { body, asked, mut share } = self;
         share.wait(body.len())?;
-        let decoded = share.unless_evicted(decode::body(shared, body, decode)).await??;
+        let decoded =
+            share.unless_evicted(decode::body(shared, &asked.caller, body, decode)).await??;
         Ok((asked.holding(share, decoded.turn())?, decoded))
     }
 

@@ -176,7 +176,7 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
         let start = async {
             // A key may be revoked while its connection is open.
             self.shared.rules.caller(&self.caption.headers)?;
-            asked.digest = decode::digest(&self.shared, message.bytes()).await?;
+            asked.digest = decode::digest(&self.shared, &asked.caller, message.bytes()).await?;
             self.talk.answer(&self.shared, asked, message).await
         };
         match self.wire.until(start.instrument(span)).await? {

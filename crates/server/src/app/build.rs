@@ -28,6 +28,7 @@ use crate::{
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
+    large::LargeWork,
     limits::Turns,
     mcp::bridge::Bridge,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
@@ -134,6 +135,7 @@ impl App {
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
             checks: Checks::new(tasks.clone()),
+            large_work: LargeWork::new(tasks.clone()),
             tasks: tasks.clone(),
         };
         Self {

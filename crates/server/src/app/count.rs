@@ -11,11 +11,17 @@ use super::App;
 use crate::api::CountedBody;
 
 impl App {
-    /// Counts here, without the backend. `body` is the request as it came.
+    /// Counts here, without the backend. `body` is the request as it came, `key` the
+    /// one that its client called with.
     ///
     /// # Errors
     /// There is no such model.
-    pub async fn count(&self, request: TurnRequest, body: CountedBody) -> Result<Count, TurnError> {
+    pub async fn count(
+        &self,
+        request: TurnRequest,
+        body: CountedBody,
+        key: &[u8; 32],
+    ) -> Result<Count, TurnError> {
         let (family, model) = match self.catalog.resolve(&request.model, None).await {
             Ok(resolved) => {
                 let family = resolved.info.as_ref().map(ModelInfo::family);
@@ -25,6 +31,6 @@ impl App {
             // Nobody is signed in, say; that is no reason not to count.
             Err(_) => (Family::of(&request.model), request.model.clone()),
         };
-        self.hub.counter.request((family, &model), request, body).await
+        self.hub.counter.request((family, &model), request, body, key).await
     }
 }

@@ -30,6 +30,7 @@ use crate::{
     config::Config,
     driver::Driver,
     keys::Caller,
+    large::LargeWork,
     mcp::bridge::Bridge,
     random,
     session::{Conversations, Hub, Match, Snapshot, TurnStream},
@@ -160,8 +161,9 @@ impl Service for App {
         &self,
         request: TurnRequest,
         body: CountedBody,
+        caller: &Caller,
     ) -> Result<Count, TurnError> {
-        self.count(request, body).await
+        self.count(request, body, &caller.id).await
     }
 
     fn health(&self) -> Health {
@@ -212,6 +214,10 @@ impl Service for App {
 
     fn tasks(&self) -> &Tasks {
         &self.hub.tasks
+    }
+
+    fn large_work(&self) -> &LargeWork {
+        &self.hub.large_work
     }
 
     fn unix_now(&self) -> u64 {

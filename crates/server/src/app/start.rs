@@ -11,7 +11,7 @@ use ibeam_core::{
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    limits::{Kind, Owner, Quota, Why},
+    limits::{Kind, Quota, Why},
     model::{
         Dialect, Format, ImageSource, Item, Millis, Part, ToolContent, TurnRequest, ids::SessionId,
     },
@@ -30,7 +30,7 @@ use super::{
 use crate::{
     api::{RequestMeta, amount},
     keys::Caller,
-    limits::{Place, Seeker},
+    limits::{Place, Seeker, owner},
     random,
     session::{
         Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, RetryClaim, RetryKey, TurnStream,
@@ -251,14 +251,13 @@ impl App {
 
     /// Whose limit a request counts against.
     fn seeker(&self, caller: &Caller) -> Seeker {
-        let number = caller.id.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
         let quota = match caller.limit {
             _ if !caller.shares => Quota::alone(limit),
             Some(own) => Quota { limit, assured: own },
             None => Quota::shared(limit),
         };
-        Seeker { owner: Owner(number), quota }
+        Seeker { owner: owner(&caller.id), quota }
     }
 
     /// A place among the running turns, waiting for one if need be.

@@ -1,10 +1,14 @@
 //! Places for turns: the gate of [`ibeam_core::limits`], with those who wait for it.
 
+mod permits;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ibeam_core::limits::{Answer, Gate, Kind, Owner, Quota, Rules, Ticket, Verdict, Why};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
+
+pub(crate) use self::permits::{Permits, owner};
 
 /// Hands out places for turns that generate with a reader attached. Clones share it.
 #[derive(Clone, Debug)]
@@ -60,6 +64,15 @@ impl Turns {
         kind: Kind,
         patience: Duration,
     ) -> Result<Place, Why> {
+        let place = timeout(patience, self.queue(seeker, kind)).await.ok().flatten();
+        place.ok_or_else(|| {
+            let why = self.0.lock().gate.why(seeker.owner, seeker.quota, kind);
+            why.unwrap_or(Why::Total)
+        })
+    }
+
+    /// A place, however long that takes. None: the queue is full.
+    async fn queue(&self, seeker: Seeker, kind: Kind) -> Option<Place> {
         let (sender, verdict) = oneshot::channel();
         let answer = self.change(|state| {
             let answer = state.gate.ask(seeker.owner, seeker.quota, kind);
@@ -68,18 +81,14 @@ impl Turns {
             }
             answer
         });
-        let place = match answer {
-            Answer::Enter => return Ok(self.place(seeker.owner)),
+        match answer {
+            Answer::Enter => Some(self.place(seeker.owner)),
             Answer::Refused => None,
             Answer::Wait(ticket) => {
                 let _queued = Queued { turns: self, ticket };
-                timeout(patience, verdict).await.ok().and_then(Result::ok)
+                verdict.await.ok()
             }
-        };
-        place.ok_or_else(|| {
-            let why = self.0.lock().gate.why(seeker.owner, seeker.quota, kind);
-            why.unwrap_or(Why::Total)
-        })
+        }
     }
 
     fn place(&self, owner: Owner) -> Place {

@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{legs::Legs, registry::Registry, retries::Retries};
 use crate::{
-    auth::Tokens, checks::Checks, counter::Counter, driver::Driver, limits::Turns, tasks::Tasks,
+    auth::Tokens, checks::Checks, counter::Counter, driver::Driver, large::LargeWork,
+    limits::Turns, tasks::Tasks,
 };
 
 /// How long a turn waits for its client.
@@ -38,6 +39,7 @@ pub(crate) struct Hub {
     pub(crate) drain: CancellationToken,
     pub(crate) counter: Counter,
     pub(crate) checks: Checks,
+    pub(crate) large_work: LargeWork,
     pub(crate) tasks: Tasks,
 }
 

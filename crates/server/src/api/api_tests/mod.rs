@@ -33,7 +33,7 @@ use tokio::time::Sleep;
 use tower::ServiceExt as _;
 
 use super::{
-    CountedBody, EventSource, Health, Models, RequestMeta, Service, Sessions, Settings, router,
+    CountedBody, EventSource, Health, LargeWork, Models, RequestMeta, Service, Sessions, Settings, router,
 };
 use crate::{
     keys::Caller,
@@ -94,6 +94,7 @@ pub(super) struct Fake {
     pub(super) seen: Mutex<Vec<(TurnRequest, RequestMeta)>>,
     pub(super) store: Store,
     pub(super) tasks: Tasks,
+    pub(super) large_work: LargeWork,
     /// How many random numbers were drawn, when each is to be another one.
     pub(super) drawn: Option<AtomicUsize>,
 }
@@ -120,6 +121,7 @@ impl Default for Fake {
             alive: Arc::default(),
             seen: Mutex::default(),
             store: Store::open(None, limits, &tasks).unwrap(),
+            large_work: LargeWork::new(tasks.clone()),
             tasks,
             drawn: None,
         }
@@ -165,7 +167,12 @@ impl Service for Fake {
         Ok(Models { list, created: 1_710_877_200 })
     }
 
-    async fn count_tokens(&self, request: TurnRequest, _: CountedBody) -> Result<Count, TurnError> {
+    async fn count_tokens(
+        &self,
+        request: TurnRequest,
+        _: CountedBody,
+        _: &Caller,
+    ) -> Result<Count, TurnError> {
         if let Some(error) = &self.no_models {
             return Err(error.clone());
         }
@@ -187,6 +194,10 @@ impl Service for Fake {
 
     fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    fn large_work(&self) -> &LargeWork {
+        &self.large_work
     }
 
     fn unix_now(&self) -> u64 {

@@ -45,7 +45,7 @@ pub(in crate::api) async fn prepare<S: Service>(
     body: Bytes,
     recent: Option<&Recent>,
 ) -> Result<Prepared, TurnError> {
-    let mut request = decode::body(shared, body.clone(), responses::decode).await?;
+    let mut request = decode::body(shared, caller, body.clone(), responses::decode).await?;
     let mut before = Vec::new();
     if request.is_whole() {
         return Ok(Prepared { request, before });
@@ -56,7 +56,7 @@ pub(in crate::api) async fn prepare<S: Service>(
             && let Some(last) = past.response(&previous).await?
             && let Some(whole) = handed_on(&body, &last.body)
         {
-            request = decode::body(shared, whole.into(), responses::decode).await?;
+            request = decode::body(shared, caller, whole.into(), responses::decode).await?;
         }
         before = past.items(previous).await?;
     }
@@ -80,7 +80,7 @@ pub(in crate::api) async fn prepare<S: Service>(
         request.after(&before)?;
         Ok(Prepared { request, before })
     };
-    decode::run(shared, bytes, complete).await?
+    decode::run(shared, caller, bytes, complete).await?
 }
 
 struct Past<'a, S> {

@@ -39,7 +39,7 @@ impl<S: Service> Talk<S> for Chat {
         asked: Asked,
         message: Said,
     ) -> Result<Option<Body>, TurnError> {
-        let mut request = decode::body(shared, message.bytes(), chat::decode_request).await?;
+        let mut request = decode::body(shared, &asked.caller, message.bytes(), chat::decode_request).await?;
         drop(message);
         request.turn.hints.stream = true;
         let response = crate::api::chat::answer(shared, asked, request).await?;

@@ -70,7 +70,7 @@ impl<S: Service> Talk<S> for Responses<S> {
         asked: Asked,
         message: Said,
     ) -> Result<Option<Body>, TurnError> {
-        let envelope = decode::body(shared, message.bytes(), Envelope::of).await?;
+        let envelope = decode::body(shared, &asked.caller, message.bytes(), Envelope::of).await?;
         match envelope.r#type.as_str() {
             "response.create" => {}
             // Codex tells what it has seen. That is nothing to be answered.

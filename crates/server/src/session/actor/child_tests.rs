@@ -24,6 +24,7 @@ use crate::{
         BoxFuture, Driver, Open,
         child::{ChildEnd, link},
     },
+    large::LargeWork,
     limits::{Seeker, Turns},
     session::{
         Ask, Conversations, Keeping, Legs, Limits, Names, Patience, Registry, Resume, Retries,
@@ -85,6 +86,7 @@ impl Bench {
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
             checks: Checks::new(tasks.clone()),
+            large_work: LargeWork::new(tasks.clone()),
             tasks: tasks.clone(),
         };
         Self {

@@ -1,0 +1,117 @@
+//! Work on large requests. It takes a while, so it is done beside the event loop, so that
+//! running streams are not held up: a few requests at a time, and keys in turn.
+
+use tokio::task::JoinError;
+
+use crate::{keys::Hash, limits::Permits, tasks::Tasks};
+
+/// Work on no more bytes than this takes a few milliseconds, and is done where it is.
+const LARGE: usize = 1 << 20;
+
+/// How many large requests are worked on at once.
+const AT_ONCE: usize = 2;
+
+/// Does the work of all large requests. Clones share the permits.
+#[derive(Clone, Debug)]
+pub struct LargeWork {
+    permits: Permits,
+    tasks: Tasks,
+}
+
+impl LargeWork {
+    #[must_use]
+    pub fn new(tasks: Tasks) -> Self {
+        Self { permits: Permits::new(AT_ONCE), tasks }
+    }
+
+    /// Does work on so many bytes, for the client with that key. A client that leaves while
+    /// it waits for a permit costs nothing more.
+    ///
+    /// # Errors
+    /// The work panicked, or the program ends.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        key: &Hash,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        if bytes <= LARGE {
+            return Ok(work());
+        }
+        let permit = self.permits.acquire(key).await;
+        let done = self.tasks.spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        });
+        done.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::mpsc,
+        thread::{self, ThreadId},
+        time::Duration,
+    };
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const KEY: Hash = [1; 32];
+    const OTHER: Hash = [2; 32];
+
+    async fn place(large: &LargeWork, bytes: usize) -> ThreadId {
+        large.run(&KEY, bytes, || thread::current().id()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_read_beside_the_event_loop_and_few_at_once() {
+        let large = LargeWork::new(Tasks::new());
+        let here = thread::current().id();
+        assert_eq!(place(&large, LARGE).await, here);
+        assert_ne!(place(&large, LARGE + 1).await, here);
+
+        let (ends, ended): (Vec<_>, Vec<_>) = (0..AT_ONCE).map(|_| mpsc::channel::<()>()).unzip();
+        let busy = ended.into_iter().map(|ended| {
+            let large = large.clone();
+            Tasks::new().spawn("test", async move {
+                large.run(&KEY, LARGE + 1, move || ended.recv().is_err()).await
+            })
+        });
+        let busy: Vec<_> = busy.collect();
+        while large.permits.free() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(place(&large, LARGE).await, here, "small ones do not wait");
+        let next = place(&large, LARGE + 1);
+        assert!(timeout(Duration::from_millis(1), next).await.is_err(), "there are only two");
+        drop(ends);
+        for work in busy {
+            assert!(work.await.unwrap().unwrap());
+        }
+        assert_ne!(place(&large, LARGE + 1).await, here);
+    }
+
+    #[tokio::test]
+    async fn a_queue_of_large_requests_of_one_key_does_not_hold_up_another_key() {
+        let large = LargeWork::new(Tasks::new());
+        let mut held = Vec::new();
+        for _ in 0..AT_ONCE {
+            held.push(large.permits.acquire(&KEY).await);
+        }
+        let queue: Vec<_> = (0..8).map(|_| large.permits.acquire(&KEY)).collect();
+        let mut queue: Vec<_> = queue.into_iter().map(Box::pin).collect();
+        for request in &mut queue {
+            assert!(timeout(Duration::ZERO, request.as_mut()).await.is_err());
+        }
+        let other = large.run(&OTHER, LARGE + 1, || 7);
+        let mut other = std::pin::pin!(other);
+        assert!(timeout(Duration::ZERO, other.as_mut()).await.is_err());
+        drop(held);
+        let other = timeout(Duration::from_secs(10), other).await;
+        assert_eq!(other.expect("the keys take turns").unwrap(), 7);
+    }
+}
