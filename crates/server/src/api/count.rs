@@ -47,7 +47,7 @@ pub(super) async fn input_tokens<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let (asked, prepared) = incoming.prepare(&shared).await?;
+    let (asked, prepared) = incoming.prepare(&shared, None).await?;
     let request = prepared.request.turn;
     let body = CountedBody::Responses(asked.digest);
     reply(&shared, asked, request, body).await

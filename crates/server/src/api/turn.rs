@@ -29,7 +29,7 @@ use super::{
     error,
     log::RequestLog,
     read::{self, Unread},
-    responses::{self, Prepared},
+    responses::{self, Prepared, Recent},
 };
 use crate::{keys::Caller, session::Match};
 
@@ -69,7 +69,8 @@ pub(super) trait Reply {
 pub(super) struct Incoming {
     pub(super) body: Bytes,
     pub(super) asked: Asked,
-    share: Share,
+    /// What the body counts for in memory.
+    pub(super) share: Share,
 }
 
 /// What a request says beside its body.
@@ -115,6 +116,19 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
 }
 
 impl Incoming {
+    /// Decodes something of the body.
+    ///
+    /// # Errors
+    /// It cannot be understood.
+    pub(super) async fn peek<S: Service, T: Send + 'static>(
+        &self,
+        shared: &Shared<S>,
+        decode: fn(&[u8]) -> Result<T, TurnError>,
+    ) -> Result<T, TurnError> {
+        let decoded = decode::body(shared, &self.asked.caller, self.body.clone(), decode);
+        self.share.unless_evicted(decoded).await?
+    }
+
     /// Decodes the body. The request may wait long for its answer; its bytes need not.
     ///
     /// # Errors
@@ -131,17 +145,19 @@ impl Incoming {
         Ok((asked.holding(share, decoded.turn())?, decoded))
     }
 
-    /// As [`Self::decode`], with what a request of the Responses API continues.
+    /// As [`Self::decode`], with what a request of the Responses API continues. `recent`: what its
+    /// connection remembers.
     ///
     /// # Errors
     /// It cannot be understood, or there is no such response.
     pub(super) async fn prepare<S: Service>(
         self,
         shared: &Shared<S>,
+        recent: Option<&Recent>,
     ) -> Result<(Asked, Prepared), TurnError> {
         let Self { body, asked, mut share } = self;
         share.wait(body.len())?;
-        let prepare = responses::prepare(shared, &asked.caller, body, None);
+        let prepare = responses::prepare(shared, &asked.caller, body, recent);
         let prepared = share.unless_evicted(prepare).await??;
         Ok((asked.holding(share, &prepared.request.turn)?, prepared))
     }

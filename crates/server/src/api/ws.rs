@@ -11,6 +11,7 @@ mod wire;
 use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
+use bytes::Bytes;
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
 use hyper_util::rt::TokioIo;
@@ -21,7 +22,13 @@ use tracing::{Instrument as _, debug};
 
 use self::wire::{Gone, Limits, Said, Wire};
 pub(super) use self::{chat::chat, responses::responses};
-use super::{OnLine, Service, Shared, decode, error::Failure, log::RequestLog, read, turn::Asked};
+use super::{
+    OnLine, Service, Shared, decode,
+    error::Failure,
+    log::RequestLog,
+    read,
+    turn::{Asked, Incoming},
+};
 use crate::keys::Caller;
 
 /// How long a connection may take to say goodbye after the turns were ended.
@@ -36,8 +43,7 @@ trait Talk<S: Service>: Send + 'static {
     fn answer(
         &mut self,
         shared: &Shared<S>,
-        asked: Asked,
-        message: Said,
+        incoming: Incoming,
     ) -> impl Future<Output = Result<Option<Body>, TurnError>> + Send;
 
     /// A request that failed before it had an answer.
@@ -176,8 +182,12 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
         let start = async {
             // A key may be revoked while its connection is open.
             self.shared.rules.caller(&self.caption.headers)?;
-            asked.digest = decode::digest(&self.shared, &asked.caller, message.bytes()).await?;
-            self.talk.answer(&self.shared, asked, message).await
+            let Said { text, share } = message;
+            let body = Bytes::from(text);
+            let digest = decode::digest(&self.shared, &asked.caller, body.clone());
+            asked.digest = share.unless_evicted(digest).await??;
+            let incoming = Incoming { body, asked, share };
+            self.talk.answer(&self.shared, incoming).await
         };
         match self.wire.until(start.instrument(span)).await? {
             Ok(None) => log.status(204),
@@ -226,3 +236,6 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
         self.wire.close(gone).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ pub(in crate::api) async fn compact<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let (mut asked, Prepared { request, before }) = incoming.prepare(&shared).await?;
+    let (mut asked, Prepared { request, before }) = incoming.prepare(&shared, None).await?;
     let mut kept = responses::user_messages(&before);
     kept.extend(responses::user_messages(&request.input));
     let turn = to_be_summed_up(request.turn);

@@ -25,7 +25,7 @@ pub(super) async fn create<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let (asked, Prepared { mut request, before: _ }) = incoming.prepare(&shared).await?;
+    let (asked, Prepared { mut request, before: _ }) = incoming.prepare(&shared, None).await?;
     if !request.generate {
         let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate").into());

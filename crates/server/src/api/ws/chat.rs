@@ -12,9 +12,9 @@ use axum::{
 use ibeam_core::{error::TurnError, wire::chat};
 use serde::Serialize;
 
-use super::{Headers, Said, Talk, begin};
+use super::{Headers, Talk, begin};
 use crate::{
-    api::{Ctx, Service, Shared, decode, log::RequestLog, turn::Asked},
+    api::{Ctx, Service, Shared, log::RequestLog, turn::Incoming},
     keys::Caller,
 };
 
@@ -36,11 +36,9 @@ impl<S: Service> Talk<S> for Chat {
     async fn answer(
         &mut self,
         shared: &Shared<S>,
-        asked: Asked,
-        message: Said,
+        incoming: Incoming,
     ) -> Result<Option<Body>, TurnError> {
-        let mut request = decode::body(shared, &asked.caller, message.bytes(), chat::decode_request).await?;
-        drop(message);
+        let (asked, mut request) = incoming.decode(shared, chat::decode_request).await?;
         request.turn.hints.stream = true;
         let response = crate::api::chat::answer(shared, asked, request).await?;
         Ok(Some(response.into_body()))

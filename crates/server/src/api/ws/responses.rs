@@ -19,13 +19,13 @@ use ibeam_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Headers, Said, Talk, begin};
+use super::{Headers, Talk, begin};
 use crate::{
     api::{
-        Ctx, Service, Shared, decode,
+        Ctx, Service, Shared,
         log::RequestLog,
-        responses::{Keeper, Prepared, Recent, Wanted, answer, prepare},
-        turn::Asked,
+        responses::{Keeper, Prepared, Recent, Wanted, answer},
+        turn::{Asked, Incoming},
     },
     keys::Caller,
 };
@@ -67,10 +67,9 @@ impl<S: Service> Talk<S> for Responses<S> {
     async fn answer(
         &mut self,
         shared: &Shared<S>,
-        asked: Asked,
-        message: Said,
+        incoming: Incoming,
     ) -> Result<Option<Body>, TurnError> {
-        let envelope = decode::body(shared, &asked.caller, message.bytes(), Envelope::of).await?;
+        let envelope = incoming.peek(shared, Envelope::of).await?;
         match envelope.r#type.as_str() {
             "response.create" => {}
             // Codex tells what it has seen. That is nothing to be answered.
@@ -84,9 +83,8 @@ impl<S: Service> Talk<S> for Responses<S> {
             let text = "one connection answers one request after the other; open another one";
             return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream_id"));
         }
-        let Prepared { mut request, before: _ } =
-            prepare(shared, &asked.caller, message.bytes(), Some(&self.recent)).await?;
-        drop(message);
+        let (asked, Prepared { mut request, before: _ }) =
+            incoming.prepare(shared, Some(&self.recent)).await?;
         if request.background {
             let text = "a response in the background is asked for later, and over a WebSocket all \
                         are streamed; use POST /v1/responses";

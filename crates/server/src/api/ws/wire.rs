@@ -2,7 +2,6 @@
 
 use std::{future::Future, io, pin::pin, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -57,14 +56,8 @@ pub(super) enum Gone {
 /// One message.
 pub(super) struct Said {
     pub(super) text: Utf8Bytes,
-    /// What it counts for, until it is decoded.
-    _share: Share,
-}
-
-impl Said {
-    pub(super) fn bytes(&self) -> Bytes {
-        self.text.clone().into()
-    }
+    /// What it counts for in memory. It can be evicted.
+    pub(super) share: Share,
 }
 
 enum Heard {
@@ -73,12 +66,19 @@ enum Heard {
     Sign,
 }
 
+/// What waits for the answer before it.
+enum Queued {
+    Nothing,
+    Request(Said),
+    /// A request that was evicted from memory meanwhile.
+    Evicted,
+}
+
 pub(super) struct Wire {
     socket: WebSocketStream<Metered<TokioIo<Upgraded>>>,
     limits: Limits,
-    /// A request that came while another was answered. While there is one, nothing is read:
-    /// who sends more has to wait.
-    queued: Option<Said>,
+    /// A request that came while another was answered. While there is one, nothing is read.
+    queued: Queued,
 }
 
 impl Wire {
@@ -93,13 +93,15 @@ impl Wire {
             .max_message_size(Some(limits.message))
             .max_frame_size(Some(limits.message));
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        Self { socket, limits, queued: None }
+        Self { socket, limits, queued: Queued::Nothing }
     }
 
     /// The next request. `leave` ends when there should be none.
     pub(super) async fn next(&mut self, leave: impl Future<Output = ()>) -> Result<Said, Gone> {
-        if let Some(queued) = self.queued.take() {
-            return Ok(queued);
+        match std::mem::replace(&mut self.queued, Queued::Nothing) {
+            Queued::Nothing => {}
+            Queued::Request(queued) => return Ok(queued),
+            Queued::Evicted => return Err(Gone::NoRoom),
         }
         let mut leave = pin!(leave);
         let mut idle = pin!(sleep(self.limits.idle));
@@ -129,23 +131,34 @@ impl Wire {
     pub(super) async fn until<F: Future>(&mut self, wait: F) -> Result<F::Output, Gone> {
         let mut wait = pin!(wait);
         loop {
-            tokio::select! {
-                biased;
-                done = wait.as_mut() => return Ok(done),
-                heard = self.hear(), if self.queued.is_none() => match heard? {
-                    Heard::Text(said) => self.queued = Some(said),
-                    Heard::Sign => {}
+            match &self.queued {
+                Queued::Nothing => tokio::select! {
+                    biased;
+                    done = wait.as_mut() => return Ok(done),
+                    heard = self.hear() => match heard? {
+                        Heard::Text(said) => self.queued = Queued::Request(said),
+                        Heard::Sign => {}
+                    },
                 },
+                Queued::Request(said) => tokio::select! {
+                    biased;
+                    done = wait.as_mut() => return Ok(done),
+                    () = said.share.evicted() => self.queued = Queued::Evicted,
+                },
+                Queued::Evicted => return Ok(wait.await),
             }
         }
     }
 
     async fn hear(&mut self) -> Result<Heard, Gone> {
         match self.socket.next().await {
-            Some(Ok(Message::Text(text))) => match self.socket.get_mut().whole(text.len()) {
-                Some(share) => Ok(Heard::Text(Said { text, _share: share })),
-                None => Err(Gone::NoRoom),
-            },
+            Some(Ok(Message::Text(text))) => {
+                let share = self.socket.get_mut().whole(text.len());
+                // A message that waits must not keep others from being read.
+                let share = share.and_then(|mut share| share.wait(text.len()).ok().map(|()| share));
+                let share = share.ok_or(Gone::NoRoom)?;
+                Ok(Heard::Text(Said { text, share }))
+            }
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                 self.socket.get_mut().sign();
                 Ok(Heard::Sign)
