@@ -180,10 +180,17 @@ impl Asked {
     pub(super) fn start<S: Service>(
         &mut self,
         shared: &Shared<S>,
-        mut turn: TurnRequest,
+        turn: TurnRequest,
+    ) -> Answer<S::Turn> {
+        self.start_served(shared, Served::new(shared, turn))
+    }
+
+    fn start_served<S: Service>(
+        &mut self,
+        shared: &Shared<S>,
+        Served(mut turn): Served,
     ) -> Answer<S::Turn> {
         self.log.model(&turn.model);
-        turn.sampling.params.serve(&shared.service.settings().served_tools);
         let refusal = match self.is_strict(shared.service.settings().strict) {
             Ok(true) => turn.sampling.params.ignored.first().map(|name| ignored(name)),
             Ok(false) => None,
@@ -276,6 +283,16 @@ impl Asked {
     }
 }
 
+/// A turn whose parameters are listed as this backend treats them.
+struct Served(TurnRequest);
+
+impl Served {
+    fn new<S: Service>(shared: &Shared<S>, mut turn: TurnRequest) -> Self {
+        turn.sampling.params.serve(&shared.service.settings().served_tools);
+        Self(turn)
+    }
+}
+
 /// The whole answer to a request: its turn, in the shape that the reply gives it.
 ///
 /// # Errors
@@ -283,14 +300,14 @@ impl Asked {
 pub(super) async fn respond<S: Service>(
     shared: &Shared<S>,
     mut asked: Asked,
-    mut turn: TurnRequest,
+    turn: TurnRequest,
     reply: impl Reply,
 ) -> Result<Response, TurnError> {
-    turn.sampling.params.serve(&shared.service.settings().served_tools);
-    let controls = controls(&turn.sampling.params);
-    let stream = turn.hints.stream;
+    let turn = Served::new(shared, turn);
+    let controls = controls(&turn.0.sampling.params);
+    let stream = turn.0.hints.stream;
     let with_id = asked.wants_conversation()?;
-    let mut answer = asked.start(shared, turn);
+    let mut answer = asked.start_served(shared, turn);
     let session = |matched: Option<&Match>| matched.and_then(|how| session(how, with_id));
     let (mut response, session) = if stream {
         let body = streamed(shared, &asked, answer, reply).await?;
