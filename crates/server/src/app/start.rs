@@ -252,11 +252,7 @@ impl App {
     /// Whose limit a request counts against.
     fn seeker(&self, caller: &Caller) -> Seeker {
         let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
-        let quota = match caller.limit {
-            _ if !caller.shares => Quota::alone(limit),
-            Some(own) => Quota { limit, assured: own },
-            None => Quota::shared(limit),
-        };
+        let quota = Quota { limit, assured: caller.assured() };
         Seeker { owner: owner(&caller.id), quota }
     }
 

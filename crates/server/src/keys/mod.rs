@@ -51,6 +51,17 @@ pub struct Caller {
     pub shares: bool,
 }
 
+impl Caller {
+    /// Up to this many slots of anything it need not leave room for other keys.
+    pub(crate) fn assured(&self) -> usize {
+        match self.limit {
+            _ if !self.shares => usize::MAX,
+            Some(own) => own,
+            None => 0,
+        }
+    }
+}
+
 /// Why a request is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {

@@ -103,7 +103,7 @@ pub(super) async fn start<S: Service>(
         over: CancellationToken::new(),
     });
     let running = Running { shared: shared.clone(), id: keeper.id().to_owned(), job };
-    running.enter(asked.caller.shares)?;
+    running.enter(&asked.caller)?;
     let current = running.job.recorder.lock().current();
     let mut events = asked.start(shared, turn);
     // What is wrong with the request itself is told at once.
@@ -121,6 +121,29 @@ pub(super) async fn start<S: Service>(
     Ok(json(current))
 }
 
+/// Whether a caller may have one more slot. `taken`: whose the slots are that are in use.
+fn check_slots(
+    taken: impl Iterator<Item = Scope>,
+    own: Scope,
+    caller: &Caller,
+) -> Result<(), TurnError> {
+    let (mut free, mut held) = (MOST, 0);
+    for scope in taken {
+        free = free.saturating_sub(1);
+        held += usize::from(scope == own);
+    }
+    if has_room(held, free, caller.assured()) {
+        return Ok(());
+    }
+    let text = if free == 0 {
+        "too many responses are running in the background; try again shortly"
+    } else {
+        "this key has used its share of the background slots; the remaining slots are reserved \
+         for other keys. Try again shortly"
+    };
+    Err(TurnError::new(ErrorCode::Overloaded, text))
+}
+
 /// One that runs. It is found until this is dropped.
 struct Running<S> {
     shared: Shared<S>,
@@ -129,21 +152,10 @@ struct Running<S> {
 }
 
 impl<S: Service> Running<S> {
-    /// Takes a slot. `shares`: room is left for other keys.
-    fn enter(&self, shares: bool) -> Result<(), TurnError> {
+    /// Takes a slot.
+    fn enter(&self, caller: &Caller) -> Result<(), TurnError> {
         let mut jobs = self.shared.background.jobs.lock();
-        let free = MOST.saturating_sub(jobs.len());
-        let held = jobs.values().filter(|job| job.scope == self.job.scope).count();
-        let assured = if shares { 0 } else { usize::MAX };
-        if !has_room(held, free, assured) {
-            let text = if free == 0 {
-                "too many responses are running in the background; try again shortly"
-            } else {
-                "this key has used its share of the background slots; the remaining slots are \
-                 reserved for other keys. Try again shortly"
-            };
-            return Err(TurnError::new(ErrorCode::Overloaded, text));
-        }
+        check_slots(jobs.values().map(|job| job.scope), self.job.scope, caller)?;
         jobs.insert(self.id.clone(), Arc::clone(&self.job));
         Ok(())
     }
@@ -209,4 +221,33 @@ pub(in crate::api) async fn cancel<S: Service>(
         Err(TurnError::new(ErrorCode::InvalidValue, text).param("response_id"))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many slots a caller gets while other keys hold so many.
+    fn slots(others: usize, caller: &Caller) -> usize {
+        let mut taken = vec![[9; 32]; others];
+        while check_slots(taken.iter().copied(), [1; 32], caller).is_ok() {
+            taken.push([1; 32]);
+        }
+        taken.len() - others
+    }
+
+    #[test]
+    fn a_key_with_a_limit_of_its_own_is_assured_as_many_background_slots() {
+        let alone = Caller::default();
+        let shared = Caller { shares: true, ..Caller::default() };
+        let limited = |limit| Caller { limit: Some(limit), ..shared.clone() };
+        let others = MOST - 4;
+        assert_eq!(slots(others, &alone), 4);
+        assert_eq!(slots(others, &shared), 3, "one slot is left for other keys");
+        assert_eq!(slots(others, &limited(4)), 4);
+        assert_eq!(slots(others, &limited(2)), 3, "it may have more, like any key");
+        assert_eq!(slots(0, &shared), MOST / 4 * 3, "three quarters");
+        assert_eq!(slots(0, &limited(MOST)), MOST);
+        assert_eq!(slots(MOST, &limited(4)), 0);
+    }
 }
