@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 /// What one conversation may keep.
@@ -128,38 +129,52 @@ impl Blobs {
     }
 }
 
+/// A message of the assistant as it is stored. What it says is read once its role is known.
+#[derive(Deserialize)]
+struct Stored<'a> {
+    #[serde(rename = "role")]
+    _role: Assistant,
+    #[serde(borrow)]
+    content: &'a RawValue,
+}
+
+/// The one role that is read. The parser stops at another one, which mostly comes first: a large
+/// message of the user costs little.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Assistant {
+    Assistant,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Deserialize)]
+struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: String,
+}
+
+fn stored(data: &[u8]) -> serde_json::Result<Stored<'_>> {
+    serde_json::from_slice(data)
+}
+
 /// The text of a stored assistant message, when `data` is one. Some answers exist
 /// only there.
 #[must_use]
 pub(super) fn assistant_text(data: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Stored {
-        role: String,
-        content: Content,
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Content {
-        Text(String),
-        Parts(Vec<Part>),
-    }
-    #[derive(Deserialize)]
-    struct Part {
-        #[serde(rename = "type")]
-        kind: String,
-        #[serde(default)]
-        text: String,
-    }
-
     // Most blobs are protobuf; do not start a JSON parser for those.
     if data.first() != Some(&b'{') {
         return None;
     }
-    let stored: Stored = serde_json::from_slice(data).ok()?;
-    if stored.role != "assistant" {
-        return None;
-    }
-    let text = match stored.content {
+    let content = stored(data).ok()?.content;
+    let text = match serde_json::from_str(content.get()).ok()? {
         Content::Text(text) => text,
         Content::Parts(parts) => {
             parts.into_iter().filter(|part| part.kind == "text").map(|part| part.text).collect()
@@ -231,6 +246,13 @@ mod tests {
     }
 
     #[test]
+    fn a_message_of_another_role_is_not_read_beyond_its_role() {
+        let blob = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(1000));
+        let stopped = stored(blob.as_bytes()).err().unwrap();
+        assert!(stopped.column() < 20, "{stopped}");
+    }
+
+    #[test]
     fn assistant_messages_are_told_from_everything_else() {
         for (data, want) in [
             (r#"{"role":"assistant","content":"hi"}"#, Some("hi")),
@@ -240,6 +262,8 @@ mod tests {
                 Some("ab"),
             ),
             (r#"{"role":"user","content":"hi"}"#, None),
+            (r#"{"content":"hi","role":"user"}"#, None),
+            (r#"{"content":"hi","role":"assistant"}"#, Some("hi")),
             (r#"{"role":"assistant","content":[]}"#, None),
             ("\n\x02hi", None),
             ("{broken", None),
