@@ -4,7 +4,10 @@
 //! *Invariant:* the same history gives the same bytes and the same ids, so that
 //! caches on the other side stay warm.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -204,6 +207,7 @@ enum PromptPart<'a> {
 }
 
 fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
+    let calls = calls_by_id(history);
     let mut out: Vec<PromptMessage<'_>> = Vec::new();
     let mut images: Vec<&Image> = Vec::new();
     for (at, item) in history.iter().enumerate() {
@@ -226,7 +230,9 @@ fn prompt_messages(history: &[Item]) -> Vec<PromptMessage<'_>> {
                 ("assistant", vec![PromptPart::Reasoning { text: &reasoning.text }])
             }
             Item::ToolCall(call) => ("assistant", vec![prompt_call(call)]),
-            Item::ToolResult(result) => ("tool", vec![prompt_result(result, history)]),
+            Item::ToolResult(result) => {
+                ("tool", vec![prompt_result(result, calls.get(result.call_id.as_str()).copied())])
+            }
         };
         // One assistant message holds its reasoning, text and calls; results of
         // parallel calls share one tool message. User messages stay apart.
@@ -302,11 +308,10 @@ fn prompt_call(call: &ToolCall) -> PromptPart<'_> {
     }
 }
 
-fn prompt_result<'a>(result: &ToolResult, history: &[Item]) -> PromptPart<'a> {
+fn prompt_result<'a>(result: &ToolResult, call: Option<&ToolCall>) -> PromptPart<'a> {
     PromptPart::ToolResult {
         tool_call_id: CallId::sanitised(&result.call_id).as_str().to_owned(),
-        tool_name: call_of(result, history)
-            .map_or_else(|| "unknown".to_owned(), |call| wire_name(&call.name)),
+        tool_name: call.map_or_else(|| "unknown".to_owned(), |call| wire_name(&call.name)),
         result: result_text(result),
     }
 }
@@ -335,17 +340,29 @@ fn result_text(result: &ToolResult) -> String {
     if result.is_error { format!("[tool error]\n{text}") } else { text }
 }
 
-fn call_of<'a>(result: &ToolResult, history: &'a [Item]) -> Option<&'a ToolCall> {
-    history.iter().find_map(|item| match item {
-        Item::ToolCall(call) if call.id == result.call_id => Some(call),
-        _ => None,
-    })
+/// The calls of a history. Of two with one id the first counts.
+fn calls_by_id(history: &[Item]) -> HashMap<&str, &ToolCall> {
+    let calls = history.iter().rev().filter_map(|item| match item {
+        Item::ToolCall(call) => Some((call.id.as_str(), call)),
+        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+    });
+    calls.collect()
+}
+
+/// The results of a history. Of two for one call the first counts.
+fn results_by_id(history: &[Item]) -> HashMap<&str, &ToolResult> {
+    let results = history.iter().rev().filter_map(|item| match item {
+        Item::ToolResult(result) => Some((result.call_id.as_str(), result)),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    });
+    results.collect()
 }
 
 // === turns ===
 
 /// The same history as structured turns: a user message and the steps after it.
 fn turns(history: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
+    let results = results_by_id(history);
     let mut out = Vec::new();
     let mut current: Option<AgentConversationTurnStructure> = None;
     for (at, item) in history.iter().enumerate() {
@@ -361,7 +378,7 @@ fn turns(history: &[Item], blobs: &mut Blobs) -> Vec<Bytes> {
             item => {
                 // What comes before the first user message has no turn to be in.
                 let Some(turn) = current.as_mut() else { continue };
-                if let Some(step) = step(item, history) {
+                if let Some(step) = step(item, &results) {
                     turn.steps.push(blobs.put(step.to_wire()));
                 }
             }
@@ -376,25 +393,23 @@ fn put_turn(turn: AgentConversationTurnStructure, blobs: &mut Blobs) -> Bytes {
     blobs.put(ConversationTurnStructure { turn: Some(turn) }.to_wire())
 }
 
-fn step(item: &Item, history: &[Item]) -> Option<ConversationStep> {
+fn step(item: &Item, results: &HashMap<&str, &ToolResult>) -> Option<ConversationStep> {
     use conversation_step::Message as Step;
     let message = match item {
         Item::Message(message) => Step::AssistantMessage(AssistantMessage { text: texts(message) }),
         Item::Reasoning(reasoning) => {
             Step::ThinkingMessage(ThinkingMessage { text: reasoning.text.clone(), duration_ms: 0 })
         }
-        Item::ToolCall(call) => Step::ToolCall(mcp_step(call, history)),
+        Item::ToolCall(call) => {
+            Step::ToolCall(mcp_step(call, results.get(call.id.as_str()).copied()))
+        }
         // Told with its call.
         Item::ToolResult(_) => return None,
     };
     Some(ConversationStep { message: Some(message) })
 }
 
-fn mcp_step(call: &ToolCall, history: &[Item]) -> WireToolCall {
-    let result = history.iter().find_map(|item| match item {
-        Item::ToolResult(result) if result.call_id == call.id => Some(result),
-        _ => None,
-    });
+fn mcp_step(call: &ToolCall, result: Option<&ToolResult>) -> WireToolCall {
     let id = CallId::sanitised(&call.id);
     let mcp = McpToolCall {
         args: Some(McpArgs {
