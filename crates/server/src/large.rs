@@ -16,12 +16,20 @@ const AT_ONCE: usize = 2;
 pub struct LargeWork {
     permits: Permits,
     tasks: Tasks,
+    /// How many pieces of work were done beside the event loop.
+    #[cfg(test)]
+    pub(crate) done: std::sync::Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl LargeWork {
     #[must_use]
     pub fn new(tasks: Tasks) -> Self {
-        Self { permits: Permits::new(AT_ONCE), tasks }
+        Self {
+            permits: Permits::new(AT_ONCE),
+            tasks,
+            #[cfg(test)]
+            done: std::sync::Arc::default(),
+        }
     }
 
     /// Does work on so many bytes, for the client with that key. A client that leaves while
@@ -39,6 +47,8 @@ impl LargeWork {
             return Ok(work());
         }
         let permit = self.permits.acquire(key).await;
+        #[cfg(test)]
+        self.done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let done = self.tasks.spawn_blocking(move || {
             let done = work();
             drop(permit);

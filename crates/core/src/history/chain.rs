@@ -70,10 +70,15 @@ impl Chain {
     pub fn of(items: &[Item]) -> Self {
         let sealed = Sha256::new().chain_update(b"ibeam history v1\0");
         let mut chain = Self { sealed, open: Open::Nothing };
-        for item in items {
-            chain.push(item);
-        }
+        chain.extend(items);
         chain
+    }
+
+    /// Takes in further items, as [`Self::of`] would have with those before them.
+    pub fn extend(&mut self, items: &[Item]) {
+        for item in items {
+            self.push(item);
+        }
     }
 
     /// Takes in one event of the answer.

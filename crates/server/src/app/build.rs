@@ -145,7 +145,7 @@ impl App {
             catalog,
             // Only who serves starts servers.
             bridge: Bridge::default(),
-            surroundings: Shelf::new(&config, environment()),
+            surroundings: Arc::new(Shelf::new(&config, environment())),
             store,
             conversations: Arc::new(Conversations::default()),
             started: Instant::now(),

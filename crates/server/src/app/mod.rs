@@ -3,6 +3,8 @@
 mod around;
 mod build;
 mod count;
+mod machine;
+mod read;
 mod settle;
 mod start;
 
@@ -53,7 +55,7 @@ pub struct App {
     backend: &'static str,
     catalog: Catalog,
     bridge: Bridge,
-    surroundings: around::Shelf,
+    surroundings: Arc<around::Shelf>,
     store: Store,
     conversations: Arc<Conversations>,
     started: Instant,

@@ -22,9 +22,9 @@ use crate::{
     limits::Seeker,
     random,
     session::{
-        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, Live, Matched, Names, Outline,
-        Probe, Resume, RetryClaim, STORE_PATIENCE, Ticket, TurnStream, Use, Visit, body_key,
-        calls_in, idempotency_key, results_without_call,
+        Ask, Attached, By, Claim, Ending, Found, Heirloom, Identity, LegKey, Live, Matched, Names,
+        Outline, Probe, Resume, RetryClaim, STORE_PATIENCE, Ticket, Told, TurnStream, Use, Visit,
+        body_key, calls_in, idempotency_key,
     },
     store::{Conversation, Scope, StoreError},
 };
@@ -44,6 +44,10 @@ pub(super) struct Case {
     pub(super) seeker: Seeker,
     pub(super) outline: Outline,
     pub(super) identity: Identity,
+    /// Names the leg that its results begin, if it has any.
+    pub(super) results_key: Option<LegKey>,
+    /// The ids of calls that it has results for and does not have itself.
+    pub(super) missing_calls: Vec<String>,
     /// What names its conversation.
     pub(super) named_by: Option<NamedBy>,
     pub(super) retry: RetryClaim,
@@ -70,13 +74,8 @@ pub(super) enum Settled {
 impl App {
     /// A retry gets the answer that was asked for the first time, and so do results that
     /// came before. A copy that is still on its way to its turn is waited for.
-    pub(super) async fn again(
-        &self,
-        case: &Case,
-        meta: &RequestMeta,
-        request: &TurnRequest,
-    ) -> Result<Again, TurnError> {
-        let (names, probes) = names(case, meta, request);
+    pub(super) async fn again(&self, case: &Case, meta: &RequestMeta) -> Result<Again, TurnError> {
+        let (names, probes) = names(case, meta);
         // It may finish while we ask; then it is found finished.
         let mut tries = 2;
         while tries > 0 {
@@ -110,7 +109,7 @@ impl App {
 }
 
 /// What the request can be asked for by, and by what it asks for others.
-fn names(case: &Case, meta: &RequestMeta, request: &TurnRequest) -> (Names, Vec<Probe>) {
+fn names(case: &Case, meta: &RequestMeta) -> (Names, Vec<Probe>) {
     let (mut keys, mut probes) = (Vec::new(), Vec::new());
     if let Some(key) = &meta.idempotency_key {
         let key = idempotency_key(case.scope, key);
@@ -123,7 +122,7 @@ fn names(case: &Case, meta: &RequestMeta, request: &TurnRequest) -> (Names, Vec<
     if meta.retry_count > 0 {
         probes.push(Probe { key: same_body, body: None });
     }
-    if let Some(key) = case.outline.results_key(&case.identity, request) {
+    if let Some(key) = case.results_key {
         keys.push(key);
         probes.push(Probe { key, body: None });
     }
@@ -136,6 +135,7 @@ impl App {
     pub(super) async fn settle(
         &self,
         request: TurnRequest,
+        told: Told,
         ticket: Ticket,
         controls: Option<Box<Controls>>,
         case: &Case,
@@ -143,7 +143,7 @@ impl App {
         self.check_results(&request, case).await?;
         let place = self.place(case).await?;
         self.supersede(&request, case).await;
-        let mut ask = Ask { request, place, ticket, controls, retry: case.retry };
+        let mut ask = Ask { request, told, place, ticket, controls, retry: case.retry };
         let mut forked = false;
         if let Some(results) = &case.outline.results
             && let Some(live) = self.hub.registry.find(results.session, case.scope)
@@ -183,7 +183,7 @@ impl App {
         let reuse = self.config.sessions.reuse && !request.hints.fresh;
         // Each session is looked up once, however many of its calls are answered.
         let mut found = Vec::new();
-        for id in results_without_call(request, case.outline.split) {
+        for id in &case.missing_calls {
             let Some((session, _)) = SessionId::of_call(id).filter(|_| reuse) else {
                 return Err(no_call(id, request.dialect));
             };

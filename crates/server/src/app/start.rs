@@ -3,20 +3,16 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    acp,
-    agent::{self, BlobLimits, Kept, ModelPick, Settings},
+    agent::ModelPick,
     capabilities::Support,
-    child::{self, Speaker},
     cli,
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
     limits::{Kind, Quota, Why},
-    model::{
-        Dialect, Format, ImageSource, Item, Millis, Part, ToolContent, TurnRequest, ids::SessionId,
-    },
+    model::{Dialect, Format, ImageSource, Item, Part, ToolContent, TurnRequest, ids::SessionId},
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
-    turn::{Protocol, Turn},
+    turn::Protocol,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -25,6 +21,8 @@ use tracing::debug;
 use super::{
     App,
     build::turn_settings,
+    machine::{Backend, Blueprint, ChildProtocol},
+    read::Read,
     settle::{Again, Case, Origin, Settled, shown_id},
 };
 use crate::{
@@ -32,9 +30,7 @@ use crate::{
     keys::Caller,
     limits::{Place, Seeker, owner},
     random,
-    session::{
-        Actor, Ask, Bridged, Identity, Keeper, Keeping, Outline, RetryClaim, RetryKey, TurnStream,
-    },
+    session::{Actor, Ask, Bridged, Keeper, Keeping, RetryClaim, RetryKey, TurnStream},
     store::Scope,
 };
 
@@ -81,24 +77,36 @@ impl App {
         };
         // The instructions about the format belong to the prompt.
         let controls = self.prepare(&mut request, family).await?;
-        let outline = Outline::of(&request);
-        let identity = Identity { scope, setup: outline.setup, model };
+        // From here on work on the whole request may hold no stream up.
+        let bytes = request.bytes();
+        let read = self.work_on(&meta.caller, bytes, move || Read::new(request, scope, model));
+        let Read { request, outline, told, identity, results_key, missing_calls } = read.await?;
         let until = Instant::now() + self.config.clocks.queue;
         let seeker = self.seeker(&meta.caller);
         let named_by = meta.named_by;
         let key = RetryKey::new(&scope, request.hints.session.as_deref(), &meta.body);
-        let retry = RetryClaim { key, by_client: meta.retry_count > 0 };
-        let case = Case { scope, seeker, outline, identity, named_by, retry, asked, until };
+        let case = Case {
+            scope,
+            seeker,
+            outline,
+            identity,
+            results_key,
+            missing_calls,
+            named_by,
+            retry: RetryClaim { key, by_client: meta.retry_count > 0 },
+            asked,
+            until,
+        };
 
-        let ticket = match self.again(&case, meta, &request).await? {
+        let ticket = match self.again(&case, meta).await? {
             Again::Stream(stream) => return Ok(stream),
             Again::Never(ticket) => ticket,
         };
-        let (ask, origin) = match self.settle(request, ticket, controls, &case).await? {
+        let (ask, origin) = match self.settle(request, told, ticket, controls, &case).await? {
             Settled::Stream(stream) => return Ok(stream),
             Settled::Start(start) => *start,
         };
-        let Ask { request, place, ticket, controls, retry } = ask;
+        let Ask { request, told, place, ticket, controls, retry } = ask;
         let Origin { id, claim, kept, before, matched } = origin;
         self.hub.registry.count(|fates| fates.note(matched));
         debug!(
@@ -118,15 +126,28 @@ impl App {
             id: id.clone(),
             before,
         };
-        let keeper = Keeper::new(keeping, &request);
+        let keeper = Keeper::new(keeping, told, request.hints.session.clone());
         let mut settings = turn_settings(&self.config);
         settings.park &= !request.hints.fresh;
         settings.backoff.retries = self.hub.retries.left(retry);
-        let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
         // A run that is given up cannot get the results of our own tools.
-        settings.park |= bridged.is_some();
+        settings.park |= offer.is_some();
+        let blueprint = Blueprint {
+            config: Arc::clone(&self.config),
+            backend: self.backend_for(&case).await,
+            settings,
+            conversation_id: id.clone(),
+            session,
+            kept,
+            seed: random::bytes(),
+        };
+        let make = move || {
+            let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
+            (blueprint.turn(request), bridged)
+        };
+        let (turn, bridged) = self.work_on(&meta.caller, bytes, make).await?;
         let actor = Actor {
-            turn: self.machine(request, &case, settings, (id.clone(), session), kept).await,
+            turn,
             session,
             model: case.identity.model.id.clone(),
             identity: case.identity,
@@ -142,48 +163,33 @@ impl App {
         Ok(actor.start(&self.hub).matched_as(matched, id))
     }
 
-    /// The machine for what the driver speaks.
-    async fn machine(
+    /// Does work in proportion to the size of a request, beside the event loop if that is large.
+    async fn work_on<T: Send + 'static>(
         &self,
-        request: TurnRequest,
-        case: &Case,
-        settings: Settings,
-        (conversation_id, session): (String, SessionId),
-        kept: Option<Kept>,
-    ) -> Turn {
-        let (config, model, seed) = (&self.config, &case.identity.model, random::bytes());
-        let speaker: fn() -> Box<dyn Speaker> = match self.hub.driver.protocol() {
+        caller: &Caller,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, TurnError> {
+        self.hub.large_work.run(&caller.id, bytes, work).await.map_err(|error| {
+            let text = "The request could not be worked on.";
+            TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
+        })
+    }
+
+    /// What the driver speaks.
+    async fn backend_for(&self, case: &Case) -> Backend {
+        let model = &case.identity.model;
+        let protocol = match self.hub.driver.protocol() {
             Protocol::Agent => {
-                let plan = agent::Plan {
-                    model: model.clone(),
-                    conversation_id,
-                    session,
-                    surroundings: self.surroundings.of(&request, &case.outline.setup),
-                    limits: BlobLimits {
-                        count: config.limits.blobs,
-                        blob_bytes: config.limits.blob_size,
-                        total_bytes: config.limits.blob_bytes,
-                    },
-                    kept,
-                };
-                return agent::Turn::new(request, plan, settings, seed, Millis(0)).into();
+                let surroundings = Arc::clone(&self.surroundings);
+                let (model, setup) = (model.clone(), case.outline.setup);
+                return Backend::Agent { model, surroundings, setup };
             }
-            Protocol::Cli => || Box::<cli::Speaker>::default(),
-            Protocol::Acp if config.cursor_agent.own_tools => {
-                || Box::new(acp::Speaker::new(acp::Policy { own_tools: true }))
-            }
-            Protocol::Acp => || Box::<acp::Speaker>::default(),
+            Protocol::Cli => ChildProtocol::Cli,
+            Protocol::Acp => ChildProtocol::Acp,
         };
-        let plan = child::Plan {
-            speaker,
-            model: self.spelled(model).await,
-            conversation_id,
-            session,
-            images: self.hub.driver.capabilities().images == Support::Native,
-            result_bytes: config.tools.result_bytes,
-            kept,
-        };
-        child::Turn::new(request, plan, settings, seed, Millis(0)).into()
+        let images = self.hub.driver.capabilities().images == Support::Native;
+        Backend::Child { protocol, model: self.spelled(model).await, images }
     }
 
     /// The model as Cursor's CLI spells it. Some builds take nothing but what they list.

@@ -3,7 +3,12 @@ use ibeam_core::model::{
     Hints, Image, ImageSource, Message, Role, Sampling, ToolChoice, ToolContent, ToolResult,
 };
 
+use std::sync::atomic::Ordering;
+
+use ibeam_sim::{Sim, SimConfig};
+
 use super::*;
+use crate::{config::Config, tasks::Tasks};
 
 fn image() -> Image {
     let data = Bytes::from_static(b"png");
@@ -90,4 +95,19 @@ fn a_result_beyond_the_limit_is_refused() {
     long.call_id.push_str(&"y".repeat(1000));
     let error = fit_results(&request(vec![Item::ToolResult(long)]), 1).unwrap_err();
     assert!(error.message.contains(&format!("`{}`", "y".repeat(80))), "{}", error.message);
+}
+
+/// Hashing a request and building its first message take long for a large one.
+#[tokio::test(start_paused = true)]
+async fn all_work_on_a_large_request_is_done_beside_the_event_loop() {
+    let sim = Sim::new(SimConfig::default());
+    let app = App::new(Config::default(), Some(&sim), &Tasks::new()).unwrap();
+    let done = || app.hub.large_work.done.load(Ordering::Relaxed);
+    let of_size =
+        |bytes: usize| request(vec![said(Role::User, Part::Text("x ".repeat(bytes / 2)))]);
+    let meta = RequestMeta::default();
+    drop(app.start(of_size(1000), &meta).await.unwrap());
+    assert_eq!(done(), 0);
+    drop(app.start(of_size(2 << 20), &meta).await.unwrap());
+    assert_eq!(done(), 2, "it was read, and its machine was made");
 }

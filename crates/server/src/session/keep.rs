@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use ibeam_core::{
     history::{Chain, Fingerprint},
-    model::{Item, TurnEvent, TurnRequest, ids::SessionId},
+    model::{TurnEvent, ids::SessionId},
     turn::Turn,
 };
 use sha2::{Digest as _, Sha256};
@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::{
     conversations::{Claim, Conversations},
-    route,
+    route::Told,
 };
 use crate::{
     clock,
@@ -78,10 +78,10 @@ pub(crate) struct Keeping {
 }
 
 impl Keeper {
-    pub(crate) fn new(keeping: Keeping, request: &TurnRequest) -> Self {
+    /// `named`: what the client calls the conversation.
+    pub(crate) fn new(keeping: Keeping, told: Told, named: Option<String>) -> Self {
         let Keeping { store, conversations, scope, session, setup, claim, id, before } = keeping;
-        let said = Said::new(&request.items, before.as_ref().map(|before| before.fingerprint));
-        let named = request.hints.session.clone();
+        let said = Said::new(told, before.as_ref().map(|before| before.fingerprint));
         let (name, base) = match before {
             Some(Heirloom { name, base, .. }) => (named.or(name), base),
             None => (named, None),
@@ -102,10 +102,10 @@ impl Keeper {
         }
     }
 
-    /// What will have been said when `request` is added to it. Nothing changes until
+    /// What will have been said when this is added to it. Nothing changes until
     /// [`Self::go_on`].
-    pub(super) fn peek(&self, request: &TurnRequest) -> Said {
-        Said::new(&request.items, Some(self.said.fingerprint()))
+    pub(super) fn peek(&self, told: Told) -> Said {
+        Said::new(told, Some(self.said.fingerprint()))
     }
 
     /// A further leg began.
@@ -185,10 +185,10 @@ impl Keeper {
 }
 
 impl Said {
-    fn new(items: &[Item], before: Option<Fingerprint>) -> Self {
+    fn new(told: Told, before: Option<Fingerprint>) -> Self {
         // A client that tells everything from the start needs nothing from before.
-        let before = before.filter(|_| !route::has_past(items));
-        Self { before, chain: Chain::of(items) }
+        let before = before.filter(|_| !told.has_past);
+        Self { before, chain: told.chain }
     }
 
     fn fingerprint(&self) -> Fingerprint {

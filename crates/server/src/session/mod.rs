@@ -33,7 +33,7 @@ pub(crate) use conversations::{Claim, Conversations};
 pub(crate) use hub::Hub;
 pub use hub::Patience;
 pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
-pub(crate) use legs::{Found, Legs, Names, Probe, Ticket};
+pub(crate) use legs::{Found, Key as LegKey, Legs, Names, Probe, Ticket};
 pub use matched::{Match, Matched};
 pub use parked::Limits;
 pub(crate) use parked::{Identity, Live};
@@ -41,7 +41,7 @@ use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
 pub(crate) use retries::{Retries, RetryClaim, RetryKey};
 pub(crate) use route::{
-    By, Outline, Use, body_key, calls_in, idempotency_key, results_without_call,
+    By, Outline, Told, Use, body_key, calls_in, idempotency_key, results_without_call,
 };
 pub(crate) use visit::{Ask, Attached, Ending, Resume, Visit};
 

@@ -39,6 +39,14 @@ pub(crate) struct Results {
     has_calls: bool,
 }
 
+/// All that a request says, hashed as the next request will bring it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) chain: Chain,
+    /// Whether it tells anything the assistant said.
+    pub(crate) has_past: bool,
+}
+
 /// How a stored conversation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
@@ -66,17 +74,26 @@ pub(crate) enum Use {
 }
 
 impl Outline {
-    pub(crate) fn of(request: &TurnRequest) -> Self {
+    /// Reads all of a request, once.
+    pub(crate) fn with_told(request: &TurnRequest) -> (Self, Told) {
         let items = &request.items;
         let split = history::split(items).min(items.len());
         let (past, new) = items.split_at(split);
-        Self {
+        let (mut chain, has_past) = (Chain::of(past), has_past(items));
+        let outline = Self {
             split,
             setup: history::setup(request),
-            has_past: has_past(items),
-            past: Chain::of(past).fingerprint(),
+            has_past,
+            past: chain.fingerprint(),
             results: Results::of(past, new),
-        }
+        };
+        chain.extend(new);
+        (outline, Told { chain, has_past })
+    }
+
+    #[cfg(test)]
+    fn of(request: &TurnRequest) -> Self {
+        Self::with_told(request).0
     }
 
     pub(crate) fn past(&self) -> Fingerprint {
@@ -189,7 +206,7 @@ pub(crate) fn results_without_call(request: &TurnRequest, split: usize) -> Vec<&
 }
 
 /// Whether the assistant has said anything in there.
-pub(crate) fn has_past(items: &[Item]) -> bool {
+fn has_past(items: &[Item]) -> bool {
     items.iter().any(|item| match item {
         Item::Message(message) => message.role == Role::Assistant,
         Item::ToolCall(_) | Item::Reasoning(_) => true,

@@ -6,7 +6,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{TurnStream, legs::Ticket, retries::RetryClaim};
+use super::{TurnStream, legs::Ticket, retries::RetryClaim, route::Told};
 use crate::limits::Place;
 
 /// Visits that wait for a turn. It looks at them within moments.
@@ -34,6 +34,7 @@ pub(crate) struct Resume {
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) request: TurnRequest,
+    pub(crate) told: Told,
     pub(crate) place: Place,
     pub(crate) ticket: Ticket,
     /// For its answer.

@@ -52,11 +52,19 @@ pub(in crate::api) async fn prepare<S: Service>(
     }
     let past = Past { shared, caller, recent };
     if let Some(previous) = request.previous.clone() {
-        if only_results(&request.input)
-            && let Some(last) = past.response(&previous).await?
-            && let Some(whole) = handed_on(&body, &last.body)
-        {
-            request = decode::body(shared, caller, whole.into(), responses::decode).await?;
+        let bytes = body.len();
+        let look = move || (only_results(&request.input), request);
+        let (bare, looked_at) = decode::run(shared, caller, bytes, look).await?;
+        request = looked_at;
+        if bare && let Some(last) = past.response(&previous).await? {
+            let (body, bytes) = (body.clone(), bytes + last.body.len());
+            let whole = move || {
+                let whole = handed_on(&body, &last.body)?;
+                Some(responses::decode(&whole))
+            };
+            if let Some(whole) = decode::run(shared, caller, bytes, whole).await? {
+                request = whole?;
+            }
         }
         before = past.items(previous).await?;
     }
@@ -119,11 +127,14 @@ impl<S: Service> Past<'_, S> {
         if bytes > most {
             return Err(refusal(&NoChain::TooLong));
         }
-        let mut items = Vec::new();
-        for part in links.iter().flat_map(|link| [&link.input, &link.output]) {
-            items.extend(list(part)?);
-        }
-        Ok(items)
+        let read = move || {
+            let mut items = Vec::new();
+            for part in links.iter().flat_map(|link| [&link.input, &link.output]) {
+                items.extend(list(part)?);
+            }
+            Ok::<_, TurnError>(items)
+        };
+        decode::run(self.shared, self.caller, bytes, read).await?
     }
 
     async fn kept(&self, id: &str, most: usize) -> Result<Vec<Link>, TurnError> {

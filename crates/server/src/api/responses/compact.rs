@@ -11,7 +11,7 @@ use ibeam_core::{
 };
 
 use super::{before::Prepared, stored::json};
-use crate::api::{Ctx, Service, answer::Answer, error::Failed, turn::Incoming};
+use crate::api::{Ctx, Service, answer::Answer, decode, error::Failed, turn::Incoming};
 
 const SUM_UP: &str = "Sum up this conversation for someone who has to continue it and can \
 see nothing of it but what you write now, and the user's own messages. Say what the task is and \
@@ -24,9 +24,14 @@ pub(in crate::api) async fn compact<S: Service>(
     incoming: Incoming,
 ) -> Result<Response, Failed> {
     let (mut asked, Prepared { request, before }) = incoming.prepare(&shared, None).await?;
-    let mut kept = responses::user_messages(&before);
-    kept.extend(responses::user_messages(&request.input));
-    let turn = to_be_summed_up(request.turn);
+    let bytes = request.turn.bytes();
+    let look = move || {
+        let mut kept = responses::user_messages(&before);
+        kept.extend(responses::user_messages(&request.input));
+        (kept, request.turn)
+    };
+    let (kept, turn) = decode::run(&shared, &asked.caller, bytes, look).await?;
+    let turn = to_be_summed_up(turn);
     let (summary, usage) = read(asked.start(&shared, turn)).await?;
     let service = &shared.service;
     let id = responses::response_id(service.random());

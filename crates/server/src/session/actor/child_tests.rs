@@ -27,8 +27,8 @@ use crate::{
     large::LargeWork,
     limits::{Seeker, Turns},
     session::{
-        Ask, Conversations, Keeping, Legs, Limits, Names, Patience, Registry, Resume, Retries,
-        RetryClaim,
+        Ask, Conversations, Keeping, Legs, Limits, Names, Outline, Patience, Registry, Resume,
+        Retries, RetryClaim,
     },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,
@@ -123,7 +123,7 @@ impl Bench {
             before: None,
         };
         let actor = Actor {
-            keeper: Keeper::new(keeping, &request()),
+            keeper: Keeper::new(keeping, Outline::with_told(&request()).1, None),
             turn: child::Turn::new(request(), plan, Settings::default(), [7; 16], Millis(0)).into(),
             session: session(),
             identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
@@ -163,8 +163,10 @@ impl Bench {
     async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<Ask>> {
         let live = self.hub.registry.find(session(), SCOPE).unwrap();
         let ticket = self.hub.legs.reserve(Names::default());
+        let told = Outline::with_told(&request).1;
         let ask = Ask {
             request,
+            told,
             place: self.place(),
             ticket,
             controls: None,

@@ -48,14 +48,15 @@ impl Task {
 
     fn resume(&mut self, resume: Resume) {
         let Some(resume) = self.hold_back(resume) else { return };
-        let Resume { ask: Ask { request, place, ticket, controls, retry }, asked, reply } = resume;
+        let Resume { ask: Ask { request, told, place, ticket, controls, retry }, asked, reply } =
+            resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
             return;
         }
         // What came while it dozed was said before the results, and is heard before them.
         self.catch_up();
-        let next = self.keeper.peek(&request);
+        let next = self.keeper.peek(told.clone());
         let request = self.bring(request);
         let given = if self.parked.is_some() {
             self.turn.resume(request, millis_since(self.started))
@@ -82,7 +83,7 @@ impl Task {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
-                let ask = Ask { request: *request, place, ticket, controls, retry };
+                let ask = Ask { request: *request, told, place, ticket, controls, retry };
                 let _ = reply.send(Err(Box::new(ask)));
             }
         }
