@@ -71,6 +71,9 @@ pub(crate) struct Run {
     pub(crate) steps: Vec<Bytes>,
     /// Blobs the client has stored for us on this stream.
     pub(crate) stored: HashSet<BlobId>,
+    /// The blobs of the user's message, as the prompt and as the turn have it, once they are
+    /// stored.
+    pub(crate) user_blobs: Option<(Bytes, Bytes)>,
     /// States that the client has of this turn.
     pub(crate) states: Vec<Known>,
 }
@@ -103,6 +106,7 @@ impl Run {
             messages: Vec::new(),
             steps: Vec::new(),
             stored: HashSet::new(),
+            user_blobs: None,
             states: Vec::new(),
         }
     }
@@ -333,8 +337,7 @@ impl Run {
             return Ok(());
         }
         if let Some(user) = self.prompt.user_message.clone().filter(|_| !self.prompt.resume) {
-            let blobs = vec![self.user_json(), user.to_wire()];
-            self.store_all(blobs).await?;
+            self.store_user().await?;
             let appended = UserMessageAppendedUpdate { user_message: Some(user) };
             self.engine.update(Update::UserMessageAppended(appended)).await?;
         }

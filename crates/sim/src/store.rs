@@ -150,6 +150,21 @@ impl Run {
         Ok(ids)
     }
 
+    /// Stores the user's message, if there is one. It may be large, so its blobs are made and
+    /// hashed once, and others run in between.
+    pub(crate) async fn store_user(&mut self) -> Step<Option<(Bytes, Bytes)>> {
+        if self.user_blobs.is_none()
+            && let Some(user) = &self.prompt.user_message
+        {
+            let wire = user.to_wire();
+            let message = self.user_json();
+            tokio::task::yield_now().await;
+            let mut ids = self.store_all(vec![message, wire]).await?.into_iter();
+            self.user_blobs = ids.next().zip(ids.next());
+        }
+        Ok(self.user_blobs.clone())
+    }
+
     // === the turn as blobs ===
 
     /// Sends the answer as a blob of the client's.
@@ -206,11 +221,9 @@ impl Run {
             turns.pop();
             turn = last;
         }
-        if let Some(user) = &self.prompt.user_message {
-            let blobs = vec![self.user_json(), user.to_wire()];
-            let mut ids = self.store_all(blobs).await?.into_iter();
-            root.extend(ids.next());
-            turn.user_message = ids.next().unwrap_or_default();
+        if let Some((message, wire)) = self.store_user().await? {
+            root.push(message);
+            turn.user_message = wire;
         }
         let mut messages: Vec<Bytes> =
             self.messages.iter().map(|message| message.to_string().into()).collect();
