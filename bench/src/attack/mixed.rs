@@ -45,8 +45,11 @@ pub(super) async fn run(program: &Path, minutes: u64) -> anyhow::Result<()> {
     let mut memory = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(minutes * 60);
     let begun = Instant::now();
-    while Instant::now() < deadline {
+    'rounds: loop {
         for (tally, attack) in tallies.iter_mut().zip(ATTACKS) {
+            if Instant::now() >= deadline {
+                break 'rounds;
+            }
             tally.add(&target, &stream, &crowd, attack).await?;
             let minute = begun.elapsed().as_secs() / 60;
             println!("minute {minute}: {}", tally.line());

@@ -48,7 +48,8 @@ async fn images_are_a_guess() {
     let body = r#"{"model":"auto","messages":[{"role":"user","content":[{"type":"image_url",
         "image_url":{"url":"data:image/png;base64,aGk="}}]}]}"#;
     let request = chat::decode(body.as_bytes()).unwrap();
-    let counted = counter.request(GPT, request, CountedBody::Messages([0; 32]), &KEY).await.unwrap();
+    let counted =
+        counter.request(GPT, request, CountedBody::Messages([0; 32]), &KEY).await.unwrap();
     assert_eq!(counted, Count { tokens: IMAGE_TOKENS, exact: false });
 }
 
@@ -72,8 +73,9 @@ async fn what_was_counted_is_remembered_by_its_hash() {
 #[tokio::test]
 async fn a_count_is_remembered_for_its_dialect_only() {
     let counter = Counter::new(Tasks::new());
-    let count =
-        async |text: &str, body| counter.request(GPT, asked(text).0, body, &KEY).await.unwrap().tokens;
+    let count = async |text: &str, body| {
+        counter.request(GPT, asked(text).0, body, &KEY).await.unwrap().tokens
+    };
     let (messages, responses) = (CountedBody::Messages([7; 32]), CountedBody::Responses([7; 32]));
     let short = count("word", messages).await;
     let long = count(&"word ".repeat(100), responses).await;
@@ -171,12 +173,15 @@ async fn large_counts_of_one_key_do_not_hold_up_another_key() {
     let long = "many words ".repeat(30_000);
     let (request, _) = asked(&long);
     let mut queue: Vec<_> = (1..5)
-        .map(|body| Box::pin(counter.request(GPT, request.clone(), CountedBody::Messages([body; 32]), &KEY)))
+        .map(|body| {
+            Box::pin(counter.request(GPT, request.clone(), CountedBody::Messages([body; 32]), &KEY))
+        })
         .collect();
     for client in &mut queue {
         assert!(tokio::time::timeout(Duration::ZERO, client).await.is_err());
     }
-    let mut other = Box::pin(counter.request(GPT, request.clone(), CountedBody::Messages([9; 32]), &[2; 32]));
+    let mut other =
+        Box::pin(counter.request(GPT, request.clone(), CountedBody::Messages([9; 32]), &[2; 32]));
     assert!(tokio::time::timeout(Duration::ZERO, &mut other).await.is_err());
     drop(held);
     // The first of the queue, and then the other key, though three were there before it.

@@ -18,7 +18,7 @@ const FLAG_TRAILER: u8 = 0x80;
 /// The largest payload we accept on the wire.
 pub const MAX_PAYLOAD: usize = 64 * 1024 * 1024;
 
-/// The largest payload we inflate: a little more than the largest blob that is kept.
+/// The largest payload we inflate. A larger blob is read only when it comes uncompressed.
 pub const MAX_INFLATED: usize = 34 * 1024 * 1024;
 
 /// How many bytes one compressed byte may become beyond the first megabyte. Text and code become

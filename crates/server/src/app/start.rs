@@ -84,7 +84,12 @@ impl App {
         let until = Instant::now() + self.config.clocks.queue;
         let seeker = self.seeker(&meta.caller);
         let named_by = meta.named_by;
-        let key = RetryKey::new(&scope, request.hints.session.as_deref(), &meta.body);
+        let key = RetryKey::new(
+            &scope,
+            request.hints.session.as_deref(),
+            &outline.setup,
+            told.chain.fingerprint(),
+        );
         let case = Case {
             scope,
             seeker,

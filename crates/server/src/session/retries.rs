@@ -1,6 +1,6 @@
 //! The retries that the conversations of this gateway have left, on its own clock.
 
-use ibeam_core::retry::RetryBudget;
+use ibeam_core::{history::Fingerprint, retry::RetryBudget};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -29,14 +29,19 @@ pub(crate) struct RetryClaim {
 pub(crate) struct RetryKey(u64);
 
 impl RetryKey {
-    /// The conversation by its name. One that has none is known by the body of its request,
-    /// which is the same when the client sends it again.
-    pub(crate) fn new(scope: &Scope, name: Option<&str>, body: &[u8; 32]) -> Self {
+    /// The conversation by its name. One that has none is known by what its request says. The
+    /// bytes of the body would not do: Codex writes the fields in another order each time.
+    pub(crate) fn new(
+        scope: &Scope,
+        name: Option<&str>,
+        setup: &[u8; 32],
+        said: Fingerprint,
+    ) -> Self {
         let mut hash = Sha256::new_with_prefix(b"retries");
         hash.update(scope);
         match name {
             Some(name) => hash.update(name),
-            None => hash.update(body),
+            None => hash.update([*setup, said.0].concat()),
         }
         let hash: [u8; 32] = hash.finalize().into();
         Self(hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))

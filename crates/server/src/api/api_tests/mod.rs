@@ -33,7 +33,8 @@ use tokio::time::Sleep;
 use tower::ServiceExt as _;
 
 use super::{
-    CountedBody, EventSource, Health, LargeWork, Models, RequestMeta, Service, Sessions, Settings, router,
+    CountedBody, EventSource, Health, LargeWork, Models, RequestMeta, Service, Sessions, Settings,
+    router,
 };
 use crate::{
     keys::Caller,
