@@ -34,6 +34,8 @@ pub(super) struct Attack {
     growth: (f64, f64),
     /// Memory that the gateway may keep after it, in MB: caches, and what the allocator holds.
     pub(super) kept: f64,
+    /// The longest gap of the honest stream that it may cause.
+    pub(super) gap: Duration,
     /// The gateway has to end its connections within the time that the attack goes on.
     pub(super) must_close: bool,
     /// Its clients leave at once, and the gateway has to stop working for them.
@@ -64,11 +66,16 @@ impl Held {
     }
 }
 
+const GAP: Duration = Duration::from_millis(100);
+/// Where the attack is work that anyone could ask for, and takes all cores.
+const BUSY_GAP: Duration = Duration::from_millis(500);
+
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
         name: "nothing",
         growth: (16.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: false,
         must_rest: false,
         run: |_, _| Box::pin(async { Ok(Held::new(JoinSet::new(), 0)) }),
@@ -77,6 +84,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "HTTP/2 without a window",
         growth: (48.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: true,
         must_rest: false,
         run: |address, scale| Box::pin(without_window(address, scale)),
@@ -87,6 +95,8 @@ pub(super) const ATTACKS: &[Attack] = &[
         // allocator keeps the memory of the first wave.
         growth: (192.0, 0.0),
         kept: 160.0,
+        // Twenty answers at full speed need both cores for seconds.
+        gap: BUSY_GAP,
         must_close: true,
         must_rest: false,
         run: |address, scale| Box::pin(stalled_readers(address, scale)),
@@ -95,6 +105,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "wide bodies",
         growth: (32.0, 4.0),
         kept: 32.0,
+        gap: GAP,
         must_close: false,
         must_rest: false,
         run: |address, scale| Box::pin(async move { Ok(wide_bodies(&address, scale)) }),
@@ -103,6 +114,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "slow heads",
         growth: (32.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: true,
         must_rest: false,
         run: |address, scale| Box::pin(slow_heads(address, scale)),
@@ -111,6 +123,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "slow bodies",
         growth: (32.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: true,
         must_rest: false,
         run: |address, scale| Box::pin(slow_bodies(address, scale)),
@@ -120,6 +133,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         growth: (160.0, 4.0),
         // The first of them loads the vocabulary, which stays.
         kept: 96.0,
+        gap: GAP,
         must_close: false,
         must_rest: true,
         run: |address, scale| Box::pin(token_counts(address, scale)),
@@ -128,6 +142,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "idle connections",
         growth: (64.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: false,
         must_rest: false,
         run: |address, scale| Box::pin(idle_connections(address, scale)),
@@ -136,6 +151,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "one key takes all turns",
         growth: (64.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: false,
         must_rest: false,
         run: |address, scale| Box::pin(all_turns(address, scale)),
@@ -144,14 +160,18 @@ pub(super) const ATTACKS: &[Attack] = &[
         name: "one key takes all background slots",
         growth: (96.0, 0.0),
         kept: 32.0,
+        gap: GAP,
         must_close: false,
         must_rest: false,
         run: |address, scale| Box::pin(async move { Ok(background_slots(&address, scale)) }),
     },
     Attack {
         name: "compressed messages of a hostile backend",
-        growth: (96.0, 0.0),
+        // Eight messages at once.
+        growth: (320.0, 0.0),
         kept: 32.0,
+        // Each message is inflated to 33 MiB where its stream is read, dozens of them in a second.
+        gap: BUSY_GAP,
         must_close: false,
         must_rest: false,
         run: |address, _| Box::pin(async move { Ok(hostile_backend(&address)) }),

@@ -34,8 +34,8 @@ pub(crate) struct Options {
     /// All attacks in turn on one gateway for this long, beside twenty honest clients
     #[arg(long, value_name = "N", conflicts_with_all = ["short", "only"])]
     minutes: Option<u64>,
-    /// The longest gap of the honest stream that is accepted
-    #[arg(long, value_name = "MS", default_value_t = 100)]
+    /// Accept gaps of the honest stream up to this, whatever the attack
+    #[arg(long, value_name = "MS", default_value_t = 0)]
     gap: u64,
     /// Only attacks whose name contains this
     #[arg(long, value_name = "NAME")]
@@ -128,7 +128,7 @@ async fn measure(
     }
     let later = probe(target).await;
     let limits = Limits {
-        gap: Duration::from_millis(gap),
+        gap: Duration::from_millis(gap).max(attack.gap),
         growth: attack.growth_mb(sent),
         kept: attack.kept,
         probe: Duration::from_secs(2),
