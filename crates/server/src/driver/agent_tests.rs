@@ -261,6 +261,11 @@ async fn tls_without_h2_runs_over_http1() {
     let tasks = Tasks::new();
     let driver = AgentDriver::new(AgentConfig::new(host), &connector, &tasks);
     let mut link = driver.open(spec()).await.unwrap();
+    // The two requests have a connection each, and the backend answers in one what comes in the
+    // other.
+    while backend.answer.lock().is_none() {
+        settle().await;
+    }
     link.tx.send(framed("x")).await.unwrap();
     read(&mut link.rx, 1).await;
     assert_eq!(backend.paths(), ["GetServerConfig", "RunSSE", "BidiAppend"]);
