@@ -193,7 +193,11 @@ pub(super) async fn guard<S: Service>(
             let permit = line.keyless();
             permit.await
         }
-        _ => None,
+        Some(OnLine(line)) => {
+            line.showed_key();
+            None
+        }
+        None => None,
     };
     let mut response = match checked {
         Err(failure) => error::response(&failure),

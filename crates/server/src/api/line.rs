@@ -12,6 +12,9 @@ pub(crate) trait Line: Send + Sync {
     /// Ends when the connection should, once nothing is being answered on it.
     fn asked_to_leave(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
+    /// A request on the connection has a valid key.
+    fn showed_key(&self);
+
     /// Waits until a request without a valid key may be answered.
     fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>>;
 }

@@ -301,6 +301,10 @@ impl Line for Place {
         })
     }
 
+    fn showed_key(&self) {
+        self.member.showed_key();
+    }
+
     fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>> {
         let permits = Arc::clone(&self.keyless);
         Box::pin(async move { permits.acquire_owned().await.ok().map(Keyless::from) })

@@ -1,5 +1,5 @@
-//! The connections that are open. When there is no room for one more, the one that has
-//! asked for nothing for the longest time goes.
+//! The connections that are open. When there is no room for one more, one that is idle goes: first
+//! of those that have not shown a valid key, the one that has been idle for the longest time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -32,12 +32,20 @@ pub(super) struct Crowd {
 struct Inner {
     open: usize,
     seats: u64,
-    /// Those without a request, the longest first.
-    idle: BTreeMap<u64, CancellationToken>,
+    /// Those without a request, in the order in which they have to go.
+    idle: BTreeMap<Seat, CancellationToken>,
     /// Requests of all of them.
     running: usize,
     /// When one last came or ended.
     last: Option<Instant>,
+}
+
+/// The place of a connection among the idle ones. The lowest goes first: connections that are
+/// opened in a burst must not push out one whose client just has nothing to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seat {
+    showed_key: bool,
+    number: u64,
 }
 
 /// What a connection does.
@@ -69,8 +77,10 @@ pub(super) struct Member {
 #[derive(Debug, Default)]
 struct Count {
     running: usize,
+    /// A request on it had a valid key.
+    showed_key: bool,
     /// Its place in `idle`.
-    seat: Option<u64>,
+    seat: Option<Seat>,
 }
 
 /// A request that is being answered.
@@ -107,7 +117,7 @@ impl Crowd {
             longest.cancel();
         }
         inner.open += 1;
-        let seat = Some(inner.sit(evicted.clone()));
+        let seat = Some(inner.sit(false, evicted.clone()));
         Some(Arc::new(Member {
             crowd: Arc::clone(self),
             evicted,
@@ -128,10 +138,11 @@ impl Inner {
         self.last = Some(Instant::now());
     }
 
-    fn sit(&mut self, evicted: CancellationToken) -> u64 {
+    fn sit(&mut self, showed_key: bool, evicted: CancellationToken) -> Seat {
         self.seats += 1;
-        self.idle.insert(self.seats, evicted);
-        self.seats
+        let seat = Seat { showed_key, number: self.seats };
+        self.idle.insert(seat, evicted);
+        seat
     }
 }
 
@@ -157,10 +168,15 @@ impl Member {
         let mut inner = self.crowd.inner.lock();
         inner.ended();
         if count.running == 0 {
-            count.seat = Some(inner.sit(self.evicted.clone()));
+            count.seat = Some(inner.sit(count.showed_key, self.evicted.clone()));
             drop(inner);
             self.mood.send_modify(|mood| mood.idle = Some(Instant::now()));
         }
+    }
+
+    /// The request that runs has a valid key.
+    pub(super) fn showed_key(&self) {
+        self.count.lock().showed_key = true;
     }
 
     pub(super) fn mood(&self) -> watch::Receiver<Mood> {
@@ -210,6 +226,25 @@ mod tests {
         drop(requests);
         assert!(crowd.enter().await.is_some());
         assert!(first.evicted.is_cancelled() && !third.evicted.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn connections_without_a_key_go_before_those_that_showed_one() {
+        let crowd = Crowd::new(2);
+        let ask = |member: &Arc<Member>| {
+            let _request = member.begin();
+            member.showed_key();
+        };
+        let known = crowd.enter().await.unwrap();
+        ask(&known);
+        let strangers = [crowd.enter().await.unwrap(), crowd.enter().await.unwrap()];
+        let newest = crowd.enter().await.unwrap();
+        assert!(strangers.iter().all(|stranger| stranger.evicted.is_cancelled()));
+        assert!(!known.evicted.is_cancelled(), "it was idle for longer than they were");
+        drop(strangers);
+        ask(&newest);
+        crowd.enter().await.unwrap();
+        assert!(known.evicted.is_cancelled() && !newest.evicted.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]

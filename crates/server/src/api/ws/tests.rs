@@ -29,6 +29,8 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Idle;
 
 impl Line for Idle {
+    fn showed_key(&self) {}
+
     fn begin(&self) -> Box<dyn Send> {
         Box::new(())
     }
