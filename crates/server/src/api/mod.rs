@@ -7,6 +7,7 @@ mod answer;
 mod anthropic_models;
 mod bodies;
 mod body;
+mod buffer;
 mod chat;
 mod completions;
 mod count;

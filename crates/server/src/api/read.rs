@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::{body::Body, response::Response};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     bodies::{NoRoom, Share},
+    buffer::BodyBuffer,
     error,
 };
 
@@ -112,12 +113,10 @@ async fn collect(
     mut share: Share,
 ) -> Result<(Bytes, Share), Stop> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
-    let mut first: Option<Bytes> = None;
-    let mut all = BytesMut::new();
+    let mut buffer = BodyBuffer::new(announced);
     let began = Instant::now();
     loop {
-        let so_far = first.as_ref().map_or(all.len(), Bytes::len);
-        let due = (Instant::now() + pause).min(began + pause * PAUSES + time_for(so_far));
+        let due = (Instant::now() + pause).min(began + pause * PAUSES + time_for(buffer.len()));
         let frame = tokio::select! {
             frame = timeout_at(due, body.frame()) => frame.map_err(|_| Stop::Stalled)?,
             () = share.evicted() => return Err(Stop::NoRoom),
@@ -125,25 +124,14 @@ async fn collect(
         let Some(frame) = frame else { break };
         let Ok(frame) = frame else { return Err(Stop::Cut) };
         let Ok(data) = frame.into_data() else { continue };
-        if so_far.saturating_add(data.len()) > limit {
+        if buffer.len().saturating_add(data.len()) > limit {
             return Err(Stop::TooLarge);
         }
         share.grow(data.len())?;
-        // Most bodies are one frame, and then nothing is copied.
-        if so_far == 0 {
-            first = Some(data);
-            continue;
-        }
-        if let Some(first) = first.take() {
-            // Not all that is announced: it may never come, and only what came is counted.
-            let there = first.len() + data.len();
-            all.reserve(announced.min(there.saturating_mul(2)).max(there));
-            all.extend_from_slice(&first);
-        }
-        all.extend_from_slice(&data);
+        buffer.push(data);
     }
     share.complete()?;
-    Ok((first.unwrap_or_else(|| all.freeze()), share))
+    Ok((buffer.finish(), share))
 }
 
 /// What this much of a body may take at the slowest pace.
