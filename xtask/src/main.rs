@@ -9,6 +9,8 @@ mod codegen;
 mod command;
 mod cpu;
 mod deny;
+mod gateway;
+mod order;
 mod plugin;
 mod release;
 mod scratch;
@@ -57,6 +59,8 @@ Usage: cargo xtask TASK [OPTIONS]
   budget         Measure builds, tests, binary, memory and crates against docs/budget.toml
     --quick        only what an existing release binary shows: size, memory, crates
     --write        record the present values as the earlier ones
+  order          Put the functions that run at the start next to each other in the program; after
+                 the compiler or dependencies changed, when idle memory grows. Needs valgrind
   release        Make everything that a release has, and publish nothing
     --help         its options, with examples
 ";
@@ -111,6 +115,10 @@ fn task(mut args: Args) -> anyhow::Result<()> {
         Some("attack") => attack::start(&attack::Options::parse(args)?),
         Some("bench") => bench::start(&bench::Options::parse(args)?),
         Some("budget") => budget::start(&budget::Options::parse(args)?),
+        Some("order") => {
+            args.finish()?;
+            order::write()
+        }
         Some("release") => release::start(&release::Options::parse(args)?),
         Some(other) => bail!("there is no task {other:?}; `cargo xtask --help` lists them"),
         None => bail!("which task? `cargo xtask --help` lists them"),

@@ -54,8 +54,6 @@ impl Values {
 struct Recorded {
     earlier: Option<f64>,
     budget: Option<f64>,
-    /// What the tests accept for as long as the budget is not met.
-    limit: Option<f64>,
 }
 
 fn recorded(text: &str) -> anyhow::Result<Vec<(Measure, Recorded)>> {
@@ -66,8 +64,7 @@ fn recorded(text: &str) -> anyhow::Result<Vec<(Measure, Recorded)>> {
             let value = file.get(section)?.get(key)?;
             value.as_float().or_else(|| value.as_integer().map(|number| number as f64))
         };
-        let (earlier, budget) = (number("earlier"), number("budget"));
-        (measure, Recorded { earlier, budget, limit: number("limit") })
+        (measure, Recorded { earlier: number("earlier"), budget: number("budget") })
     });
     Ok(each.collect())
 }
@@ -78,7 +75,7 @@ pub(super) fn table(text: &str, present: &Values) -> anyhow::Result<String> {
         format!("{}\n", line.trim_end())
     };
     let mut out = line("", "now", "earlier", "budget", "");
-    for (measure, Recorded { earlier, budget, .. }) in recorded(text)? {
+    for (measure, Recorded { earlier, budget }) in recorded(text)? {
         let (_, name, unit) = measure.names();
         let shown = |value: Option<f64>| {
             value
@@ -98,10 +95,10 @@ pub(super) fn table(text: &str, present: &Values) -> anyhow::Result<String> {
 /// What is more than it may be. Crates have no budget: a number that grew has to be written.
 pub(super) fn over(text: &str, present: &Values) -> anyhow::Result<Vec<String>> {
     let mut faults = Vec::new();
-    for (measure, Recorded { earlier, budget, limit }) in recorded(text)? {
+    for (measure, Recorded { earlier, budget }) in recorded(text)? {
         let (_, name, unit) = measure.names();
         let Some(now) = present.get(measure) else { continue };
-        if let Some(most) = limit.or(budget).filter(|most| now > *most) {
+        if let Some(most) = budget.filter(|most| now > *most) {
             faults.push(format!("{name}: {now} {unit} of {most} {unit}"));
         }
         if let Some(earlier) =

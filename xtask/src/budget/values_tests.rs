@@ -47,15 +47,6 @@ fn too_much_is_a_fault() {
 }
 
 #[test]
-fn limit_counts_until_the_budget_is_met() {
-    let file = FILE.replace("budget = 20", "budget = 20\nlimit = 27");
-    let faults = |value| over(&file, &values(&[(Measure::Binary, value)])).unwrap().len();
-    assert_eq!((faults(27.0), faults(27.1)), (0, 1));
-    let text = table(&file, &values(&[(Measure::Binary, 26.0)])).unwrap();
-    assert!(text.contains("OVER"), "{text}");
-}
-
-#[test]
 fn writing_changes_only_earlier_values() {
     let now = values(&[(Measure::Binary, 19.0), (Measure::TestWarm, 700.0)]);
     let text = written(FILE, &now);

@@ -242,16 +242,8 @@ fn build(target: &Target, named: bool) -> anyhow::Result<PathBuf> {
             bail!("{} is made with lipo; docs/releasing.md tells how", target.triple)
         }
     };
-    run(command.args([
-        "--profile",
-        "dist",
-        "--locked",
-        "--package",
-        "ibeam",
-        "--target",
-        &triple,
-    ]))?;
-    Ok(crate::target().join(target.triple).join("dist").join(target.file()))
+    run(command.args(["--release", "--locked", "--package", "ibeam", "--target", &triple]))?;
+    Ok(crate::target().join(target.triple).join("release").join(target.file()))
 }
 
 /// The triple of this machine.
