@@ -3,7 +3,11 @@
 
 use tokio::task::JoinError;
 
-use crate::{keys::Hash, limits::Permits, tasks::Tasks};
+use crate::{
+    keys::Hash,
+    limits::{Permits, Place},
+    tasks::Tasks,
+};
 
 /// Work on no more bytes than this takes a few milliseconds, and is done where it is.
 const LARGE: usize = 1 << 20;
@@ -11,10 +15,15 @@ const LARGE: usize = 1 << 20;
 /// How many large requests are worked on at once.
 const AT_ONCE: usize = 2;
 
+/// How many requests load what they go on from at once. What one loads counts for nothing until
+/// it is there, so this number bounds that memory; and the store is free for others in between.
+const LOADS_AT_ONCE: usize = 4;
+
 /// Does the work of all large requests. Clones share the permits.
 #[derive(Clone, Debug)]
 pub struct LargeWork {
     permits: Permits,
+    loads: Permits,
     tasks: Tasks,
     /// How many pieces of work were done beside the event loop.
     #[cfg(test)]
@@ -26,10 +35,17 @@ impl LargeWork {
     pub fn new(tasks: Tasks) -> Self {
         Self {
             permits: Permits::new(AT_ONCE),
+            loads: Permits::new(LOADS_AT_ONCE),
             tasks,
             #[cfg(test)]
             done: std::sync::Arc::default(),
         }
+    }
+
+    /// A permit to load what a request of the client with that key goes on from. It is held until
+    /// that is decoded.
+    pub(crate) async fn load(&self, key: &Hash) -> Option<Place> {
+        self.loads.acquire(key).await
     }
 
     /// Does work on so many bytes, for the client with that key. A client that leaves while

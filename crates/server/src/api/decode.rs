@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     model::TurnRequest,
-    wire::{chat::ChatRequest, messages, responses},
+    wire::{chat::ChatRequest, messages},
 };
 use sha2::{Digest as _, Sha256};
 
@@ -13,30 +13,25 @@ use crate::keys::Caller;
 
 /// What a body was decoded to.
 pub(super) trait Decoded: Send + 'static {
-    fn turn(&self) -> &TurnRequest;
+    /// About how many bytes it has in memory.
+    fn bytes(&self) -> usize;
 }
 
 impl Decoded for TurnRequest {
-    fn turn(&self) -> &TurnRequest {
-        self
+    fn bytes(&self) -> usize {
+        self.bytes()
     }
 }
 
 impl Decoded for ChatRequest {
-    fn turn(&self) -> &TurnRequest {
-        &self.turn
+    fn bytes(&self) -> usize {
+        self.turn.bytes()
     }
 }
 
 impl Decoded for messages::Request {
-    fn turn(&self) -> &TurnRequest {
-        &self.turn
-    }
-}
-
-impl Decoded for responses::Request {
-    fn turn(&self) -> &TurnRequest {
-        &self.turn
+    fn bytes(&self) -> usize {
+        self.turn.bytes()
     }
 }
 

@@ -142,7 +142,7 @@ impl Incoming {
         share.wait(body.len())?;
         let decoded =
             share.unless_evicted(decode::body(shared, &asked.caller, body, decode)).await??;
-        Ok((asked.holding(share, decoded.turn())?, decoded))
+        Ok((asked.holding(share, decoded.bytes())?, decoded))
     }
 
     /// As [`Self::decode`], with what a request of the Responses API continues. `recent`: what its
@@ -155,18 +155,36 @@ impl Incoming {
         shared: &Shared<S>,
         recent: Option<&Recent>,
     ) -> Result<(Asked, Prepared), TurnError> {
+        self.prepare_and(shared, recent, Prepared::without_before).await
+    }
+
+    /// As [`Self::prepare`]. `trim` lets go what is not needed; what is left counts.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub(super) async fn prepare_and<S: Service>(
+        self,
+        shared: &Shared<S>,
+        recent: Option<&Recent>,
+        trim: impl FnOnce(Prepared) -> Prepared,
+    ) -> Result<(Asked, Prepared), TurnError> {
         let Self { body, asked, mut share } = self;
         share.wait(body.len())?;
-        let prepare = responses::prepare(shared, &asked.caller, body, recent);
-        let prepared = share.unless_evicted(prepare).await??;
-        Ok((asked.holding(share, &prepared.request.turn)?, prepared))
+        let evicted = share.eviction();
+        let prepare = responses::prepare(shared, &asked.caller, body, recent, &mut share);
+        let prepared = tokio::select! {
+            biased;
+            prepared = prepare => trim(prepared?),
+            () = evicted => return Err(NoRoom.into()),
+        };
+        Ok((asked.holding(share, prepared.bytes())?, prepared))
     }
 }
 
 impl Asked {
-    /// Its bytes are let go, and what they say is there.
-    fn holding(mut self, mut share: Share, turn: &TurnRequest) -> Result<Self, NoRoom> {
-        share.wait(turn.bytes())?;
+    /// Its bytes are let go, and what they say is there: so many bytes in memory.
+    fn holding(mut self, mut share: Share, bytes: usize) -> Result<Self, NoRoom> {
+        share.wait(bytes)?;
         self.share = Some(share);
         Ok(self)
     }

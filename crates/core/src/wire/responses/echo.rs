@@ -75,6 +75,11 @@ struct Text<'a> {
 }
 
 impl Echo {
+    /// About how many bytes it has in memory. The names of the tools are short beside the tools.
+    pub(super) fn bytes(&self) -> usize {
+        self.members.len()
+    }
+
     pub(super) fn new(
         model: &str,
         body: &Body<'_>,

@@ -28,4 +28,4 @@ pub use echo::Echo;
 pub use encode::{Encoder, Ended};
 pub use failure::codex_reads_in_stream;
 pub use ids::{response_id, response_of};
-pub use request::Request;
+pub use request::{Request, bytes_of};

@@ -50,9 +50,38 @@ impl Request {
         self.previous.is_none() && self.references.is_empty()
     }
 
+    /// About how many bytes it has in memory. What of its input no turn knows is in it as well:
+    /// the items are there as they came.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.turn.bytes() + bytes_of(&self.input) + self.echo.bytes()
+    }
+
     /// The ids of items that the input only names.
     pub fn references(&self) -> impl Iterator<Item = &str> {
         self.references.iter().map(|reference| reference.id.as_str())
+    }
+
+    /// The bytes of all items that [`Self::resolve`] would put in the places of references.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolved_bytes(&self, found: &[Box<RawValue>], most: usize) -> Result<usize, TurnError> {
+        self.named_bytes(&by_id(found)?, most)
+    }
+
+    fn named_bytes(
+        &self,
+        found: &HashMap<String, &RawValue>,
+        most: usize,
+    ) -> Result<usize, TurnError> {
+        let named = self.references.iter().filter_map(|one| found.get(one.id.as_str()));
+        let bytes: usize = named.map(|raw| raw.get().len()).sum();
+        if bytes > most {
+            let text = "the items that the input refers to are larger than a request may be";
+            return Err(TurnError::new(ErrorCode::ContextTooLong, text).param("input"));
+        }
+        Ok(bytes)
     }
 
     /// Puts items in the places of the references to them. Those whose item is not among
@@ -63,12 +92,7 @@ impl Request {
     /// is named again and again is there as often.
     pub fn resolve(&mut self, found: &[Box<RawValue>], most: usize) -> Result<(), TurnError> {
         let found = by_id(found)?;
-        let named = self.references.iter().filter_map(|one| found.get(one.id.as_str()));
-        let bytes: usize = named.map(|raw| raw.get().len()).sum();
-        if bytes > most {
-            let text = "the items that the input refers to are larger than a request may be";
-            return Err(TurnError::new(ErrorCode::ContextTooLong, text).param("input"));
-        }
+        self.named_bytes(&found, most)?;
         let mut old = std::mem::take(&mut self.turn.items).into_iter();
         let mut items = Vec::with_capacity(old.len());
         let mut taken = 0;
@@ -143,6 +167,14 @@ impl Request {
         self.turn.tools = offer.tools;
         added
     }
+}
+
+/// About how many bytes such items have in memory.
+#[must_use]
+pub fn bytes_of(items: &[Box<RawValue>]) -> usize {
+    /// What holds an item.
+    const EACH: usize = 32;
+    items.iter().fold(0, |sum, item| sum + item.get().len() + EACH)
 }
 
 /// Where earlier items stand, for errors.

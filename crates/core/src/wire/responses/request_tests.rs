@@ -184,8 +184,23 @@ fn references_do_not_make_a_small_request_a_large_one() {
     let references = [r#"{"type":"item_reference","id":"msg_1"}"#; 10].join(",");
     let body = format!(r#"{{"model":"m","input":[{references}]}}"#);
     let mut request = decode(body.as_bytes()).unwrap();
+    let most = 10 * item.len();
+    assert_eq!(request.resolved_bytes(&raw(&[item]), most).unwrap(), most);
+    assert!(request.resolved_bytes(&raw(&[item]), most - 1).is_err());
     let error = request.resolve(&raw(&[item]), 9 * item.len()).unwrap_err();
     assert_eq!(error.code, ErrorCode::ContextTooLong);
     request.resolve(&raw(&[item]), 10 * item.len()).unwrap();
     assert_eq!(request.turn.items.len(), 10);
+}
+
+/// What a turn does not take up is in memory all the same.
+#[test]
+fn the_size_of_a_request_is_that_of_all_it_keeps() {
+    let junk = "x".repeat(10_000);
+    let items = format!(r#"{{"type":"junk","x":"{junk}"}},{{"role":"user","content":"hi"}}"#);
+    let unknown = request(&format!(r#"{{"model":"m","input":[{items}]}}"#));
+    assert!((10_000..12_000).contains(&unknown.bytes()), "{}", unknown.bytes());
+    assert!(unknown.turn.bytes() < 1000);
+    let body = format!(r#"{{"model":"m","input":"hi","metadata":{{"x":"{junk}"}}}}"#);
+    assert!(request(&body).bytes() > 10_000, "the response repeats it");
 }

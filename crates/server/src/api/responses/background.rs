@@ -13,11 +13,12 @@ use ibeam_core::{
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    kept::{Keeper, Recorder, Wanted},
+    kept::{Keeper, Recorder, Wanted, list},
     stored::{self, Id, answer, json, named},
 };
 use crate::{
@@ -40,8 +41,8 @@ pub(in crate::api) struct Background {
 
 struct Job {
     scope: Scope,
-    /// What its request said, as JSON.
-    input: String,
+    /// What its request said.
+    input: Arc<[Box<RawValue>]>,
     recorder: Mutex<Recorder>,
     cancel: CancellationToken,
     /// It has ended, and is kept.
@@ -66,7 +67,7 @@ impl Background {
     }
 
     pub(super) fn input(&self, scope: Scope, id: &str) -> Option<String> {
-        self.find(scope, id).map(|job| job.input.clone())
+        self.find(scope, id).map(|job| list(&job.input))
     }
 
     /// Ends one that runs, and waits until it is kept. False: none of that id does.
@@ -97,7 +98,7 @@ pub(super) async fn start<S: Service>(
         Keeper::new(shared, &asked.caller, request, Wanted::ByStore).await?;
     let job = Arc::new(Job {
         scope,
-        input: keeper.input(),
+        input: keeper.items(),
         recorder: Mutex::new(reply.encoder()),
         cancel: CancellationToken::new(),
         over: CancellationToken::new(),

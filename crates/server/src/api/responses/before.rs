@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 
 use super::{Recent, short, unreadable};
 use crate::{
-    api::{Service, Shared, decode},
+    api::{Service, Shared, bodies::Share, decode},
     keys::Caller,
-    store::{Link, NoChain, StoredResponse},
+    store::{Link, NoChain, Scope, StoredResponse},
 };
 
 /// What a request that brings nothing but results has from the response that asked for
@@ -35,66 +35,126 @@ pub(in crate::api) struct Prepared {
     pub(in crate::api) before: Vec<Box<RawValue>>,
 }
 
+impl Prepared {
+    /// About how many bytes it has in memory.
+    pub(in crate::api) fn bytes(&self) -> usize {
+        self.request.bytes() + responses::bytes_of(&self.before)
+    }
+
+    /// The turn tells what came before. Hardly anyone needs it as it is kept.
+    pub(in crate::api) fn without_before(mut self) -> Self {
+        self.before = Vec::new();
+        self
+    }
+}
+
 /// Reads a request, and looks up what it goes on from. `recent`: what its connection remembers.
+/// What is looked up counts in `share`.
 ///
 /// # Errors
-/// It cannot be understood, or there is no such response.
+/// It cannot be understood, there is no such response, or no room for it.
 pub(in crate::api) async fn prepare<S: Service>(
     shared: &Shared<S>,
     caller: &Caller,
     body: Bytes,
     recent: Option<&Recent>,
+    share: &mut Share,
 ) -> Result<Prepared, TurnError> {
-    let mut request = decode::body(shared, caller, body.clone(), responses::decode).await?;
-    let mut before = Vec::new();
+    let request = decode::body(shared, caller, body.clone(), responses::decode).await?;
     if request.is_whole() {
-        return Ok(Prepared { request, before });
+        return Ok(Prepared { request, before: Vec::new() });
     }
-    let past = Past { shared, caller, recent };
+    let look = move || Asking::new(request);
+    let Asking { mut request, bare, named, bytes } =
+        decode::run(shared, caller, body.len(), look).await?;
+    let body_bytes = body.len();
+    let mut own = body_bytes + bytes;
+    share.wait(own)?;
+    // Who has to wait for the account does so without a permit.
+    let scope = shared.service.scope(caller).await;
+    let _permit = shared.service.large_work().load(&caller.id).await;
+    let past = Past { shared, recent, scope };
+    let (mut before, mut before_bytes) = (Vec::new(), 0);
     if let Some(previous) = request.previous.clone() {
-        let bytes = body.len();
-        let look = move || (only_results(&request.input), request);
-        let (bare, looked_at) = decode::run(shared, caller, bytes, look).await?;
-        request = looked_at;
         if bare && let Some(last) = past.response(&previous).await? {
-            let (body, bytes) = (body.clone(), bytes + last.body.len());
+            share.wait(own + last.size())?;
+            let (body, bytes) = (body.clone(), body_bytes + last.body.len());
             let whole = move || {
                 let whole = handed_on(&body, &last.body)?;
                 Some(responses::decode(&whole))
             };
             if let Some(whole) = decode::run(shared, caller, bytes, whole).await? {
                 request = whole?;
+                own = body_bytes + request.bytes();
             }
         }
-        before = past.items(previous).await?;
+        let links = past.links(previous).await?;
+        before_bytes = links.iter().map(|link| link.input.len() + link.output.len()).sum();
+        share.wait(own + before_bytes)?;
+        let read = move || items(links.iter().flat_map(|link| [&link.input, &link.output]));
+        before = decode::run(shared, caller, before_bytes, read).await??;
     }
-    let named: BTreeSet<String> =
-        request.references().filter_map(responses::response_of).take(REFERENCES).collect();
     let most = shared.service.settings().body_limit;
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let (mut outputs, mut found_bytes) = (Vec::new(), 0);
     for id in named {
         if let Some(response) = past.response(&id).await? {
-            bytes += response.output.len();
-            if bytes > most {
+            share.wait(own + before_bytes + found_bytes + response.size())?;
+            found_bytes += response.output.len();
+            if found_bytes > most {
                 return Err(refusal(&NoChain::TooLong));
             }
-            found.extend(list(&response.output)?);
+            outputs.push(response.output);
         }
     }
     drop(body);
-    let bytes = before.iter().fold(bytes, |sum, item| sum + item.get().len());
+    let (mut request, found, resolved) = if outputs.is_empty() {
+        (request, Vec::new(), 0)
+    } else {
+        let find = move || {
+            let found = items(&outputs)?;
+            let bytes = request.resolved_bytes(&found, most)?;
+            Ok::<_, TurnError>((request, found, bytes))
+        };
+        decode::run(shared, caller, own + found_bytes, find).await??
+    };
+    // An item is in the turn, and once more as it came.
+    share.wait(own + found_bytes + 2 * (before_bytes + resolved))?;
     let complete = move || {
         request.resolve(&found, most)?;
         request.after(&before)?;
         Ok(Prepared { request, before })
     };
-    decode::run(shared, caller, bytes, complete).await?
+    decode::run(shared, caller, own + found_bytes + before_bytes + resolved, complete).await?
+}
+
+/// A request, and what it asks of the past.
+struct Asking {
+    request: Request,
+    /// Whether it goes on from a response, and brings nothing but results.
+    bare: bool,
+    /// Responses that its input names items of.
+    named: BTreeSet<String>,
+    /// Its size.
+    bytes: usize,
+}
+
+impl Asking {
+    fn new(request: Request) -> Self {
+        let named = request.references().filter_map(responses::response_of).take(REFERENCES);
+        Self {
+            bare: request.previous.is_some() && only_results(&request.input),
+            named: named.collect(),
+            bytes: request.bytes(),
+            request,
+        }
+    }
 }
 
 struct Past<'a, S> {
     shared: &'a Shared<S>,
-    caller: &'a Caller,
     recent: Option<&'a Recent>,
+    /// Whose responses there are. Only what is not recent needs it.
+    scope: Result<Scope, TurnError>,
 }
 
 impl<S: Service> Past<'_, S> {
@@ -103,13 +163,13 @@ impl<S: Service> Past<'_, S> {
             return Ok(Some(found.clone()));
         }
         let service = &self.shared.service;
-        let scope = service.scope(self.caller).await?;
+        let scope = self.scope.clone()?;
         let found = service.store().response(scope, id, service.unix_now()).await;
         found.map_err(|error| unreadable(&error))
     }
 
     /// Everything said up to and in the response of that id.
-    async fn items(&self, id: String) -> Result<Vec<Box<RawValue>>, TurnError> {
+    async fn links(&self, id: String) -> Result<Vec<Link>, TurnError> {
         let most = self.shared.service.settings().body_limit;
         let (newest, next) = match self.recent {
             Some(recent) => recent.chain(id),
@@ -127,19 +187,12 @@ impl<S: Service> Past<'_, S> {
         if bytes > most {
             return Err(refusal(&NoChain::TooLong));
         }
-        let read = move || {
-            let mut items = Vec::new();
-            for part in links.iter().flat_map(|link| [&link.input, &link.output]) {
-                items.extend(list(part)?);
-            }
-            Ok::<_, TurnError>(items)
-        };
-        decode::run(self.shared, self.caller, bytes, read).await?
+        Ok(links)
     }
 
     async fn kept(&self, id: &str, most: usize) -> Result<Vec<Link>, TurnError> {
         let service = &self.shared.service;
-        let scope = service.scope(self.caller).await?;
+        let scope = self.scope.clone()?;
         let chain = service.store().chain(scope, id, most, service.unix_now()).await;
         chain.map_err(|error| unreadable(&error))?.map_err(|why| match why {
             NoChain::Missing(id) if self.shared.background.has(scope, &id) => still_runs(&id),
@@ -148,11 +201,17 @@ impl<S: Service> Past<'_, S> {
     }
 }
 
-fn list(items: &str) -> Result<Vec<Box<RawValue>>, TurnError> {
-    serde_json::from_str(items).map_err(|error| {
-        let text = "an earlier response of this conversation is kept in a broken form";
-        TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
-    })
+/// The items of lists.
+fn items<'a>(lists: impl IntoIterator<Item = &'a String>) -> Result<Vec<Box<RawValue>>, TurnError> {
+    let mut items = Vec::new();
+    for list in lists {
+        let list: Vec<_> = serde_json::from_str(list).map_err(|error| {
+            let text = "an earlier response of this conversation is kept in a broken form";
+            TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
+        })?;
+        items.extend(list);
+    }
+    Ok(items)
 }
 
 /// It is kept when it has ended.
@@ -220,3 +279,7 @@ fn handed_on(body: &[u8], before: &str) -> Option<Vec<u8>> {
 fn says(request: &BTreeMap<String, &RawValue>, name: &str) -> bool {
     request.get(name).is_some_and(|value| value.get() != "null")
 }
+
+#[cfg(test)]
+#[path = "before_tests.rs"]
+mod tests;

@@ -23,8 +23,9 @@ pub(in crate::api) async fn compact<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let (mut asked, Prepared { request, before }) = incoming.prepare(&shared, None).await?;
-    let bytes = request.turn.bytes();
+    let (mut asked, prepared) = incoming.prepare_and(&shared, None, |whole| whole).await?;
+    let bytes = prepared.bytes();
+    let Prepared { request, before } = prepared;
     let look = move || {
         let mut kept = responses::user_messages(&before);
         kept.extend(responses::user_messages(&request.input));

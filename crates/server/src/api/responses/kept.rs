@@ -63,7 +63,7 @@ pub(in crate::api) enum Wanted {
 type Ending = Arc<OnceLock<Ended>>;
 
 /// A list of items as JSON.
-fn list(items: &[Box<RawValue>]) -> String {
+pub(super) fn list(items: &[Box<RawValue>]) -> String {
     serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned())
 }
 
@@ -132,9 +132,9 @@ impl<S: Service> Keeper<S> {
         &self.id
     }
 
-    /// What the request said itself, as JSON.
-    pub(super) fn input(&self) -> String {
-        list(&self.input)
+    /// What the request said itself.
+    pub(super) fn items(&self) -> Arc<[Box<RawValue>]> {
+        Arc::clone(&self.input)
     }
 
     /// The response as it is kept, once it has ended.
@@ -145,7 +145,7 @@ impl<S: Service> Keeper<S> {
             previous: self.previous.clone(),
             status: (*status).to_owned(),
             body: body.clone(),
-            input: self.input(),
+            input: list(&self.input),
             output: output.clone(),
         })
     }

@@ -25,17 +25,22 @@ pub(super) async fn create<S: Service>(
     State(shared): Ctx<S>,
     incoming: Incoming,
 ) -> Result<Response, Failed> {
-    let (asked, Prepared { mut request, before: _ }) = incoming.prepare(&shared, None).await?;
+    let keeps = shared.service.settings().keep_responses;
+    let trim = |mut prepared: Prepared| {
+        if !(prepared.request.store && keeps) {
+            // Nobody asks for it again.
+            prepared.request.input = Vec::new();
+        }
+        prepared.without_before()
+    };
+    let (asked, Prepared { request, before: _ }) =
+        incoming.prepare_and(&shared, None, trim).await?;
     if !request.generate {
         let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate").into());
     }
     if request.background {
         return Ok(background::start(&shared, asked, request).await?);
-    }
-    if !request.store {
-        // Nobody asks for it again.
-        request.input.clear();
     }
     let (response, keeper) = answer(&shared, asked, request, Wanted::ByStore).await?;
     Ok(keeper.before_the_end_of(response).await)
