@@ -142,19 +142,10 @@ impl Kit {
     /// Says so if a turn is over and its child never looked at the tools it was offered.
     pub(super) fn look_back(&self, room: Option<&Room>) {
         let Some(room) = room.filter(|room| !room.seen()) else { return };
-        if room.was_crowded() {
-            warn!(
-                "`cursor-agent` answered without the tools of the client: its connection to them \
-                 may have been closed, because there were too many of them"
-            );
-            return;
-        }
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            warn!(
-                "`cursor-agent` answered without looking at the tools of the client: this build \
-                 seems to ignore MCP servers. Update it with `cursor-agent update`, see what \
-                 `cursor-agent mcp list` says, or use `--backend agent`."
-            );
+        let crowded = room.was_crowded();
+        // What a build of the program does is said once, what others do whenever it mattered.
+        if crowded || !self.warned.swap(true, Ordering::Relaxed) {
+            warn!("{}", unseen(crowded));
         }
     }
 
@@ -200,6 +191,19 @@ impl Kit {
     }
 }
 
+/// Why a child may not have looked at its tools: those whose doing it may be come first.
+const fn unseen(crowded: bool) -> &'static str {
+    if crowded {
+        "other programs on this machine took the connections to the hosted tools: that of \
+         `cursor-agent` may have been closed for them, and it answered without the tools of the \
+         client"
+    } else {
+        "`cursor-agent` answered without looking at the tools of the client: this build seems to \
+         ignore MCP servers. Update it with `cursor-agent update`, see what `cursor-agent mcp \
+         list` says, or use `--backend agent`."
+    }
+}
+
 /// Tells one set of tools from another.
 pub(super) fn digest(tools: &[Tool]) -> [u8; 32] {
     let mut hash = Sha256::new();
@@ -220,4 +224,23 @@ fn flat<T>(done: Result<io::Result<T>, tokio::task::JoinError>) -> io::Result<T>
 fn failed(what: &str, error: &io::Error) -> TurnError {
     let text = format!("{what}: {error}.");
     TurnError::new(ErrorCode::Unavailable, format!("`cursor-agent` cannot be run. {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_unseen_tools_is_named_first() {
+        let (crowded, ignored) = (unseen(true), unseen(false));
+        let cause = "other programs on this machine took the connections to the hosted tools";
+        assert!(crowded.starts_with(cause), "{crowded}");
+        assert!(crowded.ends_with("it answered without the tools of the client"), "{crowded}");
+        // Another build would not help there.
+        assert!(!crowded.contains("update") && !crowded.contains("build"), "{crowded}");
+        let cause = "`cursor-agent` answered without looking at the tools of the client";
+        assert!(ignored.starts_with(cause), "{ignored}");
+        assert!(ignored.contains("`cursor-agent update`") && ignored.contains("--backend agent"));
+        assert!(!crowded.contains("  ") && !ignored.contains("  "));
+    }
 }

@@ -2,25 +2,25 @@
 //! have shown no key yet are few, and one too many costs the oldest of them its place. A
 //! connection with a request that was let in is never closed for another one.
 //!
-//! Each connection has a moment to show its key before it can lose its place, however fast others
-//! are opened. Until a place is free the next one waits, and those behind it wait in the system's
-//! queue, which has a limit of its own.
+//! Nobody waits for a place: those behind would wait in the system's queue, and whoever opens
+//! connections fast enough would keep that full and a child out. So one that says nothing goes as
+//! soon as others come. One that has begun to speak has a moment to show its key, however fast
+//! others are opened.
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout_at},
-};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// Connections at once that have shown no key. A child shows it with its first bytes.
+/// Connections at once that have a moment to show their key, and at least as many places for those
+/// that have sent nothing: those have all that are free. The more there are, the longer a child may
+/// take from connecting to its first bytes while others come.
 pub(super) const STRANGERS: usize = 64;
 
-/// For a connection to show its key. A child has sent it by the time that it is accepted, so this
-/// is for a machine that is busy. With all places taken, 256 connections are accepted in a second.
+/// For a connection that has sent something to show its key. A child sends it all at once, so this
+/// is for a machine that is busy.
 pub(super) const TIME_FOR_KEY: Duration = Duration::from_millis(250);
 
 /// Connections for each child: one for each call that waits, and one for events.
@@ -39,15 +39,15 @@ pub(crate) fn limit(children: usize) -> usize {
 pub(super) struct Callers {
     limit: usize,
     inner: Mutex<Inner>,
-    /// One has left, or shown its key.
-    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    /// Those that have shown no key, in the order in which they came.
-    strangers: BTreeMap<u64, Stranger>,
+    /// Those that have shown no key, in the order in which they came. Any of them may have to go.
+    strangers: BTreeMap<u64, CancellationToken>,
+    /// Those that have sent something, in the order in which they did.
+    speakers: BTreeMap<u64, Speaker>,
     /// Those that have, and ask for nothing now, the longest idle first.
     idle: BTreeMap<u64, CancellationToken>,
     /// Those with a request.
@@ -57,19 +57,10 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Stranger {
+struct Speaker {
     evicted: CancellationToken,
-    /// It has its place until then.
+    /// No other one that speaks takes its place before then.
     until: Instant,
-}
-
-/// Whether there is a place for one more.
-enum Entry {
-    Free(Arc<Caller>),
-    /// Not before then, unless another one leaves.
-    Later(Instant),
-    /// All the others are busy.
-    Full,
 }
 
 /// One connection; it leaves when dropped.
@@ -83,6 +74,7 @@ pub(super) struct Caller {
 #[derive(Clone, Copy, Debug)]
 enum At {
     Stranger(u64),
+    Speaker(u64),
     Idle(u64),
     /// With so many requests.
     Busy(usize),
@@ -94,49 +86,22 @@ pub(super) struct Busy(Arc<Caller>);
 
 impl Callers {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, inner: Mutex::default(), changed: Notify::new() })
+        Arc::new(Self { limit, inner: Mutex::default() })
     }
 
-    /// A place for one more, if need be after a wait; `None` when all the others are busy.
-    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<Caller>> {
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            // Before looking: one that leaves meanwhile is noticed.
-            changed.as_mut().enable();
-            match self.try_enter() {
-                Entry::Free(caller) => return Some(caller),
-                Entry::Full => return None,
-                Entry::Later(at) => {
-                    let _ = timeout_at(at, changed).await;
-                }
-            }
-        }
-    }
-
-    fn try_enter(self: &Arc<Self>) -> Entry {
-        let now = Instant::now();
+    /// A place for one more, at once; `None` when all the others are busy.
+    pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<Caller>> {
         let mut inner = self.inner.lock();
-        let open = inner.strangers.len() + inner.idle.len() + inner.busy;
-        if inner.strangers.len() >= STRANGERS || open >= self.limit {
-            let until = inner.strangers.first_key_value().map(|(_, oldest)| oldest.until);
-            if let Some(until) = until.filter(|until| *until > now) {
-                return Entry::Later(until);
-            }
+        if inner.open() >= self.limit {
             inner.turn_away();
-            let oldest = match inner.strangers.pop_first() {
-                Some((_, oldest)) => Some(oldest.evicted),
-                None => inner.idle.pop_first().map(|(_, evicted)| evicted),
-            };
-            let Some(oldest) = oldest else { return Entry::Full };
-            oldest.cancel();
+            inner.pop_oldest()?.cancel();
         }
         let evicted = CancellationToken::new();
         let number = inner.number();
-        let stranger = Stranger { evicted: evicted.clone(), until: now + TIME_FOR_KEY };
-        inner.strangers.insert(number, stranger);
+        inner.strangers.insert(number, evicted.clone());
         drop(inner);
         let at = Mutex::new(At::Stranger(number));
-        Entry::Free(Arc::new(Caller { callers: Arc::clone(self), evicted, at }))
+        Some(Arc::new(Caller { callers: Arc::clone(self), evicted, at }))
     }
 
     /// How many connections were closed so far for want of room.
@@ -151,9 +116,20 @@ impl Inner {
         self.next
     }
 
+    fn open(&self) -> usize {
+        self.strangers.len() + self.speakers.len() + self.idle.len() + self.busy
+    }
+
+    /// The one that goes first; `None` when all are busy.
+    fn pop_oldest(&mut self) -> Option<CancellationToken> {
+        let silent = self.strangers.pop_first().map(|(_, evicted)| evicted);
+        let oldest = silent.or_else(|| self.speakers.pop_first().map(|(_, one)| one.evicted));
+        oldest.or_else(|| self.idle.pop_first().map(|(_, evicted)| evicted))
+    }
+
     fn turn_away(&mut self) {
         self.turned_away += 1;
-        let strangers = self.strangers.len();
+        let strangers = self.strangers.len() + self.speakers.len();
         if self.warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY) {
             self.warned = Some(Instant::now());
             warn!(
@@ -168,6 +144,30 @@ impl Inner {
 }
 
 impl Caller {
+    /// It has sent something, and has a moment for the rest. With too many that have one, it stays
+    /// among those that have sent nothing.
+    pub(super) fn spoke(&self) {
+        let now = Instant::now();
+        let mut at = self.at.lock();
+        let At::Stranger(number) = *at else { return };
+        let mut inner = self.callers.inner.lock();
+        // One that has lost its place gets no other.
+        if !inner.strangers.contains_key(&number) {
+            return;
+        }
+        if inner.speakers.len() >= STRANGERS {
+            let oldest = inner.speakers.first_entry().filter(|oldest| oldest.get().until <= now);
+            let Some(oldest) = oldest else { return };
+            oldest.remove().evicted.cancel();
+            inner.turn_away();
+        }
+        inner.strangers.remove(&number);
+        let evicted = self.evicted.clone();
+        let number = inner.number();
+        inner.speakers.insert(number, Speaker { evicted, until: now + TIME_FOR_KEY });
+        *at = At::Speaker(number);
+    }
+
     /// A request was let in.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         let mut at = self.at.lock();
@@ -181,7 +181,6 @@ impl Caller {
             }
         };
         drop(inner);
-        self.callers.changed.notify_waiters();
         Busy(Arc::clone(self))
     }
 
@@ -209,6 +208,7 @@ impl Inner {
     fn leave(&mut self, at: At) {
         match at {
             At::Stranger(number) => drop(self.strangers.remove(&number)),
+            At::Speaker(number) => drop(self.speakers.remove(&number)),
             At::Idle(number) => drop(self.idle.remove(&number)),
             At::Busy(_) => self.busy = self.busy.saturating_sub(1),
         }
@@ -225,105 +225,123 @@ impl Drop for Caller {
     fn drop(&mut self) {
         let at = *self.at.get_mut();
         self.callers.inner.lock().leave(at);
-        self.callers.changed.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{sleep, timeout};
+    use tokio::time::advance;
 
     use super::*;
 
-    async fn enter(callers: &Arc<Callers>) -> Arc<Caller> {
-        callers.enter().await.unwrap()
+    fn enter(callers: &Arc<Callers>) -> Arc<Caller> {
+        callers.enter().unwrap()
     }
 
-    async fn enter_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<Caller>> {
-        let mut entered = Vec::new();
-        for _ in 0..count {
-            entered.push(enter(callers).await);
-        }
-        entered
+    fn enter_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<Caller>> {
+        (0..count).map(|_| enter(callers)).collect()
     }
 
-    fn counts(callers: &Callers) -> (usize, usize, usize) {
+    fn speak_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<Caller>> {
+        let speak = |_| {
+            let one = enter(callers);
+            one.spoke();
+            one
+        };
+        (0..count).map(speak).collect()
+    }
+
+    fn evicted(callers: &[Arc<Caller>]) -> usize {
+        callers.iter().filter(|one| one.evicted.is_cancelled()).count()
+    }
+
+    /// Without a word, with one, idle, busy.
+    fn counts(callers: &Callers) -> (usize, usize, usize, usize) {
         let inner = callers.inner.lock();
-        (inner.strangers.len(), inner.idle.len(), inner.busy)
+        (inner.strangers.len(), inner.speakers.len(), inner.idle.len(), inner.busy)
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_take_no_place_of_those_with_a_key() {
-        let callers = Callers::new(STRANGERS + 10);
-        let (busy, idle) = (enter(&callers).await, enter(&callers).await);
+        let callers = Callers::new(2 * STRANGERS + 2);
+        let (busy, idle) = (enter(&callers), enter(&callers));
         let request = busy.begin();
         drop(idle.begin());
-        let strangers = enter_all(&callers, 1000).await;
-        assert_eq!(counts(&callers), (STRANGERS, 1, 1));
-        let evicted = strangers.iter().filter(|one| one.evicted.is_cancelled()).count();
-        assert_eq!(evicted, 1000 - STRANGERS);
-        assert_eq!(callers.turned_away(), evicted as u64);
+        let mut strangers = speak_all(&callers, 1000);
+        strangers.extend(enter_all(&callers, 1000));
+        assert_eq!(counts(&callers), (STRANGERS, STRANGERS, 1, 1));
+        assert_eq!(evicted(&strangers), 2000 - 2 * STRANGERS);
+        assert_eq!(callers.turned_away(), 2000 - 2 * STRANGERS as u64);
         assert!(strangers.last().is_some_and(|last| !last.evicted.is_cancelled()));
         assert!(!busy.evicted.is_cancelled() && !idle.evicted.is_cancelled());
         drop(strangers);
         drop(request);
-        assert_eq!(counts(&callers), (0, 2, 0));
+        assert_eq!(counts(&callers), (0, 0, 2, 0));
         drop((busy, idle));
-        assert_eq!(counts(&callers), (0, 0, 0));
+        assert_eq!(counts(&callers), (0, 0, 0, 0));
     }
 
+    /// Once it has sent something; until then it has only as long as others need to fill all places.
     #[tokio::test(start_paused = true)]
     async fn a_connection_has_time_to_show_its_key_however_fast_others_come() {
         let callers = Callers::new(2 * STRANGERS);
-        let began = Instant::now();
-        let child = enter(&callers).await;
-        let others = enter_all(&callers, STRANGERS - 1).await;
-        // One more is not let in at its cost.
-        let just_before = TIME_FOR_KEY - Duration::from_millis(1);
-        assert!(timeout(just_before, callers.enter()).await.is_err());
-        assert!(!child.evicted.is_cancelled() && callers.turned_away() == 0);
-        let request = child.begin();
-        let late = enter(&callers).await;
-        assert!(began.elapsed() < TIME_FOR_KEY, "the child's place was free at once");
-        assert!(others.iter().all(|other| !other.evicted.is_cancelled()));
-        // Those that show no key in that time make room, the oldest first.
-        let next = enter(&callers).await;
-        assert_eq!(began.elapsed(), TIME_FOR_KEY);
-        assert!(others[0].evicted.is_cancelled() && !others[1].evicted.is_cancelled());
-        assert!([&child, &late, &next].iter().all(|one| !one.evicted.is_cancelled()));
+        let child = enter(&callers);
+        let silent = enter_all(&callers, STRANGERS - 1);
+        assert_eq!(evicted(&silent), 0);
+        child.spoke();
+        let before = speak_all(&callers, STRANGERS - 1);
+        advance(TIME_FOR_KEY - Duration::from_millis(1)).await;
+        let more = (enter_all(&callers, 1000), speak_all(&callers, 1000));
+        assert!(!child.evicted.is_cancelled() && evicted(&before) == 0);
+        assert_eq!(evicted(&silent), STRANGERS - 1, "those that say nothing go");
+        // What finds no place among those that speak is let in as well, for as long as it can be.
+        let last = more.1.last().unwrap();
+        assert!(!last.evicted.is_cancelled());
+        drop(last.begin());
+
+        // After that time the oldest goes, for one that speaks.
+        let request = before[0].begin();
+        drop(speak_all(&callers, 1));
+        let filled = speak_all(&callers, 1);
+        assert!(!child.evicted.is_cancelled() && evicted(&filled) == 0);
+        advance(Duration::from_millis(1)).await;
+        enter(&callers);
+        assert!(!child.evicted.is_cancelled());
+        enter(&callers).spoke();
+        assert!(child.evicted.is_cancelled() && evicted(&before) == 0);
         drop(request);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_leaves_makes_room_for_one_that_waits() {
-        let callers = Callers::new(2 * STRANGERS);
-        let mut others = enter_all(&callers, STRANGERS).await;
-        let began = Instant::now();
-        let leave = async {
-            sleep(Duration::from_millis(10)).await;
-            drop(others.pop());
-        };
-        let (entered, ()) = tokio::join!(callers.enter(), leave);
-        assert!(entered.is_some() && began.elapsed() == Duration::from_millis(10));
-        assert_eq!((counts(&callers), callers.turned_away()), ((STRANGERS, 0, 0), 0));
+    async fn one_that_lost_its_place_takes_none_of_those_that_speak() {
+        let callers = Callers::new(STRANGERS);
+        let late = enter(&callers);
+        let strangers = enter_all(&callers, STRANGERS);
+        late.evicted().await;
+        late.spoke();
+        assert_eq!(counts(&callers), (STRANGERS, 0, 0, 0));
+        drop((late, strangers));
+        assert_eq!(counts(&callers), (0, 0, 0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_makes_room_and_the_busy_stay() {
         let callers = Callers::new(3);
-        let [first, second, third] =
-            [enter(&callers).await, enter(&callers).await, enter(&callers).await];
+        let [first, second, third] = [enter(&callers), enter(&callers), enter(&callers)];
         let requests = (first.begin(), second.begin());
         drop(third.begin());
         drop(requests.1);
-        let fourth = enter(&callers).await;
+        let fourth = enter(&callers);
         third.evicted().await;
         drop(third);
         assert!(!second.evicted.is_cancelled());
-        let more = (second.begin(), fourth.begin());
-        assert!(callers.enter().await.is_none(), "all are busy");
+        fourth.spoke();
+        let fifth = enter(&callers);
+        assert!(fourth.evicted.is_cancelled() && !second.evicted.is_cancelled(), "it has no key");
+        let more = (second.begin(), fifth.begin());
+        assert!(callers.enter().is_none(), "all are busy");
         drop(more.0);
-        assert!(callers.enter().await.is_some());
+        assert!(callers.enter().is_some());
         assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled());
     }
 

@@ -18,8 +18,9 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
-    time::sleep,
+    net::{TcpListener, TcpSocket, TcpStream},
+    task::yield_now,
+    time::{sleep, timeout},
 };
 use tracing::{debug, warn};
 
@@ -30,7 +31,8 @@ use super::{
 };
 use crate::tasks::Tasks;
 
-/// How long a connection may take for the head of a request, and be idle before it.
+/// How long a connection may take for the head of a request, and be idle before it. At first it
+/// has as long for its first byte.
 pub(super) const HEAD: Duration = Duration::from_secs(30);
 
 /// How large a head may be.
@@ -39,13 +41,15 @@ const HEAD_BYTES: usize = 64 * 1024;
 /// After a failed accept (out of file handles, say), wait before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Connections that the system keeps until they are accepted: other programs may open very many at
+/// once, and it turns away what comes when that is full. The system may allow fewer.
+const BACKLOG: u32 = 1024;
+
 /// Listens until the program ends. Gives the port.
-pub(super) async fn start(
-    tasks: &Tasks,
-    rooms: &Arc<Rooms>,
-    callers: &Arc<Callers>,
-) -> io::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+pub(super) fn start(tasks: &Tasks, rooms: &Arc<Rooms>, callers: &Arc<Callers>) -> io::Result<u16> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+    let listener = socket.listen(BACKLOG)?;
     let port = listener.local_addr()?.port();
     let door = Arc::new(Door::new(rooms, port));
     tasks.spawn("mcp host", accept(listener, door, Arc::clone(callers), tasks.clone()));
@@ -69,21 +73,29 @@ async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, t
                 continue;
             }
         };
-        let entered = tokio::select! {
-            () = &mut stopped => return,
-            entered = callers.enter() => entered,
-        };
-        let Some(caller) = entered else { continue };
+        let Some(caller) = callers.enter() else { continue };
         // Answers are short and awaited. Where it cannot be set, they are only later.
         stream.set_nodelay(true).ok();
         let (door, stopped) = (Arc::clone(&door), tasks.stopped());
         tasks.spawn("mcp client", async move {
             tokio::select! {
-                () = serve(stream, door, Arc::clone(&caller)) => {}
+                () = listen_to(stream, door, Arc::clone(&caller)) => {}
                 () = caller.evicted() => {}
                 () = stopped => {}
             }
         });
+        // Those that are in are read before more of them come and take their places, and those
+        // that have lost theirs are gone.
+        yield_now().await;
+    }
+}
+
+/// A connection from its first byte on.
+async fn listen_to(stream: TcpStream, door: Arc<Door>, caller: Arc<Caller>) {
+    // Not `readable`, which may say so of one that has sent nothing.
+    if let Ok(Ok(1)) = timeout(HEAD, stream.peek(&mut [0])).await {
+        caller.spoke();
+        serve(stream, door, caller).await;
     }
 }
 

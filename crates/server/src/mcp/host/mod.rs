@@ -73,7 +73,7 @@ impl Host {
         if self.tasks.is_stopping() {
             return Err(io::Error::other("the program ends"));
         }
-        let start = || listener::start(&self.tasks, &self.rooms, &self.callers);
+        let start = async || listener::start(&self.tasks, &self.rooms, &self.callers);
         let port = *self.port.get_or_try_init(start).await?;
         let name = URL_SAFE_NO_PAD.encode(random::bytes::<24>());
         let bearer = URL_SAFE_NO_PAD.encode(random::bytes::<32>());

@@ -1,6 +1,10 @@
 //! Who is let in, and what it may bring.
 
-use std::pin::pin;
+use std::{
+    collections::VecDeque,
+    pin::pin,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -139,7 +143,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     client.write_all(format!("{head}\r\n{{").as_bytes()).await.unwrap();
     let began = Instant::now();
     let door = Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
-    let caller = house.host.callers.enter().await.unwrap();
+    let caller = house.host.callers.enter().unwrap();
     let mut answer = vec![0; 12];
     {
         let mut read = pin!(client.read_exact(&mut answer));
@@ -162,7 +166,7 @@ async fn a_connection_that_asks_for_nothing_is_closed() {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(begin).await.unwrap();
         let began = Instant::now();
-        let caller = house.host.callers.enter().await.unwrap();
+        let caller = house.host.callers.enter().unwrap();
         timeout(2 * listener::HEAD, listener::serve(server, door(), caller)).await.unwrap();
         assert!(began.elapsed() >= listener::HEAD);
         advance(Duration::from_millis(1)).await;
@@ -233,6 +237,89 @@ async fn idle_connections_lock_no_child_out() {
     assert_eq!(timeout(LIMIT, oldest.read(&mut [0; 1])).await.unwrap().unwrap_or(0), 0);
     let pending = timeout(Duration::from_millis(50), events.read(&mut [0; 1])).await;
     assert!(pending.is_err(), "{pending:?}");
+}
+
+/// Another program that opens connections and says nothing, as fast as it can.
+struct Flood {
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Flood {
+    fn start(port: u16) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let flood = |_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let address = (std::net::Ipv4Addr::LOCALHOST, port).into();
+                // The host closes them first, so that the numbers of their ports are free again.
+                let mut open = VecDeque::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let limit = Duration::from_millis(100);
+                    open.extend(std::net::TcpStream::connect_timeout(&address, limit));
+                    if open.len() > 4 * callers::STRANGERS {
+                        open.pop_front();
+                    }
+                }
+            })
+        };
+        let threads = (0..2).map(flood).collect();
+        Self { stop, threads }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+    }
+}
+
+/// With so many before it, a child that waits for their time to pass comes too late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_opened_without_a_pause_lock_no_child_out() {
+    const CALLS: u64 = 20;
+    let house = House::with(&["a"]).await;
+    let port = house.host.port.get().copied().unwrap();
+    let request = house.post(BOTH, None, &initialize("2025-06-18"));
+    let (head, body) = (request.uri(), initialize("2025-06-18").to_string());
+    let mut text = format!("POST {head} HTTP/1.1\r\nconnection: close\r\n");
+    for (name, value) in request.headers() {
+        text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+    }
+    text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
+
+    let _flood = Flood::start(port);
+    let turned_away = || house.host.callers.turned_away();
+    while turned_away() < 4 * callers::STRANGERS as u64 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (began, before) = (Instant::now(), turned_away());
+    let (mut answered, mut closed) = (0, 0);
+    while answered < CALLS {
+        let call = async {
+            let mut child = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await?;
+            child.write_all(text.as_bytes()).await?;
+            let mut answer = String::new();
+            child.read_to_string(&mut answer).await.map(|_| answer)
+        };
+        match timeout(LIMIT, call).await.expect("a child waits for too long") {
+            Ok(answer) if answer.starts_with("HTTP/1.1 200") => answered += 1,
+            // This process may have to stand still between the two while hundreds of others come.
+            failed => {
+                closed += 1;
+                assert!(closed < CALLS / 2, "{failed:?}");
+            }
+        }
+    }
+    let (took, others) = (began.elapsed(), turned_away() - before);
+    assert!(others > 0, "they went on");
+    // Half a second for each call would be 10, at 256 others in a second. On a machine that is busy
+    // with other things a call may take long; there the number of others shows that none waits.
+    let soon = took < Duration::from_secs(4) || others > 1000 * took.as_secs();
+    assert!(soon, "{took:?}, {others} others");
 }
 
 #[tokio::test]
