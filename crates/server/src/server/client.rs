@@ -34,6 +34,9 @@ use crate::{
 /// How long a connection may take to say goodbye after the turns were ended.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// How long a client without a key may take to leave when its place is needed.
+const STRANGER: Duration = Duration::from_millis(100);
+
 /// Requests at once on one connection of HTTP/2. Who needs more opens another.
 const STREAMS: u32 = 100;
 
@@ -222,7 +225,7 @@ async fn patience(leave: Leave, member: &Member, idle: Duration) {
     let time = match leave {
         // What it was sent last may still be on its way.
         Leave::Idle | Leave::Worn => Some(idle),
-        Leave::Evicted => Some(MAKE_ROOM),
+        Leave::Evicted => return make_room(member).await,
         // Half a head is no request that anyone waits for.
         Leave::Draining if member.mood().borrow().served == 0 => Some(MAKE_ROOM),
         // The server has a clock for those that still read.
@@ -236,11 +239,22 @@ async fn patience(leave: Leave, member: &Member, idle: Duration) {
     };
     let needed = async {
         member.evicted().await;
-        quiet(member.mood(), Instant::now(), MAKE_ROOM).await;
+        make_room(member).await;
     };
     tokio::select! {
         () = over => {}
         () = needed => {}
+    }
+}
+
+/// Ends when a connection whose place is needed has had its time. Requests with a key are answered
+/// first; others may never end, since their client need not read.
+async fn make_room(member: &Member) {
+    if !member.has_shown_key() {
+        sleep(STRANGER).await;
+    }
+    if member.has_shown_key() {
+        quiet(member.mood(), Instant::now(), MAKE_ROOM).await;
     }
 }
 
@@ -328,12 +342,22 @@ mod tests {
             let mut cut = Box::pin(patience(leave, &member, IDLE));
             assert!(timeout(Duration::ZERO, cut.as_mut()).await.is_err());
             let request = member.begin();
+            member.showed_key();
             assert!(timeout(LONG, cut.as_mut()).await.is_err(), "cut in its answer");
             drop(request);
             let began = Instant::now();
             cut.await;
             assert_eq!(began.elapsed(), expect);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_a_key_does_not_hold_a_place_that_is_needed() {
+        let member = Crowd::new(1).enter().await.unwrap();
+        let _page = member.begin();
+        let began = Instant::now();
+        patience(Leave::Evicted, &member, IDLE).await;
+        assert_eq!(began.elapsed(), STRANGER);
     }
 
     #[tokio::test(start_paused = true)]

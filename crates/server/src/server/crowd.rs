@@ -1,5 +1,6 @@
-//! The connections that are open. When there is no room for one more, one that is idle goes: first
-//! of those that have not shown a valid key, the one that has been idle for the longest time.
+//! The connections that are open. When there is no room for one more, another one goes: of those
+//! that have not shown a valid key, if they are many, the oldest; else the one that has been idle
+//! for the longest time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,6 +22,10 @@ pub(super) const LEAVING: usize = 128;
 /// How long one may take that has to make room.
 pub(super) const MAKE_ROOM: Duration = Duration::from_secs(1);
 
+/// Connections that have not shown a key are many when they are more than this part of the limit.
+/// As long as they are few, a new one is not closed before its client has asked for something.
+const STRANGERS: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Crowd {
     limit: usize,
@@ -31,21 +36,17 @@ pub(super) struct Crowd {
 #[derive(Debug, Default)]
 struct Inner {
     open: usize,
-    seats: u64,
-    /// Those without a request, in the order in which they have to go.
-    idle: BTreeMap<Seat, CancellationToken>,
+    /// The last one that was given out.
+    numbers: u64,
+    /// Those without a request, since the lowest number for the longest time.
+    idle: BTreeMap<u64, CancellationToken>,
+    /// Those that have not shown a key, with or without a request. A client may keep such a request
+    /// open for long: it does not read a page, or sends its head slowly.
+    strangers: BTreeMap<u64, CancellationToken>,
     /// Requests of all of them.
     running: usize,
     /// When one last came or ended.
     last: Option<Instant>,
-}
-
-/// The place of a connection among the idle ones. The lowest goes first: connections that are
-/// opened in a burst must not push out one whose client just has nothing to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seat {
-    showed_key: bool,
-    number: u64,
 }
 
 /// What a connection does.
@@ -77,10 +78,10 @@ pub(super) struct Member {
 #[derive(Debug, Default)]
 struct Count {
     running: usize,
-    /// A request on it had a valid key.
-    showed_key: bool,
-    /// Its place in `idle`.
-    seat: Option<Seat>,
+    /// Its number in `strangers`. None: a request on it had a valid key.
+    stranger: Option<u64>,
+    /// Its number in `idle`.
+    idle: Option<u64>,
 }
 
 /// A request that is being answered.
@@ -103,7 +104,7 @@ impl Crowd {
         (inner.running > 0, inner.last)
     }
 
-    /// A place for one more, or `None` when all the others are busy.
+    /// A place for one more, or `None` when all the others are busy and have shown a key.
     pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
         while self.len() >= self.limit.saturating_add(LEAVING) {
             // They are cut when their time is over.
@@ -111,18 +112,20 @@ impl Crowd {
         }
         let evicted = CancellationToken::new();
         let mut inner = self.inner.lock();
-        if inner.open >= self.limit {
-            // It takes a moment to go, and is one too many until then.
-            let (_, longest) = inner.idle.pop_first()?;
-            longest.cancel();
+        // It takes a moment to go, and is one too many until then.
+        if inner.open >= self.limit && !inner.evict(self.limit / STRANGERS) {
+            return None;
         }
         inner.open += 1;
-        let seat = Some(inner.sit(false, evicted.clone()));
+        let number = inner.number();
+        inner.strangers.insert(number, evicted.clone());
+        inner.idle.insert(number, evicted.clone());
+        drop(inner);
         Some(Arc::new(Member {
             crowd: Arc::clone(self),
             evicted,
             mood: watch::Sender::new(Mood { idle: Some(Instant::now()), served: 0 }),
-            count: Mutex::new(Count { seat, ..Count::default() }),
+            count: Mutex::new(Count { running: 0, stranger: Some(number), idle: Some(number) }),
         }))
     }
 }
@@ -138,12 +141,29 @@ impl Inner {
         self.last = Some(Instant::now());
     }
 
-    fn sit(&mut self, showed_key: bool, evicted: CancellationToken) -> Seat {
-        self.seats += 1;
-        let seat = Seat { showed_key, number: self.seats };
-        self.idle.insert(seat, evicted);
-        seat
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
     }
+
+    /// Lets one go. False: there is none that may.
+    fn evict(&mut self, few: usize) -> bool {
+        let are_many = self.strangers.len() > few;
+        (are_many && first_goes(&mut self.strangers))
+            || first_goes(&mut self.idle)
+            || first_goes(&mut self.strangers)
+    }
+}
+
+fn first_goes(connections: &mut BTreeMap<u64, CancellationToken>) -> bool {
+    while let Some((_, connection)) = connections.pop_first() {
+        // One that goes already may still be in the other list.
+        if !connection.is_cancelled() {
+            connection.cancel();
+            return true;
+        }
+    }
+    false
 }
 
 impl Member {
@@ -154,8 +174,8 @@ impl Member {
         {
             let mut inner = self.crowd.inner.lock();
             inner.began();
-            if let Some(seat) = count.seat.take() {
-                inner.idle.remove(&seat);
+            if let Some(number) = count.idle.take() {
+                inner.idle.remove(&number);
             }
         }
         self.mood.send_modify(|mood| *mood = Mood { idle: None, served: mood.served + 1 });
@@ -168,7 +188,14 @@ impl Member {
         let mut inner = self.crowd.inner.lock();
         inner.ended();
         if count.running == 0 {
-            count.seat = Some(inner.sit(count.showed_key, self.evicted.clone()));
+            let number = inner.number();
+            count.idle = Some(number);
+            inner.idle.insert(number, self.evicted.clone());
+            if let Some(stranger) = &mut count.stranger {
+                inner.strangers.remove(stranger);
+                inner.strangers.insert(number, self.evicted.clone());
+                *stranger = number;
+            }
             drop(inner);
             self.mood.send_modify(|mood| mood.idle = Some(Instant::now()));
         }
@@ -176,7 +203,14 @@ impl Member {
 
     /// The request that runs has a valid key.
     pub(super) fn showed_key(&self) {
-        self.count.lock().showed_key = true;
+        let mut count = self.count.lock();
+        if let Some(number) = count.stranger.take() {
+            self.crowd.inner.lock().strangers.remove(&number);
+        }
+    }
+
+    pub(super) fn has_shown_key(&self) -> bool {
+        self.count.lock().stranger.is_none()
     }
 
     pub(super) fn mood(&self) -> watch::Receiver<Mood> {
@@ -199,8 +233,12 @@ impl Drop for Member {
     fn drop(&mut self) {
         let mut inner = self.crowd.inner.lock();
         inner.open = inner.open.saturating_sub(1);
-        if let Some(seat) = self.count.get_mut().seat.take() {
-            inner.idle.remove(&seat);
+        let count = self.count.get_mut();
+        if let Some(number) = count.idle {
+            inner.idle.remove(&number);
+        }
+        if let Some(number) = count.stranger {
+            inner.strangers.remove(&number);
         }
         self.crowd.left.notify_one();
     }
@@ -221,11 +259,43 @@ mod tests {
         assert!(!first.evicted.is_cancelled());
         drop(second);
         let requests = (first.begin(), third.begin());
+        first.showed_key();
+        third.showed_key();
         assert_eq!(crowd.len(), 2);
         assert!(crowd.enter().await.is_none());
         drop(requests);
         assert!(crowd.enter().await.is_some());
         assert!(first.evicted.is_cancelled() && !third.evicted.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn busy_connections_without_a_key_lock_nobody_out() {
+        let crowd = Crowd::new(2);
+        let (first, second) = (crowd.enter().await.unwrap(), crowd.enter().await.unwrap());
+        let (_page, _answer) = (first.begin(), second.begin());
+        second.showed_key();
+        let third = crowd.enter().await.unwrap();
+        assert!(first.evicted.is_cancelled() && !second.evicted.is_cancelled());
+        let _page = third.begin();
+        assert!(crowd.enter().await.is_some(), "the first one goes and does not count");
+        assert!(third.evicted.is_cancelled() && !second.evicted.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn few_newcomers_are_not_closed_before_they_can_ask() {
+        let crowd = Crowd::new(16);
+        let known: Vec<_> = futures_util::future::join_all((0..14).map(|_| crowd.enter())).await;
+        for member in known.iter().flatten() {
+            let _request = member.begin();
+            member.showed_key();
+        }
+        let newcomers = [crowd.enter().await.unwrap(), crowd.enter().await.unwrap()];
+        let _third = crowd.enter().await.unwrap();
+        assert!(newcomers.iter().all(|member| !member.evicted.is_cancelled()));
+        let gone = known.iter().flatten().filter(|member| member.evicted.is_cancelled()).count();
+        assert_eq!(gone, 1, "the longest idle one went");
+        crowd.enter().await.unwrap();
+        assert!(newcomers[0].evicted.is_cancelled(), "now they are many");
     }
 
     #[tokio::test]
@@ -268,7 +338,8 @@ mod tests {
         assert!(mood.borrow().is_worn());
         drop(member);
         assert_eq!(crowd.len(), 0);
-        assert!(crowd.inner.lock().idle.is_empty());
+        let inner = crowd.inner.lock();
+        assert!(inner.idle.is_empty() && inner.strangers.is_empty());
     }
 
     /// Those who do not go at once are waited for, and not for ever.
