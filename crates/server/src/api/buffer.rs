@@ -41,7 +41,7 @@ impl BodyBuffer {
             self.first = Some(data);
             return;
         }
-        self.all.reserve(needed, self.announced);
+        let _copied = self.all.reserve(needed, self.announced);
         if let Some(first) = self.first.take() {
             self.all.append(&first);
         }
@@ -65,17 +65,19 @@ impl Memory {
         }
     }
 
-    /// Makes room for so many bytes in all, and for as many again if they are announced.
-    fn reserve(&mut self, needed: usize, announced: usize) {
-        let is_enough = match self {
-            Self::Heap(heap) => needed <= heap.capacity() && needed <= LARGE,
-            Self::Mapped { map, .. } => needed <= map.len(),
+    /// Makes room for so many bytes in all. True if what was there had to be copied: that happens a
+    /// few times for a body, however small its pieces are.
+    fn reserve(&mut self, needed: usize, announced: usize) -> bool {
+        let room = match self {
+            Self::Heap(heap) => heap.capacity(),
+            Self::Mapped { map, .. } => map.len(),
         };
-        if is_enough {
-            return;
+        if needed <= room {
+            return false;
         }
-        let wanted = announced.min(needed.saturating_mul(2)).max(needed);
-        let map = if needed > LARGE { MmapMut::map_anon(wanted).ok() } else { None };
+        let twice = needed.saturating_mul(2);
+        let wanted = if announced >= needed { announced.min(twice) } else { twice };
+        let map = if wanted > LARGE { MmapMut::map_anon(wanted).ok() } else { None };
         let mut grown = match map {
             Some(map) => Self::Mapped { map, len: 0 },
             // Also where the system refuses a map.
@@ -83,6 +85,7 @@ impl Memory {
         };
         grown.append(self.bytes());
         *self = grown;
+        true
     }
 
     fn append(&mut self, data: &[u8]) {
@@ -111,8 +114,6 @@ mod tests {
             assert!(buffer.len() <= total);
         }
         assert_eq!(buffer.len(), total);
-        let is_mapped = matches!(buffer.all, Memory::Mapped { .. });
-        assert_eq!(is_mapped, total > LARGE && total > piece, "{total} bytes by {piece}");
         assert_eq!(buffer.finish(), all);
     }
 
@@ -122,6 +123,31 @@ mod tests {
             for piece in [8191, 65536, 1_500_000, 1 << 23] {
                 read_in_pieces(total, piece);
             }
+        }
+    }
+
+    #[test]
+    fn large_bodies_are_in_memory_of_their_own() {
+        for announced in [0, 2 * LARGE] {
+            let mut buffer = BodyBuffer::new(announced);
+            for _ in 0..32 {
+                buffer.push(Bytes::from(vec![7; LARGE / 16]));
+            }
+            assert!(matches!(buffer.all, Memory::Mapped { .. }), "announced: {announced}");
+        }
+    }
+
+    /// Else a client that sends a large piece and then single bytes would keep a core busy.
+    #[test]
+    fn small_pieces_are_not_paid_for_with_copies_of_all_that_came_before() {
+        for announced in [0, 3 * LARGE] {
+            let mut all = Memory::Heap(BytesMut::new());
+            let mut copies = 0;
+            for needed in 1..=3 * LARGE {
+                copies += usize::from(all.reserve(needed, announced));
+                all.append(&[7]);
+            }
+            assert!(copies <= 24, "{copies} copies, announced: {announced}");
         }
     }
 
