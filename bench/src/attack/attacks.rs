@@ -90,6 +90,17 @@ pub(super) const ATTACKS: &[Attack] = &[
         run: |address, scale| Box::pin(without_window(address, scale)),
     },
     Attack {
+        name: "a page on every connection",
+        growth: (192.0, 0.0),
+        kept: 96.0,
+        gap: GAP,
+        must_close: false,
+        must_rest: false,
+        run: |address, scale| {
+            Box::pin(async move { Ok(page_on_every_connection(&address, scale)) })
+        },
+    },
+    Attack {
         name: "stalled readers of a stream",
         // What a stalled answer may wait with, on both sides of the gateway: 6 to 8 MB each. The
         // allocator keeps the memory of the first wave.
@@ -108,7 +119,25 @@ pub(super) const ATTACKS: &[Attack] = &[
         gap: GAP,
         must_close: false,
         must_rest: false,
-        run: |address, scale| Box::pin(async move { Ok(wide_bodies(&address, scale)) }),
+        run: |address, scale| {
+            let body = wide_body(scale);
+            Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
+        },
+    },
+    Attack {
+        name: "long texts that are accepted",
+        // The text is there in the body, in the request, in the message to the backend and in the
+        // frame around it.
+        growth: (48.0, 7.0),
+        // The allocator keeps a part of it.
+        kept: 192.0,
+        gap: GAP,
+        must_close: false,
+        must_rest: false,
+        run: |address, scale| {
+            let body = long_text(scale);
+            Box::pin(async move { Ok(large_bodies(&address, scale, &body)) })
+        },
     },
     Attack {
         name: "slow heads",
@@ -191,6 +220,27 @@ async fn without_window(address: Address, scale: Scale) -> anyhow::Result<Held> 
     Ok(Held::new(tasks, sent))
 }
 
+/// More of them than the gateway has connections. None is idle, and whoever is closed comes again.
+fn page_on_every_connection(address: &Address, scale: Scale) -> Held {
+    let mut tasks = JoinSet::new();
+    let request = http2::requests(address.socket, "/docs", 1).freeze();
+    let count = scale.pick(600, 4_200);
+    for _ in 0..count {
+        let (socket, request) = (address.socket, request.clone());
+        tasks.spawn(async move {
+            loop {
+                if let Ok(mut socket) = TcpStream::connect(socket).await
+                    && socket.write_all(&request).await.is_ok()
+                {
+                    drop(http2::keep_alive(socket).await);
+                }
+                sleep(Duration::from_millis(500)).await;
+            }
+        });
+    }
+    Held::new(tasks, request.len() * count)
+}
+
 /// Clients of a stream that comes as fast as they read, who do not.
 async fn stalled_readers(address: Address, scale: Scale) -> anyhow::Result<Held> {
     let (mut tasks, mut sent) = (JoinSet::new(), 0);
@@ -210,12 +260,23 @@ async fn hold(_socket: TcpStream) {
     std::future::pending().await
 }
 
-/// Bodies of many elements with nothing in them.
-fn wide_bodies(address: &Address, scale: Scale) -> Held {
-    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+/// Many elements with nothing in them.
+fn wide_body(scale: Scale) -> String {
     let elements = scale.pick(4 << 20, 16 << 20) / 3;
-    let body = format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements));
-    let request = Arc::new(post(address.socket, &address.key, "/v1/chat/completions", &body));
+    format!("{{\"model\":\"auto\",\"messages\":[{}{{}}]}}", "{},".repeat(elements))
+}
+
+/// One message that is answered like any other.
+fn long_text(scale: Scale) -> String {
+    let text = "quick brown foxes ".repeat(scale.pick(4 << 20, 16 << 20) / 18);
+    let message = format!("{{\"role\":\"user\",\"content\":\"{text}\"}}");
+    format!("{{\"model\":\"auto\",\"messages\":[{message}]}}")
+}
+
+/// A few requests with this body at once.
+fn large_bodies(address: &Address, scale: Scale, body: &str) -> Held {
+    let (mut tasks, mut sent) = (JoinSet::new(), 0);
+    let request = Arc::new(post(address.socket, &address.key, "/v1/chat/completions", body));
     for _ in 0..scale.pick(2, 3) {
         let (request, socket) = (Arc::clone(&request), address.socket);
         sent += request.len();

@@ -98,18 +98,22 @@ impl fmt::Display for Row {
     }
 }
 
+/// Turns that run at once, and one of them is the honest stream.
+const TURNS: u64 = 32 - 1;
+
 /// All of them as a table in Markdown.
 pub(super) fn page(rows: &[Row]) -> String {
     let mut page = String::from(
         "| attack | sent | memory: before, most, after | longest gap | honest request | \
-         connections left | turns held | CPU | | verdict |\n\
+         connections left | turns left | CPU | | verdict |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let [before, peak, after] = row.memory;
         let (gap, honest) = (ms(row.gap), ms(row.honest));
         let kib = row.sent >> 10;
-        let Row { name, left, turns, cpu, .. } = row;
+        let Row { name, left, cpu, .. } = row;
+        let turns = TURNS.saturating_sub(row.turns);
         let (note, verdict) = (&row.note, row.verdict());
         let _ = writeln!(
             page,
