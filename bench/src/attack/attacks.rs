@@ -91,8 +91,9 @@ pub(super) const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "a page on every connection",
-        growth: (192.0, 0.0),
-        kept: 96.0,
+        // Some 40 kB for each, which the allocator keeps for the next ones.
+        growth: (224.0, 0.0),
+        kept: 224.0,
         gap: GAP,
         must_close: false,
         must_rest: false,
