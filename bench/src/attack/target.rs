@@ -53,8 +53,9 @@ fn scenario() -> anyhow::Result<String> {
     Ok(format!("{RULES}[[rule]]\nwhen = {{ contains = \"bomb\" }}\n{bomb}\n"))
 }
 
-/// Short enough to see within an attack that they hold.
-const CLOCKS: [&str; 3] = ["clocks.client_idle=2s", "clocks.client_stall=2s", "clocks.body=1s"];
+/// Short enough to see within an attack that they hold; only the honest stream runs for long.
+const CLOCKS: [&str; 4] =
+    ["clocks.client_idle=2s", "clocks.client_stall=2s", "clocks.body=1s", "clocks.turn=3h"];
 
 pub(super) struct Target {
     child: Child,
