@@ -159,7 +159,7 @@ mod tests {
         assert_eq!((row.verdict().as_str(), row.problems.len()), ("ok", 0));
         let page = page(&[row]);
         assert!(page.contains(
-            "| nothing | 2 KiB | 20, 21, 20 MB | 12 ms | 3 ms | 0 | 0 | 0.5 s |  | ok |"
+            "| nothing | 2 KiB | 20, 21, 20 MB | 12 ms | 3 ms | 0 | 31 | 0.5 s |  | ok |"
         ));
     }
 
