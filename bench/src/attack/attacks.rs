@@ -221,7 +221,7 @@ async fn without_window(address: Address, scale: Scale) -> anyhow::Result<Held> 
     Ok(Held::new(tasks, sent))
 }
 
-/// More of them than the gateway has connections. None is idle, and whoever is closed comes again.
+/// More of them than the gateway accepts. None is idle, and each reconnects when it is closed.
 fn page_on_every_connection(address: &Address, scale: Scale) -> Held {
     let mut tasks = JoinSet::new();
     let request = http2::requests(address.socket, "/docs", 1).freeze();

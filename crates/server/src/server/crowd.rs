@@ -1,6 +1,5 @@
-//! The connections that are open. When there is no room for one more, another one goes: of those
-//! that have not shown a valid key, if they are many, the oldest; else the one that has been idle
-//! for the longest time.
+//! The open connections. When the limit is reached, a new one evicts another: if many have not
+//! shown a valid key, the oldest of those; else the one that has been idle for the longest time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -52,7 +52,7 @@ impl Prepared {
 /// What is looked up counts in `share`.
 ///
 /// # Errors
-/// It cannot be understood, there is no such response, or no room for it.
+/// The request is invalid, the response does not exist, or memory for bodies is used up.
 pub(in crate::api) async fn prepare<S: Service>(
     shared: &Shared<S>,
     caller: &Caller,
@@ -70,7 +70,7 @@ pub(in crate::api) async fn prepare<S: Service>(
     let body_bytes = body.len();
     let mut own = body_bytes + bytes;
     share.wait(own)?;
-    // Who has to wait for the account does so without a permit.
+    // Looking up the account may take a while, so it holds no permit.
     let scope = shared.service.scope(caller).await;
     let _permit = shared.service.large_work().load(&caller.id).await;
     let past = Past { shared, recent, scope };
@@ -153,7 +153,7 @@ impl Asking {
 struct Past<'a, S> {
     shared: &'a Shared<S>,
     recent: Option<&'a Recent>,
-    /// Whose responses there are. Only what is not recent needs it.
+    /// The account and key that the stored responses belong to.
     scope: Result<Scope, TurnError>,
 }
 

@@ -76,7 +76,7 @@ fn names(times: usize) -> Value {
 async fn all_that_is_kept_of_the_input_counts_until_the_turn_has_begun() {
     for (store, keep_responses, expected) in [
         (true, true, 40_000..45_000),
-        // What nobody asks for again is not held.
+        // A response that is not stored keeps no input.
         (false, true, 1..5_000),
         (true, false, 1..5_000),
     ] {

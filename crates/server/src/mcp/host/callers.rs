@@ -2,10 +2,9 @@
 //! have shown no key yet are few, and one too many costs the oldest of them its place. A
 //! connection with a request that was let in is never closed for another one.
 //!
-//! Nobody waits for a place: those behind would wait in the system's queue, and whoever opens
-//! connections fast enough would keep that full and a child out. So one that says nothing goes as
-//! soon as others come. One that has begun to speak has a moment to show its key, however fast
-//! others are opened.
+//! Accepting never waits: otherwise a program that opens connections fast enough would keep the
+//! system's queue full and lock a child out. So a silent connection is closed as soon as its place is
+//! needed. One that has sent something has a moment to show its key, however fast others are opened.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
