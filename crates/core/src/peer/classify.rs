@@ -15,7 +15,7 @@ use crate::{
 
 /// What may be done about a failure, beside telling the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Remedy {
+pub enum Remedy {
     /// Nothing: the same request would fail again.
     None,
     /// A passing fault: another try helps while nothing was sent on to the client.
@@ -29,23 +29,29 @@ pub(crate) enum Remedy {
 }
 
 /// The command that messages name, for the profile that is used when none is named.
-pub(super) const SIGN_IN: &str = "ibeam login";
+pub const SIGN_IN: &str = "ibeam login";
 
 /// A failure, classified.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: TurnError,
-    pub(crate) remedy: Remedy,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub error: TurnError,
+    pub remedy: Remedy,
 }
 
 impl Failure {
+    /// A stream that ended before its turn did.
+    pub(crate) fn cut_short() -> Self {
+        let text = "Cursor closed the stream before the answer was complete.";
+        failure(ErrorCode::UpstreamClosed, text.to_owned(), Remedy::Resume)
+    }
+
     /// Nothing was heard from the backend.
     fn unreachable(self) -> Self {
         Self { error: self.error.unreachable(), ..self }
     }
 
     /// With the command of another profile, where the message names one.
-    pub(super) fn for_profile(mut self, sign_in: &str) -> Self {
+    pub(crate) fn for_profile(mut self, sign_in: &str) -> Self {
         let named = format!("`{SIGN_IN}`");
         if sign_in != SIGN_IN && self.error.message.contains(&named) {
             let message = self.error.message.replace(&named, &format!("`{sign_in}`"));
@@ -56,7 +62,7 @@ impl Failure {
 }
 
 /// A Connect error, from an end frame or a refused call.
-pub(super) fn connect_error(error: &ConnectError) -> Failure {
+pub(crate) fn connect_error(error: &ConnectError) -> Failure {
     let words = Words::of(error);
     let kind = error.detail.as_ref().map(|detail| detail.kind);
     let code = words

@@ -11,7 +11,7 @@ use crate::codec::pbwalk::{self, MAX_KINDS, Unknown};
 const SAMPLE: u32 = 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Drift {
+pub(crate) struct Drift {
     fields: BTreeMap<Unknown, u64>,
     undecodable: u64,
     unknown_arms: u64,
@@ -34,7 +34,7 @@ impl DriftReport {
 }
 
 impl Drift {
-    pub(super) fn inspect(&mut self, message: &[u8], frequent: bool) {
+    pub(crate) fn inspect(&mut self, message: &[u8], frequent: bool) {
         self.seen = self.seen.wrapping_add(1);
         if frequent && !self.seen.is_multiple_of(SAMPLE) {
             return;
@@ -46,15 +46,15 @@ impl Drift {
         }
     }
 
-    pub(super) fn undecodable(&mut self) {
+    pub(crate) fn undecodable(&mut self) {
         self.undecodable += 1;
     }
 
-    pub(super) fn unknown_arm(&mut self) {
+    pub(crate) fn unknown_arm(&mut self) {
         self.unknown_arms += 1;
     }
 
-    pub(super) fn report(&self) -> DriftReport {
+    pub(crate) fn report(&self) -> DriftReport {
         DriftReport {
             unknown_fields: self.fields.iter().map(|(k, n)| (k.clone(), *n)).collect(),
             undecodable_messages: self.undecodable,

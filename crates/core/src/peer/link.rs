@@ -23,6 +23,11 @@ pub enum LinkError {
 }
 
 impl LinkError {
+    /// HTTP/2 reset the stream because of a fault of its own.
+    pub(crate) fn is_internal_reset(&self) -> bool {
+        matches!(self, Self::Reset(why) if why.contains("INTERNAL_ERROR"))
+    }
+
     /// What the caller of a plain request, such as the model list, is told.
     #[must_use]
     pub fn to_turn_error(&self) -> TurnError {

@@ -1,24 +1,15 @@
-//! What every machine does with the tools of a request and with the results that come
-//! back.
-
-use std::borrow::Cow;
+//! The tools that a request offers, and what its results bring to a parked turn.
 
 use crate::{
     guard::LoopGuard,
-    model::{Item, Message, Part, Role, Tool, ToolChoice, ToolContent, TurnRequest},
+    model::{Item, Message, Part, Role, ToolChoice, ToolContent, TurnRequest},
 };
-
-/// What a call without a result is answered with.
-pub(crate) const NO_RESULT: &str = "The client sent no result for this call.";
 
 /// So many requests that are refused in one leg are a loop of their own.
 pub(crate) const STUBBORN: u32 = 64;
 
 /// What is asked for when an answer lacks the call that must be in it.
 pub(crate) const CALL_NOW: &str = "Call the tool now. Do not answer with text.";
-
-/// What is asked when the conversation ends with an answer.
-pub(crate) const GO_ON: &str = "Continue from exactly where you stopped. Repeat nothing.";
 
 /// Which of its tools a request offers to the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,29 +30,9 @@ impl Offer {
     }
 }
 
-/// The tools that the model may call.
-pub(crate) fn offered(request: &TurnRequest) -> Cow<'_, [Tool]> {
-    match &request.tool_choice {
-        ToolChoice::None => Cow::Borrowed(&[]),
-        ToolChoice::Auto | ToolChoice::Required => Cow::Borrowed(&request.tools),
-        ToolChoice::Named(name) => {
-            request.tools.iter().filter(|tool| tool.name == *name).cloned().collect()
-        }
-    }
-}
-
 /// Whether `tool_choice` leaves the model no other way than a call.
 pub(crate) fn must_call(request: &TurnRequest) -> bool {
     matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
-}
-
-/// The instructions, and the question if there is nothing but instructions: then it is
-/// the last of them.
-pub(crate) fn instructions(request: &TurnRequest) -> (&[String], Option<&str>) {
-    match request.system.split_last() {
-        Some((question, before)) if request.items.is_empty() => (before, Some(question)),
-        _ => (&request.system, None),
-    }
 }
 
 /// Nothing but results can be said on a stream that waits for them, so what the user
@@ -128,11 +99,4 @@ pub(crate) fn note_loops(
     if user {
         loops.on_user_message();
     }
-}
-
-/// What of `words` comes after the first `told` bytes, as a message.
-pub(crate) fn said(words: &str, told: usize) -> Option<Item> {
-    let rest = words.get(told..).filter(|rest| !rest.trim().is_empty())?;
-    let parts = vec![Part::Text(rest.to_owned())];
-    Some(Item::Message(Message { role: Role::Assistant, parts }))
 }

@@ -7,43 +7,55 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{
     AgentServerMessage, ConversationTokenDetails, ExecServerMessage, GetBlobResult,
     InteractionQuery, InteractionUpdate, KvClientMessage, KvServerMessage, SetBlobError,
-    SetBlobResult, TurnEndedUpdate, agent_client_message::Message as ToServer,
-    agent_server_message::Message as FromServer, exec_client_message::Message as Reply,
-    exec_server_control_message, exec_server_message::Message as Ask,
-    interaction_update::Message as Update, kv_client_message, kv_server_message,
+    SetBlobResult, ToolCall as WireCall, TurnEndedUpdate,
+    agent_client_message::Message as ToServer, agent_server_message::Message as FromServer,
+    exec_client_message::Message as Reply, exec_server_control_message,
+    exec_server_message::Message as Ask, interaction_update::Message as Update, kv_client_message,
+    kv_server_message, tool_call::Tool,
 };
 
 use super::{
-    Checkpoint, Command, Turn,
-    stream::{BEGUN_CAP, Link, Stored},
+    AgentCall, AgentPeer, Checkpoint,
+    stream::{BEGUN_CAP, Stored},
 };
 use crate::{
     agent::{
-        blobs, classify,
-        exec::{self, Verdict},
+        blobs,
+        exec::{self, ClientCall, Verdict},
         query,
     },
-    answer::Totals,
     codec::{
         connect::{self, ConnectError},
         pbwalk,
     },
-    model::Millis,
+    model::{FinishReason, Millis},
+    peer::{
+        AnnouncedCall, Clocks, Failure, PeerCall, PeerEvent, PeerOutput, RunTokens, TurnView,
+        classify,
+    },
 };
 
 /// `interaction_query` in `AgentServerMessage`.
 const QUERY: u32 = 7;
 
-impl Turn {
-    pub(super) fn on_message(&mut self, bytes: &Bytes, now: Millis) {
-        self.answer.started();
+impl AgentPeer {
+    pub(super) fn on_frame(
+        &mut self,
+        bytes: &Bytes,
+        turn: &TurnView<'_>,
+        clocks: &Clocks,
+        now: Millis,
+    ) {
+        if !std::mem::replace(&mut self.stream.started, true) {
+            self.event(PeerEvent::Started);
+        }
         let message = AgentServerMessage::from_wire(bytes.clone());
-        let Link::Open(link) = &mut self.link else { return };
-        link.heard = true;
-        link.last_frame = now;
-        link.upload = Duration::ZERO;
+        let stream = &mut self.stream;
+        stream.heard = true;
+        stream.last_frame = now;
+        stream.upload = Duration::ZERO;
         let Ok(message) = message else {
-            link.last_progress = now;
+            stream.last_progress = now;
             self.drift.undecodable();
             self.refuse_undecodable(bytes);
             return;
@@ -53,11 +65,11 @@ impl Turn {
             _ => None,
         };
         if matches!(update, Some(Update::Heartbeat(_))) {
-            link.heartbeats += 1;
+            stream.heartbeats += 1;
             return;
         }
-        link.last_progress = now;
-        link.heartbeats = 0;
+        stream.last_progress = now;
+        stream.heartbeats = 0;
         let frequent = matches!(
             update,
             Some(Update::TextDelta(_) | Update::ThinkingDelta(_) | Update::TokenDelta(_))
@@ -65,67 +77,73 @@ impl Turn {
         self.drift.inspect(bytes, frequent);
 
         match message.message {
-            Some(FromServer::InteractionUpdate(update)) => self.on_update(update, now),
-            Some(FromServer::ExecServerMessage(exec)) => self.on_exec(&exec, now),
+            Some(FromServer::InteractionUpdate(update)) => {
+                self.on_update(update, turn, clocks, now);
+            }
+            Some(FromServer::ExecServerMessage(exec)) => self.on_exec(&exec),
             Some(FromServer::ConversationCheckpointUpdate(state)) => {
-                self.on_checkpoint(bytes, state.token_details, now);
+                self.on_checkpoint(bytes, state.token_details, turn);
             }
             Some(FromServer::KvServerMessage(kv)) => self.on_kv(kv),
             Some(FromServer::ExecServerControlMessage(control)) => match control.message {
-                Some(exec_server_control_message::Message::Abort(abort)) => self.on_abort(abort.id),
+                Some(exec_server_control_message::Message::Abort(abort)) => {
+                    self.event(PeerEvent::CallWithdrawn(abort.id.into()));
+                }
                 None => self.drift.unknown_arm(),
             },
             Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
             None => self.drift.unknown_arm(),
         }
-        if self.awaiting && self.answer.waiting() + self.held_bytes() > self.settings.parked_bytes {
-            // More than is kept for a client that may never come back.
-            self.hang_up(true);
-        }
     }
 
-    fn on_update(&mut self, update: InteractionUpdate, now: Millis) {
-        let Link::Open(link) = &mut self.link else { return };
+    fn on_update(
+        &mut self,
+        update: InteractionUpdate,
+        turn: &TurnView<'_>,
+        clocks: &Clocks,
+        now: Millis,
+    ) {
         let Some(update) = update.message else {
             self.drift.unknown_arm();
             return;
         };
+        let stream = &mut self.stream;
         match update {
             Update::TextDelta(delta) => {
-                link.stored = Stored::Nothing;
-                self.answer.text(delta.text);
+                stream.stored = Stored::Nothing;
+                self.event(PeerEvent::Text(delta.text));
             }
-            Update::ThinkingDelta(delta) => self.answer.reasoning(delta.text),
-            Update::TokenDelta(delta) => self.answer.output_tokens(delta.tokens),
-            Update::StepStarted(_) => link.open_steps += 1,
+            Update::ThinkingDelta(delta) => self.event(PeerEvent::Reasoning(delta.text)),
+            Update::TokenDelta(delta) => self.event(PeerEvent::OutputTokens(delta.tokens)),
+            Update::StepStarted(_) => stream.open_steps += 1,
             Update::StepCompleted(_) => {
-                link.open_steps = link.open_steps.saturating_sub(1);
-                self.flush_batch(now);
+                stream.open_steps = stream.open_steps.saturating_sub(1);
+                self.event(PeerEvent::BatchComplete);
             }
             Update::ToolCallStarted(call) => {
-                self.on_announced(&call.call_id, call.tool_call, "");
-                if let Link::Open(link) = &mut self.link
-                    && link.begun.len() < BEGUN_CAP
-                {
-                    link.begun.insert(call.call_id);
+                self.announce(&call.call_id, call.tool_call, String::new());
+                let begun = &mut self.stream.begun;
+                if begun.len() < BEGUN_CAP {
+                    begun.insert(call.call_id);
                 }
             }
             Update::PartialToolCall(call) => {
-                self.on_announced(&call.call_id, call.tool_call, &call.args_text_delta);
+                self.announce(&call.call_id, call.tool_call, call.args_text_delta);
             }
             Update::ToolCallCompleted(call) => {
-                link.begun.remove(&call.call_id);
-                self.on_completed(&call.call_id);
+                stream.begun.remove(&call.call_id);
+                self.event(PeerEvent::CallCompleted(call.call_id));
             }
             Update::TurnEnded(usage) => {
-                link.ended_until = Some(now + self.settings.clocks.end_wait);
-                self.answer.run_ended(totals(&usage));
-                if self.awaiting {
-                    // Over, without the results: they will be told anew.
-                    self.hang_up(false);
+                stream.ended_until = Some(now + clocks.end_wait);
+                // Without the results of a parked turn: the stream is of no more use.
+                stream.over |= turn.parked;
+                self.event(PeerEvent::RunTokens(run_tokens(&usage)));
+                self.event(if turn.parked {
+                    PeerEvent::Ended(FinishReason::Stop)
                 } else {
-                    self.flush_batch(now);
-                }
+                    PeerEvent::BatchComplete
+                });
             }
             // Notices for a user interface that is not ours.
             Update::ThinkingCompleted(_)
@@ -140,10 +158,20 @@ impl Turn {
         }
     }
 
-    fn on_exec(&mut self, exec: &ExecServerMessage, now: Millis) {
+    /// A notice about a call of a client's tool. The text is the whole of the arguments so far.
+    fn announce(&mut self, wire_id: &str, call: Option<WireCall>, arguments: String) {
+        let Some(Tool::McpToolCall(mcp)) = call.and_then(|call| call.tool) else { return };
+        // The first notice has no name yet.
+        let Some(args) = mcp.args else { return };
+        let Some(name) = self.spec.around.toolbox.client_name(&args) else { return };
+        let (wire_id, name) = (wire_id.to_owned(), name.to_owned());
+        self.event(PeerEvent::CallAnnounced(Box::new(AnnouncedCall { wire_id, name, arguments })));
+    }
+
+    fn on_exec(&mut self, exec: &ExecServerMessage) {
         let is_context = matches!(exec.message, Some(Ask::RequestContextArgs(_)));
         if is_context {
-            self.flush_batch(now);
+            self.event(PeerEvent::BatchComplete);
         }
         if let Some(refusal) = self.half_read.refusal(exec) {
             self.reply(exec, refusal);
@@ -157,8 +185,8 @@ impl Turn {
             &around.context,
             around.permissions,
         );
-        if !is_context && !matches!(verdict, Verdict::ClientTool(_)) && self.is_stubborn() {
-            return;
+        if !is_context && !matches!(verdict, Verdict::ClientTool(_)) {
+            self.event(PeerEvent::Refused);
         }
         match verdict {
             Verdict::Reply(reply) => self.reply(exec, *reply),
@@ -168,8 +196,31 @@ impl Turn {
                 }
                 self.throw(exec.id, error);
             }
-            Verdict::ClientTool(call) => self.on_client_call(exec, *call, now),
+            Verdict::ClientTool(call) => self.ask_client(exec, *call),
         }
+    }
+
+    /// The order to call a tool of the client.
+    fn ask_client(&mut self, exec: &ExecServerMessage, call: ClientCall) {
+        let wire_id = match &exec.message {
+            Some(Ask::McpArgs(args)) => args.tool_call_id.as_str(),
+            Some(Ask::ReadArgs(args) | Ask::RedactedReadArgs(args)) => args.tool_call_id.as_str(),
+            _ => "",
+        };
+        let ClientCall { name, arguments, back } = call;
+        self.event(PeerEvent::Call(Box::new(PeerCall {
+            key: exec.id.into(),
+            wire_id: wire_id.to_owned(),
+            name,
+            arguments,
+            is_client_tool: back.is_mcp(),
+            call: AgentCall {
+                exec: exec.id,
+                exec_id: exec.exec_id.clone(),
+                wire_id: wire_id.to_owned(),
+                back,
+            },
+        })));
     }
 
     fn reply(&mut self, exec: &ExecServerMessage, reply: Reply) {
@@ -181,21 +232,20 @@ impl Turn {
         &mut self,
         message: &Bytes,
         tokens: Option<ConversationTokenDetails>,
-        now: Millis,
+        turn: &TurnView<'_>,
     ) {
         const CHECKPOINT: u32 = 3;
         let raw = pbwalk::fields(message).find(|field| field.number == CHECKPOINT);
-        let seen = self.answer.visible();
         self.checkpoint = raw.and_then(|field| field.payload).map(|bytes| Checkpoint {
             bytes: Bytes::copy_from_slice(bytes),
-            seen,
+            seen: turn.visible,
             before_results: false,
         });
-        self.since.checkpoint(self.answer.words().len());
+        self.since.checkpoint(turn.text.len());
         if let Some(tokens) = tokens {
-            self.answer.context_tokens(tokens.used_tokens.into());
+            self.event(PeerEvent::ContextTokens(tokens.used_tokens.into()));
         }
-        self.flush_batch(now);
+        self.event(PeerEvent::BatchComplete);
     }
 
     fn on_kv(&mut self, kv: KvServerMessage) {
@@ -209,12 +259,10 @@ impl Turn {
                 // An answer of our own history, stored again, is no news.
                 let text = blobs::assistant_text(&set.blob_data)
                     .filter(|text| !self.spec.has_answer(text));
-                if let Link::Open(link) = &mut self.link {
-                    let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
-                    link.stored = link.stored.max(stored);
-                }
+                let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
+                self.stream.stored = self.stream.stored.max(stored);
                 if let Some(text) = text {
-                    self.answer.blob_text(text);
+                    self.event(PeerEvent::StoredText(text));
                 }
                 let refused = self.spec.blobs.accept(&set.blob_id, &set.blob_data).err();
                 kv_client_message::Message::SetBlobResult(SetBlobResult {
@@ -248,7 +296,7 @@ impl Turn {
             let mut out = vec![RESPONSE_TAG];
             prost::encoding::encode_varint(body.len() as u64, &mut out);
             out.extend_from_slice(&body);
-            self.commands.push_back(Command::Send(connect::frame(0, &out)));
+            self.output.push_back(PeerOutput::Send(connect::frame(0, &out)));
         }
     }
 
@@ -269,21 +317,22 @@ impl Turn {
     }
 
     pub(super) fn on_end(&mut self, error: Option<&ConnectError>, now: Millis) {
-        if let Link::Open(link) = &mut self.link {
-            link.last_frame = now;
-        }
+        self.stream.last_frame = now;
         match error {
-            _ if self.awaiting => self.hang_up(false),
-            None => self.finish_stop(now, false),
-            // Calls that were handed out are whole, whatever became of the stream.
-            Some(_) if self.answer.has_calls() => self.finish_stop(now, false),
-            Some(error) => self.recover(classify::connect_error(error), false, now),
+            None => {
+                self.stream.over = true;
+                self.event(PeerEvent::Ended(FinishReason::Stop));
+            }
+            Some(error) => {
+                let Failure { error, remedy } = classify::connect_error(error);
+                self.give_up(error, remedy);
+            }
         }
     }
 }
 
-fn totals(ended: &TurnEndedUpdate) -> Totals {
-    Totals {
+fn run_tokens(ended: &TurnEndedUpdate) -> RunTokens {
+    RunTokens {
         input: ended.input_tokens,
         output: ended.output_tokens,
         cache_read: ended.cache_read_tokens,

@@ -1,65 +1,63 @@
-//! One turn of the Agent API, from the first connection to the one ending, over
-//! as many connections as it takes.
-//!
-//! A tool call ends the answer to one request but not the turn: the stream stays open
-//! until [`Turn::resume`] brings the results, and then gives the answer to that
-//! request.
-//!
-//! Feed it with `on_*`; after each call, carry out [`Turn::poll_command`] and pass
-//! on [`Turn::poll_event`] until both give `None`, then call
-//! [`Turn::on_timeout`] no later than [`Turn::poll_deadline`].
+//! The Agent API as the turn machine sees it: the first message of each stream, answers to
+//! what the backend asks for, and the state that a conversation continues from.
 
-mod call;
-mod clocks;
-mod endings;
 mod half_read;
 mod inbound;
 mod outbound;
-mod recovery;
-mod results;
 mod since;
 mod stream;
-mod tools;
-mod usage;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use ibeam_proto::agent::{
+    AgentClientMessage, ClientHeartbeat, agent_client_message::Message as ToServer,
+};
 
-pub use self::usage::Uncounted;
 use self::{
-    call::Call,
     half_read::HalfRead,
-    recovery::{Tried, cut_short},
-    since::{Anchor, Shown, Since},
-    stream::{Link, OpenLink, Purpose, upload_time},
+    since::{Anchor, Since},
+    stream::{Purpose, Stored, Stream, upload_time},
 };
 use super::{
-    classify,
-    drift::{Drift, DriftReport},
-    link::LinkError,
+    exec::Back,
     request::{Plan, RunSpec},
-    settings::Settings,
 };
 use crate::{
-    answer::Answer,
-    codec::connect::Envelope,
+    codec::connect::{self, Envelope},
     error::{ErrorCode, TurnError},
-    guard::LoopGuard,
-    history,
-    model::{Millis, TurnEvent, TurnRequest, ids::SessionId},
-    turn::{
-        Command, Phase,
-        draws::Draws,
-        results::{Offer, note_loops},
+    model::{FinishReason, Item, Millis, ToolCall, ToolContent, ToolResult, TurnRequest},
+    peer::{
+        Clocks, Drift, DriftReport, Failure, Leave, LinkError, Peer, PeerEvent, PeerOutput, Remedy,
+        Shown, TurnView, classify,
+        conversation::{NO_RESULT, said},
     },
 };
+
+/// How a stream is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentOpen {
+    /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
+    pub prefer_h1: bool,
+}
+
+/// What the backend needs to recognise the result of a call.
+#[derive(Debug)]
+pub struct AgentCall {
+    exec: u32,
+    exec_id: String,
+    /// The backend's id for the call.
+    wire_id: String,
+    back: Back,
+}
+
+type Output = PeerOutput<Bytes, AgentCall>;
 
 /// The newest state of the conversation.
 #[derive(Debug)]
 struct Checkpoint {
     bytes: Bytes,
-    /// What the client had seen by then. A resume starts from here, so anything
+    /// What the client had seen by then. A resumed run starts from here, so anything
     /// beyond it would come a second time.
     seen: u64,
     /// Results were sent since, which it knows nothing of.
@@ -67,206 +65,398 @@ struct Checkpoint {
 }
 
 #[derive(Debug)]
-pub struct Turn {
+pub struct AgentPeer {
     spec: RunSpec,
-    settings: Settings,
-    draws: Draws,
-    /// When the request came that is being answered.
-    started: Millis,
-    link: Link,
-    answer: Answer,
-    commands: VecDeque<Command>,
+    /// Send the request context with the first message instead of waiting to be asked for it.
+    inline_context: bool,
+    purpose: Purpose,
+    prefer_h1: bool,
+    stream: Stream,
+    output: VecDeque<Output>,
     drift: Drift,
     checkpoint: Option<Checkpoint>,
     since: Since,
     /// The state before the present leg, where the client may be shown less than is said.
     anchor: Option<Box<Anchor>>,
-    shown: Option<Shown>,
-    /// The request that is being answered: it can be told anew.
-    request: Option<Box<TurnRequest>>,
-
-    session: SessionId,
-    call_count: u32,
-    calls: Vec<Call>,
-    loops: LoopGuard,
+    shown: Shown,
     half_read: HalfRead,
-    /// The stream is parked: the client has calls to answer.
-    awaiting: bool,
-    offer: Offer,
-    one_by_one: bool,
-    /// `tool_choice` leaves the model no other way.
-    must_call: bool,
-    /// Tokens of the legs before, and what this one adds to them.
-    counted: Option<u64>,
-    new_texts: Vec<String>,
-
-    tried: Tried,
-    /// Another token was asked for: once in a turn, not in each leg.
-    reauthorized: bool,
 }
 
-impl Turn {
-    /// `seed` is the source of every id and of the back-off's jitter.
-    #[must_use]
-    pub fn new(
-        mut request: TurnRequest,
-        plan: Plan,
-        settings: Settings,
-        seed: [u8; 16],
-        now: Millis,
-    ) -> Self {
-        let session = plan.session;
-        let new = history::split(&request.items);
-        let past = request.items.get(..new).unwrap_or_default();
-        let mut loops = LoopGuard::from_history(settings.max_repeat, past);
-        note_loops(&mut loops, &mut request, new, |_| true);
-        let mut turn = Self {
-            spec: RunSpec::new(&request, plan),
-            loops,
-            settings,
-            draws: Draws::new(seed),
-            started: now,
-            link: Link::Done,
-            answer: Answer::default(),
-            commands: VecDeque::new(),
+impl Peer for AgentPeer {
+    type Plan = Plan;
+    type Open = AgentOpen;
+    type Out = Bytes;
+    type In = Bytes;
+    type Call = AgentCall;
+
+    fn new(request: &TurnRequest, plan: Plan) -> Self {
+        let mut since = Since::default();
+        since.begin(request);
+        Self {
+            inline_context: plan.inline_context,
+            spec: RunSpec::new(request, plan),
+            purpose: Purpose::Start,
+            prefer_h1: false,
+            stream: Stream::new(Millis(0)),
+            output: VecDeque::new(),
             drift: Drift::default(),
             checkpoint: None,
-            since: Since::default(),
+            since,
             anchor: None,
-            shown: None,
-            request: None,
-            session,
-            call_count: 0,
-            calls: Vec::new(),
+            shown: Shown::All,
             half_read: HalfRead::default(),
-            awaiting: false,
-            offer: Offer::default(),
-            one_by_one: false,
-            must_call: false,
-            counted: None,
-            new_texts: Vec::new(),
-            tried: Tried::default(),
-            reauthorized: false,
-        };
-        turn.demand(&request);
-        turn.since.begin(&request);
-        turn.request = Some(Box::new(request));
-        turn.open(Purpose::Start, false);
-        turn
-    }
-
-    pub fn poll_command(&mut self) -> Option<Command> {
-        self.commands.pop_front()
-    }
-
-    pub fn poll_event(&mut self) -> Option<TurnEvent> {
-        self.answer.pop()
-    }
-
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        match self.link {
-            Link::Waiting { .. } | Link::Opening { .. } => Phase::Opening,
-            Link::Open(_) if self.awaiting => Phase::AwaitingTools,
-            Link::Open(_) => Phase::Streaming,
-            Link::Done => Phase::Done,
         }
     }
 
-    /// The stream that [`Command::Open`] asked for is there.
-    pub fn on_opened(&mut self, now: Millis) {
-        let Link::Opening { purpose, prefer_h1 } = self.link else { return };
-        let checkpoint = match purpose {
+    // === the link ===
+
+    fn open(&mut self) -> AgentOpen {
+        AgentOpen { prefer_h1: self.prefer_h1 }
+    }
+
+    fn on_opened(&mut self, clocks: &Clocks, now: Millis) {
+        let checkpoint = match self.purpose {
             Purpose::Start => None,
             Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
         };
-        let first = self.spec.first_frame(self.settings.inline_context, checkpoint);
-        self.link = Link::Open(Box::new(OpenLink {
-            seen_before: self.answer.visible(),
+        let first = self.spec.first_frame(self.inline_context, checkpoint);
+        self.stream = Stream {
             upload: upload_time(first.len()),
-            next_heartbeat: Some(now + self.settings.clocks.heartbeat),
-            ..OpenLink::new(purpose, prefer_h1, now)
-        }));
-        self.commands.push_back(Command::Send(first));
+            next_heartbeat: Some(now + clocks.heartbeat),
+            ..Stream::new(now)
+        };
+        self.output.clear();
+        self.output.push_back(PeerOutput::Send(first));
     }
 
-    /// Bytes of the open stream, split anyhow.
-    pub fn on_bytes(&mut self, chunk: Bytes, now: Millis) {
-        let Link::Open(link) = &mut self.link else { return };
-        link.decoder.push(chunk);
+    fn on_message(&mut self, bytes: Bytes, _: Millis) {
+        self.stream.decoder.push(bytes);
+    }
+
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure> {
+        self.stream.over = true;
+        let Some(error) = error else {
+            return self.stream.ended_until.is_none().then(Failure::cut_short);
+        };
+        self.prefer_h1 |= error.is_internal_reset();
+        self.stream.ended_until.is_none().then(|| classify::link_error(error))
+    }
+
+    fn leave(&mut self, how: Leave, out: &mut Vec<Bytes>) -> bool {
+        let over = self.stream.over;
+        let rest = std::mem::take(&mut self.output);
+        match how {
+            Leave::Answered | Leave::Replaced => return true,
+            Leave::Finished | Leave::Working if over => return false,
+            Leave::Finished | Leave::Working => {}
+        }
+        // What the backend asked for before it is told to stop was answered.
+        out.extend(rest.into_iter().filter_map(|output| match output {
+            PeerOutput::Send(message) => Some(message),
+            PeerOutput::Event(_) => None,
+        }));
+        out.push(outbound::cancel());
+        true
+    }
+
+    fn heard(&self) -> bool {
+        self.stream.heard
+    }
+
+    // === what it says ===
+
+    fn poll(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) -> Option<Output> {
         loop {
-            let Link::Open(link) = &mut self.link else { return };
-            match link.decoder.next() {
-                Ok(Some(Envelope::Message(bytes))) => self.on_message(&bytes, now),
+            if let Some(output) = self.output.pop_front() {
+                return Some(output);
+            }
+            match self.stream.decoder.next() {
+                Ok(Some(Envelope::Message(bytes))) => self.on_frame(&bytes, turn, clocks, now),
                 Ok(Some(Envelope::End(error))) => self.on_end(error.as_ref(), now),
-                Ok(None) => return,
+                Ok(None) => return None,
                 Err(error) => {
                     let text = format!("Cursor sent a stream that ibeam cannot read: {error}");
-                    self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
+                    self.give_up(TurnError::new(ErrorCode::UpstreamError, text), Remedy::None);
                 }
             }
         }
     }
 
-    /// The stream could not be opened, or broke.
-    pub fn on_link_error(&mut self, error: &LinkError, now: Millis) {
-        let internal = matches!(error, LinkError::Reset(why) if why.contains("INTERNAL_ERROR"));
-        let prefer_h1 = match &self.link {
-            Link::Open(link) => link.prefer_h1 || internal,
-            Link::Opening { prefer_h1, .. } => *prefer_h1,
-            Link::Waiting { .. } | Link::Done => return,
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis> {
+        let stream = &self.stream;
+        let silence = stream.reading.then(|| {
+            let frame = stream.last_frame + clocks.no_frame;
+            if turn.parked {
+                return frame;
+            }
+            (frame + stream.upload).min(stream.last_progress + clocks.heartbeat_only)
+        });
+        let quiet = self.looks_complete(turn).then(|| stream.last_progress + clocks.quiet_end);
+        let ended = stream.ended_until.filter(|_| !turn.parked);
+        [silence, quiet, ended, stream.next_heartbeat].into_iter().flatten().min()
+    }
+
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) {
+        let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
+        if due(self.stream.next_heartbeat) {
+            self.stream.next_heartbeat = Some(now + clocks.heartbeat);
+            self.output.extend(Self::heartbeat().map(PeerOutput::Send));
+        }
+        let stream = &self.stream;
+        let upload = if turn.parked { Duration::ZERO } else { stream.upload };
+        let quiet = self.looks_complete(turn) && now >= stream.last_progress + clocks.quiet_end;
+        if !turn.parked && (due(stream.ended_until) || quiet) {
+            self.output.push_back(PeerOutput::Event(PeerEvent::Ended(FinishReason::Stop)));
+        } else if stream.reading && now >= stream.last_frame + clocks.no_frame + upload {
+            let text = format!("Cursor sent nothing for {} s.", clocks.no_frame.as_secs());
+            let error = TurnError::new(ErrorCode::Timeout, text);
+            let error = if stream.heard { error } else { error.unreachable() };
+            self.give_up(error, Remedy::Resume);
+        } else if stream.reading
+            && !turn.parked
+            && now >= stream.last_progress + clocks.heartbeat_only
+        {
+            let text =
+                "Cursor sent only heartbeats for longer than the `heartbeat_only` clock allows.";
+            self.give_up(TurnError::new(ErrorCode::Timeout, text), Remedy::None);
+        }
+    }
+
+    fn set_reading(&mut self, reading: bool, now: Millis) {
+        let stream = &mut self.stream;
+        if stream.reading != reading {
+            stream.reading = reading;
+            stream.last_frame = now;
+            stream.last_progress = now;
+        }
+    }
+
+    fn last_progress(&self) -> Millis {
+        self.stream.last_progress
+    }
+
+    // === another run ===
+
+    fn resumes(&self) -> bool {
+        self.purpose == Purpose::Resume
+    }
+
+    fn can_resume(&self, turn: &TurnView<'_>) -> bool {
+        let covers = |checkpoint: &Checkpoint| checkpoint.covers(turn);
+        // The client has half of a call that another stream would make under another id.
+        self.checkpoint.as_ref().is_some_and(covers) && !turn.has_announced
+    }
+
+    fn resume_run(&mut self) {
+        self.purpose = Purpose::Resume;
+    }
+
+    fn repeat_run(&mut self) {
+        self.purpose = Purpose::Start;
+        self.since.clear();
+        self.checkpoint = None;
+    }
+
+    fn lacks_results(&self) -> bool {
+        true
+    }
+
+    fn can_rebuild(&self) -> bool {
+        true
+    }
+
+    fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>) {
+        if let Some(id) = conversation_id {
+            self.spec.rename(id);
+        }
+        if !self.since.is_bare() {
+            if let Some(request) = turn.request {
+                self.spec.rebuild(request);
+            }
+        } else if !self.since.is_empty() {
+            // Only we know what came before.
+            let state = self.state_so_far(turn.text);
+            self.spec.go_on_from(state);
+        }
+        self.repeat_run();
+    }
+
+    fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
+        let Some(request) = turn.request else { return };
+        self.purpose = Purpose::Start;
+        let Some(answered) = answered else {
+            let newest = self.checkpoint(turn);
+            self.spec.insist(request, newest, text);
+            return;
         };
-        if !self.settle(now) {
-            self.recover(classify::link_error(error), prefer_h1, now);
+        self.keep_first_anchor();
+        match self.checkpoint(turn) {
+            Some(newest) => self.spec.insist(request, Some(newest), text),
+            None => {
+                let mut whole = request.clone();
+                whole.items.extend(said(answered, 0));
+                self.spec.insist(&whole, None, text);
+            }
+        }
+        self.since.clear();
+        self.checkpoint = None;
+    }
+
+    // === legs ===
+
+    fn can_park(&self) -> bool {
+        self.stream.ended_until.is_none()
+    }
+
+    fn end_leg(&mut self, text: &str) {
+        self.since.end_leg(text);
+        self.stream.started = false;
+    }
+
+    fn begin_leg(
+        &mut self,
+        request: &TurnRequest,
+        new: usize,
+        calls: Vec<ToolCall>,
+        clocks: &Clocks,
+        now: Millis,
+    ) {
+        self.shown = Shown::All;
+        self.since.begin(request);
+        let results = request.items.get(new..).unwrap_or_default();
+        self.since.add(calls.into_iter().map(Item::ToolCall).chain(results.iter().cloned()));
+        self.anchor = None;
+        if request.sampling.is_controlled() {
+            self.drop_anchor();
+        }
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.before_results = true;
+        }
+        let stream = &mut self.stream;
+        stream.last_frame = now;
+        stream.last_progress = now;
+        stream.next_heartbeat.get_or_insert(now + clocks.heartbeat);
+        stream.upload = Duration::ZERO;
+    }
+
+    fn on_handed_out(&mut self, call: &AgentCall) {
+        for reply in call.back.opening() {
+            self.send_reply(call.exec, &call.exec_id, reply);
         }
     }
 
-    /// The stream ended without an error of the transport.
-    pub fn on_eof(&mut self, now: Millis) {
-        let Link::Open(link) = &self.link else { return };
-        let prefer_h1 = link.prefer_h1;
-        if !self.settle(now) {
-            self.recover(cut_short(), prefer_h1, now);
+    fn send_result(
+        &mut self,
+        call_id: &str,
+        call: &AgentCall,
+        result: Option<&ToolResult>,
+        beside: Vec<ToolContent>,
+    ) -> Vec<String> {
+        let (replies, text) = match (result, beside.is_empty()) {
+            (None, true) => (call.back.unanswered(NO_RESULT), None),
+            (Some(result), true) => (call.back.replies(result), Some(result.text())),
+            (result, false) => {
+                let mut result = result.cloned().unwrap_or_else(|| ToolResult {
+                    call_id: call_id.to_owned(),
+                    content: vec![ToolContent::Text(NO_RESULT.to_owned())],
+                    is_error: true,
+                });
+                result.content.extend(beside);
+                (call.back.replies(&result), Some(result.text()))
+            }
+        };
+        self.half_read.note(&call.wire_id, &replies);
+        for reply in replies {
+            let bytes = self.send_reply(call.exec, &call.exec_id, reply);
+            self.stream.upload += upload_time(bytes);
+        }
+        self.close_exec(call.exec);
+        text.into_iter().collect()
+    }
+
+    // === what is kept ===
+
+    fn set_shown(&mut self, shown: Shown) {
+        self.shown = shown;
+    }
+
+    fn checkpoint(&mut self, turn: &TurnView<'_>) -> Option<Bytes> {
+        match &self.shown {
+            Shown::All => {}
+            Shown::Cut(text) | Shown::Other(text) => {
+                let text = text.clone();
+                return self.state_as_shown(text);
+            }
+        }
+        if self.since.is_bare() {
+            return Some(self.state_so_far(turn.text));
+        }
+        match self.checkpoint.as_ref().filter(|checkpoint| checkpoint.covers(turn)) {
+            Some(checkpoint) => Some(checkpoint.bytes.clone()),
+            None => self.since.is_tracked().then(|| self.state_so_far(turn.text)),
         }
     }
 
-    /// The client is gone: tell the backend to stop.
-    pub fn cancel(&mut self) {
-        self.abort(TurnError::new(ErrorCode::Cancelled, "The client left."));
-    }
-
-    /// Ends the turn with this error and tells the backend to stop.
-    pub fn abort(&mut self, error: TurnError) {
-        match self.phase() {
-            Phase::Opening | Phase::Streaming => self.fail(error, true),
-            // The client has its ending already.
-            Phase::AwaitingTools => self.hang_up(true),
-            Phase::Done => {}
-        }
-    }
-
-    /// The blobs (ids and contents) that came since the last time this was asked.
-    pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
+    fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
         self.spec.blobs.take_fresh()
     }
 
-    /// About how many bytes the turn holds.
-    #[must_use]
-    pub fn memory(&self) -> usize {
-        let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
-        let told = self.spec.memory() + self.answer.memory() + self.since.memory();
-        size_of::<Self>() + told + checkpoint + self.held_bytes()
+    fn conversation_id(&self) -> &str {
+        &self.spec.conversation_id
     }
 
-    /// What was not understood so far.
-    #[must_use]
-    pub fn drift(&self) -> DriftReport {
+    fn prompt_texts(&self, _: &TurnView<'_>) -> Option<(Vec<String>, usize)> {
+        Some(self.spec.prompt_texts())
+    }
+
+    fn memory(&self) -> usize {
+        let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
+        self.spec.memory() + self.since.memory() + checkpoint
+    }
+
+    fn drift(&self) -> DriftReport {
         self.drift.report()
     }
 
-    #[must_use]
-    pub fn conversation_id(&self) -> &str {
-        &self.spec.conversation_id
+    fn heartbeat() -> Option<Bytes> {
+        let beat = ToServer::ClientHeartbeat(ClientHeartbeat {});
+        Some(connect::encode(&AgentClientMessage { message: Some(beat) }))
+    }
+
+    fn relieve(&mut self) {
+        self.stream.next_heartbeat = None;
+    }
+}
+
+impl Checkpoint {
+    /// Whether it has all that the client saw and sent.
+    fn covers(&self, turn: &TurnView<'_>) -> bool {
+        self.seen == turn.visible && !self.before_results
+    }
+}
+
+impl AgentPeer {
+    fn event(&mut self, event: PeerEvent<AgentCall>) {
+        self.output.push_back(PeerOutput::Event(event));
+    }
+
+    /// The run has failed. Only a lost transport is a reason to avoid HTTP/2.
+    fn give_up(&mut self, error: TurnError, remedy: Remedy) {
+        self.prefer_h1 = false;
+        self.event(PeerEvent::Failed(Box::new(Failure { error, remedy })));
+    }
+
+    /// An answer came, it was stored, and since then only heartbeats, with nothing
+    /// under way that could bring more.
+    fn looks_complete(&self, turn: &TurnView<'_>) -> bool {
+        let stream = &self.stream;
+        let settled = match stream.stored {
+            Stored::Nothing => false,
+            Stored::Something => stream.open_steps == 0,
+            Stored::Answer => true,
+        };
+        let idle = stream.begun.is_empty() && !turn.has_calls && !turn.parked;
+        turn.has_answer && settled && stream.heartbeats >= 2 && idle
     }
 }
 

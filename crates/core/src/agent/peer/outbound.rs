@@ -1,5 +1,6 @@
 //! Messages to the backend.
 
+use bytes::Bytes;
 use ibeam_proto::agent::{
     AgentClientMessage, CancelAction, ConversationAction, ExecClientControlMessage,
     ExecClientStreamClose, ExecClientThrow, agent_client_message::Message as ToServer,
@@ -7,18 +8,21 @@ use ibeam_proto::agent::{
     exec_client_message::Message as Reply,
 };
 
-use super::{Command, Turn, stream::Link};
-use crate::{agent::exec, codec::connect};
+use super::AgentPeer;
+use crate::{agent::exec, codec::connect, peer::PeerOutput};
 
-impl Turn {
-    pub(super) fn send(&mut self, message: ToServer) {
-        let message = AgentClientMessage { message: Some(message) };
-        self.commands.push_back(Command::Send(connect::encode(&message)));
+impl AgentPeer {
+    /// Gives the size of the framed message.
+    pub(super) fn send(&mut self, message: ToServer) -> usize {
+        let framed = connect::encode(&AgentClientMessage { message: Some(message) });
+        let bytes = framed.len();
+        self.output.push_back(PeerOutput::Send(framed));
+        bytes
     }
 
-    /// One result of an exec. More may follow until it is closed.
-    pub(super) fn send_reply(&mut self, exec: u32, exec_id: &str, reply: Reply) {
-        self.send(ToServer::ExecClientMessage(exec::result(exec, exec_id, reply)));
+    /// One result of an exec. More may follow until it is closed. Gives its size.
+    pub(super) fn send_reply(&mut self, exec: u32, exec_id: &str, reply: Reply) -> usize {
+        self.send(ToServer::ExecClientMessage(exec::result(exec, exec_id, reply)))
     }
 
     /// The exec has all its results.
@@ -35,16 +39,15 @@ impl Turn {
         }));
     }
 
-    /// Tells a backend that is still at work to stop.
-    pub(super) fn tell_cancel(&mut self) {
-        if matches!(self.link, Link::Open(_)) {
-            let action = conversation_action::Action::CancelAction(CancelAction {});
-            self.send(ToServer::ConversationAction(ConversationAction { action: Some(action) }));
-        }
-    }
-
     fn send_control(&mut self, message: Control) {
         let control = ExecClientControlMessage { message: Some(message) };
         self.send(ToServer::ExecClientControlMessage(control));
     }
+}
+
+/// Tells a backend that is still at work to stop.
+pub(super) fn cancel() -> Bytes {
+    let action = conversation_action::Action::CancelAction(CancelAction {});
+    let action = ConversationAction { action: Some(action) };
+    connect::encode(&AgentClientMessage { message: Some(ToServer::ConversationAction(action)) })
 }

@@ -4,11 +4,11 @@
 
 use bytes::Bytes;
 
-use super::Turn;
+use super::AgentPeer;
 use crate::{
     history,
     model::{Image, ImageSource, Item, Message, Part, ToolContent, TurnRequest},
-    turn::results::said,
+    peer::conversation::said,
 };
 
 #[derive(Debug, Default)]
@@ -36,6 +36,10 @@ impl Since {
 
     pub(super) fn is_bare(&self) -> bool {
         self.bare
+    }
+
+    pub(super) fn is_tracked(&self) -> bool {
+        self.tracked
     }
 
     /// Nothing has happened that the newest state does not have.
@@ -82,24 +86,6 @@ pub(super) struct Anchor {
     items: Vec<Item>,
 }
 
-/// What the client saw of a leg, if that is known, where it is not what the backend said.
-#[derive(Debug)]
-pub(super) struct Shown {
-    text: Option<String>,
-    cut: bool,
-}
-
-impl Shown {
-    /// The backend was stopped.
-    pub(super) fn cut(text: Option<String>) -> Self {
-        Self { text, cut: true }
-    }
-
-    pub(super) fn is_cut(&self) -> bool {
-        self.cut
-    }
-}
-
 fn item_bytes(item: &Item) -> usize {
     let image_bytes = |image: &Image| {
         let ImageSource::Inline { data, .. } = &image.source;
@@ -127,55 +113,31 @@ fn item_bytes(item: &Item) -> usize {
     size_of::<Item>() + content
 }
 
-impl Turn {
-    /// The state from which this conversation can go on, if there is one that lacks
-    /// nothing. What a client cannot tell again is put behind the newest one. This may
-    /// add blobs, so ask for those afterwards.
-    #[must_use]
-    pub fn checkpoint(&mut self) -> Option<Bytes> {
-        if let Some(shown) = &self.shown {
-            let text = shown.text.clone();
-            return self.state_as_shown(text);
-        }
-        if self.since.bare {
-            return Some(self.state_so_far());
-        }
-        let whole = self.checkpoint.as_ref().filter(|checkpoint| {
-            checkpoint.seen == self.answer.visible() && !checkpoint.before_results
-        });
-        match whole {
-            Some(checkpoint) => Some(checkpoint.bytes.clone()),
-            None => self.since.tracked.then(|| self.state_so_far()),
-        }
-    }
-
-    /// The newest state with all that happened since.
-    pub(super) fn state_so_far(&mut self) -> Bytes {
-        let state = match &self.checkpoint {
-            Some(checkpoint) => checkpoint.bytes.clone(),
-            None => self.spec.told(),
-        };
+impl AgentPeer {
+    /// The newest state with all that happened since. `text` is what the present leg said.
+    pub(super) fn state_so_far(&mut self, text: &str) -> Bytes {
+        let state = self.newest_state();
         let mut items = self.since.items.clone();
-        items.extend(said(self.answer.words(), self.since.words));
+        items.extend(said(text, self.since.words));
         self.spec.append(&state, &items)
     }
 
-    /// The client saw only this text of the present leg, or the answer to it came in
-    /// another way than the backend remembers. No state of the backend's is gone on from.
-    pub fn show_only(&mut self, text: Option<String>) {
-        self.shown = Some(Shown { text, cut: false });
+    fn newest_state(&mut self) -> Bytes {
+        match &self.checkpoint {
+            Some(checkpoint) => checkpoint.bytes.clone(),
+            None => self.spec.told(),
+        }
     }
 
-    /// Remembers where a further leg begins, for clients who cannot tell it.
+    /// Remembers where a further leg begins, for clients that cannot send it again.
     pub(super) fn drop_anchor(&mut self) {
         self.anchor = self.since.tracked.then(|| {
-            let newest = self.checkpoint.as_ref().map(|checkpoint| checkpoint.bytes.clone());
-            let state = newest.unwrap_or_else(|| self.spec.told());
+            let state = self.newest_state();
             Box::new(Anchor { state, items: self.since.items.clone() })
         });
     }
 
-    /// The same for the first leg, which begins with what the first message tells.
+    /// The same for the first leg, which begins with what the first message says.
     pub(super) fn keep_first_anchor(&mut self) {
         if self.since.tracked && self.anchor.is_none() {
             self.anchor = Some(Box::new(Anchor { state: self.spec.told(), items: Vec::new() }));
@@ -184,7 +146,7 @@ impl Turn {
 
     /// The state before the leg, and what the client saw of it behind that. A client that
     /// always sends everything needs none.
-    fn state_as_shown(&mut self, text: Option<String>) -> Option<Bytes> {
+    pub(super) fn state_as_shown(&mut self, text: Option<String>) -> Option<Bytes> {
         if !self.since.tracked {
             return None;
         }

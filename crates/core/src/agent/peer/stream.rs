@@ -14,35 +14,19 @@ pub(super) enum Purpose {
     Resume,
 }
 
-#[derive(Debug)]
-pub(super) enum Link {
-    /// Nothing is open, and nothing shall be before that time.
-    Waiting {
-        until: Millis,
-        purpose: Purpose,
-        prefer_h1: bool,
-    },
-    Opening {
-        purpose: Purpose,
-        prefer_h1: bool,
-    },
-    Open(Box<OpenLink>),
-    Done,
-}
-
 /// The state of one open stream.
 #[derive(Debug)]
-pub(super) struct OpenLink {
-    pub(super) purpose: Purpose,
-    pub(super) prefer_h1: bool,
+pub(super) struct Stream {
     /// Whether the backend said anything on this stream.
     pub(super) heard: bool,
-    /// What the client had seen when the stream opened.
-    pub(super) seen_before: u64,
+    /// The turn knows that the backend is at work on the present leg.
+    pub(super) started: bool,
+    /// It ended, or broke.
+    pub(super) over: bool,
     /// Extra patience while something large is still on its way up.
     pub(super) upload: Duration,
     pub(super) decoder: Decoder,
-    /// None: somebody else sends them.
+    /// None: the connection sends them.
     pub(super) next_heartbeat: Option<Millis>,
     pub(super) last_frame: Millis,
     pub(super) last_progress: Millis,
@@ -50,8 +34,6 @@ pub(super) struct OpenLink {
     pub(super) reading: bool,
     /// Set by `turn_ended`: wait until then for the end frame.
     pub(super) ended_until: Option<Millis>,
-    /// Set by a tool call: its siblings may come until then.
-    pub(super) batch_until: Option<Millis>,
     pub(super) open_steps: u32,
     /// Calls that the backend has begun and not yet completed; no more than
     /// [`BEGUN_CAP`].
@@ -70,14 +52,13 @@ pub(super) enum Stored {
     Answer,
 }
 
-impl OpenLink {
+impl Stream {
     /// A stream that opened just now.
-    pub(super) fn new(purpose: Purpose, prefer_h1: bool, now: Millis) -> Self {
+    pub(super) fn new(now: Millis) -> Self {
         Self {
-            purpose,
-            prefer_h1,
             heard: false,
-            seen_before: 0,
+            started: false,
+            over: false,
             upload: Duration::ZERO,
             decoder: Decoder::new(),
             next_heartbeat: None,
@@ -85,7 +66,6 @@ impl OpenLink {
             last_progress: now,
             reading: true,
             ended_until: None,
-            batch_until: None,
             open_steps: 0,
             begun: HashSet::new(),
             stored: Stored::Nothing,

@@ -1,32 +1,24 @@
-//! The run of a child that a turn is at, as far as the turn has to know it.
+//! The run of a child that a turn is at.
 
-use crate::{child::Speaker, model::Millis};
+use std::collections::VecDeque;
 
-#[derive(Debug)]
-pub(super) enum Link {
-    /// There is no child, and none shall be before that time.
-    Waiting {
-        until: Millis,
-    },
-    Opening,
-    Open(Box<Run>),
-    Done,
-}
+use crate::{
+    child::{FromChild, Speaker},
+    model::Millis,
+};
 
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) speaker: Box<dyn Speaker>,
+    /// What came from the child and was not looked at yet.
+    pub(super) inbox: VecDeque<FromChild>,
     /// It said something that concerns the turn. Greetings do not, nor does noise.
     pub(super) spoke: bool,
     pub(super) last_heard: Millis,
     /// False while back-pressure keeps us from reading: silence is then our own.
     pub(super) reading: bool,
-    /// When the newest call was handed out; its siblings may follow.
-    pub(super) batch: Option<Millis>,
-    /// Calls that it said it would make, and calls that it made. Either may be first: they
-    /// come on two ways.
-    pub(super) announced: usize,
-    pub(super) made: usize,
+    /// The process is gone.
+    pub(super) exited: bool,
 }
 
 impl Run {
@@ -34,12 +26,11 @@ impl Run {
     pub(super) fn new(speaker: Box<dyn Speaker>, now: Millis) -> Self {
         Self {
             speaker,
+            inbox: VecDeque::new(),
             spoke: false,
             last_heard: now,
             reading: true,
-            batch: None,
-            announced: 0,
-            made: 0,
+            exited: false,
         }
     }
 }

@@ -34,7 +34,7 @@ fn a_cut_tells_the_backend_and_gives_nothing_more() {
     assert_eq!((counted.output, counted.source), (3, UsageSource::BackendPartial));
     let seen = bench.events.len();
     bench.drain();
-    assert_eq!((cancels(&bench), bench.turn.phase()), (1, Phase::Done));
+    assert_eq!((cancels(&bench), bench.turn.state()), (1, TurnState::Done));
     assert!(matches!(bench.commands.last(), Some(Command::Close { cancel: true })));
     bench.text(" four");
     assert!(bench.turn.is_cut() && bench.events.len() == seen, "nobody listens");
@@ -82,15 +82,15 @@ fn what_a_client_can_tell_is_not_gone_on_from() {
 #[test]
 fn a_turn_that_was_over_already_is_cut_as_well() {
     let mut bench = Bench::open(&[]);
-    bench.turn.on_bytes(
+    bench.turn.on_message(
         connect::encode(&AgentServerMessage {
             message: Some(updated(Update::TextDelta(TextDeltaUpdate { text: "one".into() }))),
         }),
         bench.now,
     );
     let over = AgentServerMessage { message: Some(updated(ended())) };
-    bench.turn.on_bytes(connect::encode(&over), bench.now);
-    bench.turn.on_bytes(connect::end_frame(None), bench.now);
+    bench.turn.on_message(connect::encode(&over), bench.now);
+    bench.turn.on_message(connect::end_frame(None), bench.now);
     let counted = bench.turn.cut(None).unwrap();
     assert_eq!((counted.output, counted.source), (20, UsageSource::Backend));
     assert_eq!(bench.turn.poll_event(), None);
@@ -101,19 +101,19 @@ fn a_turn_that_was_over_already_is_cut_as_well() {
 #[test]
 fn calls_behind_a_cut_are_nobodys() {
     let mut bench = Bench::open(&["read"]);
-    bench.turn.on_bytes(
+    bench.turn.on_message(
         connect::encode(&AgentServerMessage {
             message: Some(updated(Update::TextDelta(TextDeltaUpdate { text: "one".into() }))),
         }),
         bench.now,
     );
     let asked = AgentServerMessage { message: Some(call(1, "read", "{}")) };
-    bench.turn.on_bytes(connect::encode(&asked), bench.now);
+    bench.turn.on_message(connect::encode(&asked), bench.now);
     bench.turn.on_timeout(bench.now + WINDOW);
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
     bench.turn.cut(Some("on".to_owned()));
     bench.drain();
-    assert_eq!((bench.turn.phase(), bench.turn.calls().len()), (Phase::Done, 0));
+    assert_eq!((bench.turn.state(), bench.turn.calls().len()), (TurnState::Done, 0));
     assert_eq!((cancels(&bench), bench.events.len()), (1, 0));
 }
 

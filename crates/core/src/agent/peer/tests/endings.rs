@@ -37,7 +37,7 @@ fn an_old_answer_stored_again_is_not_the_answer() {
     let mut bench = Bench::closed(&[]);
     let mut request = request(&[]);
     request.items = vec![user("q"), said("old answer"), user("next")];
-    bench.turn.spec = RunSpec::new(&request, plan_for(&request));
+    bench.turn.peer().spec = RunSpec::new(&request, plan_for(&request));
     bench.opened();
     bench.say(set_blob(old));
     bench.update(ended());
@@ -98,7 +98,7 @@ fn every_way_a_turn_ends_well() {
         script(&mut bench);
         assert_eq!(bench.ending(), &STOP, "{name}");
         assert_eq!(bench.said(), "answer", "{name}");
-        assert_eq!(bench.turn.phase(), Phase::Done, "{name}");
+        assert_eq!(bench.turn.state(), TurnState::Done, "{name}");
         assert_eq!(bench.opens(), 1, "{name}");
     }
 }
@@ -118,7 +118,7 @@ fn silence_is_no_ending_while_a_step_or_a_server_tool_is_open() {
             bench.wait(Duration::from_secs(10));
             bench.update(heartbeat());
         }
-        assert_eq!(bench.turn.phase(), Phase::Streaming);
+        assert_eq!(bench.turn.state(), TurnState::Streaming);
     }
 }
 
@@ -158,8 +158,10 @@ fn a_cut_stream_is_never_a_clean_stop() {
 
 #[test]
 fn fifteen_quiet_minutes_with_heartbeats_are_healthy() {
-    let mut bench = Bench::open(&[]);
-    bench.turn.settings.clocks.heartbeat_only = Duration::from_secs(3600);
+    let mut settings = Settings::default();
+    settings.clocks.heartbeat_only = Duration::from_secs(3600);
+    let mut bench = Bench::of(request(&[]), settings);
+    bench.opened();
     for _ in 0..90 {
         bench.wait(Duration::from_secs(10));
         bench.update(heartbeat());
@@ -205,5 +207,5 @@ fn silence_while_we_do_not_read_is_our_own() {
     bench.wait(Duration::from_secs(100));
     bench.turn.set_reading(true, bench.now);
     bench.wait(Duration::from_secs(40));
-    assert_eq!(bench.turn.phase(), Phase::Streaming);
+    assert_eq!(bench.turn.state(), TurnState::Streaming);
 }

@@ -7,7 +7,7 @@ fn kept(bench: &mut Bench) -> String {
     let state = bench.turn.checkpoint().expect("no state");
     let state = ConversationStateStructure::decode(state).unwrap();
     let blobs = state.root_prompt_messages_json.iter();
-    let texts: Vec<Bytes> = blobs.filter_map(|id| bench.turn.spec.blobs.get(id)).collect();
+    let texts: Vec<Bytes> = blobs.filter_map(|id| bench.turn.peer().spec.blobs.get(id)).collect();
     String::from_utf8(texts.concat()).unwrap()
 }
 
@@ -42,6 +42,7 @@ fn what_only_we_know_counts_as_held() {
     assert!(bench.resume_with(request));
     bench.say(call(2, "read", "{}"));
     bench.wait(WINDOW);
+    bench.turn.note_usage(&Usage::default());
     assert!(bench.turn.memory() > before + 100_000);
     bench.say(checkpoint());
     assert!(bench.turn.memory() < before + 100_000, "the newest state has it");

@@ -38,9 +38,10 @@ use crate::{
     codec::connect::{self, Code, ConnectError},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, Tool,
-        ToolCall, ToolChoice, ToolContent, ToolResult, TurnRequest, Usage, UsageSource,
+        ToolCall, ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, Usage, UsageSource,
         ids::{CallId, SessionId},
     },
+    turn::{Command, Settings, Turn, TurnCommand, TurnState},
 };
 
 fn user(text: &str) -> Item {
@@ -68,23 +69,25 @@ fn request(tools: &[&str]) -> TurnRequest {
     }
 }
 
+const SESSION: [u8; 16] = [0xab; 16];
+
 fn plan_for(request: &TurnRequest) -> Plan {
     let (environment, allow) = (Environment::default(), Permissions::default());
     Plan {
         model: ModelPick { id: "default".into(), ..ModelPick::default() },
         conversation_id: "conv".into(),
-        session: SessionId::from_random([0xab; 16]),
         surroundings: Arc::new(Surroundings::new(request, &environment, allow, true)),
         limits: BlobLimits::default(),
+        inline_context: false,
         kept: None,
     }
 }
 
 /// A turn with its clock, and everything it said so far.
 struct Bench {
-    turn: Turn,
+    turn: Turn<AgentPeer>,
     now: Millis,
-    commands: Vec<Command>,
+    commands: Vec<TurnCommand<AgentPeer>>,
     events: Vec<TurnEvent>,
     guard: TerminalGuard,
 }
@@ -104,7 +107,14 @@ impl Bench {
     fn of(request: TurnRequest, settings: Settings) -> Self {
         let plan = plan_for(&request);
         let mut bench = Self {
-            turn: Turn::new(request, plan, settings, [7; 16], Millis(0)),
+            turn: Turn::new(
+                request,
+                plan,
+                SessionId::from_random(SESSION),
+                settings,
+                [7; 16],
+                Millis(0),
+            ),
             now: Millis(0),
             commands: Vec::new(),
             events: Vec::new(),
@@ -138,7 +148,7 @@ impl Bench {
     }
 
     fn bytes(&mut self, bytes: Bytes) {
-        self.turn.on_bytes(bytes, self.now);
+        self.turn.on_message(bytes, self.now);
         self.drain();
     }
 
@@ -361,7 +371,7 @@ fn parked(tools: &[&str]) -> Bench {
         bench.say(call(n, tool, r#"{"a":1}"#));
     }
     bench.wait(WINDOW);
-    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::AwaitingTools));
+    assert_eq!((bench.ending(), bench.turn.state()), (&CALLS, TurnState::AwaitingTools));
     bench
 }
 
@@ -370,5 +380,5 @@ fn finish(bench: &mut Bench, text: &str) {
     bench.update(ended());
     bench.end(None);
     assert_eq!(bench.ending(), &STOP);
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
 }

@@ -18,7 +18,7 @@ fn a_chain_of_tools_is_one_run() {
             bench.wait(Duration::from_secs(10));
             bench.update(heartbeat());
         }
-        assert_eq!(bench.turn.phase(), Phase::AwaitingTools, "call {n}");
+        assert_eq!(bench.turn.state(), TurnState::AwaitingTools, "call {n}");
         items.extend([made(n, "read"), result(n, &format!("result {n}"))]);
         assert!(bench.resume(&["read"], items.clone()), "call {n}");
     }
@@ -112,7 +112,7 @@ fn a_parked_stream_is_kept_alive_and_answers() {
     assert_eq!(bench.beats(), 4);
     assert!(sent.iter().any(|m| matches!(m, ToServer::KvClientMessage(_))));
     assert!(sent.iter().any(|m| matches!(m, ToServer::ExecClientMessage(m) if m.id == 9)));
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_relieved_stream_sends_no_heartbeat_until_it_goes_on() {
     let mut bench = parked(&["read"]);
     bench.turn.relieve();
     bench.wait(Duration::from_secs(40));
-    assert_eq!((bench.beats(), bench.turn.phase()), (0, Phase::AwaitingTools));
+    assert_eq!((bench.beats(), bench.turn.state()), (0, TurnState::AwaitingTools));
     assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
     bench.wait(Duration::from_secs(11));
     assert_eq!(bench.beats(), 2);
@@ -221,8 +221,8 @@ fn requests_that_the_stream_cannot_serve_are_given_back() {
         change(&mut request);
         assert!(!bench.resume_with(request), "{name}");
         assert_eq!(
-            bench.turn.phase(),
-            Phase::AwaitingTools,
+            bench.turn.state(),
+            TurnState::AwaitingTools,
             "{name}: still there for the right one"
         );
         assert!(bench.results().is_empty());
@@ -255,7 +255,7 @@ fn too_much_said_meanwhile_ends_it() {
     for _ in 0..20 {
         bench.text(&"x".repeat(64 << 10));
     }
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
     assert!(matches!(bench.commands.last(), Some(Command::Close { cancel: true })));
 }
 
@@ -293,7 +293,7 @@ fn a_call_taken_back_gets_no_result() {
 fn a_run_whose_last_call_is_taken_back_is_let_go() {
     let mut bench = parked(&["read"]);
     bench.say(taken_back(1));
-    assert_eq!(bench.turn.phase(), Phase::Done, "nothing could wake it");
+    assert_eq!(bench.turn.state(), TurnState::Done, "nothing could wake it");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn the_end_of_a_parked_stream_is_silent() {
         let mut bench = parked(&["read"]);
         let events = bench.events.len();
         way(&mut bench);
-        assert_eq!(bench.turn.phase(), Phase::Done);
+        assert_eq!(bench.turn.state(), TurnState::Done);
         assert_eq!(bench.events.len(), events, "the client has its ending");
         assert!(!bench.resume(&["read"], vec![made(1, "read"), result(1, "a")]));
     }
@@ -339,14 +339,14 @@ fn a_parked_stream_that_nobody_reads_is_not_silent() {
     assert_eq!(bench.turn.poll_deadline(), None, "nothing to wake up for");
     bench.wait(Duration::from_secs(600));
     bench.turn.on_timeout(bench.now);
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
 
     // From the first look on, silence counts again.
     bench.turn.set_reading(true, bench.now);
     bench.wait(Duration::from_secs(44));
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
     bench.wait(Duration::from_secs(2));
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
 }
 
 /// 2 MB at 100 kB/s are 20 s in which the backend cannot say anything.
@@ -356,7 +356,7 @@ fn a_large_result_is_given_the_time_that_it_takes() {
     let large = "x".repeat(2_000_000);
     assert!(bench.resume(&["read"], vec![made(1, "read"), result(1, &large)]));
     bench.wait(Duration::from_secs(60));
-    assert_eq!((bench.opens(), bench.turn.phase()), (1, Phase::Streaming), "it is on its way");
+    assert_eq!((bench.opens(), bench.turn.state()), (1, TurnState::Streaming), "it is on its way");
     bench.wait(Duration::from_secs(10));
     assert_eq!(bench.opens(), 2, "that was too long");
 
@@ -374,5 +374,5 @@ fn with_parking_off_a_call_ends_the_run() {
     bench.opened();
     bench.say(call(1, "read", "{}"));
     bench.wait(WINDOW);
-    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::Done));
+    assert_eq!((bench.ending(), bench.turn.state()), (&CALLS, TurnState::Done));
 }

@@ -298,7 +298,7 @@ fn a_resume_that_brings_nothing_is_no_clean_stop() {
         .commands
         .iter()
         .filter_map(|command| match command {
-            Command::Open(spec) => Some(spec.prefer_h1),
+            Command::Open(spec) => Some(spec.peer.prefer_h1),
             _ => None,
         })
         .collect();
@@ -334,7 +334,7 @@ fn an_internal_reset_is_resumed_over_http1() {
         Command::Open(spec) => Some(spec),
         _ => None,
     });
-    assert!(open.unwrap().prefer_h1);
+    assert!(open.unwrap().peer.prefer_h1);
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn parallel_calls_leave_together_after_the_batch_window() {
     bench.say(call(1, "read", r#"{"path":"a"}"#));
     bench.wait(Duration::from_millis(10));
     bench.say(call(2, "bash", r#"{"cmd":"ls"}"#));
-    assert_eq!(bench.turn.phase(), Phase::Streaming);
+    assert_eq!(bench.turn.state(), TurnState::Streaming);
     bench.wait(WINDOW);
     assert_eq!(bench.ending(), &CALLS);
     let names: Vec<_> = bench
@@ -22,7 +22,7 @@ fn parallel_calls_leave_together_after_the_batch_window() {
         .collect();
     assert_eq!(names.len(), 2);
     assert_eq!(names, [(id(1).as_str(), "read"), (id(2).as_str(), "bash")]);
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_call_of_a_tool_nobody_offered_is_refused() {
     let mut bench = Bench::open(&["read"]);
     bench.say(call(1, "rm", "{}"));
     assert!(format!("{:?}", bench.sent()[1]).contains("ToolNotFound"));
-    assert_eq!(bench.turn.phase(), Phase::Streaming);
+    assert_eq!(bench.turn.state(), TurnState::Streaming);
 }
 
 fn transcript() -> impl Strategy<Value = Vec<Bytes>> {
@@ -113,6 +113,6 @@ proptest! {
         bench.opened();
         bench.wait(Duration::from_secs(4000));
         prop_assert!(bench.guard.ended());
-        prop_assert_eq!(bench.turn.phase(), Phase::Done);
+        prop_assert_eq!(bench.turn.state(), TurnState::Done);
     }
 }

@@ -44,7 +44,7 @@ fn an_answer_that_was_shown_otherwise_is_told_anew_by_those_who_can() {
         }
         let mut bench = Bench::run(request, None);
         bench.says("session s1\ntext a\nend");
-        bench.turn.show_otherwise();
+        bench.turn.show_only(None);
         assert_eq!(bench.turn.checkpoint().is_some(), name, "bare: {bare}");
         assert!(!bench.turn.is_cut());
     }

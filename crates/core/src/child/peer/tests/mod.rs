@@ -18,8 +18,10 @@ use crate::{
     child::{Exit, HostedCall, HostedResult, Ready, Start, ToChild},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Part, Role, Sampling, TerminalGuard, ToolCall,
-        ToolChoice, ToolContent, ToolResult, Usage, UsageSource, ids::CallId,
+        ToolChoice, ToolContent, ToolResult, TurnEvent, Usage, UsageSource,
+        ids::{CallId, SessionId},
     },
+    turn::{Command, Settings, Turn, TurnCommand, TurnState},
 };
 
 fn user(text: &str) -> Item {
@@ -52,7 +54,6 @@ fn plan(kept: Option<Kept>) -> Plan {
         speaker: || Box::<Scripted>::default(),
         model: "auto".into(),
         conversation_id: "conv".into(),
-        session: SessionId::from_random([0xab; 16]),
         images: true,
         result_bytes: 1 << 20,
         kept,
@@ -67,9 +68,9 @@ fn kept(name: &str, covers: usize, calls: Vec<ToolCall>) -> Kept {
 
 /// A turn with its clock, and everything it said so far.
 struct Bench {
-    turn: Turn,
+    turn: Turn<ChildPeer>,
     now: Millis,
-    commands: Vec<Command>,
+    commands: Vec<TurnCommand<ChildPeer>>,
     events: Vec<TurnEvent>,
     guard: TerminalGuard,
 }
@@ -88,7 +89,14 @@ impl Bench {
 
     fn closed(request: TurnRequest, plan: Plan, settings: Settings) -> Self {
         let mut bench = Self {
-            turn: Turn::new(request, plan, settings, [7; 16], Millis(0)),
+            turn: Turn::new(
+                request,
+                plan,
+                SessionId::from_random([0xab; 16]),
+                settings,
+                [7; 16],
+                Millis(0),
+            ),
             now: Millis(0),
             commands: Vec::new(),
             events: Vec::new(),
@@ -114,7 +122,7 @@ impl Bench {
     }
 
     fn hear(&mut self, heard: FromChild) {
-        self.turn.on_child(heard, self.now);
+        self.turn.on_message(heard, self.now);
         self.drain();
     }
 
@@ -170,7 +178,7 @@ impl Bench {
 
     fn told(&self) -> Vec<&ToChild> {
         let told = self.commands.iter().filter_map(|command| match command {
-            Command::Tell(message) => Some(message),
+            Command::Send(message) => Some(message),
             _ => None,
         });
         told.collect()
@@ -204,7 +212,7 @@ impl Bench {
 
     fn starts(&self) -> Vec<&Start> {
         let starts = self.commands.iter().filter_map(|command| match command {
-            Command::Open(spec) => spec.child.as_deref(),
+            Command::Open(link) => Some(&*link.peer),
             _ => None,
         });
         starts.collect()
@@ -292,12 +300,12 @@ fn parked(tools: &[&str]) -> Bench {
         bench.calls(n, tool, r#"{"a":1}"#);
     }
     bench.wait(WINDOW);
-    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::AwaitingTools));
+    assert_eq!((bench.ending(), bench.turn.state()), (&CALLS, TurnState::AwaitingTools));
     bench
 }
 
 fn finish(bench: &mut Bench, text: &str) {
     bench.says(&format!("text {text}\nend"));
     assert_eq!(bench.ending(), &STOP);
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
 }

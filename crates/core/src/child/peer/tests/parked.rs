@@ -9,7 +9,7 @@ fn a_chain_of_tools_is_one_run() {
     for n in 1..=10_u32 {
         bench.calls(n.into(), "read", &format!(r#"{{"n":{n}}}"#));
         bench.wait(Duration::from_secs(3600 * 24));
-        assert_eq!(bench.turn.phase(), Phase::AwaitingTools, "call {n}");
+        assert_eq!(bench.turn.state(), TurnState::AwaitingTools, "call {n}");
         items.extend(answered(n, "read", &format!("result {n}")));
         assert!(bench.resume(&["read"], items.clone()), "call {n}");
     }
@@ -88,7 +88,7 @@ fn what_is_not_for_this_turn_is_given_back() {
     other.tool_choice = ToolChoice::None;
     other.items.extend(answered(1, "read", "A"));
     assert!(!bench.resume_with(other), "it offers other tools");
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
     assert!(bench.resume(&["read"], answered(1, "read", "A").into()));
 }
 
@@ -114,9 +114,9 @@ fn what_is_said_meanwhile_is_bounded() {
     bench.calls(1, "read", "{}");
     bench.wait(WINDOW);
     bench.says(&format!("text {}", "x".repeat(9_000)));
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
     bench.says(&format!("text {}", "x".repeat(2_000)));
-    assert_eq!(bench.turn.phase(), Phase::Done, "the history is told anew later");
+    assert_eq!(bench.turn.state(), TurnState::Done, "the history is told anew later");
     assert!(bench.cancelled());
     assert_eq!(bench.ending(), &CALLS, "the client has its ending");
 }
@@ -129,7 +129,7 @@ fn calls_meanwhile_are_bounded_too() {
     bench.calls(1, "read", "{}");
     bench.wait(WINDOW);
     bench.calls(2, "read", &format!(r#"{{"a":"{}"}}"#, "x".repeat(11_000)));
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_child_that_is_lost_while_it_waits_is_let_go() {
     for lose in lost {
         let mut bench = parked(&["read"]);
         lose(&mut bench);
-        assert_eq!(bench.turn.phase(), Phase::Done);
+        assert_eq!(bench.turn.state(), TurnState::Done);
         assert_eq!(bench.starts().len(), 1, "nobody waits for an answer now");
         assert!(!bench.resume(&["read"], answered(1, "read", "A").into()));
     }
@@ -157,7 +157,7 @@ fn a_call_that_the_child_gave_up_on_is_told_anew() {
     let mut bench = parked(&["read"]);
     bench.hear(FromChild::Dropped(1));
     bench.says("text I go on without");
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
     assert!(bench.turn.awaits(id(1).as_str()), "its result is still for this turn");
     assert_eq!(bench.turn.calls().len(), 1);
     assert!(!bench.resume(&["read"], answered(1, "read", "A").into()), "but not for this child");
@@ -200,7 +200,7 @@ fn a_parked_turn_that_is_not_wanted_stops_its_child() {
     let mut bench = parked(&["read"]);
     bench.turn.cancel();
     bench.drain();
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
     assert!(bench.cancelled());
     assert_eq!(bench.ending(), &CALLS);
 }

@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn an_answer_is_streamed_and_the_child_left_in_order() {
     let mut bench = Bench::closed(request(&[]), plan(None), Settings::default());
-    assert_eq!(bench.turn.phase(), Phase::Opening);
+    assert_eq!(bench.turn.state(), TurnState::Opening);
     let start = bench.starts()[0].clone();
     assert_eq!((start.model.as_str(), start.resume, start.tools.len()), ("auto", None, 0));
     bench.ready();
     assert_eq!(bench.prompts(), ["hi"]);
-    assert_eq!(bench.turn.phase(), Phase::Streaming);
+    assert_eq!(bench.turn.state(), TurnState::Streaming);
     bench.says("session s1\nthought hm\ntext Hel\ntext lo\nusage 7\nend");
     let usage = Usage { input: 100, output: 7, source: UsageSource::Backend, ..Usage::default() };
     assert_eq!(
@@ -24,7 +24,7 @@ fn an_answer_is_streamed_and_the_child_left_in_order() {
             STOP,
         ]
     );
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
     assert_eq!(bench.released(), 1);
     assert!(matches!(bench.commands.last(), Some(Command::Close { cancel: false })));
     assert_eq!(bench.turn.checkpoint().unwrap(), br#"{"v":1,"session":"s1"}"#[..]);
@@ -135,7 +135,7 @@ fn a_cut_answer_leaves_no_name_to_go_on_with() {
     bench.turn.cut(Some("one".into()));
     bench.drain();
     assert!(bench.turn.is_cut() && bench.cancelled());
-    assert_eq!(bench.turn.phase(), Phase::Done);
+    assert_eq!(bench.turn.state(), TurnState::Done);
     assert_eq!(bench.turn.checkpoint(), None);
     assert_eq!(bench.turn.uncounted().answer, "one");
 }

@@ -50,9 +50,9 @@ impl Check {
 
     /// Starts the child that was asked for, if one was.
     fn start(&mut self) {
-        if self.bench.turn.phase() == Phase::Opening {
+        if matches!(self.bench.turn.state(), TurnState::Backoff { .. } | TurnState::Opening) {
             self.bench.wait(Duration::from_secs(10));
-            if self.bench.turn.phase() == Phase::Opening {
+            if self.bench.turn.state() == TurnState::Opening {
                 self.bench.ready();
             }
         }
@@ -113,12 +113,12 @@ proptest! {
         let mut check = Check { bench, said: String::new(), hosted: 0, items: Vec::new() };
         for step in steps {
             check.start();
-            if check.bench.turn.phase() == Phase::Done {
+            if check.bench.turn.state() == TurnState::Done {
                 break;
             }
             check.take(step);
-            let (phase, endings) = (check.bench.turn.phase(), check.endings());
-            let over = matches!(phase, Phase::Done | Phase::AwaitingTools);
+            let (phase, endings) = (check.bench.turn.state(), check.endings());
+            let over = matches!(phase, TurnState::Done | TurnState::AwaitingTools);
             prop_assert_eq!(endings, usize::from(over), "{:?}", phase);
             let text = check.bench.text();
             if over {

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use crate::{
-    child::{Ask, Exit, Failure, Heard, Ready, Remedy, Speaker, ToChild},
+    child::{Ask, Exit, Heard, Ready, Speaker, ToChild},
     error::{ErrorCode, TurnError},
     model::{FinishReason, Usage, UsageSource},
+    peer::{Failure, Remedy},
 };
 
 /// Says its prompt as the only input, with the name of the conversation it resumes before
@@ -60,7 +61,7 @@ impl Speaker for Scripted {
             ("end", _) => Heard::Ended(FinishReason::Stop),
             ("length", _) => Heard::Ended(FinishReason::Length),
             ("fail", "retry") => failed(Remedy::Retry),
-            ("fail", "anew") => failed(Remedy::TellAnew),
+            ("fail", "anew") => failed(Remedy::FreshConversation),
             ("fail", _) => failed(Remedy::None),
             _ => {
                 self.unknown += 1;

@@ -20,7 +20,7 @@ fn a_call_is_handed_out_whole_and_the_turn_parks() {
     assert_eq!(id(1).as_str(), "sess_abababababababababababab__call_1");
     bench.wait(WINDOW);
     assert_eq!(bench.ending(), &CALLS);
-    assert_eq!(bench.turn.phase(), Phase::AwaitingTools);
+    assert_eq!(bench.turn.state(), TurnState::AwaitingTools);
     assert!(bench.turn.awaits(id(1).as_str()));
     assert_eq!(bench.turn.calls()[0].arguments, r#"{"path":"a"}"#);
     assert!(bench.turn.checkpoint().is_some(), "results without a past need something");
@@ -33,7 +33,7 @@ fn siblings_are_one_batch() {
     bench.wait(Duration::from_millis(20));
     bench.calls(2, "read", r#"{"n":2}"#);
     bench.wait(Duration::from_millis(20));
-    assert_eq!(bench.turn.phase(), Phase::Streaming, "the window begins anew");
+    assert_eq!(bench.turn.state(), TurnState::Streaming, "the window begins anew");
     bench.wait(Duration::from_millis(10));
     assert_eq!(bench.ending(), &CALLS);
     assert_eq!(bench.begun().len(), 2);
@@ -45,7 +45,7 @@ fn calls_that_were_announced_are_waited_for() {
     bench.says("announced\nannounced");
     bench.calls(1, "read", "{}");
     bench.wait(Duration::from_secs(9));
-    assert_eq!(bench.turn.phase(), Phase::Streaming);
+    assert_eq!(bench.turn.state(), TurnState::Streaming);
     bench.calls(2, "read", r#"{"n":2}"#);
     bench.wait(WINDOW);
     assert_eq!((bench.ending(), bench.begun().len()), (&CALLS, 2));
@@ -140,7 +140,7 @@ fn without_parking_the_child_is_stopped_with_its_calls_out() {
     bench.ready();
     bench.calls(1, "read", "{}");
     bench.wait(WINDOW);
-    assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::Done));
+    assert_eq!((bench.ending(), bench.turn.state()), (&CALLS, TurnState::Done));
     assert!(bench.cancelled());
 }
 
@@ -159,6 +159,6 @@ fn calls_are_whole_whatever_becomes_of_the_child() {
         let mut bench = Bench::open(&["read"]);
         bench.calls(1, "read", "{}");
         lose(&mut bench);
-        assert_eq!((bench.ending(), bench.turn.phase()), (&CALLS, Phase::Done));
+        assert_eq!((bench.ending(), bench.turn.state()), (&CALLS, TurnState::Done));
     }
 }
