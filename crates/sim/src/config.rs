@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{Sim, faults::Chaos, quirks::Quirks, script::Scenario, transcript::Recorder};
+use crate::{
+    Sim,
+    record::transcript::Recorder,
+    scenario::{Scenario, faults::Chaos, quirks::Quirks},
+};
 
 /// All settings, with the manners of the real service as default.
 #[derive(Clone, Debug)]

@@ -8,46 +8,18 @@
 //! *Invariant:* nothing here reads the wall clock or draws random numbers; time is
 //! tokio's, so that tests can pause it, and ids follow from what the client sent.
 
-mod append;
 mod assistant;
-mod auth;
 mod blobs;
-mod choose;
-mod code;
 mod config;
-mod converse;
 pub mod cursor_agent;
 mod engine;
-mod exec;
-mod faults;
-mod hear;
-mod inbound;
-mod intent;
-mod ledger;
-mod listing;
-mod login;
 mod models;
-mod models_json;
-mod native;
-mod outbound;
-mod patch;
-mod play;
 mod prompt;
-mod quirks;
-mod reply;
-mod resume;
-mod routes;
-mod run;
-mod schema;
-mod script;
-mod server;
-mod stats;
-mod step;
-mod store;
-mod strike;
-mod tools;
-mod transcript;
-mod validate;
+mod protobuf;
+mod record;
+mod scenario;
+mod stream;
+mod wire;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -55,17 +27,26 @@ use tokio_util::task::TaskTracker;
 
 pub use crate::{
     config::{Http2, SimConfig},
-    faults::{Chaos, Cut, ErrorSpec, Fault, Refuse, ResetCode, Strike},
-    ledger::RunReport,
-    quirks::{Quirk, Quirks},
-    schema::SchemaError,
-    script::{Rule, Scenario, ScenarioError, When},
-    stats::Stats,
-    step::{
-        AbortStep, Blob, BlobRef, Exec, Query, RawFrame, Say, Step, StepError, UnknownArm,
-        UsageStep,
+    protobuf::SchemaError,
+    record::{
+        counters::Stats,
+        runs::RunReport,
+        transcript::{Direction, Record, Recorder},
     },
-    transcript::{Direction, Record, Recorder},
+    scenario::{
+        Rule, Scenario, ScenarioError, When,
+        faults::{Chaos, Cut, ErrorSpec, Fault, Refuse, ResetCode, Strike},
+        quirks::{Quirk, Quirks},
+        step::{
+            AbortStep, Blob, BlobRef, Exec, Query, RawFrame, Say, Step, StepError, UnknownArm,
+            UsageStep,
+        },
+    },
+};
+use crate::{
+    engine::conversations,
+    record::{counters, runs},
+    wire::{append, auth, login},
 };
 
 /// The simulator. Clones share everything.
@@ -77,12 +58,12 @@ pub struct Sim {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) config: SimConfig,
-    pub(crate) counters: stats::Counters,
+    pub(crate) counters: counters::Counters,
     pub(crate) auth: auth::Auth,
     pub(crate) appends: append::Appends,
     pub(crate) blobs: blobs::Kept,
-    pub(crate) conversations: converse::Conversations,
-    pub(crate) ledger: ledger::Ledger,
+    pub(crate) conversations: conversations::Conversations,
+    pub(crate) ledger: runs::Ledger,
     pub(crate) logins: login::Logins,
     pub(crate) runs: AtomicU64,
     /// The zero of `{uptime_us}` in scripts.
@@ -105,12 +86,12 @@ impl Sim {
     pub fn new(config: SimConfig) -> Self {
         let inner = Inner {
             auth: auth::Auth::new(&config),
-            conversations: converse::Conversations::new(config.scenario.rules.len()),
+            conversations: conversations::Conversations::new(config.scenario.rules.len()),
             config,
-            counters: stats::Counters::default(),
+            counters: counters::Counters::default(),
             appends: append::Appends::default(),
             blobs: blobs::Kept::default(),
-            ledger: ledger::Ledger::default(),
+            ledger: runs::Ledger::default(),
             logins: login::Logins::default(),
             runs: AtomicU64::new(0),
             born: tokio::time::Instant::now(),

@@ -43,19 +43,19 @@
 //! | `exit-1:WORDS` | these words on stderr, and 1; takes the rest of the list | §9.5 |
 
 mod acp;
-mod acts;
 mod args;
-mod hands;
-mod home;
-mod lines;
-mod manners;
+mod context;
 mod mcp;
-mod mind;
+mod messages;
+mod output;
 mod permissions;
 mod print;
-mod told;
-mod words;
-mod world;
+mod prompt_blocks;
+mod state_dir;
+mod switches;
+mod tool_calls;
+mod toolbox;
+mod turn;
 
 use std::{
     ffi::OsString,
@@ -68,10 +68,10 @@ use tokio::sync::mpsc;
 
 use self::{
     args::{Args, Command},
-    lines::{Halt, Lines},
-    manners::{Manner, Manners},
+    context::World,
+    output::{Halt, Lines},
     print::Stop,
-    world::World,
+    switches::{Manner, Manners},
 };
 
 /// In the form of the real ones.
@@ -148,22 +148,22 @@ async fn run(world: World, args: Args) -> Result<(), Stop> {
         Command::Agent => return agent(&world, &args, &mut lines).await,
         Command::Acp => return serve(world, &args, lines).await,
         Command::Version => format!("{VERSION}\n"),
-        Command::Help => words::HELP.to_owned(),
+        Command::Help => messages::HELP.to_owned(),
         Command::Models if !world.signed_in(key) => {
-            return Err(words::NOT_LOGGED_IN.to_owned().into());
+            return Err(messages::NOT_LOGGED_IN.to_owned().into());
         }
-        Command::Models => words::models(),
-        Command::Status => words::status(&world, key, args.json_status),
-        Command::About => words::about(&world, key),
-        Command::Ls => words::chats(&world),
+        Command::Models => messages::models(),
+        Command::Status => messages::status(&world, key, args.json_status),
+        Command::About => messages::about(&world, key),
+        Command::Ls => messages::chats(&world),
         Command::Login | Command::Logout => {
             let on = args.command == Command::Login;
             world.home.sign(on).map_err(|error| error.to_string())?;
-            if on { words::status(&world, key, false) } else { "Logged out\n".to_owned() }
+            if on { messages::status(&world, key, false) } else { "Logged out\n".to_owned() }
         }
         Command::CreateChat => {
             let id = world.home.new_id().map_err(|error| error.to_string())?;
-            let chat = home::Chat { id: id.clone(), ..home::Chat::default() };
+            let chat = state_dir::Chat { id: id.clone(), ..state_dir::Chat::default() };
             world.home.keep(&chat).map_err(|error| error.to_string())?;
             format!("{id}\n")
         }
@@ -178,10 +178,10 @@ async fn run(world: World, args: Args) -> Result<(), Stop> {
 async fn agent(world: &World, args: &Args, lines: &mut Lines) -> Result<(), Stop> {
     let _deaf = misbehave(world)?;
     if !world.signed_in(args.api_key.as_deref()) {
-        return Err(words::NOT_LOGGED_IN.to_owned().into());
+        return Err(messages::NOT_LOGGED_IN.to_owned().into());
     }
     if world.manners.has(&Manner::TrustPrompt) && !args.trust {
-        return Ok(lines.text(words::TRUST_PROMPT)?);
+        return Ok(lines.text(messages::TRUST_PROMPT)?);
     }
     let mut prompt = args.words.join(" ");
     if prompt.is_empty() {

@@ -7,17 +7,16 @@ use ibeam_proto::agent::TurnEndedUpdate;
 use serde_json::{Value, json};
 
 use super::{
-    acts::Act,
     args::{Args, Format},
-    hands::Hands,
-    home::Chat,
-    lines::{Halt, Lines},
-    manners::Manner,
-    mcp,
-    mind::Event,
+    context::{Said, World},
+    mcp, messages,
+    output::{Halt, Lines},
     permissions::Permissions,
-    words,
-    world::{Said, World},
+    state_dir::Chat,
+    switches::Manner,
+    tool_calls::Act,
+    toolbox::Hands,
+    turn::Event,
 };
 use crate::models;
 
@@ -50,7 +49,7 @@ pub(super) async fn print(
 ) -> Result<(), Stop> {
     let workspace = super::workspace(args)?;
     let model = args.model.clone().unwrap_or_else(|| "auto".to_owned());
-    let name = models::display_name(&model).ok_or_else(|| words::bad_model(&model))?;
+    let name = models::display_name(&model).ok_or_else(|| messages::bad_model(&model))?;
     let cwd = workspace.display().to_string();
     let mut chat = chat(world, args, &cwd)?;
     chat.cwd = cwd;
@@ -79,7 +78,7 @@ pub(super) async fn print(
         std::future::pending::<()>().await;
     }
     if world.manners.has(&Manner::UsageLimit) {
-        return Err(words::USAGE_LIMIT.to_owned().into());
+        return Err(messages::USAGE_LIMIT.to_owned().into());
     }
     if let Some(words) = world.manners.exit() {
         return Err(words.to_owned().into());
@@ -113,7 +112,7 @@ fn chat(world: &World, args: &Args, cwd: &str) -> Result<Chat, String> {
             };
             let here = |chat: &Chat| chat.cwd.is_empty() || chat.cwd == cwd;
             let name = id.as_deref().unwrap_or("(newest)");
-            chat.filter(here).ok_or_else(|| words::lost_chat(name))
+            chat.filter(here).ok_or_else(|| messages::lost_chat(name))
         }
         None => {
             let id = world.home.new_id().map_err(|error| error.to_string())?;
@@ -266,7 +265,7 @@ impl<'a> Printer<'a> {
             "type": "result", "subtype": "success", "duration_ms": took,
             "duration_api_ms": took, "is_error": false, "result": self.all,
             "session_id": self.session,
-            "request_id": super::home::uuid(&format!("{}/{}", self.session, self.all)),
+            "request_id": super::state_dir::uuid(&format!("{}/{}", self.session, self.all)),
             "usage": {
                 "inputTokens": count(usage.input_tokens),
                 "outputTokens": count(usage.output_tokens),

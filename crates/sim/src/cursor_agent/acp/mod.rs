@@ -1,9 +1,9 @@
 //! `acp`: many turns in one process, asked for by JSON-RPC over stdin and stdout (§9.6).
 
+mod objects;
+mod prompt;
 mod rpc;
 mod session;
-mod shapes;
-mod turn;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,10 +14,10 @@ use tokio::{sync::mpsc, task::JoinSet};
 use self::{rpc::Rpc, session::Session};
 use super::{
     args::{Args, Mode},
-    lines::Lines,
+    context::World,
+    messages,
+    output::Lines,
     print::Stop,
-    words,
-    world::World,
 };
 use crate::models;
 
@@ -70,7 +70,7 @@ pub(super) async fn serve(
     lines: Lines,
 ) -> Result<(), Stop> {
     if let Some(model) = args.model.as_deref().filter(|m| models::display_name(m).is_none()) {
-        return Err(words::bad_model(model).into());
+        return Err(messages::bad_model(model).into());
     }
     let agent = Arc::new(Agent {
         rpc: Arc::new(Rpc::new(lines)),
@@ -131,16 +131,16 @@ impl Agent {
     /// `None`: there never is an answer.
     async fn request(&self, method: &str, params: &Value) -> Option<Answer> {
         Some(match method {
-            "initialize" => Ok(shapes::initialized(params)),
+            "initialize" => Ok(objects::initialized(params)),
             "authenticate" => self.check().map(|()| json!({})),
             "session/new" => self.open(params).await,
             "session/load" => self.load(params).await,
-            "session/list" => Ok(shapes::listed(&self.world.home.chats())),
+            "session/list" => Ok(objects::listed(&self.world.home.chats())),
             "session/set_mode" => self.set_mode(params),
             "session/set_model" => self.set_model(params, "modelId").map(|_| json!({})),
             "session/set_config_option" => self.set_option(params),
             "session/prompt" => return self.prompt(params).await,
-            "cursor/list_available_models" => Ok(shapes::available()),
+            "cursor/list_available_models" => Ok(objects::available()),
             _ => {
                 let words = format!("\"Method not found\": {method}");
                 Err(Failure::new(Failure::UNKNOWN_METHOD, words))
@@ -192,7 +192,7 @@ impl Agent {
         let session = self.session(params)?;
         let model = text(params, key)?;
         if models::display_name(model).is_none() {
-            return Err(Failure::new(Failure::BAD_PARAMS, words::bad_model(model)));
+            return Err(Failure::new(Failure::BAD_PARAMS, messages::bad_model(model)));
         }
         session.set_model(model);
         Ok(session)

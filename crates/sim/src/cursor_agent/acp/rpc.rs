@@ -14,9 +14,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     super::{
-        hands::Wish,
-        lines::{Halt, Lines},
+        output::{Halt, Lines},
         print::Stop,
+        toolbox::Wish,
     },
     Answer,
 };

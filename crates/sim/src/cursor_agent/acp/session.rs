@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         args::Mode,
-        hands::Hands,
-        home::Chat,
-        manners::Manner,
         mcp::{self, ServerConfig},
         permissions::Permissions,
-        told,
+        prompt_blocks,
+        state_dir::Chat,
+        switches::Manner,
+        toolbox::Hands,
     },
-    Agent, Answer, Asker, Failure, shapes, text,
+    Agent, Answer, Asker, Failure, objects, text,
 };
 
 #[derive(Debug)]
@@ -67,13 +67,13 @@ impl Session {
 
     pub(super) fn options(&self) -> Value {
         let state = self.state.lock();
-        shapes::options(&state.chat.model, state.mode)
+        objects::options(&state.chat.model, state.mode)
     }
 
     /// What a session has to say of itself when it is opened.
     fn described(&self) -> Value {
         let state = self.state.lock();
-        shapes::session(&state.chat.model, state.mode)
+        objects::session(&state.chat.model, state.mode)
     }
 }
 
@@ -151,7 +151,7 @@ impl Agent {
 
 /// What a message of the past looks like as updates.
 fn replayed(message: &Value) -> Vec<Value> {
-    let kind = match told::role(message) {
+    let kind = match prompt_blocks::role(message) {
         "user" => "user_message_chunk",
         "assistant" => "agent_message_chunk",
         _ => return Vec::new(),
@@ -161,7 +161,7 @@ fn replayed(message: &Value) -> Vec<Value> {
         .filter_map(|part| {
             let word = |name: &str| part.get(name).and_then(Value::as_str);
             match word("type")? {
-                "text" => Some(shapes::chunk(kind, word("text")?)),
+                "text" => Some(objects::chunk(kind, word("text")?)),
                 "tool-call" => Some(json!({
                     "sessionUpdate": "tool_call", "toolCallId": word("toolCallId")?,
                     "title": word("toolName")?, "kind": "other", "status": "completed",

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use self::config::{ServerConfig, from_acp, from_workspace};
 use self::{http::Http, stdio::Stdio};
-use super::hands::{self, Offer};
+use super::toolbox::{self, Offer};
 
 /// The newest version this client speaks.
 const VERSION: &str = "2025-06-18";
@@ -138,7 +138,7 @@ impl Server {
                 }
             },
         };
-        Ok(hands::success(&result))
+        Ok(toolbox::success(&result))
     }
 
     /// Says goodbye, where there is a way to.

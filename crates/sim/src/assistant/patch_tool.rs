@@ -1,0 +1,66 @@
+//! Changes written as one patch, for clients whose tool takes that instead of a path and
+//! strings.
+
+use serde_json::{Map, Value, json};
+
+use super::intent::Intent;
+use crate::{
+    engine::tool_calls::{Kind, fit},
+    prompt::{Said, Tool},
+};
+
+/// Names under which such a tool takes the patch.
+const PATCH_NAMES: &[&str] = &["input", "patch", "patchText", "diff"];
+
+/// The offered tool with the patch for a wish. `None` when there is no such tool, or the
+/// lines to change were never seen.
+pub(crate) fn call<'a>(
+    tools: &'a [Tool],
+    intent: &Intent,
+    seen: &[Said],
+) -> Option<(&'a Tool, Map<String, Value>)> {
+    let tool = Kind::Patch.find(tools)?;
+    let patch = write(intent, seen)?;
+    Some((tool, fit(&tool.schema, &[(PATCH_NAMES, json!(patch))])))
+}
+
+fn write(intent: &Intent, seen: &[Said]) -> Option<String> {
+    let body = match intent {
+        Intent::Write { path, text } => {
+            let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
+            format!("*** Add File: {path}\n{lines}")
+        }
+        Intent::Edit { path, old, new } => {
+            let lines = lines_with(old, seen);
+            let change = |line: &&str| format!("@@\n-{line}\n+{}\n", line.replace(old, new));
+            let hunks: String = lines.iter().map(change).collect();
+            (!hunks.is_empty()).then(|| format!("*** Update File: {path}\n{hunks}"))?
+        }
+        _ => return None,
+    };
+    Some(format!("*** Begin Patch\n{body}*** End Patch"))
+}
+
+/// The lines with a text in them, as the newest result that has any shows them.
+fn lines_with<'a>(text: &str, seen: &'a [Said]) -> Vec<&'a str> {
+    seen.iter()
+        .rev()
+        .map(|said| said.result().lines().filter(|line| line.contains(text)).map(bare).collect())
+        .find(|lines: &Vec<_>| !lines.is_empty())
+        .unwrap_or_default()
+}
+
+/// A line without the number that many readers put in front of it.
+fn bare(line: &str) -> &str {
+    let digits = line.trim_start();
+    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    if rest.len() == digits.len() {
+        return line;
+    }
+    let marks = ["\t", "→", "| ", ": ", "|"];
+    marks.iter().find_map(|mark| rest.strip_prefix(mark)).unwrap_or(line)
+}
+
+#[cfg(test)]
+#[path = "patch_tool_tests.rs"]
+mod tests;

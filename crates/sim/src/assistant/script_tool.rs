@@ -1,0 +1,84 @@
+//! Tools inside a tool: some clients offer one that runs a script, and tell in its
+//! description which functions the script may call.
+
+use serde_json::{Map, Value, json};
+
+use super::{intent::Intent, tool_choice};
+use crate::{
+    engine::tool_calls::fit,
+    prompt::{Said, Tool},
+};
+
+/// How such a description declares a function.
+const DECLARED: &str = "declare const tools: { ";
+/// Names under which the script is taken.
+const SCRIPT_NAMES: &[&str] = &["input", "code", "script", "source"];
+/// The argument of a function that takes a text and no table; its schema is of that type.
+const PLAIN: &str = "input";
+
+/// The offered tool with a script that does what is wished.
+pub(crate) fn call(
+    tools: &[Tool],
+    intent: &Intent,
+    seen: &[Said],
+) -> Option<(Tool, Map<String, Value>)> {
+    tools.iter().find_map(|tool| {
+        let functions = functions(&tool.description);
+        if functions.is_empty() {
+            return None;
+        }
+        let (function, args) = tool_choice::call(&functions, intent, seen)?;
+        let script = script(&function, args);
+        Some((tool.clone(), fit(&tool.schema, &[(SCRIPT_NAMES, json!(script))])))
+    })
+}
+
+/// Calls the function and prints what it gives: a text, or a table with one in it.
+fn script(function: &Tool, mut args: Map<String, Value>) -> String {
+    let plain = function.schema.get("type").and_then(Value::as_str) == Some("string");
+    let text = if plain { args.remove(PLAIN) } else { None };
+    let (name, input) = (&function.tool_name, text.unwrap_or(Value::Object(args)));
+    format!("const result = await tools.{name}({input});\ntext(result?.output ?? result);\n")
+}
+
+/// The functions that a description declares.
+fn functions(description: &str) -> Vec<Tool> {
+    description.split(DECLARED).skip(1).filter_map(function).collect()
+}
+
+/// One declaration: `name(input: string)…`, or `name(args: {` and a line for each value.
+fn function(declaration: &str) -> Option<Tool> {
+    let (name, rest) = declaration.split_once('(')?;
+    let tool = |kind: &str, properties: Map<String, Value>, required: &[&str]| Tool {
+        name: name.to_owned(),
+        tool_name: name.to_owned(),
+        schema: json!({ "type": kind, "properties": properties, "required": required }),
+        ..Tool::default()
+    };
+    if rest.starts_with("input: string)") {
+        let only = Map::from_iter([(PLAIN.to_owned(), json!({ "type": "string" }))]);
+        return Some(tool("string", only, &[PLAIN]));
+    }
+    let (fields, _) = rest.strip_prefix("args: {")?.split_once("})")?;
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for line in fields.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        let Some((field, kind)) = line.split_once(": ") else { continue };
+        let optional = field.strip_suffix('?');
+        if optional.is_none() {
+            required.push(field);
+        }
+        let kind = match kind.trim_end_matches(';') {
+            "number" => "number",
+            "boolean" => "boolean",
+            list if list.starts_with("Array<") => "array",
+            table if table.starts_with('{') => "object",
+            _ => "string",
+        };
+        properties.insert(optional.unwrap_or(field).to_owned(), json!({ "type": kind }));
+    }
+    Some(tool("object", properties, &required))
+}
+
+#[cfg(test)]
+#[path = "script_tool_tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+//! All that a start of the stand-in has around it, and how a turn is begun and kept.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    mcp::{Server, ServerConfig},
+    prompt_blocks::{self, Told},
+    state_dir::{Chat, Home},
+    switches::{Manner, Manners},
+    tool_calls::Act,
+    toolbox::{Hands, Offer},
+    turn::{Ask, Event, Image, Turn},
+};
+use crate::{Quirk, Quirks, Scenario, Sim, SimConfig};
+
+/// Nobody is ever silent for too long in one process.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The longest file of rules that is read.
+const RULES_CAP: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) manners: Manners,
+    pub(super) home: Home,
+    sim: Sim,
+    scenario: String,
+    born: Instant,
+}
+
+impl World {
+    /// # Errors
+    /// In words: the folder cannot be used, or the scenario cannot be read.
+    pub(super) fn new(manners: Manners, home: PathBuf) -> Result<Self, String> {
+        let home = Home::open(home).map_err(|error| error.to_string())?;
+        let scenario = match &manners.scenario {
+            Some(file) => Scenario::from_path(file).map_err(|error| error.to_string())?,
+            None => Scenario::builtin(),
+        };
+        let name = manners.scenario.as_ref().map(|file| file.display().to_string());
+        // What only the wire shows is left out, and ids are those of the CLI.
+        let mut quirks: Quirks =
+            [Quirk::Terse, Quirk::EffortSlugsOk, Quirk::AnyCallIdOk].into_iter().collect();
+        let given =
+            [(Manner::OwnTools, Quirk::NativeToolsFirst), (Manner::Empty, Quirk::EmptyTurn)];
+        quirks.extend(given.into_iter().filter(|(m, _)| manners.has(m)).map(|(_, quirk)| quirk));
+        let mut config = SimConfig {
+            scenario,
+            quirks,
+            heartbeat: FOR_EVER,
+            client_silence: FOR_EVER,
+            ..SimConfig::default()
+        };
+        config.pace = manners.slow().unwrap_or(config.pace);
+        let (sim, born) = (Sim::new(config), Instant::now());
+        Ok(Self { manners, home, sim, scenario: name.unwrap_or_default(), born })
+    }
+
+    /// Milliseconds since 1970 by the simulator's clock.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.sim.config().epoch * 1000 + self.elapsed_ms()
+    }
+
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn signed_in(&self, key: Option<&str>) -> bool {
+        !self.manners.has(&Manner::NotLoggedIn) && (key.is_some() || self.home.signed_in())
+    }
+
+    /// Connects to servers, and says which could not be reached.
+    pub(super) async fn connect(
+        &self,
+        servers: &[ServerConfig],
+    ) -> (Vec<(Server, Vec<Offer>)>, Vec<String>) {
+        let (mut open, mut failed) = (Vec::new(), Vec::new());
+        for server in servers {
+            match Server::open(server).await {
+                Ok(server) => open.push(server),
+                Err(error) => failed.push(error),
+            }
+        }
+        (open, failed)
+    }
+
+    /// Begins a turn of a conversation.
+    ///
+    /// # Errors
+    /// The counts cannot be kept.
+    pub(super) async fn turn(
+        &self,
+        chat: Chat,
+        said: Said,
+        hands: Arc<Hands>,
+    ) -> io::Result<(Turn, Exchange)> {
+        let told = Told::read(&said.text);
+        let mut exchange = Exchange { chat, text: String::new() };
+        let Chat { rules, messages, .. } = &mut exchange.chat;
+        rules.extend(told.rules);
+        messages.extend(told.messages);
+        let mut all_rules = rules.clone();
+        all_rules.extend(project_rules(Path::new(&exchange.chat.cwd)));
+        let mut ask = Ask {
+            session: exchange.chat.id.clone(),
+            number: 0,
+            model: exchange.chat.model.clone(),
+            mode: said.mode,
+            text: told.request.clone(),
+            images: said.images,
+            rules: all_rules,
+            history: exchange.chat.messages.clone(),
+        };
+        ask.number = self.home.counted(|counts| {
+            counts.runs += 1;
+            counts.runs
+        })?;
+        exchange.chat.messages.extend(told.request.map(|text| prompt_blocks::said("user", &text)));
+        let conversations = &self.sim.inner.conversations;
+        let mut counted = Ok(());
+        let turn = Turn::begin(&self.sim, ask, hands, |run| {
+            counted = self.home.counted(|counts| {
+                let hits = counts.of(&self.scenario, conversations.hits().len());
+                conversations.set_hits(hits);
+                run.choose();
+                *hits = conversations.hits();
+            });
+        });
+        let turn = turn.await;
+        counted?;
+        Ok((turn, exchange))
+    }
+}
+
+/// What is said to the model in a turn.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    pub(super) text: String,
+    pub(super) images: Vec<Image>,
+    pub(super) mode: i32,
+}
+
+/// A conversation with the turn that is added to it.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    chat: Chat,
+    /// Said since the last call.
+    text: String,
+}
+
+impl Exchange {
+    pub(super) fn note(&mut self, event: &Event) {
+        match event {
+            Event::Text(text) => self.text.push_str(text),
+            Event::Completed(act) => {
+                self.settle();
+                self.chat.messages.extend(messages(act));
+            }
+            Event::Ended(_) => self.settle(),
+            Event::Thought(_) | Event::ThoughtOver | Event::Started(_) | Event::Failed(_) => {}
+        }
+    }
+
+    fn settle(&mut self) {
+        if !self.text.is_empty() {
+            let text = std::mem::take(&mut self.text);
+            self.chat.messages.push(prompt_blocks::said("assistant", &text));
+        }
+    }
+
+    pub(super) fn into_chat(self) -> Chat {
+        self.chat
+    }
+}
+
+/// A call and its result, as history has them.
+fn messages(act: &Act) -> [Value; 2] {
+    let (id, name) = (act.call_id.as_str(), act.name());
+    [
+        prompt_blocks::called(id, name, act.input()),
+        prompt_blocks::answered(id, name, &act.output(), !act.good()),
+    ]
+}
+
+/// `AGENTS.md`, `CLAUDE.md` and `.cursor/rules` (§9.2).
+fn project_rules(workspace: &Path) -> Vec<String> {
+    let folder = std::fs::read_dir(workspace.join(".cursor").join("rules"));
+    let mut files: Vec<_> =
+        folder.into_iter().flatten().flatten().map(|file| file.path()).collect();
+    files.sort_unstable();
+    files.extend(["AGENTS.md", "CLAUDE.md"].map(|name| workspace.join(name)));
+    let read = |file: PathBuf| std::fs::read_to_string(file).ok();
+    files.into_iter().filter_map(read).filter(|text| text.len() <= RULES_CAP).collect()
+}

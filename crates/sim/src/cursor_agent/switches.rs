@@ -1,0 +1,148 @@
+//! How the stand-in is told to misbehave: the words of `IBEAM_FAKE_AGENT`.
+
+use std::{path::PathBuf, time::Duration};
+
+/// One habit, named as in the table of the module above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    NoResult,
+    ErrorResult,
+    Exit(String),
+    NotLoggedIn,
+    UsageLimit,
+    TrustPrompt,
+    Empty,
+    Snapshots,
+    NoPartial,
+    NoThinking,
+    Crlf,
+    Noise,
+    Ansi,
+    HugeLine,
+    SplitUtf8,
+    Hang,
+    Zombie,
+    IgnoreSigterm,
+    OwnTools,
+    OldNames,
+    RepeatText,
+    AskMcp,
+    AcpIgnoresMcp,
+    Slow(Duration),
+    McpTimeout(Duration),
+    CrashAfter(u64),
+}
+
+/// All that is asked of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manners {
+    list: Vec<Manner>,
+    pub(super) scenario: Option<PathBuf>,
+    /// Where it remembers things, in place of the variable for that.
+    pub(super) home: Option<PathBuf>,
+}
+
+impl Manners {
+    /// # Errors
+    /// Names the word that means nothing.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut manners = Self::default();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            // The words for stderr may have commas in them, so they come last.
+            if let Some(words) = rest.strip_prefix("exit-1:") {
+                manners.list.push(Manner::Exit(words.to_owned()));
+                break;
+            }
+            let (word, tail) = rest.split_once(',').unwrap_or((rest, ""));
+            rest = tail.trim_start();
+            let word = word.trim();
+            if let Some(file) = word.strip_prefix("scenario=") {
+                manners.scenario = Some(PathBuf::from(file));
+            } else if let Some(folder) = word.strip_prefix("home=") {
+                manners.home = Some(PathBuf::from(folder));
+            } else if !word.is_empty() {
+                let bad = || format!("IBEAM_FAKE_AGENT: `{word}` is not one of its words");
+                manners.list.push(manner(word).ok_or_else(bad)?);
+            }
+        }
+        Ok(manners)
+    }
+
+    pub(super) fn has(&self, manner: &Manner) -> bool {
+        self.list.contains(manner)
+    }
+
+    pub(super) fn exit(&self) -> Option<&str> {
+        self.list.iter().find_map(|manner| match manner {
+            Manner::Exit(words) => Some(words.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn slow(&self) -> Option<Duration> {
+        self.list.iter().find_map(|manner| match manner {
+            Manner::Slow(pace) => Some(*pace),
+            _ => None,
+        })
+    }
+
+    pub(super) fn mcp_timeout(&self) -> Option<Duration> {
+        self.list.iter().find_map(|manner| match manner {
+            Manner::McpTimeout(time) => Some(*time),
+            _ => None,
+        })
+    }
+
+    pub(super) fn crash_after(&self) -> Option<u64> {
+        self.list.iter().find_map(|manner| match manner {
+            Manner::CrashAfter(lines) => Some(*lines),
+            _ => None,
+        })
+    }
+}
+
+fn manner(word: &str) -> Option<Manner> {
+    let (name, value) = word.split_once(':').unwrap_or((word, ""));
+    let plain = match name {
+        "slow" => return Some(Manner::Slow(duration(value)?)),
+        "mcp-timeout" => return Some(Manner::McpTimeout(duration(value)?)),
+        "crash-after" => return Some(Manner::CrashAfter(value.parse().ok()?)),
+        "no-result" => Manner::NoResult,
+        "error-result" => Manner::ErrorResult,
+        "not-logged-in" => Manner::NotLoggedIn,
+        "usage-limit" => Manner::UsageLimit,
+        "trust-prompt" => Manner::TrustPrompt,
+        "empty" => Manner::Empty,
+        "snapshots" => Manner::Snapshots,
+        "no-partial" => Manner::NoPartial,
+        "no-thinking" => Manner::NoThinking,
+        "crlf" => Manner::Crlf,
+        "noise" => Manner::Noise,
+        "ansi" => Manner::Ansi,
+        "huge-line" => Manner::HugeLine,
+        "split-utf8" => Manner::SplitUtf8,
+        "hang" => Manner::Hang,
+        "zombie" => Manner::Zombie,
+        "ignore-sigterm" => Manner::IgnoreSigterm,
+        "own-tools" => Manner::OwnTools,
+        "old-names" => Manner::OldNames,
+        "repeat-text" => Manner::RepeatText,
+        "ask-mcp" => Manner::AskMcp,
+        "acp-ignores-mcp" => Manner::AcpIgnoresMcp,
+        _ => return None,
+    };
+    value.is_empty().then_some(plain)
+}
+
+/// `100ms` or `5s`.
+fn duration(text: &str) -> Option<Duration> {
+    match text.strip_suffix("ms") {
+        Some(ms) => ms.parse().ok().map(Duration::from_millis),
+        None => text.strip_suffix('s')?.parse().ok().map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+#[path = "switches_tests.rs"]
+mod tests;

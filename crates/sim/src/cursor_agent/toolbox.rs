@@ -1,0 +1,283 @@
+//! What the model may use: the tools of MCP servers, which are really called, and the CLI's
+//! own tools, which do nothing on this machine. Whether they may is decided as the CLI does
+//! (§9.2): by `.cursor/cli.json`, by `--force`, and under ACP by asking.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ibeam_proto::agent::{
+    FetchError, FetchResult, FetchSuccess, GrepError, GrepResult, GrepSuccess, LsDirectoryTreeNode,
+    LsRejected, LsResult, LsSuccess, McpArgs, McpError, McpRejected, McpResult, McpSuccess,
+    ReadRejected, ReadResult, ReadSuccess, ShellRejected, ShellResult, ShellStream,
+    ShellStreamExit, ShellStreamStdout, ShellSuccess, WriteRejected, WriteResult, WriteSuccess,
+    exec_client_message::Message as Reply, exec_server_message::Message as Exec, fetch_result,
+    grep_result, ls_result, mcp_result, read_result, read_success, shell_result, shell_stream,
+    write_result,
+};
+use serde_json::{Map, Value, json};
+
+use super::{acp::Asker, mcp::Server, permissions::Permissions};
+use crate::protobuf::value_from_proto;
+
+/// What a refused tool is told.
+const REFUSED: &str = "The tool call was rejected by the user's permissions";
+
+#[derive(Debug, Default)]
+pub(super) struct Hands {
+    pub(super) servers: Vec<Server>,
+    pub(super) permissions: Permissions,
+    pub(super) force: bool,
+    /// Who is asked, under ACP.
+    pub(super) asker: Option<Asker>,
+    pub(super) ask_mcp: bool,
+    /// After so long a call of an MCP tool is given up.
+    pub(super) timeout: Option<Duration>,
+    pub(super) offers: Vec<Offer>,
+}
+
+/// A tool of an MCP server.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Offer {
+    pub(super) server: String,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) schema: Value,
+}
+
+/// What is about to be done, for those who decide.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wish {
+    pub(super) call_id: String,
+    /// `Shell`, `Read`, `Write`, `WebFetch` or `Mcp`, as permissions have it.
+    pub(super) class: &'static str,
+    /// What stands between the brackets.
+    pub(super) object: String,
+    /// As ACP has it.
+    pub(super) kind: &'static str,
+    pub(super) raw_input: Value,
+}
+
+impl Hands {
+    /// Takes up servers that are connected, and their tools.
+    pub(super) fn take_up(&mut self, servers: Vec<(Server, Vec<Offer>)>) {
+        for (server, offers) in servers {
+            self.servers.push(server);
+            self.offers.extend(offers);
+        }
+    }
+
+    /// Calls a tool of an MCP server.
+    pub(super) async fn call(&self, args: McpArgs) -> McpResult {
+        let result = |result| McpResult { result: Some(result) };
+        let error = |error: String| result(mcp_result::Result::Error(McpError { error }));
+        let (server, tool) = (&args.provider_identifier, &args.tool_name);
+        let input: Map<String, Value> = args
+            .args
+            .iter()
+            .map(|(name, value)| (name.clone(), value_from_proto(value).unwrap_or_default()))
+            .collect();
+        let wish = Wish {
+            call_id: args.tool_call_id.clone(),
+            class: "Mcp",
+            object: format!("{server}:{tool}"),
+            kind: "other",
+            raw_input: json!({ "providerIdentifier": server, "toolName": tool, "args": input }),
+        };
+        let asked = self.asker.as_ref().filter(|_| self.ask_mcp);
+        if self.permissions.denies(wish.class, &wish.object)
+            || !asked_for(asked, &wish).await.unwrap_or(true)
+        {
+            let reason = REFUSED.to_owned();
+            return result(mcp_result::Result::Rejected(McpRejected {
+                reason,
+                ..McpRejected::default()
+            }));
+        }
+        let Some(server) = self.servers.iter().find(|known| known.name() == server) else {
+            return error(format!("MCP server {server} is not connected"));
+        };
+        match server.call(tool, &input, self.timeout).await {
+            Ok(success) => result(mcp_result::Result::Success(success)),
+            Err(words) => error(words),
+        }
+    }
+
+    /// Pretends to use a tool of the CLI's own. Empty for one it does not have.
+    pub(super) async fn own(&self, exec: Exec) -> Vec<Reply> {
+        let Some(wish) = wish(&exec) else { return Vec::new() };
+        let allowed = self.allows(&wish).await;
+        answer(exec, allowed)
+    }
+
+    /// Reading is free, the rest needs a word: `--force`, a permission, or a yes.
+    async fn allows(&self, wish: &Wish) -> bool {
+        if self.permissions.denies(wish.class, &wish.object) {
+            return false;
+        }
+        if let Some(answer) = asked_for(self.asker.as_ref(), wish).await {
+            return answer;
+        }
+        wish.class == "Read" || self.force || self.permissions.allows(wish.class, &wish.object)
+    }
+}
+
+/// `None` when there is nobody to ask.
+async fn asked_for(asker: Option<&Asker>, wish: &Wish) -> Option<bool> {
+    match asker {
+        Some(asker) => Some(asker.ask(wish).await),
+        None => None,
+    }
+}
+
+fn wish(exec: &Exec) -> Option<Wish> {
+    let of = |call_id: &str, class, object: &str, kind, raw_input| {
+        let (call_id, object) = (call_id.to_owned(), object.to_owned());
+        Some(Wish { call_id, class, object, kind, raw_input })
+    };
+    match exec {
+        Exec::ShellArgs(args) | Exec::ShellStreamArgs(args) => {
+            let raw = json!({ "command": args.command });
+            of(&args.tool_call_id, "Shell", &args.command, "execute", raw)
+        }
+        Exec::ReadArgs(args) => {
+            of(&args.tool_call_id, "Read", &args.path, "read", json!({ "path": args.path }))
+        }
+        Exec::LsArgs(args) => {
+            of(&args.tool_call_id, "Read", &args.path, "read", json!({ "path": args.path }))
+        }
+        Exec::GrepArgs(args) => {
+            let path = args.path.as_deref().unwrap_or(".");
+            let raw = json!({ "pattern": args.pattern, "glob": args.glob });
+            of(&args.tool_call_id, "Read", path, "search", raw)
+        }
+        Exec::WriteArgs(args) => {
+            of(&args.tool_call_id, "Write", &args.path, "edit", json!({ "path": args.path }))
+        }
+        Exec::FetchArgs(args) => {
+            of(&args.tool_call_id, "WebFetch", &args.url, "fetch", json!({ "url": args.url }))
+        }
+        _ => None,
+    }
+}
+
+/// The canned result, or the refusal that the tool has for it.
+fn answer(exec: Exec, allowed: bool) -> Vec<Reply> {
+    let reason = REFUSED.to_owned();
+    match exec {
+        Exec::ShellStreamArgs(args) => {
+            use shell_stream::Event;
+            let event = |event| Reply::ShellStream(ShellStream { event: Some(event) });
+            if !allowed {
+                let command = args.command;
+                let refused = ShellRejected { command, reason, ..ShellRejected::default() };
+                return vec![event(Event::Rejected(refused))];
+            }
+            let data = format!("pretended to run: {}\n", args.command);
+            let exit =
+                ShellStreamExit { cwd: args.working_directory, ..ShellStreamExit::default() };
+            vec![event(Event::Stdout(ShellStreamStdout { data })), event(Event::Exit(exit))]
+        }
+        Exec::ShellArgs(args) => {
+            use shell_result::Result as Arm;
+            let command = args.command;
+            let arm = if allowed {
+                let stdout = format!("pretended to run: {command}\n");
+                Arm::Success(ShellSuccess { command, stdout, ..ShellSuccess::default() })
+            } else {
+                Arm::Rejected(ShellRejected { command, reason, ..ShellRejected::default() })
+            };
+            vec![Reply::ShellResult(ShellResult { result: Some(arm), ..ShellResult::default() })]
+        }
+        Exec::ReadArgs(args) => {
+            use read_result::Result as Arm;
+            let path = args.path;
+            let arm = if allowed {
+                let text = format!("pretended contents of {path}\n");
+                let output = Some(read_success::Output::Content(text));
+                Arm::Success(ReadSuccess { path, total_lines: 1, output, ..ReadSuccess::default() })
+            } else {
+                Arm::Rejected(ReadRejected { path, reason })
+            };
+            vec![Reply::ReadResult(ReadResult { result: Some(arm) })]
+        }
+        Exec::WriteArgs(args) => {
+            use write_result::Result as Arm;
+            let path = args.path;
+            let arm = if allowed {
+                let size = i32::try_from(args.file_text.len()).unwrap_or(i32::MAX);
+                Arm::Success(WriteSuccess { path, file_size: size, ..WriteSuccess::default() })
+            } else {
+                Arm::Rejected(WriteRejected { path, reason })
+            };
+            vec![Reply::WriteResult(WriteResult { result: Some(arm) })]
+        }
+        Exec::LsArgs(args) => {
+            use ls_result::Result as Arm;
+            let arm = if allowed {
+                let abs_path = args.path;
+                let root = LsDirectoryTreeNode { abs_path, ..LsDirectoryTreeNode::default() };
+                Arm::Success(LsSuccess { directory_tree_root: Some(root) })
+            } else {
+                Arm::Rejected(LsRejected { path: args.path, reason })
+            };
+            vec![Reply::LsResult(LsResult { result: Some(arm) })]
+        }
+        Exec::GrepArgs(args) => {
+            use grep_result::Result as Arm;
+            let arm = if allowed {
+                Arm::Success(GrepSuccess { pattern: args.pattern, ..GrepSuccess::default() })
+            } else {
+                Arm::Error(GrepError { error: reason })
+            };
+            vec![Reply::GrepResult(GrepResult { result: Some(arm) })]
+        }
+        Exec::FetchArgs(args) => {
+            use fetch_result::Result as Arm;
+            let url = args.url;
+            let arm = if allowed {
+                let content = format!("pretended page of {url}\n");
+                Arm::Success(FetchSuccess {
+                    url,
+                    content,
+                    status_code: 200,
+                    ..FetchSuccess::default()
+                })
+            } else {
+                Arm::Error(FetchError { url, error: reason })
+            };
+            vec![Reply::FetchResult(FetchResult { result: Some(arm) })]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The result of a call as MCP has it, in the service's form.
+pub(super) fn success(result: &Value) -> McpSuccess {
+    use base64::Engine as _;
+    use ibeam_proto::agent::{
+        McpImageContent, McpTextContent, McpToolResultContentItem,
+        mcp_tool_result_content_item::Content,
+    };
+    let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let item = |part: &Value| {
+        let text = |name: &str| part.get(name).and_then(Value::as_str).unwrap_or_default();
+        let content = if text("type") == "image" {
+            let data = base64::engine::general_purpose::STANDARD.decode(text("data"));
+            Content::Image(McpImageContent {
+                data: Bytes::from(data.unwrap_or_default()),
+                mime_type: text("mimeType").to_owned(),
+            })
+        } else if text("type") == "text" {
+            let text = text("text").to_owned();
+            Content::Text(McpTextContent { text, ..McpTextContent::default() })
+        } else {
+            let text = part.to_string();
+            Content::Text(McpTextContent { text, ..McpTextContent::default() })
+        };
+        McpToolResultContentItem { content: Some(content) }
+    };
+    McpSuccess {
+        content: content.map(item).collect(),
+        is_error: result.get("isError") == Some(&Value::Bool(true)),
+    }
+}

@@ -1,0 +1,436 @@
+//! The one who answers: a run of the simulator's own, in this process and without a wire,
+//! of which this is the client. So the same scenario says the same here as it does over
+//! Cursor's agent interface.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use ibeam_core::codec::{
+    connect::{ConnectError, Decoder, Envelope},
+    pbwalk,
+};
+use ibeam_proto::Wire as _;
+use ibeam_proto::agent::{
+    AgentClientMessage, AgentRunRequest, AgentServerMessage, ConversationAction,
+    ConversationStateStructure, CursorRule, ExecClientControlMessage, ExecClientMessage,
+    ExecClientThrow, ExecServerMessage, GetBlobResult, KvClientMessage, KvServerMessage,
+    McpToolDefinition, PreFetchedBlob, RequestContext, RequestContextResult, RequestContextSuccess,
+    RequestedModel, ResumeAction, SelectedContext, SelectedImage, SetBlobResult, TurnEndedUpdate,
+    UserMessage, UserMessageAction, agent_client_message::Message as ToSim,
+    agent_server_message::Message as FromSim, conversation_action::Action,
+    exec_client_control_message, exec_client_message::Message as Reply,
+    exec_server_message::Message as Exec, interaction_update::Message as Update, kv_client_message,
+    kv_server_message, request_context_result, selected_image,
+};
+use serde_json::Value;
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::{
+    tool_calls::Act,
+    toolbox::{Hands, Offer},
+};
+use crate::{
+    Sim,
+    blobs::id_of,
+    engine::{run::Run, run_io::Engine},
+    protobuf::{put_bytes_field, value_to_proto},
+    record::{
+        runs::{RunReport, Tally},
+        transcript::RunTape,
+    },
+    stream::{
+        inbound::Inbound,
+        outbound::{Outbound, Style},
+    },
+    wire::{
+        connections::Control,
+        responses::{CHUNKS_CAP, Chunk, Form},
+    },
+};
+
+/// Answers on their way to the run.
+const ANSWERS_CAP: usize = 16;
+/// `AgentServerMessage.interaction_query` and `AgentClientMessage.interaction_response`.
+const QUERY: u32 = 7;
+const RESPONSE: u32 = 6;
+
+/// What a turn begins with.
+#[derive(Debug, Default)]
+pub(super) struct Ask {
+    pub(super) session: String,
+    /// The number of the run, from 1.
+    pub(super) number: u64,
+    pub(super) model: String,
+    pub(super) mode: i32,
+    /// `None`: nothing new is said, results are there to go on with.
+    pub(super) text: Option<String>,
+    pub(super) images: Vec<Image>,
+    pub(super) rules: Vec<String>,
+    pub(super) history: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    pub(super) mime: String,
+    pub(super) data: Bytes,
+}
+
+#[derive(Debug)]
+pub(super) enum Event {
+    Text(String),
+    Thought(String),
+    ThoughtOver,
+    Started(Act),
+    Completed(Act),
+    /// The last one, if all went well.
+    Ended(TurnEndedUpdate),
+    /// The last one, if not: in the words of the service.
+    Failed(String),
+}
+
+/// A turn under way.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// Tells of a connection that was broken on purpose.
+    control: Arc<Control>,
+    hands: Arc<Hands>,
+    context: RequestContext,
+    to_sim: mpsc::Sender<Bytes>,
+    from_sim: mpsc::Receiver<Chunk>,
+    decoder: Decoder,
+    blobs: HashMap<Bytes, Bytes>,
+    /// Tools at work, and what they answer.
+    work: JoinSet<Vec<Bytes>>,
+    heard: VecDeque<Event>,
+    over: bool,
+}
+
+impl Turn {
+    /// Starts a run. `choose` lets it pick its rule.
+    pub(super) async fn begin(
+        sim: &Sim,
+        ask: Ask,
+        hands: Arc<Hands>,
+        choose: impl FnOnce(&mut Run),
+    ) -> Self {
+        let (to_sim, answers) = mpsc::channel(ANSWERS_CAP);
+        let (tx, from_sim) = mpsc::channel(CHUNKS_CAP);
+        let style = Style { form: Form::Connect, gzip: false, split: None, per_chunk: 1 };
+        let config = &sim.inner.config;
+        let report = RunReport { run: ask.number, transport: "cli", ..RunReport::default() };
+        let tally = Tally::open(sim, report, None);
+        let control = Arc::<Control>::default();
+        let mut engine = Engine::new(
+            sim.clone(),
+            Arc::clone(&control),
+            Inbound::Appends(answers),
+            Outbound::new(tx, style),
+            RunTape::new(config.recorder.clone(), ask.number),
+            tally.clone(),
+        );
+        engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
+        let mut run = Run::new(engine, ask.number, false);
+        run.request_id.clone_from(&ask.session);
+        let context = context(&ask, &hands.offers);
+        let request = request(ask, context.clone());
+        run.prepare(&request);
+        choose(&mut run);
+        let mut turn = Self {
+            control,
+            hands,
+            context,
+            to_sim,
+            from_sim,
+            decoder: Decoder::new(),
+            blobs: HashMap::new(),
+            work: JoinSet::new(),
+            heard: VecDeque::new(),
+            over: false,
+        };
+        if let Some(rule) = run.chosen().cloned() {
+            tokio::time::sleep(std::time::Duration::from_millis(rule.delay_ms)).await;
+            if let Some(refuse) = rule.refuse {
+                tally.ended("refused");
+                turn.fail(words(&refuse.connect_error()));
+                return turn;
+            }
+        }
+        let first = ToSim::RunRequest(request);
+        sim.inner.tasks.spawn(Box::pin(run.drive(Some(first))));
+        turn
+    }
+
+    /// What happens next; `None` when the turn is over.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.heard.pop_front() {
+                return Some(event);
+            }
+            if self.over {
+                return None;
+            }
+            tokio::select! {
+                chunk = self.from_sim.recv() => match chunk {
+                    Some(Ok(chunk)) => self.take(chunk).await,
+                    Some(Err(code)) => self.fail(format!("fetch failed: ECONNRESET ({})", code.0)),
+                    None => self.fail("fetch failed: the connection was closed".to_owned()),
+                },
+                () = self.control.killed() => self.fail("fetch failed: ECONNRESET".to_owned()),
+                Some(done) = self.work.join_next() => {
+                    for answer in done.unwrap_or_default() {
+                        self.tell(answer).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, chunk: Bytes) {
+        self.decoder.push(chunk);
+        while !self.over {
+            match self.decoder.next() {
+                Ok(Some(Envelope::Message(bytes))) => self.hear(&bytes).await,
+                Ok(Some(Envelope::End(None))) => self.end(TurnEndedUpdate::default()),
+                Ok(Some(Envelope::End(Some(error)))) => self.fail(words(&error)),
+                Ok(None) => return,
+                Err(error) => self.fail(format!("network error: {error}")),
+            }
+        }
+    }
+
+    async fn hear(&mut self, bytes: &Bytes) {
+        let message = AgentServerMessage::from_wire(bytes.clone()).unwrap_or_default().message;
+        match message {
+            Some(FromSim::InteractionUpdate(update)) => {
+                if let Some(update) = update.message {
+                    self.note(update);
+                }
+            }
+            Some(FromSim::ExecServerMessage(exec)) => self.exec(exec),
+            Some(FromSim::KvServerMessage(ask)) => {
+                let answer = self.kv(ask);
+                self.tell(client(ToSim::KvClientMessage(answer))).await;
+            }
+            Some(FromSim::InteractionQuery(query)) => self.tell(approve(query.id, bytes)).await,
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, update: Update) {
+        let act = |call_id: String, call, model: String| Act::new(call_id, call, model);
+        let event = match update {
+            Update::TextDelta(delta) => Event::Text(delta.text),
+            Update::ThinkingDelta(delta) => Event::Thought(delta.text),
+            Update::ThinkingCompleted(_) => Event::ThoughtOver,
+            Update::ToolCallStarted(call) => {
+                let Some(act) = act(call.call_id, call.tool_call, call.model_call_id) else {
+                    return;
+                };
+                Event::Started(act)
+            }
+            Update::ToolCallCompleted(call) => {
+                let Some(act) = act(call.call_id, call.tool_call, call.model_call_id) else {
+                    return;
+                };
+                Event::Completed(act)
+            }
+            Update::TurnEnded(ended) => return self.end(ended),
+            _ => return,
+        };
+        self.heard.push_back(event);
+    }
+
+    /// Sets a tool to work; its answer comes when it comes.
+    fn exec(&mut self, message: ExecServerMessage) {
+        let ExecServerMessage { id, exec_id, message, .. } = message;
+        let hands = Arc::clone(&self.hands);
+        let context =
+            matches!(message, Some(Exec::RequestContextArgs(_))).then(|| self.context.clone());
+        self.work.spawn(async move {
+            let replies = match message {
+                Some(Exec::RequestContextArgs(_)) => vec![context_reply(context)],
+                Some(Exec::McpArgs(args)) => vec![Reply::McpResult(hands.call(args).await)],
+                Some(exec) => hands.own(exec).await,
+                // An arm that this build does not know.
+                None => Vec::new(),
+            };
+            if replies.is_empty() {
+                return vec![throw(id)];
+            }
+            let reply = |reply| {
+                let message = Some(reply);
+                let exec_id = exec_id.clone();
+                client(ToSim::ExecClientMessage(ExecClientMessage {
+                    id,
+                    exec_id,
+                    message,
+                    ..ExecClientMessage::default()
+                }))
+            };
+            replies.into_iter().map(reply).collect()
+        });
+    }
+
+    fn kv(&mut self, ask: KvServerMessage) -> KvClientMessage {
+        use kv_client_message::Message as Answer;
+        use kv_server_message::Message as Question;
+        let message = match ask.message {
+            Some(Question::GetBlobArgs(get)) => {
+                let blob_data = self.blobs.get(&get.blob_id).cloned();
+                Some(Answer::GetBlobResult(GetBlobResult { blob_data }))
+            }
+            Some(Question::SetBlobArgs(set)) => {
+                self.blobs.insert(set.blob_id, set.blob_data);
+                Some(Answer::SetBlobResult(SetBlobResult::default()))
+            }
+            None => None,
+        };
+        KvClientMessage { id: ask.id, message }
+    }
+
+    /// A run that is over hears nothing more, which is its own affair.
+    async fn tell(&self, message: Bytes) {
+        let _ = self.to_sim.send(message).await;
+    }
+
+    fn end(&mut self, usage: TurnEndedUpdate) {
+        self.heard.push_back(Event::Ended(usage));
+        self.over = true;
+    }
+
+    fn fail(&mut self, message: String) {
+        self.heard.push_back(Event::Failed(message));
+        self.over = true;
+    }
+}
+
+// === messages ===
+
+fn request(ask: Ask, context: RequestContext) -> AgentRunRequest {
+    let blobs: Vec<_> = ask
+        .history
+        .iter()
+        .map(|message| {
+            let value = Bytes::from(message.to_string());
+            PreFetchedBlob { id: Bytes::copy_from_slice(&id_of(&value)), value }
+        })
+        .collect();
+    let state = ConversationStateStructure {
+        root_prompt_messages_json: blobs.iter().map(|blob| blob.id.clone()).collect(),
+        ..ConversationStateStructure::default()
+    };
+    let action = match ask.text {
+        Some(text) => Action::UserMessageAction(UserMessageAction {
+            user_message: Some(user(text, &ask.session, ask.mode, ask.images)),
+            request_context: Some(context),
+            ..UserMessageAction::default()
+        }),
+        None => Action::ResumeAction(ResumeAction { request_context: Some(context) }),
+    };
+    let variant = crate::models::split_variant(&ask.model).is_some();
+    AgentRunRequest {
+        conversation_state: Some(state),
+        action: Some(ConversationAction { action: Some(action) }),
+        conversation_id: Some(ask.session),
+        requested_model: Some(RequestedModel {
+            model_id: if ask.model == "auto" { "default".to_owned() } else { ask.model },
+            is_variant_string_representation: variant.then_some(true),
+            ..RequestedModel::default()
+        }),
+        pre_fetched_blobs: blobs,
+        ..AgentRunRequest::default()
+    }
+}
+
+fn user(text: String, session: &str, mode: i32, images: Vec<Image>) -> UserMessage {
+    let image = |(at, image): (usize, Image)| SelectedImage {
+        uuid: super::state_dir::uuid(&format!("{session}/{at}")),
+        mime_type: image.mime,
+        data_or_blob_id: Some(selected_image::DataOrBlobId::Data(image.data)),
+        ..SelectedImage::default()
+    };
+    let selected_images: Vec<_> = images.into_iter().enumerate().map(image).collect();
+    let context = SelectedContext { selected_images, ..SelectedContext::default() };
+    let message_id = super::state_dir::uuid(&format!("{session}/{text}"));
+    UserMessage {
+        text,
+        message_id,
+        mode,
+        selected_context: Some(context),
+        ..UserMessage::default()
+    }
+}
+
+fn context(ask: &Ask, offers: &[Offer]) -> RequestContext {
+    let rule = |content: &String| CursorRule { content: content.clone(), ..CursorRule::default() };
+    let tool = |offer: &Offer| McpToolDefinition {
+        name: format!("{}-{}", offer.server, offer.name),
+        description: offer.description.clone(),
+        input_schema: value_to_proto(&offer.schema),
+        provider_identifier: offer.server.clone(),
+        tool_name: offer.name.clone(),
+        input_schema_json: None,
+    };
+    RequestContext {
+        rules: ask.rules.iter().map(rule).collect(),
+        tools: offers.iter().map(tool).collect(),
+        ..RequestContext::default()
+    }
+}
+
+fn context_reply(context: Option<RequestContext>) -> Reply {
+    let success =
+        RequestContextSuccess { request_context: context, ..RequestContextSuccess::default() };
+    let result = Some(request_context_result::Result::Success(success));
+    Reply::RequestContextResult(RequestContextResult { result })
+}
+
+fn client(message: ToSim) -> Bytes {
+    AgentClientMessage { message: Some(message) }.to_wire()
+}
+
+fn throw(id: u32) -> Bytes {
+    let error = "Tool not available".to_owned();
+    let throw = ExecClientThrow { id, error, ..ExecClientThrow::default() };
+    let message = Some(exec_client_control_message::Message::Throw(throw));
+    client(ToSim::ExecClientControlMessage(ExecClientControlMessage { message }))
+}
+
+/// Says yes to a question of any arm, known or not: under its own number, field 1 of the
+/// answer is the approval.
+fn approve(id: u32, question: &[u8]) -> Bytes {
+    const ID: u32 = 1;
+    let arm = pbwalk::fields(question)
+        .filter(|field| field.number == QUERY)
+        .filter_map(|field| field.payload)
+        .flat_map(pbwalk::fields)
+        .map(|field| field.number)
+        .find(|number| *number != ID);
+    let mut answer = bytes::BytesMut::new();
+    crate::protobuf::put_varint_field(&mut answer, ID, u64::from(id));
+    put_bytes_field(&mut answer, arm.unwrap_or_default().max(2), &[0x0a, 0]);
+    let mut message = bytes::BytesMut::new();
+    put_bytes_field(&mut message, RESPONSE, &answer);
+    message.freeze()
+}
+
+/// An error as the CLI writes it down.
+fn words(error: &ConnectError) -> String {
+    let code = error.code.as_str();
+    match &error.detail {
+        Some(detail) if !detail.detail.is_empty() => {
+            format!("ConnectError: [{code}] {}: {}", detail.title, detail.detail)
+        }
+        Some(detail) if !detail.title.is_empty() => {
+            format!("ConnectError: [{code}] {}", detail.title)
+        }
+        _ => format!("ConnectError: [{code}] {}", error.message),
+    }
+}
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

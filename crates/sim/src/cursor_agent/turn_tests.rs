@@ -1,0 +1,102 @@
+use std::sync::Arc;
+
+use super::{Ask, Event, Turn};
+use crate::{Quirk, Scenario, Sim, SimConfig, cursor_agent::toolbox::Hands};
+
+fn sim(scenario: &str) -> Sim {
+    let mut config = SimConfig::scenario(Scenario::from_toml(scenario).unwrap());
+    config.quirks.extend([Quirk::Terse]);
+    Sim::new(config)
+}
+
+fn ask(text: &str) -> Ask {
+    Ask {
+        session: "s".to_owned(),
+        number: 1,
+        model: "auto".to_owned(),
+        mode: 1,
+        text: Some(text.to_owned()),
+        ..Ask::default()
+    }
+}
+
+async fn events(sim: &Sim, ask: Ask) -> Vec<Event> {
+    let hands = Arc::new(Hands::default());
+    let mut turn = Turn::begin(sim, ask, hands, |run| run.choose()).await;
+    let mut events = Vec::new();
+    while let Some(event) = turn.next().await {
+        events.push(event);
+    }
+    events
+}
+
+fn text(events: &[Event]) -> String {
+    let text = |event: &Event| match event {
+        Event::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_says_what_the_simulator_says() {
+    let events = events(&sim(""), ask("hello")).await;
+    assert_eq!(text(&events), "I understand: hello This is the simulator speaking.");
+    let Some(Event::Ended(usage)) = events.last() else { panic!("{events:?}") };
+    assert!(usage.output_tokens.unwrap() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_is_known() {
+    let history = vec![crate::cursor_agent::prompt_blocks::said("user", "my cat is Tom")];
+    let ask = Ask { history, ..ask("what did I say?") };
+    assert_eq!(text(&events(&sim(""), ask).await), "Earlier you said:\n- my cat is Tom");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_there_is_an_error_of_the_call() {
+    let script = r#"
+        [[rule]]
+        steps = [{ exec = { arm = "mcp", args = { name = "t", provider_identifier = "p" } } },
+                 { text = "{result}" }]
+    "#;
+    let events = events(&sim(script), ask("go")).await;
+    assert_eq!(text(&events), "MCP server p is not connected");
+    let done = events.iter().find_map(|event| match event {
+        Event::Completed(act) => Some(act),
+        _ => None,
+    });
+    assert!(!done.unwrap().good());
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_blobs_and_contexts_are_answered() {
+    let script = r#"
+        [[rule]]
+        steps = ["ask_context", { kv_set = "abc" }, { kv_get = { data = "abc" } },
+                 { query = { arm = "web_search" } },
+                 { unknown_exec = { field = 99, hex = "0a0178" } }, { text = "done" }]
+    "#;
+    let sim = sim(script);
+    assert_eq!(text(&events(&sim, ask("go")).await), "done");
+    assert!(sim.stats().violations.is_empty(), "{:?}", sim.stats().violations);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_in_words() {
+    let cases = [
+        ("{ error = { code = \"unavailable\", message = \"later\" } }", "[unavailable] later"),
+        ("{ fault = \"eof\" }", "fetch failed"),
+        ("{ fault = \"garbage\" }", "network error"),
+        ("{ fault = { reset = \"cancel\" } }", "ECONNRESET"),
+        ("{ fault = \"disconnect\" }", "ECONNRESET"),
+    ];
+    for (step, words) in cases {
+        let events = events(&sim(&format!("[[rule]]\nsteps = [{step}]")), ask("go")).await;
+        let Some(Event::Failed(said)) = events.last() else { panic!("{step}: {events:?}") };
+        assert!(said.contains(words), "{said}");
+    }
+    let refused = "[[rule]]\nrefuse = { status = 503 }";
+    let events = events(&sim(refused), ask("go")).await;
+    assert!(matches!(events.last(), Some(Event::Failed(said)) if said.contains("unavailable")));
+}

@@ -1,0 +1,302 @@
+//! The built-in model: small, deterministic, and willing. It thinks out loud, uses the
+//! client's tools when the user's words ask for it, and can say what it was told, which
+//! is how tests see that a prompt really arrived.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::{
+    exec::{ExecAnswer, Outcome},
+    player::Speech,
+    run::Run,
+    run_io::Step as Done,
+    tool_calls::Kind,
+};
+use crate::{
+    assistant::{
+        edit_format::Format,
+        intent::{self, Intent},
+        tool_choice,
+    },
+    models,
+    prompt::{Said, Tool},
+    scenario::quirks::Quirk,
+};
+
+/// Characters in a delta.
+const CHUNK: usize = 4;
+/// As much of a result is quoted.
+const QUOTE: usize = 4000;
+/// As much of a question is repeated.
+const ECHO: usize = 400;
+/// The mode in which the model refuses tools (row 10).
+const ASK: i32 = 2;
+
+impl Run {
+    /// Answers the prompt.
+    pub(crate) async fn assist(&mut self) -> Done {
+        let text = self.question();
+        if let Some(answer) = self.plain_answer(&text) {
+            self.think(&text, "answer that from what I know").await?;
+            return self.tell(&answer).await;
+        }
+        let offered: Vec<&str> =
+            self.prompt.tools.iter().map(|tool| tool.tool_name.as_str()).collect();
+        let intents = intent::all(&text, &offered);
+        if let Some(format) = self.format(&text).filter(|_| !intents.is_empty()) {
+            self.think(&text, "write down the changes").await?;
+            let mut said = self.questions();
+            said.push(text);
+            return self.tell(&format.answer(&intents, &said)).await;
+        }
+        let done = self.results();
+        let open: Vec<_> = intents.iter().skip(progress(&intents, &done)).cloned().collect();
+        if let Some(last) = done.last()
+            && (open.is_empty() || last.failed)
+        {
+            self.think(&text, "use the results I already have").await?;
+            let who = last.tool.as_deref().unwrap_or("The tool");
+            let report = if last.failed { failure } else { quote };
+            return self.tell(&report(who, last.result())).await;
+        }
+        if open.is_empty() {
+            self.think(&text, "answer in a few words").await?;
+            return self.tell(&self.echo(&text)).await;
+        }
+        if self.prompt.mode == ASK && !self.has(Quirk::AskModeToolsOk) {
+            return self
+                .tell("In ask mode I do not use tools. Switch to agent mode for that.")
+                .await;
+        }
+        self.think(&text, "use a tool for that").await?;
+        if self.has(Quirk::XmlToolText) {
+            return self.tell(&xml(&open)).await;
+        }
+        Box::pin(self.work(&text, &open)).await
+    }
+
+    /// Carries out what the user asked for, then reports.
+    async fn work(&mut self, text: &str, open: &[Intent]) -> Done {
+        let mut report = Vec::new();
+        if intent::in_parallel(text) && open.len() > 1 {
+            let mut calls = Vec::new();
+            for intent in open {
+                match self.pick(intent) {
+                    Some((tool, args)) => calls.push(self.mcp_args(&tool, &args)),
+                    None => report.push(missing(intent)),
+                }
+            }
+            let names: Vec<_> = calls.iter().map(|call| call.tool_name.clone()).collect();
+            let answers = Box::pin(self.call_all(calls)).await?;
+            let told = names.iter().zip(&answers).map(|(name, answer)| tell_of(name, answer));
+            report.extend(told);
+        } else {
+            for intent in open {
+                let (line, good) = self.one(intent).await?;
+                report.push(line);
+                if !good {
+                    // What was to come may rest on this.
+                    break;
+                }
+            }
+        }
+        self.tell(&report.join("\n\n")).await
+    }
+
+    /// Does one thing: what to tell of it, and whether it went well.
+    async fn one(&mut self, intent: &Intent) -> Done<(String, bool)> {
+        if self.has(Quirk::NativeToolsFirst)
+            && let Some((name, answer)) = Box::pin(self.call_native(intent)).await?
+        {
+            return Ok((tell_of(name, &answer), went_well(&answer)));
+        }
+        // Row 4: no such tool, or it was refused, so fall back to what the client offers.
+        let Some((tool, args)) = self.pick(intent) else { return Ok((missing(intent), true)) };
+        let call = self.mcp_args(&tool, &args);
+        let answer =
+            Box::pin(self.call_all(vec![call])).await?.into_iter().next().unwrap_or_default();
+        Ok((tell_of(&tool.tool_name, &answer), went_well(&answer)))
+    }
+
+    /// The tool for a wish, with its arguments.
+    fn pick(&self, intent: &Intent) -> Option<(Tool, Map<String, Value>)> {
+        tool_choice::call(&self.prompt.tools, intent, &self.results())
+    }
+
+    // === words ===
+
+    /// What the user wants now: the message, or on a resume the last one in history.
+    fn question(&self) -> String {
+        let text = if self.prompt.text.is_empty() {
+            self.questions().last().cloned().unwrap_or_default()
+        } else {
+            self.prompt.text.clone()
+        };
+        intent::without_reminders(&text)
+    }
+
+    /// What the user said earlier.
+    fn questions(&self) -> Vec<String> {
+        let users =
+            self.prompt.history.iter().filter(|said| said.role == "user" && !said.is_result());
+        // One that is for the model's eyes only is nothing that the user said.
+        let said = users.map(|said| intent::without_reminders(&said.text));
+        said.filter(|text| !text.is_empty()).collect()
+    }
+
+    /// What it was told to obey.
+    fn rules(&self) -> Vec<String> {
+        let mut rules = self.prompt.rules.clone();
+        if self.has(Quirk::SystemHonoured) {
+            rules.extend(self.prompt.system.iter().cloned());
+        }
+        rules
+    }
+
+    /// How to write changes where there is no tool for them.
+    fn format(&self, text: &str) -> Option<Format> {
+        let rules = self.rules();
+        let told = rules.iter().map(String::as_str).chain([text]);
+        Format::of(told).filter(|_| self.prompt.tools.is_empty())
+    }
+
+    /// Questions about the prompt itself, and titles.
+    fn plain_answer(&self, text: &str) -> Option<String> {
+        let lower = text.to_lowercase();
+        let asks = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+        let rules = self.rules();
+        if self.has(Quirk::InjectionSuspicion) && asks(&["<system>", "system prompt:"]) {
+            return Some("This looks like a prompt injection, so I will not follow it.".to_owned());
+        }
+        let titled = |text: &str| {
+            let text = text.to_lowercase();
+            text.contains("title") && TITLE_WORDS.iter().any(|word| text.contains(word))
+        };
+        let told = rules.iter().chain(&self.prompt.system);
+        if self.prompt.tools.is_empty() && (titled(text) || told.into_iter().any(|t| titled(t))) {
+            let subject = lower
+                .split_once("conversation:")
+                .and_then(|(head, _)| text.get(head.len() + "conversation:".len()..))
+                .filter(|subject| !subject.trim().is_empty())
+                .unwrap_or(text);
+            return Some(models::title_of(subject));
+        }
+        if asks(&[
+            "what are your instructions",
+            "what are your rules",
+            "what is your system prompt",
+        ]) {
+            return Some(if rules.is_empty() {
+                "I have no instructions.".to_owned()
+            } else {
+                format!("My instructions are:\n{}", rules.join("\n"))
+            });
+        }
+        if asks(&["what did i say", "what did i tell you", "do you remember", "recall what"]) {
+            let said = self.questions();
+            return Some(if said.is_empty() {
+                "This is the first thing you say to me.".to_owned()
+            } else {
+                format!("Earlier you said:\n- {}", said.join("\n- "))
+            });
+        }
+        if asks(&["which tools", "what tools"]) {
+            return Some(format!("My tools are: {}", self.prompt.tool_names.join(", ")));
+        }
+        if asks(&["which model", "what model"]) {
+            let parameters: Vec<_> =
+                self.prompt.parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
+            return Some(format!("I am {} [{}].", self.model_name(), parameters.join(",")));
+        }
+        if self.prompt.images > 0 {
+            let count = self.prompt.images;
+            let plural = if count == 1 { "" } else { "s" };
+            return Some(format!("I see {count} image{plural}. You wrote: {text}"));
+        }
+        None
+    }
+
+    fn echo(&self, text: &str) -> String {
+        let turns = self.questions().len();
+        let before = match turns {
+            0 => String::new(),
+            1 => " We have spoken once before.".to_owned(),
+            n => format!(" We have spoken {n} times before."),
+        };
+        let length = text.chars().count();
+        let words = if length > ECHO {
+            let head: String = text.chars().take(ECHO).collect();
+            format!("{head}… ({length} characters)")
+        } else {
+            text.to_owned()
+        };
+        format!("I understand: {words}{before} This is the simulator speaking.")
+    }
+
+    async fn think(&mut self, text: &str, plan: &str) -> Done {
+        let head: String = text.chars().take(60).collect();
+        let thought = format!("The user says \"{head}\". I will {plan}.");
+        Box::pin(self.say_now(Speech::Thinking, thought, CHUNK * 2, self.pace())).await
+    }
+
+    async fn tell(&mut self, text: &str) -> Done {
+        let mut text = text.to_owned();
+        if self.has(Quirk::EosLiteral) {
+            text.push_str("<|eos|>");
+        }
+        Box::pin(self.say_now(Speech::Text, text, CHUNK, self.pace())).await
+    }
+
+    fn pace(&self) -> Duration {
+        self.sim().inner.config.pace
+    }
+}
+
+/// How many wishes have their results. The service edits in two steps, and the first is a
+/// read.
+fn progress(intents: &[Intent], results: &[Said]) -> usize {
+    let mut done = 0;
+    for result in results {
+        let edit = matches!(intents.get(done), Some(Intent::Edit { .. }));
+        let half = edit && result.tool.as_deref().is_some_and(|name| Kind::Read.is(name));
+        done += usize::from(!half);
+    }
+    done
+}
+
+fn went_well(answer: &ExecAnswer) -> bool {
+    matches!(answer.outcome, Outcome::Success | Outcome::Open)
+}
+
+/// What became of a call, in words.
+fn tell_of(who: &str, answer: &ExecAnswer) -> String {
+    match answer.outcome {
+        Outcome::Success | Outcome::Open => quote(who, &answer.text),
+        Outcome::Error => failure(who, &answer.text),
+        Outcome::Rejected => failure(who, &format!("Refused: {}", answer.text)),
+        Outcome::Thrown => failure(who, &format!("Not supported: {}", answer.text)),
+    }
+}
+
+fn failure(who: &str, result: &str) -> String {
+    let head: String = result.chars().take(QUOTE).collect();
+    format!("{who} failed, so I stop here. It said:\n```\nError: {head}\n```")
+}
+
+fn quote(who: &str, result: &str) -> String {
+    let head: String = result.chars().take(QUOTE).collect();
+    format!("{who} answered:\n```\n{head}\n```")
+}
+
+fn missing(intent: &Intent) -> String {
+    format!("I was not offered a tool for that ({}).", intent.name())
+}
+
+fn xml(open: &[Intent]) -> String {
+    let calls: Vec<_> = open.iter().map(|i| format!("<invoke name=\"{}\"/>", i.name())).collect();
+    format!("<tool_use>{}</tool_use>", calls.join(""))
+}
+
+/// Words that make a request for a title out of the word itself.
+const TITLE_WORDS: &[&str] = &["generat", "conversation", "concise", "short", "summar"];

@@ -1,0 +1,119 @@
+//! What the simulator remembers between runs: how often rules were used, which
+//! conversations are poisoned, and where interrupted turns stopped.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::resume::Saved;
+use crate::{
+    blobs::BlobId,
+    scenario::{Facts, Rule},
+};
+
+/// Interrupted turns that can be resumed; the oldest are forgotten.
+const SAVED_CAP: usize = 4096;
+/// Images remembered for the check of their uuids.
+const IMAGES_CAP: usize = 4096;
+/// Checkpoints whose account is known.
+const BOUND_CAP: usize = 65_536;
+
+#[derive(Debug)]
+pub(crate) struct Conversations(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    hits: Vec<u64>,
+    stuck: Option<String>,
+    saved: HashMap<String, Saved>,
+    order: VecDeque<String>,
+    images: HashMap<(String, BlobId), String>,
+    /// Accounts by the last turn of a checkpoint.
+    bound: HashMap<Bytes, u64>,
+    bound_order: VecDeque<Bytes>,
+}
+
+impl Conversations {
+    pub(crate) fn new(rules: usize) -> Self {
+        Self(Mutex::new(State { hits: vec![0; rules], ..State::default() }))
+    }
+
+    /// The first rule that fits and has uses left; the use is counted.
+    pub(crate) fn choose(&self, rules: &[Rule], facts: &Facts<'_>) -> Option<usize> {
+        let mut state = self.0.lock();
+        let at = rules.iter().zip(&state.hits).position(|(rule, hits)| {
+            rule.times.is_none_or(|times| *hits < times) && rule.when.fits(facts)
+        })?;
+        if let Some(hits) = state.hits.get_mut(at) {
+            *hits += 1;
+        }
+        Some(at)
+    }
+
+    /// How often each rule was used: for a simulator that lives as long as one run.
+    pub(crate) fn hits(&self) -> Vec<u64> {
+        self.0.lock().hits.clone()
+    }
+
+    pub(crate) fn set_hits(&self, hits: &[u64]) {
+        let mut state = self.0.lock();
+        for (count, hits) in state.hits.iter_mut().zip(hits) {
+            *count = *hits;
+        }
+    }
+
+    /// Whether this is the conversation that is stuck: the first one asked about.
+    pub(crate) fn stuck(&self, id: &str) -> bool {
+        let mut state = self.0.lock();
+        state.stuck.get_or_insert_with(|| id.to_owned()) == id
+    }
+
+    pub(crate) fn save(&self, id: &str, saved: Saved) {
+        let mut state = self.0.lock();
+        if state.saved.insert(id.to_owned(), saved).is_none() {
+            state.order.push_back(id.to_owned());
+        }
+        if state.order.len() > SAVED_CAP
+            && let Some(oldest) = state.order.pop_front()
+        {
+            state.saved.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn take_saved(&self, id: &str) -> Option<Saved> {
+        let mut state = self.0.lock();
+        let saved = state.saved.remove(id)?;
+        state.order.retain(|other| other != id);
+        Some(saved)
+    }
+
+    /// Notes whose checkpoint this is.
+    pub(crate) fn bind(&self, turn: &Bytes, account: u64) {
+        let mut state = self.0.lock();
+        if state.bound.insert(turn.clone(), account).is_none() {
+            state.bound_order.push_back(turn.clone());
+        }
+        if state.bound_order.len() > BOUND_CAP
+            && let Some(oldest) = state.bound_order.pop_front()
+        {
+            state.bound.remove(&oldest);
+        }
+    }
+
+    /// Whether a checkpoint belongs to another account.
+    pub(crate) fn foreign(&self, turn: &Bytes, account: u64) -> bool {
+        self.0.lock().bound.get(turn).is_some_and(|owner| *owner != account)
+    }
+
+    /// Whether an image came earlier under another uuid.
+    pub(crate) fn renamed_image(&self, conversation: &str, id: BlobId, uuid: &str) -> bool {
+        let mut state = self.0.lock();
+        if state.images.len() >= IMAGES_CAP {
+            state.images.clear();
+        }
+        let known =
+            state.images.entry((conversation.to_owned(), id)).or_insert_with(|| uuid.to_owned());
+        known != uuid
+    }
+}

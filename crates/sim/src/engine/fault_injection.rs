@@ -1,0 +1,73 @@
+//! Breaks a stream on purpose.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ibeam_core::codec::connect::{self, Code};
+
+use super::run_io::{Engine, Step, Stop};
+use crate::scenario::faults::{Fault, ResetCode};
+
+/// What was sent must be on the wire before a fault breaks it.
+const SETTLE: Duration = Duration::from_millis(5);
+/// Even a black hole is given up some day.
+const BLACK_HOLE: Duration = Duration::from_secs(3600);
+
+impl Engine {
+    /// Carries out a fault in place of the frame that was to come.
+    pub(crate) async fn strike(&mut self, fault: Fault, frame: &[u8]) -> Step {
+        self.flush().await?;
+        match fault {
+            Fault::Goaway => {
+                self.control.goaway();
+                return Ok(());
+            }
+            Fault::HeartbeatsOnly => return self.heartbeats_only().await,
+            Fault::Error(spec) => {
+                return Err(Stop::Scripted(spec.connect_error(Code::Internal)));
+            }
+            Fault::Eof => {}
+            Fault::Truncate => {
+                let half = frame.get(..(frame.len() / 2).max(1)).unwrap_or(&[0]);
+                self.send_chunk(Bytes::copy_from_slice(half)).await?;
+            }
+            Fault::GarbageGzip => {
+                self.send_chunk(connect::frame(1, b"this was never compressed")).await?;
+            }
+            Fault::Garbage => {
+                self.send_chunk(Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0])).await?;
+            }
+            Fault::Reset(code) => self.reset(code).await,
+            Fault::GoawayNow => {
+                self.control.goaway();
+                tokio::time::sleep(SETTLE).await;
+                self.control.kill();
+                self.hold().await;
+            }
+            Fault::Disconnect => {
+                tokio::time::sleep(SETTLE).await;
+                self.control.kill();
+                self.hold().await;
+            }
+            Fault::BlackHole => self.hold().await,
+            Fault::BlackHoleConnection => {
+                tokio::time::sleep(SETTLE).await;
+                self.control.freeze();
+                self.hold().await;
+                self.control.kill();
+            }
+        }
+        Err(Stop::Cut)
+    }
+
+    /// Breaks the stream with a code, after what was sent is on its way.
+    pub(crate) async fn reset(&mut self, code: ResetCode) {
+        tokio::time::sleep(SETTLE).await;
+        let _ = self.out.tx.send(Err(code)).await;
+    }
+
+    /// Does nothing at all until the client gives up.
+    async fn hold(&mut self) {
+        let _ = tokio::time::timeout(BLACK_HOLE, self.out.tx.closed()).await;
+    }
+}

@@ -1,0 +1,422 @@
+//! Plays the steps of a script.
+
+use std::time::Duration;
+
+use ibeam_core::codec::connect::{self, Code};
+use ibeam_proto::Wire as _;
+use ibeam_proto::agent::{
+    AgentServerMessage, ExecServerAbort, ExecServerControlMessage, InteractionUpdate, McpArgs,
+    StepCompletedUpdate, StepStartedUpdate, TextDeltaUpdate, ThinkingCompletedUpdate,
+    ThinkingDeltaUpdate, TokenDeltaUpdate, agent_server_message::Message as ToClient,
+    exec_server_control_message, interaction_update::Message as Update,
+};
+
+use super::{
+    exec::{self, ExecAnswer},
+    resume::{self, Start},
+    run::Run,
+    run_io::{Answer, Key, Step as Done, Stop, fail},
+};
+use crate::{
+    blobs::id_of,
+    protobuf::unhex,
+    record::counters::add,
+    scenario::{
+        quirks::Quirk,
+        step::{Arm, Blob, BlobRef, Exec, Say, Step, message_bytes},
+    },
+};
+
+/// Characters by which the assistant's arguments grow.
+const PIECE: usize = 12;
+/// The arm of client tools.
+const MCP: u32 = 11;
+
+impl Run {
+    /// The script of the chosen rule, or the assistant; from where it was interrupted
+    /// when the run is a resume.
+    pub(crate) async fn play(&mut self, start: Start) -> Done {
+        let steps = self.chosen().map(|rule| rule.steps.clone()).unwrap_or_default();
+        let mut from = start.step;
+        if let Some(rest) = start.rest {
+            from += 1;
+            if !rest.is_empty() {
+                let pace = self.sim().inner.config.pace;
+                self.say_now(Speech::Text, rest, 4, pace).await?;
+            }
+            if steps.is_empty() {
+                return Ok(());
+            }
+        } else if self.prompt.resume && !start.known {
+            if self.answered_already() {
+                return Ok(());
+            }
+            let results = self.results();
+            from = resume::behind(&steps, results.len());
+            self.last_result =
+                results.last().map(|said| said.result().to_owned()).unwrap_or_default();
+        }
+        if steps.is_empty() {
+            return Box::pin(self.assist()).await;
+        }
+        for (at, step) in steps.into_iter().enumerate().skip(from) {
+            self.at_step = at;
+            Box::pin(self.step(step)).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: Step) -> Done {
+        match step {
+            Step::Text(say) => self.say(Speech::Text, &say).await,
+            Step::Thinking(say) => self.say(Speech::Thinking, &say).await,
+            Step::TokenDelta(tokens) => {
+                self.engine.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await
+            }
+            Step::KvSet(blob) => self.kv_set(&blob).await,
+            Step::KvGet(blob) => self.kv_get(&blob).await,
+            Step::Checkpoint => self.checkpoint().await,
+            Step::AskContext => self.ask_context().await,
+            Step::Exec(exec) => self.execs(&[exec]).await,
+            Step::Execs(execs) => self.execs(&execs).await,
+            Step::Batch(steps) => self.in_batch(steps).await,
+            Step::Abort(abort) => {
+                let key = self.start_exec(&abort.exec).await?.key;
+                self.engine.sleep(Duration::from_millis(abort.after_ms)).await?;
+                self.abort(key).await
+            }
+            Step::UnknownExec(arm) => {
+                let key = self.ask_exec(&arm.arm().map_err(|e| broken(&e))?).await?;
+                let answer = self.engine.exec_answer(key).await?;
+                self.last_result = answer.text;
+                Ok(())
+            }
+            Step::Query(query) => {
+                let arm = query.arm("agent.v1.InteractionQuery").map_err(|e| broken(&e))?;
+                self.query(&arm).await
+            }
+            Step::UnknownQuery(arm) => self.query(&arm.arm().map_err(|e| broken(&e))?).await,
+            Step::Update(query) => {
+                let arm = query.arm("agent.v1.InteractionUpdate").map_err(|e| broken(&e))?;
+                self.engine.emit_bytes(&exec::update(&arm)).await
+            }
+            Step::Message(table) => {
+                let bytes = message_bytes(&table).map_err(|e| broken(&e))?;
+                self.engine.emit_bytes(&bytes).await
+            }
+            Step::Usage(usage) => {
+                self.usage = usage;
+                Ok(())
+            }
+            Step::StepStarted => {
+                let started = StepStartedUpdate { step_id: 2 };
+                self.engine.update(Update::StepStarted(started)).await
+            }
+            Step::StepCompleted => {
+                let completed = StepCompletedUpdate { step_id: 2, step_duration_ms: 1 };
+                self.engine.update(Update::StepCompleted(completed)).await
+            }
+            Step::RawHex(hex) => self.engine.emit_frame(&unhex(&hex).unwrap_or_default()).await,
+            Step::Frame(frame) => {
+                let payload = match frame.text.as_str() {
+                    "" => unhex(&frame.hex).unwrap_or_default(),
+                    text => text.as_bytes().to_vec(),
+                };
+                self.engine.emit_frame(&connect::frame(frame.flags, &payload)).await
+            }
+            Step::WaitMs(ms) => self.engine.sleep(Duration::from_millis(ms)).await,
+            Step::Silence(seconds) => self.engine.sleep(Duration::from_secs(seconds)).await,
+            Step::Assistant => Box::pin(self.assist()).await,
+            Step::TurnEnded => self.end_turn().await,
+            Step::End => {
+                self.engine.end(None).await?;
+                Err(Stop::Closed)
+            }
+            Step::Error(spec) => Err(Stop::Scripted(spec.connect_error(Code::Internal))),
+            Step::Fault(fault) => self.engine.strike(fault, &[0, 0, 0, 0, 4, 10]).await,
+        }
+    }
+
+    // === speech ===
+
+    pub(crate) async fn say(&mut self, speech: Speech, say: &Say) -> Done {
+        let text = self.fill(&say.text);
+        let pace = say.pace_ms.map_or(self.sim().inner.config.pace, Duration::from_millis);
+        match say.repeat {
+            None => self.say_now(speech, text, say.chunk, pace).await,
+            Some(times) if pace.is_zero() && say.chunk == 0 => {
+                self.say_often(speech, &text, times).await
+            }
+            Some(times) => {
+                for _ in 0..times {
+                    // Filled anew: the clock has moved.
+                    let text = self.fill(&say.text);
+                    self.say_now(speech, text, say.chunk, pace).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Streams a text in deltas of so many characters.
+    pub(crate) async fn say_now(
+        &mut self,
+        speech: Speech,
+        mut text: String,
+        chunk: usize,
+        pace: Duration,
+    ) -> Done {
+        let thinking = speech == Speech::Thinking;
+        let leaked = thinking && self.has(Quirk::LeakedThink);
+        let before = self.output_tokens();
+        if thinking {
+            self.thought.push_str(&text);
+        } else {
+            self.said.push_str(&text);
+        }
+        if leaked {
+            text = format!("<think>{text}</think>");
+        }
+        if self.silent() {
+            return Ok(());
+        }
+        if !thinking && self.has(Quirk::TextAndBlob) {
+            Box::pin(self.store_answer()).await?;
+        }
+        // Small pieces together are no more than the whole.
+        let count = self.output_tokens().saturating_sub(before);
+        let speech = if leaked { Speech::Text } else { speech };
+        self.saying = (speech == Speech::Text && !leaked).then(|| (text.clone(), 0));
+        let mut at = 0;
+        while at < text.len() {
+            let rest = text.get(at..).unwrap_or_default();
+            let step = rest.char_indices().nth(chunk).map_or(rest.len(), |(end, _)| end);
+            let step = if chunk == 0 { rest.len() } else { step };
+            let delta = rest.get(..step).unwrap_or_default().to_owned();
+            self.engine.update(speech.update(delta)).await?;
+            at += step;
+            if let Some(saying) = &mut self.saying {
+                saying.1 = at;
+            }
+            self.engine.sleep(pace).await?;
+        }
+        if speech == Speech::Thinking {
+            let done = ThinkingCompletedUpdate { thinking_duration_ms: 1 };
+            self.engine.update(Update::ThinkingCompleted(done)).await?;
+        }
+        if !self.has(Quirk::Terse) {
+            let tokens = i32::try_from(count).unwrap_or(i32::MAX);
+            self.engine.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await?;
+        }
+        self.saying = None;
+        Ok(())
+    }
+
+    /// The same delta again and again, encoded once: the load of benches.
+    async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> Done {
+        let update = InteractionUpdate { message: Some(speech.update(text.to_owned())) };
+        let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(update)) };
+        let frame = self.engine.out.frame_of(&message.to_wire());
+        for _ in 0..times {
+            self.engine.emit_frame(&frame).await?;
+        }
+        let said = match speech {
+            Speech::Text => &mut self.said,
+            Speech::Thinking => &mut self.thought,
+        };
+        said.push_str(&text.repeat(usize::try_from(times).unwrap_or_default().min(65_536)));
+        Ok(())
+    }
+
+    /// Whether the answer is kept out of the stream.
+    fn silent(&self) -> bool {
+        self.has(Quirk::BlobOnly)
+            || (self.has(Quirk::BlobWithoutStreamingHeader) && self.http1 && !self.streaming_header)
+    }
+
+    fn fill(&self, text: &str) -> String {
+        if !text.contains('{') {
+            return text.to_owned();
+        }
+        let history: Vec<_> =
+            self.prompt.history.iter().map(|s| format!("{}: {}", s.role, s.text)).collect();
+        text.replace("{result}", &self.last_result)
+            .replace("{prompt}", &self.prompt.text)
+            .replace("{system}", &self.prompt.rules.join("\n"))
+            .replace("{history}", &history.join("\n"))
+            .replace("{images}", &self.prompt.images.to_string())
+            .replace("{model}", &self.model_name())
+            .replace("{conversation}", &self.prompt.conversation)
+            .replace("{uptime_us}", &self.sim().inner.born.elapsed().as_micros().to_string())
+    }
+
+    // === blobs ===
+
+    async fn kv_set(&mut self, blob: &Blob) -> Done {
+        let data = blob.bytes().map_err(|e| broken(&e))?;
+        let id = match &blob.id {
+            Some(id) => unhex(id).unwrap_or_default(),
+            None => id_of(&data).to_vec(),
+        };
+        if let Some(key) = self.store(&id, data).await? {
+            self.engine.answered(&[key]).await?;
+            self.engine.take_answer(key);
+        }
+        Ok(())
+    }
+
+    async fn kv_get(&mut self, blob: &BlobRef) -> Done {
+        let id = match &blob.id {
+            Some(id) => unhex(id).unwrap_or_default(),
+            None => id_of(blob.data.as_bytes()).to_vec(),
+        };
+        let key = self.ask_blob(&id).await?;
+        self.engine.answered(&[key]).await?;
+        match self.engine.take_answer(key) {
+            Some(Answer::Kv(Some(data))) => {
+                self.last_result = String::from_utf8_lossy(&data).into_owned();
+                Ok(())
+            }
+            _ if blob.optional => Ok(()),
+            _ => Err(fail(Code::Internal, "Blob not found")),
+        }
+    }
+
+    // === execs and queries ===
+
+    /// Starts all, then waits for all. The results are joined.
+    async fn execs(&mut self, execs: &[Exec]) -> Done {
+        let mut started = Vec::with_capacity(execs.len());
+        for exec in execs {
+            let running = self.start_exec(exec).await?;
+            if exec.forget {
+                self.engine.flush().await?;
+            } else {
+                started.push(running);
+            }
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.extend(started);
+            return self.engine.flush().await;
+        }
+        self.settle(started, 1).await.map(drop)
+    }
+
+    /// Plays steps, and waits for their execs at the end.
+    async fn in_batch(&mut self, steps: Vec<Step>) -> Done {
+        self.batch = Some(Vec::new());
+        for step in steps {
+            Box::pin(self.step(step)).await?;
+        }
+        let started = self.batch.take().unwrap_or_default();
+        self.settle(started, 1).await.map(drop)
+    }
+
+    /// Waits until all of these have their answers, and takes note of them. One that was
+    /// aborted meanwhile has none. With the answers, so many steps of a script are done.
+    async fn settle(&mut self, started: Vec<Running>, steps: usize) -> Done<Vec<ExecAnswer>> {
+        let keys: Vec<_> = started.iter().map(|running| running.key).collect();
+        self.engine.answered(&keys).await?;
+        let mut answers = Vec::with_capacity(started.len());
+        let mut calls = Vec::with_capacity(started.len());
+        for running in started {
+            let Some(Answer::Exec(answer)) = self.engine.take_answer(running.key) else { continue };
+            calls.extend(running.mcp.map(|args| (args, answer.clone())));
+            answers.push(*answer);
+        }
+        let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
+        self.last_result = texts.join("\n");
+        // All are in: a turn that breaks from here on does not ask again.
+        self.at_step += steps;
+        Box::pin(self.announce_ends(calls)).await?;
+        if self.has(Quirk::ReaskContext) {
+            Box::pin(self.ask_context()).await?;
+        }
+        Ok(answers)
+    }
+
+    async fn start_exec(&mut self, exec: &Exec) -> Done<Running> {
+        let mut arm = exec.arm().map_err(|e| broken(&e))?;
+        let mut mcp = None;
+        if arm.field == MCP {
+            let mut args = McpArgs::from_wire(arm.payload.clone()).unwrap_or_default();
+            self.complete(&mut args);
+            arm.payload = args.to_wire();
+            mcp = Some(args);
+        }
+        self.start_arm(arm, mcp, exec).await
+    }
+
+    async fn start_arm(&mut self, arm: Arm, mcp: Option<McpArgs>, exec: &Exec) -> Done<Running> {
+        let announce = exec.announce.unwrap_or(true);
+        if let (Some(args), true) = (&mcp, announce) {
+            Box::pin(self.announce_begin(args, exec.partial)).await?;
+        }
+        let id = exec.id.unwrap_or(self.engine.next_exec);
+        self.engine.next_exec = self.engine.next_exec.max(id) + 1;
+        let exec_id = exec.exec_id.clone().unwrap_or_else(|| self.exec_id(id));
+        let key = self.engine.ask_exec(id, &exec_id, &arm).await?;
+        Ok(Running { key, mcp: mcp.filter(|_| announce) })
+    }
+
+    /// Calls client tools at once and waits for all.
+    pub(crate) async fn call_all(&mut self, calls: Vec<McpArgs>) -> Done<Vec<ExecAnswer>> {
+        let exec = Exec { partial: Some(PIECE), ..Exec::default() };
+        let mut started = Vec::with_capacity(calls.len());
+        for args in calls {
+            let arm = Arm { field: MCP, payload: args.to_wire() };
+            started.push(self.start_arm(arm, Some(args), &exec).await?);
+        }
+        self.settle(started, 0).await
+    }
+
+    async fn abort(&mut self, key: Key) -> Done {
+        let Key::Exec(id) = key else { return Ok(()) };
+        self.engine.forget(key);
+        let abort = exec_server_control_message::Message::Abort(ExecServerAbort { id });
+        let message = ExecServerControlMessage { message: Some(abort) };
+        self.engine.emit(ToClient::ExecServerControlMessage(message)).await
+    }
+
+    async fn query(&mut self, arm: &Arm) -> Done {
+        let id = self.engine.next_query;
+        self.engine.next_query += 1;
+        let key = Key::Query(id);
+        add(&self.sim().inner.counters.queries_sent);
+        self.engine.ask(key, arm.field, &exec::query(id, arm)).await?;
+        self.engine.answered(&[key]).await?;
+        if let Some(Answer::Query(response)) = self.engine.take_answer(key) {
+            self.last_result = format!("{:?}", response.result);
+        }
+        Ok(())
+    }
+}
+
+/// An exec that runs at the client.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) key: Key,
+    /// For the notices around a client tool.
+    pub(crate) mcp: Option<McpArgs>,
+}
+
+/// What kind of text is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speech {
+    Text,
+    Thinking,
+}
+
+impl Speech {
+    fn update(self, text: String) -> Update {
+        match self {
+            Self::Text => Update::TextDelta(TextDeltaUpdate { text }),
+            Self::Thinking => Update::ThinkingDelta(ThinkingDeltaUpdate { text }),
+        }
+    }
+}
+
+/// A step that was checked when the scenario was read, and yet does not encode.
+fn broken(error: &crate::scenario::step::StepError) -> Stop {
+    fail(Code::Internal, &error.to_string())
+}

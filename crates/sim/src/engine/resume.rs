@@ -1,0 +1,176 @@
+//! Interrupted turns: what is remembered of one, and how a later run goes on.
+//!
+//! A resume that brings the state the turn had, or nothing, is the same turn on a new
+//! transport: it goes on where it stopped. Any other state is a turn that the client has
+//! rebuilt, and only what is in it counts.
+
+use bytes::Bytes;
+use ibeam_proto::Wire as _;
+use ibeam_proto::agent::{ConversationStateStructure, UserMessage};
+use serde_json::Value;
+
+use super::run::Run;
+use crate::{
+    blobs::{BlobId, id_of},
+    prompt::Said,
+    record::counters::add,
+    scenario::step::{Exec, Step},
+};
+
+/// Where an interrupted turn stopped.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Saved {
+    pub(crate) rule: Option<usize>,
+    pub(crate) step: usize,
+    /// Text of that step that was not sent; nothing more is to be said after it.
+    pub(crate) rest: Option<String>,
+    /// What the user had asked.
+    pub(crate) text: String,
+    user: Option<UserMessage>,
+    messages: Vec<Value>,
+    steps: Vec<Bytes>,
+    states: Vec<Known>,
+}
+
+/// A state that clients have of a turn, and how much of it is in there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    id: BlobId,
+    /// Messages and steps of the turn; `None`: not even the question.
+    holds: Option<(usize, usize)>,
+}
+
+/// How a resumed run begins.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) step: usize,
+    pub(crate) rest: Option<String>,
+    /// Whether the simulator remembers the turn.
+    pub(crate) known: bool,
+}
+
+impl Run {
+    /// A state that the client has from now on.
+    pub(crate) fn know(&mut self, state: &ConversationStateStructure, with_turn: bool) {
+        let holds = with_turn.then_some((self.messages.len(), self.steps.len()));
+        self.states.push(Known { id: state_id(state), holds });
+    }
+
+    /// Remembers where this turn stopped, so that it can be resumed.
+    pub(crate) fn save(&mut self) {
+        if self.turn_ended || self.prompt.conversation.is_empty() {
+            return;
+        }
+        let rest =
+            self.saying.take().map(|(text, at)| text.get(at..).unwrap_or_default().to_owned());
+        // All was said, and only the end is missing.
+        let rest = rest.or_else(|| self.played.then(String::new));
+        // A fault strikes once; the resumed turn goes on behind it.
+        let rules = &self.sim().inner.config.scenario.rules;
+        let struck = self
+            .rule
+            .and_then(|rule| rules.get(rule)?.steps.get(self.at_step))
+            .is_some_and(|step| matches!(step, Step::Fault(_)));
+        let saved = Saved {
+            rule: self.rule,
+            step: self.at_step + usize::from(struck),
+            rest,
+            text: self.prompt.text.clone(),
+            user: self.prompt.user_message.clone(),
+            messages: std::mem::take(&mut self.messages),
+            steps: std::mem::take(&mut self.steps),
+            states: std::mem::take(&mut self.states),
+        };
+        self.sim().inner.conversations.save(&self.prompt.conversation, saved);
+    }
+
+    /// Takes up the turn that this run resumes, if it is remembered.
+    pub(crate) fn pick_up(&mut self) -> Start {
+        let mut start = Start::default();
+        if self.prompt.resume {
+            add(&self.sim().inner.counters.resumes);
+            let saved = self.sim().inner.conversations.take_saved(&self.prompt.conversation);
+            if let Some(saved) = saved {
+                start = self.take_over(saved);
+            }
+        }
+        let state = self.prompt.state.clone();
+        let asked_before = self.prompt.user_message.is_none();
+        self.states.clear();
+        self.states.push(Known { id: state_id(&state), holds: asked_before.then_some((0, 0)) });
+        start
+    }
+
+    fn take_over(&mut self, saved: Saved) -> Start {
+        let id = state_id(&self.prompt.state);
+        let bare = id == state_id(&ConversationStateStructure::default());
+        let known = saved.states.iter().rev().find(|known| known.id == id);
+        let holds = match known {
+            Some(known) => known.holds,
+            None if bare => None,
+            None => return Start::default(),
+        };
+        let (messages, steps) = holds.unwrap_or_default();
+        if holds.is_none() {
+            self.prompt.user_message = saved.user;
+        }
+        self.messages = saved.messages.into_iter().skip(messages).collect();
+        self.steps = saved.steps.into_iter().skip(steps).collect();
+        self.prompt.text = saved.text;
+        self.rule = saved.rule;
+        Start { step: saved.step, rest: saved.rest, known: true }
+    }
+
+    /// Results of this turn that are there already: from its history when the turn was
+    /// rebuilt or comes from a checkpoint, and from the turn itself.
+    pub(crate) fn results(&self) -> Vec<Said> {
+        let mut results = Vec::new();
+        if self.prompt.user_message.is_none() {
+            let history = self.prompt.history.iter().rev();
+            results.extend(
+                history
+                    .take_while(|said| said.role != "user" || said.is_result())
+                    .filter(|said| said.is_result())
+                    .cloned(),
+            );
+            results.reverse();
+        }
+        let said = self.messages.iter().flat_map(Said::all);
+        results.extend(said.filter(Said::is_result));
+        results
+    }
+
+    /// Whether a resumed turn has come to its end already: the model has answered.
+    pub(crate) fn answered_already(&self) -> bool {
+        let last = self.prompt.history.last();
+        self.prompt.user_message.is_none()
+            && last.is_some_and(|said| said.role == "assistant" && !said.calls)
+    }
+}
+
+/// Where a script goes on when so many of its calls have results: behind them.
+pub(crate) fn behind(steps: &[Step], results: usize) -> usize {
+    let calls = |execs: &[Exec]| execs.iter().filter(|exec| exec.arm == "mcp").count();
+    let (mut seen, mut at) = (0, 0);
+    for (number, step) in steps.iter().enumerate() {
+        seen += match step {
+            Step::Exec(exec) => calls(std::slice::from_ref(exec)),
+            Step::Execs(execs) => calls(execs),
+            Step::Batch(steps) => {
+                steps.iter().filter(|s| matches!(s, Step::Exec(e) if e.arm == "mcp")).count()
+            }
+            _ => 0,
+        };
+        if seen > results {
+            break;
+        }
+        if seen > 0 && matches!(step, Step::Exec(_) | Step::Execs(_) | Step::Batch(_)) {
+            at = number + 1;
+        }
+    }
+    at
+}
+
+fn state_id(state: &ConversationStateStructure) -> BlobId {
+    id_of(&state.to_wire())
+}

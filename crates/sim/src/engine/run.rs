@@ -1,0 +1,459 @@
+//! The frame of a turn around its script: what is asked before, what is stored and
+//! reported after, and how the stream ends.
+
+use std::{collections::HashSet, sync::atomic::Ordering};
+
+use bytes::Bytes;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
+use ibeam_proto::agent::{
+    AgentRunRequest, RequestContextArgs, StepCompletedUpdate, StepStartedUpdate, TurnEndedUpdate,
+    UserMessage, UserMessageAppendedUpdate, agent_client_message::Message as FromClient,
+    exec_client_message, interaction_update::Message as Update, request_context_result,
+};
+use serde_json::{Value, json};
+
+use super::{
+    player::Running,
+    resume::Known,
+    run_io::{CONTEXT, Engine, Key, Step, Stop, fail},
+};
+use crate::{
+    Sim,
+    blobs::{BlobId, id_of},
+    models::Model,
+    prompt::{Prompt, Tool, image_ids, validate},
+    record::counters::{add, sub},
+    scenario::{
+        Rule,
+        faults::ResetCode,
+        quirks::Quirk,
+        step::{Arm, UsageStep},
+    },
+};
+
+/// The model whose bare id is the fast tier.
+const COMPOSER: &str = "composer-2.5";
+
+/// A run in progress.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) engine: Engine,
+    pub(crate) prompt: Prompt,
+    /// Whether the request was read and, unless tools decide, a rule chosen.
+    prepared: bool,
+    pub(crate) number: u64,
+    pub(crate) http1: bool,
+    /// `x-cursor-agent-allowed-tools`, when sent.
+    pub(crate) allowed_tools: Option<String>,
+    pub(crate) streaming_header: bool,
+    pub(crate) request_id: String,
+    /// Whose token it was.
+    pub(crate) account: u64,
+    pub(crate) rule: Option<usize>,
+    /// Text said so far, and text thought.
+    pub(crate) said: String,
+    pub(crate) thought: String,
+    /// How much of what was said is in `messages`.
+    pub(crate) told: usize,
+    /// What is being said now, and how far it went.
+    pub(crate) saying: Option<(String, usize)>,
+    pub(crate) at_step: usize,
+    /// All that the model has to say was said.
+    pub(crate) played: bool,
+    /// Execs of a batch, which are waited for together; `None` outside of one.
+    pub(crate) batch: Option<Vec<Running>>,
+    pub(crate) usage: UsageStep,
+    pub(crate) calls: u32,
+    /// Responses of the model that called tools and got their results.
+    pub(crate) responses: u32,
+    pub(crate) last_result: String,
+    pub(crate) turn_ended: bool,
+    /// Messages and steps of this turn besides the answer, for checkpoints.
+    pub(crate) messages: Vec<Value>,
+    pub(crate) steps: Vec<Bytes>,
+    /// Blobs the client has stored for us on this stream.
+    pub(crate) stored: HashSet<BlobId>,
+    /// The blobs of the user's message, as the prompt and as the turn have it, once they are
+    /// stored.
+    pub(crate) user_blobs: Option<(Bytes, Bytes)>,
+    /// States that the client has of this turn.
+    pub(crate) states: Vec<Known>,
+}
+
+impl Run {
+    pub(crate) fn new(engine: Engine, number: u64, http1: bool) -> Self {
+        Self {
+            engine,
+            prompt: Prompt::default(),
+            prepared: false,
+            number,
+            http1,
+            allowed_tools: None,
+            streaming_header: true,
+            request_id: String::new(),
+            account: 0,
+            rule: None,
+            said: String::new(),
+            thought: String::new(),
+            told: 0,
+            saying: None,
+            at_step: 0,
+            played: false,
+            batch: None,
+            usage: UsageStep::default(),
+            calls: 0,
+            responses: 0,
+            last_result: String::new(),
+            turn_ended: false,
+            messages: Vec::new(),
+            steps: Vec::new(),
+            stored: HashSet::new(),
+            user_blobs: None,
+            states: Vec::new(),
+        }
+    }
+
+    pub(crate) fn has(&self, quirk: Quirk) -> bool {
+        self.engine.quirks.has(quirk)
+    }
+
+    pub(crate) fn sim(&self) -> &Sim {
+        &self.engine.sim
+    }
+
+    pub(crate) fn prepare(&mut self, request: &AgentRunRequest) {
+        self.prompt = Prompt::new(request);
+        self.prepared = true;
+    }
+
+    /// Picks the rule and takes over what it says about the stream.
+    pub(crate) fn choose(&mut self) {
+        let scenario = &self.engine.sim.inner.config.scenario;
+        let facts = self.prompt.facts(self.number, self.http1);
+        self.rule = self.engine.sim.inner.conversations.choose(&scenario.rules, &facts);
+        let Some(rule) = self.rule.and_then(|at| scenario.rules.get(at)).cloned() else { return };
+        self.engine.quirks.extend(rule.quirks.iter());
+        self.engine.out.style.gzip |= rule.gzip;
+        self.engine.out.style.split = rule.split.or(self.engine.out.style.split);
+        if let Some(frames) = rule.frames_per_chunk {
+            self.engine.out.style.per_chunk = frames;
+        }
+        if rule.cut.is_some() {
+            self.engine.cut = rule.cut;
+        }
+    }
+
+    pub(crate) fn chosen(&self) -> Option<&Rule> {
+        self.sim().inner.config.scenario.rules.get(self.rule?)
+    }
+
+    /// Runs to the end, whatever it is, and counts it.
+    pub(crate) async fn drive(mut self, first: Option<FromClient>) {
+        add(&self.sim().inner.counters.runs_started);
+        let _open = OpenStream::new(self.engine.sim.clone());
+        let mut result = Box::pin(self.turn(first)).await;
+        if matches!(result, Err(Stop::HalfClosed)) {
+            result = Box::pin(self.engine.heartbeats_only()).await;
+        }
+        let sim = self.engine.sim.clone();
+        let counters = &sim.inner.counters;
+        counters.server_frames.fetch_add(self.engine.out.frames, Ordering::Relaxed);
+        self.engine.tally.ended(match &result {
+            Ok(()) | Err(Stop::Closed) => "finished",
+            Err(Stop::Cancelled) => "cancelled",
+            Err(Stop::Gone | Stop::HalfClosed) => "abandoned",
+            Err(Stop::Silent) => "silent",
+            Err(Stop::Fail(_)) => "failed",
+            Err(Stop::Scripted(_) | Stop::Cut) => "cut",
+        });
+        match result {
+            Ok(()) | Err(Stop::Closed) => add(&counters.runs_finished),
+            Err(Stop::Cancelled) => {
+                add(&counters.runs_cancelled);
+                let delay = tokio::time::sleep(sim.inner.config.cancel_delay);
+                tokio::select! {
+                    () = delay => drop(Box::pin(self.engine.end(None)).await),
+                    () = self.engine.out.tx.closed() => {}
+                }
+            }
+            Err(Stop::Gone | Stop::HalfClosed) => add(&counters.runs_abandoned),
+            Err(Stop::Silent) => {
+                add(&counters.runs_silent);
+                self.engine.reset(ResetCode::CANCEL).await;
+            }
+            Err(Stop::Fail(error)) => {
+                tracing::debug!(code = error.code.as_str(), error.message, "run refused");
+                add(&counters.runs_failed);
+                let _ = Box::pin(self.engine.end(Some(&error))).await;
+            }
+            Err(Stop::Scripted(error)) => {
+                add(&counters.runs_cut);
+                self.save();
+                let _ = Box::pin(self.engine.end(Some(&error))).await;
+            }
+            Err(Stop::Cut) => {
+                add(&counters.runs_cut);
+                self.save();
+            }
+        }
+    }
+
+    async fn turn(&mut self, first: Option<FromClient>) -> Step {
+        let first = match first {
+            Some(first) => first,
+            None => self.engine.first().await?,
+        };
+        let FromClient::RunRequest(mut request) = first else {
+            return Err(fail(Code::InvalidArgument, "The first message must be a run request"));
+        };
+        let late = !self.prepared && self.sim().inner.config.scenario.decides_late();
+        if !self.prepared {
+            self.prepare(&request);
+            if !late {
+                self.choose();
+            }
+        }
+        self.engine.tally.begun(&self.prompt.conversation, self.prompt.resume);
+        let model = validate::request(&request, &self.engine.quirks).map_err(Stop::Fail)?;
+        self.note_parameters(model);
+        // Some clients close their half with the request.
+        self.engine.listen().await?;
+        self.refuse_by_quirk()?;
+        if self.has(Quirk::IdsFromZero) {
+            self.engine.next_exec = 0;
+            self.engine.next_kv = 0;
+            self.engine.next_query = 0;
+        }
+        if !self.prompt.inline_context {
+            Box::pin(self.ask_context()).await?;
+        }
+        // A run may wait for long; what was read of the request is enough.
+        let pushed = std::mem::take(&mut request.pre_fetched_blobs);
+        drop(request);
+        Box::pin(self.gather(pushed)).await?;
+        if late {
+            self.choose();
+        }
+        if self.has(Quirk::EmptyTurn)
+            || (self.has(Quirk::EmptyResume) && self.prompt.resume && !self.http1)
+        {
+            self.engine.turn_over = true;
+            self.engine.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
+            return self.engine.end(None).await;
+        }
+        let start = self.pick_up();
+        add(&self.sim().inner.counters.bootstraps);
+        self.engine.sleep(self.sim().inner.config.bootstrap).await?;
+        // Boxed one by one: a run that waits holds only what it needs to go on.
+        Box::pin(self.open_turn()).await?;
+        Box::pin(self.play(start)).await?;
+        self.played = true;
+        Box::pin(self.finish()).await
+    }
+
+    /// What the model was not offered with.
+    fn note_parameters(&self, model: &Model) {
+        let counters = &self.sim().inner.counters;
+        for (id, value) in &self.prompt.parameters {
+            if !model.knows(id, value) {
+                counters.violation(format!("{} has no parameter {id}={value}", model.id));
+            }
+        }
+        if model.max_only && !self.prompt.max_mode {
+            counters.violation(format!("{} asked for without max mode", model.id));
+        }
+    }
+
+    /// Row 12: the model that really answers.
+    pub(crate) fn model_name(&self) -> String {
+        let standard = self.prompt.parameters.iter().any(|(id, v)| id == "fast" && v == "false");
+        match self.prompt.model.as_str() {
+            COMPOSER if !standard && !self.has(Quirk::ComposerStandard) => {
+                format!("{COMPOSER}-fast")
+            }
+            model => model.to_owned(),
+        }
+    }
+
+    /// Refusals that a quirk asks for.
+    fn refuse_by_quirk(&self) -> Step {
+        let conversations = &self.sim().inner.conversations;
+        if self.has(Quirk::StuckConversation) && conversations.stuck(&self.prompt.conversation) {
+            return Err(fail(Code::ResourceExhausted, "Error"));
+        }
+        self.check_images(self.prompt.user_message.as_ref())
+    }
+
+    /// Row 18: an image keeps the uuid it came with.
+    pub(crate) fn check_images(&self, user: Option<&UserMessage>) -> Step {
+        let conversations = &self.sim().inner.conversations;
+        if self.has(Quirk::ImageUuid) {
+            for (uuid, image) in image_ids(user) {
+                if conversations.renamed_image(&self.prompt.conversation, image, &uuid) {
+                    return Err(fail(Code::Internal, "Image not found"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the request context by exec.
+    pub(crate) async fn ask_context(&mut self) -> Step {
+        let payload = RequestContextArgs::default().to_wire();
+        let key = self.ask_exec(&Arm { field: CONTEXT, payload }).await?;
+        let answer = self.engine.exec_answer(key).await?;
+        let Some(exec_client_message::Message::RequestContextResult(result)) = answer.reply else {
+            return Err(fail(Code::Internal, "No request context"));
+        };
+        match result.result {
+            Some(request_context_result::Result::Success(success)) => {
+                let context = success.request_context.unwrap_or_default();
+                validate::context(&context, &self.engine.quirks).map_err(Stop::Fail)?;
+                self.prompt.add_context(&context);
+                Ok(())
+            }
+            _ => Err(fail(Code::Internal, "No request context")),
+        }
+    }
+
+    /// Sends an exec under the next id.
+    pub(crate) async fn ask_exec(&mut self, arm: &Arm) -> Step<Key> {
+        let id = self.engine.next_exec;
+        self.engine.next_exec += 1;
+        let exec_id = self.exec_id(id);
+        self.engine.ask_exec(id, &exec_id, arm).await
+    }
+
+    pub(crate) fn exec_id(&self, id: u32) -> String {
+        if self.has(Quirk::EmptyExecId) {
+            return String::new();
+        }
+        let hash = id_of(format!("{}/{}/{id}", self.prompt.conversation, self.number).as_bytes());
+        crate::protobuf::hex(hash.get(..8).unwrap_or_default())
+    }
+
+    // === begin and end ===
+
+    async fn open_turn(&mut self) -> Step {
+        if self.has(Quirk::Terse) {
+            return Ok(());
+        }
+        if let Some(user) = self.prompt.user_message.clone().filter(|_| !self.prompt.resume) {
+            self.store_user().await?;
+            let appended = UserMessageAppendedUpdate { user_message: Some(user) };
+            self.engine.update(Update::UserMessageAppended(appended)).await?;
+        }
+        let started = StepStartedUpdate { step_id: 1 };
+        self.engine.update(Update::StepStarted(started)).await
+    }
+
+    pub(crate) fn user_json(&self) -> Bytes {
+        message_json("user", &self.prompt.text).to_string().into()
+    }
+
+    /// The usual end, bent by the quirks that are about it.
+    async fn finish(&mut self) -> Step {
+        self.engine.listen().await?;
+        if self.has(Quirk::BareEof) {
+            self.engine.flush().await?;
+            return Err(Stop::Closed);
+        }
+        if !self.has(Quirk::Terse) || self.has(Quirk::NoEnd) || self.has(Quirk::BlobOnly) {
+            self.store_answer().await?;
+        }
+        if self.has(Quirk::NoEnd) {
+            return self.engine.heartbeats_only().await;
+        }
+        if !self.has(Quirk::Terse) {
+            self.checkpoint().await?;
+            let completed = StepCompletedUpdate { step_id: 1, step_duration_ms: 1 };
+            self.engine.update(Update::StepCompleted(completed)).await?;
+        }
+        if !self.has(Quirk::NoTurnEnded) {
+            self.end_turn().await?;
+        }
+        if self.has(Quirk::NoEndFrame) {
+            return self.engine.heartbeats_only().await;
+        }
+        if self.has(Quirk::ErrorAfterTurnEnded) {
+            let error = ConnectError::new(Code::Unavailable, "Unable to reach the model provider");
+            return Err(Stop::Scripted(error));
+        }
+        self.engine.end(None).await
+    }
+
+    pub(crate) async fn end_turn(&mut self) -> Step {
+        if std::mem::replace(&mut self.turn_ended, true) {
+            return Ok(());
+        }
+        let ended = self.usage();
+        self.engine.turn_over = true;
+        self.engine.update(Update::TurnEnded(ended)).await
+    }
+
+    // === usage ===
+
+    fn usage(&self) -> TurnEndedUpdate {
+        let usage = &self.usage;
+        // Row 26: the cached part belongs to the input.
+        let cached = if self.has(Quirk::InputWithoutCache) { self.history_tokens() } else { 0 };
+        TurnEndedUpdate {
+            input_tokens: usage.input.or_else(|| Some(self.input_tokens() - cached)),
+            output_tokens: usage.output.or_else(|| Some(self.output_tokens())),
+            cache_read_tokens: usage.cache_read.or_else(|| Some(self.history_tokens())),
+            cache_write_tokens: usage.cache_write.or(Some(0)),
+            reasoning_tokens: usage.reasoning.or_else(|| Some(tokens(&self.thought))),
+        }
+    }
+
+    fn history_tokens(&self) -> u64 {
+        let said = self.prompt.history.iter().map(|said| &said.text);
+        said.chain(&self.prompt.system).map(|text| tokens(text)).sum()
+    }
+
+    /// The whole prompt that was read last, the cached part included: what the run began
+    /// with, and since then the calls, what was said before them, and their results.
+    pub(crate) fn input_tokens(&self) -> u64 {
+        let rules: u64 = self.prompt.rules.iter().map(|rule| tokens(rule)).sum();
+        let tools: u64 = self.prompt.tools.iter().map(Tool::tokens).sum();
+        let since = self.messages.iter().filter_map(|message| message.get("content"));
+        let since: u64 = since.map(|content| tokens(&content.to_string())).sum();
+        self.history_tokens() + rules + tools + tokens(&self.prompt.text) + since + 4
+    }
+
+    /// The prompt, and what was said that is not yet part of it.
+    pub(crate) fn context_tokens(&self) -> u64 {
+        let said = self.said.get(self.told..).unwrap_or_default();
+        self.input_tokens() + tokens(said) + tokens(&self.thought)
+    }
+
+    pub(crate) fn output_tokens(&self) -> u64 {
+        tokens(&self.said) + tokens(&self.thought)
+    }
+}
+
+/// About four letters to a token.
+pub(crate) fn tokens(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(4)
+}
+
+pub(crate) fn message_json(role: &str, text: &str) -> Value {
+    json!({ "role": role, "content": [{ "type": "text", "text": text }] })
+}
+
+/// Counts an open stream for as long as it lives.
+struct OpenStream(Sim);
+
+impl OpenStream {
+    fn new(sim: Sim) -> Self {
+        add(&sim.inner.counters.open_streams);
+        Self(sim)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        sub(&self.0.inner.counters.open_streams);
+    }
+}

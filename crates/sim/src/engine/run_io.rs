@@ -1,0 +1,385 @@
+//! One run on either transport: frames out, client messages in, patience between.
+//! Everything that waits goes through here, so that heartbeats, silence and cancel are
+//! looked after in one place.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
+use ibeam_proto::agent::{
+    AgentServerMessage, HeartbeatUpdate, InteractionResponse, InteractionUpdate,
+    agent_client_message::Message as FromClient, agent_server_message::Message as ToClient,
+    interaction_update::Message as Update,
+};
+use tokio::time::Instant;
+
+use super::{
+    client_messages::is_store,
+    exec::{self, ExecAnswer},
+};
+use crate::{
+    Sim,
+    record::{
+        counters::add,
+        runs::Tally,
+        transcript::{Direction, RunTape},
+    },
+    scenario::{faults::Cut, quirks::Quirks},
+    stream::{
+        inbound::{Heard, Inbound},
+        outbound::Outbound,
+    },
+    wire::connections::Control,
+};
+
+/// The exec arm that asks for the request context.
+pub(crate) const CONTEXT: u32 = 10;
+
+/// Why a run goes no further.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The client asked for it.
+    Cancelled,
+    /// The client is not there any more.
+    Gone,
+    /// The client has not been heard for too long.
+    Silent,
+    /// The client closed its half in the middle of the run.
+    HalfClosed,
+    /// The service refuses to go on.
+    Fail(ConnectError),
+    /// The script wants an error end frame.
+    Scripted(ConnectError),
+    /// An injected fault ended the stream; nothing more is sent.
+    Cut,
+    /// The script closes the stream as it is.
+    Closed,
+}
+
+pub(crate) type Step<T = ()> = Result<T, Stop>;
+
+/// A question to the client that is not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Key {
+    Exec(u32),
+    Kv(u32),
+    Query(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Exec(Box<ExecAnswer>),
+    /// `None`: the client does not have the blob. For stores: `Some` of nothing.
+    Kv(Option<Bytes>),
+    Query(InteractionResponse),
+}
+
+/// What is known about an open question.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// The arm: of the exec, of the query, of the KV message.
+    pub(crate) field: u32,
+    pub(crate) exec_id: String,
+    pub(crate) answer: ExecAnswer,
+}
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) sim: Sim,
+    pub(crate) control: Arc<Control>,
+    pub(crate) out: Outbound,
+    pub(crate) quirks: Quirks,
+    pub(crate) cut: Option<Cut>,
+    pub(crate) next_exec: u32,
+    pub(crate) next_kv: u32,
+    pub(crate) next_query: u32,
+    /// `turn_ended` is out: the client may close its half.
+    pub(crate) turn_over: bool,
+    pub(crate) tape: RunTape,
+    pub(crate) tally: Tally,
+    inbound: Inbound,
+    pub(crate) half_closed: bool,
+    pub(crate) last_heard: Instant,
+    last_sent: Instant,
+    pub(crate) open: BTreeMap<Key, Asked>,
+    /// All that was ever asked: an abort may cross with a result, and some clients follow
+    /// a streamed shell with a plain result.
+    pub(crate) asked: BTreeSet<Key>,
+    pub(crate) answers: HashMap<Key, Answer>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        sim: Sim,
+        control: Arc<Control>,
+        inbound: Inbound,
+        out: Outbound,
+        tape: RunTape,
+        tally: Tally,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            sim,
+            control,
+            out,
+            quirks: Quirks::default(),
+            cut: None,
+            next_exec: 1,
+            next_kv: 1,
+            next_query: 1,
+            turn_over: false,
+            tape,
+            tally,
+            inbound,
+            half_closed: false,
+            last_heard: now,
+            last_sent: now,
+            open: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            answers: HashMap::new(),
+        }
+    }
+
+    // === sending ===
+
+    /// Sends an update.
+    pub(crate) async fn update(&mut self, update: Update) -> Step {
+        let update = InteractionUpdate { message: Some(update) };
+        self.emit(ToClient::InteractionUpdate(update)).await
+    }
+
+    pub(crate) async fn emit(&mut self, message: ToClient) -> Step {
+        let message = AgentServerMessage { message: Some(message) };
+        if self.cut.is_some() {
+            return self.emit_bytes(&message.to_wire()).await;
+        }
+        self.tape.note(Direction::FromServer, 0, || message.to_wire());
+        self.out.push(&message);
+        self.flush_if_due().await
+    }
+
+    /// Sends an encoded `AgentServerMessage`.
+    pub(crate) async fn emit_bytes(&mut self, payload: &[u8]) -> Step {
+        self.tape.note(Direction::FromServer, 0, || Bytes::copy_from_slice(payload));
+        let frame = self.out.frame_of(payload);
+        self.emit_frame(&frame).await
+    }
+
+    /// Sends bytes that count as one frame.
+    pub(crate) async fn emit_frame(&mut self, frame: &[u8]) -> Step {
+        if let Some(cut) = self.cut.take_if(|cut| cut.after_frames <= self.out.frames) {
+            self.strike(cut.how, frame).await?;
+        }
+        self.out.push_frame(frame);
+        self.flush_if_due().await
+    }
+
+    async fn flush_if_due(&mut self) -> Step {
+        if self.out.due() { self.flush().await } else { Ok(()) }
+    }
+
+    /// Gives everything that was sent so far to the transport.
+    pub(crate) async fn flush(&mut self) -> Step {
+        while let Some(chunk) = self.out.take() {
+            self.send_chunk(chunk).await?;
+        }
+        self.last_sent = Instant::now();
+        Ok(())
+    }
+
+    pub(crate) async fn send_chunk(&mut self, chunk: Bytes) -> Step {
+        use tokio::sync::mpsc::error::TrySendError;
+        self.tally.sent(chunk.len());
+        let chunk = match self.out.tx.try_send(Ok(chunk)) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Closed(_)) => return Err(Stop::Gone),
+            Err(TrySendError::Full(chunk)) => chunk,
+        };
+        // The client reads slowly. Listen to it meanwhile: it may cancel. What was begun is
+        // sent all the same, or a frame would miss its middle.
+        let tx = self.out.tx.clone();
+        let mut heard_end = Ok(());
+        loop {
+            tokio::select! {
+                permit = tx.reserve() => {
+                    permit.map_err(|_| Stop::Gone)?.send(chunk);
+                    return heard_end;
+                }
+                heard = self.inbound.next(), if !self.half_closed && heard_end.is_ok() => {
+                    heard_end = self.hear(heard);
+                    if matches!(heard_end, Err(Stop::Gone)) {
+                        return heard_end;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The end frame; the caller then drops the engine, which closes the stream.
+    pub(crate) async fn end(&mut self, error: Option<&ConnectError>) -> Step {
+        let frame = self.out.end_frame(error);
+        self.tape.note(Direction::FromServer, 2, || frame.slice(5..));
+        self.emit_frame(&frame).await?;
+        self.flush().await
+    }
+
+    // === waiting ===
+
+    /// Waits for a time; the client is heard and heartbeats go out.
+    pub(crate) async fn sleep(&mut self, time: Duration) -> Step {
+        if time.is_zero() {
+            return Ok(());
+        }
+        self.flush().await?;
+        let end = Instant::now() + time;
+        self.wait(Some(end), |_| false).await
+    }
+
+    /// Only heartbeats from here on, until the client leaves.
+    pub(crate) async fn heartbeats_only(&mut self) -> Step {
+        self.flush().await?;
+        self.wait(None, |_| false).await
+    }
+
+    /// Waits until all these questions are answered.
+    pub(crate) async fn answered(&mut self, keys: &[Key]) -> Step {
+        self.flush().await?;
+        self.wait(None, |engine| keys.iter().all(|key| !engine.open.contains_key(key))).await
+    }
+
+    async fn wait(&mut self, end: Option<Instant>, done: impl Fn(&Self) -> bool) -> Step {
+        self.out.relax();
+        let (heartbeat, silence) =
+            (self.sim.inner.config.heartbeat, self.sim.inner.config.client_silence);
+        while !done(self) {
+            let (beat, drop) = (self.last_sent + heartbeat, self.last_heard + silence);
+            let wake = end.map_or(beat.min(drop), |end| end.min(beat).min(drop));
+            tokio::select! {
+                heard = self.inbound.next(), if !self.half_closed => self.hear(heard)?,
+                () = self.out.tx.closed() => return Err(Stop::Gone),
+                () = tokio::time::sleep_until(wake) => {
+                    let now = Instant::now();
+                    if now >= drop {
+                        return Err(Stop::Silent);
+                    }
+                    if end.is_some_and(|end| now >= end) {
+                        return Ok(());
+                    }
+                    if now >= beat {
+                        self.beat().await?;
+                        self.out.relax();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn beat(&mut self) -> Step {
+        let beat = Update::Heartbeat(HeartbeatUpdate {});
+        let message = InteractionUpdate { message: Some(beat) };
+        let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(message)) };
+        self.tape.note(Direction::FromServer, 0, || message.to_wire());
+        self.out.push(&message);
+        self.flush().await
+    }
+
+    // === asking ===
+
+    /// Sends an exec request; the answer is waited for elsewhere.
+    pub(crate) async fn ask_exec(
+        &mut self,
+        id: u32,
+        exec_id: &str,
+        arm: &crate::scenario::step::Arm,
+    ) -> Step<Key> {
+        let key = Key::Exec(id);
+        let asked = Asked { field: arm.field, exec_id: exec_id.to_owned(), ..Asked::default() };
+        self.open.insert(key, asked);
+        self.asked.insert(key);
+        add(&self.sim.inner.counters.execs_sent);
+        if arm.field != CONTEXT {
+            self.tally.exec();
+        }
+        self.emit_bytes(&exec::request(id, exec_id, arm)).await?;
+        Ok(key)
+    }
+
+    /// Sends any other question; only its own arm answers it.
+    pub(crate) async fn ask(&mut self, key: Key, field: u32, message: &[u8]) -> Step {
+        if !(self.half_closed && is_store(key, field)) {
+            self.open.insert(key, Asked { field, ..Asked::default() });
+        }
+        self.asked.insert(key);
+        self.emit_bytes(message).await
+    }
+
+    /// No answer is expected any more.
+    pub(crate) fn forget(&mut self, key: Key) {
+        self.open.remove(&key);
+    }
+
+    pub(crate) fn take_answer(&mut self, key: Key) -> Option<Answer> {
+        self.answers.remove(&key)
+    }
+
+    /// Waits for one exec and gives its answer.
+    pub(crate) async fn exec_answer(&mut self, key: Key) -> Step<ExecAnswer> {
+        self.answered(&[key]).await?;
+        Ok(match self.take_answer(key) {
+            Some(Answer::Exec(answer)) => *answer,
+            _ => ExecAnswer::default(),
+        })
+    }
+
+    /// Takes what has already come, and waits for nothing.
+    pub(crate) async fn listen(&mut self) -> Step {
+        while !self.half_closed {
+            let heard = tokio::select! {
+                biased;
+                heard = self.inbound.next() => heard,
+                () = std::future::ready(()) => return Ok(()),
+            };
+            self.hear(heard)?;
+        }
+        Ok(())
+    }
+
+    /// The first message that counts, before the run has begun.
+    pub(crate) async fn first(&mut self) -> Step<FromClient> {
+        let limit = self.sim.inner.config.client_silence;
+        loop {
+            let heard = tokio::select! {
+                heard = self.inbound.next() => heard,
+                () = self.out.tx.closed() => return Err(Stop::Gone),
+                () = tokio::time::sleep(limit) => return Err(Stop::Silent),
+            };
+            self.last_heard = Instant::now();
+            match heard {
+                Heard::Message(bytes) => match self.decode(&bytes)? {
+                    Some(FromClient::ClientHeartbeat(_) | FromClient::PrewarmRequest(_)) | None => {
+                    }
+                    Some(message) => return Ok(message),
+                },
+                Heard::HalfClosed => {
+                    return Err(fail(Code::InvalidArgument, "No run request"));
+                }
+                Heard::Gone => return Err(Stop::Gone),
+                Heard::Malformed(what) => return Err(fail(Code::InvalidArgument, &what)),
+            }
+        }
+    }
+
+    pub(crate) fn violation(&self, what: &str) {
+        self.sim.inner.counters.violation(what.to_owned());
+    }
+}
+
+pub(crate) fn fail(code: Code, message: &str) -> Stop {
+    Stop::Fail(ConnectError::new(code, message))
+}

@@ -1,0 +1,452 @@
+//! The models this backend claims to have, and the unary calls that list them.
+
+mod proto_json;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
+use ibeam_proto::{
+    agent::{
+        GetDefaultModelForCliResponse, GetServerConfigResponse, GetUsableModelsResponse,
+        ModelDetails, NameAgentRequest, NameAgentResponse, ThinkingDetails,
+    },
+    aiserver::{
+        AvailableModel, AvailableModelsRequest, AvailableModelsResponse, ParameterDefinition,
+        ParameterType, ParameterValue, ParameterValues, Variant, VariantParameter, Vendor,
+        parameter_type,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Sim,
+    scenario::quirks::{Quirk, Quirks},
+    wire::responses::{self, Form, Reply},
+};
+
+const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh"];
+const BOTH: &[&str] = &["false", "true"];
+const CONFIG_VERSION: &str = "5c3f0a52-6f0e-4a53-9d0e-2f1f5a1c7b11";
+
+/// One model family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Model {
+    pub(crate) id: &'static str,
+    name: &'static str,
+    vendor: (i32, &'static str),
+    context: i32,
+    context_max: i32,
+    thinking: bool,
+    images: bool,
+    /// The parameter that sets the effort.
+    effort: Option<&'static str>,
+    fast: bool,
+    /// There is no other mode than max.
+    pub(crate) max_only: bool,
+}
+
+const ANTHROPIC: (i32, &str) = (1, "Anthropic");
+const OPENAI: (i32, &str) = (2, "OpenAI");
+const GOOGLE: (i32, &str) = (3, "Google");
+const XAI: (i32, &str) = (4, "xAI");
+const MOONSHOT: (i32, &str) = (5, "Moonshot");
+const CURSOR: (i32, &str) = (6, "Cursor");
+
+const fn model(
+    id: &'static str,
+    name: &'static str,
+    vendor: (i32, &'static str),
+    context: i32,
+) -> Model {
+    Model {
+        id,
+        name,
+        vendor,
+        context,
+        context_max: 0,
+        thinking: false,
+        images: true,
+        effort: None,
+        fast: false,
+        max_only: false,
+    }
+}
+
+const fn claude(id: &'static str, name: &'static str, context: i32) -> Model {
+    let base = model(id, name, ANTHROPIC, context);
+    Model { thinking: true, effort: Some("effort"), context_max: 1_000_000, ..base }
+}
+
+const fn gpt(id: &'static str, name: &'static str) -> Model {
+    let base = model(id, name, OPENAI, 272_000);
+    Model { thinking: true, effort: Some("reasoning"), fast: true, ..base }
+}
+
+/// The families, the default first.
+pub(crate) const MODELS: &[Model] = &[
+    model("default", "Auto", CURSOR, 200_000),
+    Model { fast: true, ..model("composer-2.5", "Composer 2.5", CURSOR, 200_000) },
+    Model { fast: true, ..model("composer-2", "Composer 2", CURSOR, 200_000) },
+    claude("claude-opus-5", "Opus 5", 300_000),
+    claude("claude-opus-4-8", "Opus 4.8", 300_000),
+    Model { max_only: true, ..claude("claude-opus-4-7", "Opus 4.7", 300_000) },
+    claude("claude-fable-5", "Fable 5", 300_000),
+    claude("claude-sonnet-5", "Sonnet 5", 200_000),
+    claude("claude-sonnet-4-6", "Sonnet 4.6", 200_000),
+    model("claude-haiku-4-5", "Haiku 4.5", ANTHROPIC, 200_000),
+    gpt("gpt-5.6-sol", "GPT-5.6 Sol"),
+    gpt("gpt-5.5", "GPT-5.5"),
+    gpt("gpt-5.4", "GPT-5.4"),
+    gpt("gpt-5.4-mini", "GPT-5.4 Mini"),
+    gpt("gpt-5.3-codex", "GPT-5.3 Codex"),
+    Model { thinking: true, ..model("gemini-3.1-pro", "Gemini 3.1 Pro", GOOGLE, 200_000) },
+    model("gemini-3.5-flash", "Gemini 3.5 Flash", GOOGLE, 200_000),
+    Model { thinking: true, ..model("grok-4.5", "Grok 4.5", XAI, 256_000) },
+    Model { images: false, ..model("kimi-k2.6", "Kimi K2.6", MOONSHOT, 200_000) },
+];
+
+impl Model {
+    /// The ids under which the old list shows this family: `<base>[-thinking][-<effort>][-fast]`.
+    fn slugs(&self) -> Vec<(String, bool)> {
+        let mut out = vec![(self.id.to_owned(), self.thinking && self.vendor.0 != ANTHROPIC.0)];
+        if self.effort.is_some() {
+            for effort in EFFORTS {
+                if self.vendor.0 == ANTHROPIC.0 {
+                    out.push((format!("{}-{effort}", self.id), false));
+                    out.push((format!("{}-thinking-{effort}", self.id), true));
+                } else {
+                    out.push((format!("{}-{effort}", self.id), true));
+                    out.push((format!("{}-{effort}-fast", self.id), true));
+                }
+            }
+        } else if self.fast {
+            out.push((format!("{}-fast", self.id), self.thinking));
+        }
+        out
+    }
+
+    pub(crate) fn context(&self) -> u32 {
+        u32::try_from(self.context).unwrap_or_default()
+    }
+
+    fn details(&self, slug: &str, thinking: bool) -> ModelDetails {
+        let suffix = slug.strip_prefix(self.id).unwrap_or_default().replace('-', " ");
+        ModelDetails {
+            model_id: slug.to_owned(),
+            thinking_details: thinking.then_some(ThinkingDetails {}),
+            display_model_id: if slug == "default" { "auto".to_owned() } else { slug.to_owned() },
+            display_name: format!("{}{suffix}", self.name),
+            display_name_short: self.name.to_owned(),
+            aliases: if slug == "default" { vec!["auto".to_owned()] } else { Vec::new() },
+            max_mode: self.max_only.then_some(true),
+            ..ModelDetails::default()
+        }
+    }
+
+    /// Whether the model's own definitions have this parameter with this value.
+    pub(crate) fn knows(&self, id: &str, value: &str) -> bool {
+        self.parameters().iter().any(|(known, values)| *known == id && values.contains(&value))
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, &'static [&'static str])> {
+        let mut out = Vec::new();
+        if self.vendor.0 == ANTHROPIC.0 && self.thinking {
+            out.push(("thinking", BOTH));
+            out.push(("context", &["300k", "1m"][..]));
+        }
+        out.extend(self.effort.map(|id| (id, EFFORTS)));
+        if self.fast {
+            out.push(("fast", BOTH));
+        }
+        out
+    }
+
+    fn available(&self, with_parameters: bool) -> AvailableModel {
+        let mut available = AvailableModel {
+            name: self.id.to_owned(),
+            default_on: true,
+            supports_agent: Some(true),
+            supports_thinking: Some(self.thinking),
+            supports_images: Some(self.images),
+            supports_max_mode: Some(self.context_max > 0),
+            supports_non_max_mode: Some(!self.max_only),
+            context_token_limit: Some(self.context),
+            context_token_limit_for_max_mode: (self.context_max > 0).then_some(self.context_max),
+            client_display_name: Some(self.name.to_owned()),
+            server_model_name: Some(self.id.to_owned()),
+            legacy_slugs: self.slugs().into_iter().skip(1).map(|(slug, _)| slug).collect(),
+            id_aliases: if self.id == "default" { vec!["auto".to_owned()] } else { Vec::new() },
+            vendor: Some(Vendor { id: self.vendor.0, display_name: self.vendor.1.to_owned() }),
+            ..AvailableModel::default()
+        };
+        if with_parameters {
+            available.parameter_definitions =
+                self.parameters().into_iter().map(|(id, values)| definition(id, values)).collect();
+            available.variants = self.variants();
+        }
+        available
+    }
+
+    /// Every effort, and once more with the long context where there is one.
+    fn variants(&self) -> Vec<Variant> {
+        let Some(id) = self.effort else { return Vec::new() };
+        let mut out = Vec::new();
+        for effort in EFFORTS {
+            if !self.max_only {
+                out.push(self.variant(&[(id, effort)], effort, false));
+            }
+            if self.context_max > 0 {
+                out.push(self.variant(&[("context", "1m"), (id, effort)], effort, true));
+            }
+        }
+        out
+    }
+
+    fn variant(&self, parameters: &[(&str, &str)], effort: &str, max: bool) -> Variant {
+        let default = (effort == "medium").then_some(true);
+        let written: Vec<_> =
+            parameters.iter().map(|(id, value)| format!("{id}={value}")).collect();
+        Variant {
+            parameter_values: parameters
+                .iter()
+                .map(|(id, value)| VariantParameter {
+                    id: (*id).to_owned(),
+                    value: (*value).to_owned(),
+                })
+                .collect(),
+            display_name: format!("{} {effort}{}", self.name, if max { " max" } else { "" }),
+            is_max_mode: max,
+            is_default_max_config: default.filter(|_| max),
+            is_default_non_max_config: default.filter(|_| !max),
+            variant_string_representation: format!("{}[{}]", self.id, written.join(",")),
+            legacy_slug: if max { String::new() } else { format!("{}-{effort}", self.id) },
+        }
+    }
+}
+
+fn definition(id: &str, values: &[&str]) -> ParameterDefinition {
+    let list = ParameterValues {
+        values: values
+            .iter()
+            .map(|value| ParameterValue {
+                value: (*value).to_owned(),
+                display_name: (*value).to_owned(),
+                increases_model_cost: false,
+            })
+            .collect(),
+    };
+    let kind = if values == BOTH {
+        parameter_type::Type::Boolean(list)
+    } else {
+        parameter_type::Type::Enumeration(list)
+    };
+    ParameterDefinition {
+        id: id.to_owned(),
+        name: id.to_owned(),
+        r#type: Some(ParameterType { r#type: Some(kind) }),
+    }
+}
+
+/// The two parts of a variant string such as `composer-2[fast=true]`; `None` for an id
+/// without brackets, or with broken ones.
+pub(crate) fn split_variant(id: &str) -> Option<(&str, Vec<(String, String)>)> {
+    let (base, rest) = id.split_once('[')?;
+    let pairs = rest.strip_suffix(']')?.split(',').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| {
+        pair.split_once('=').map(|(id, value)| (id.trim().to_owned(), value.trim().to_owned()))
+    });
+    Some((base, pairs.collect::<Option<_>>()?))
+}
+
+/// The family that has this id or slug.
+pub(crate) fn family(id: &str) -> Option<&'static Model> {
+    let by_id = MODELS.iter().find(|model| model.id == id);
+    by_id.or_else(|| MODELS.iter().find(|m| m.slugs().iter().any(|(slug, _)| slug == id)))
+}
+
+/// What people call a model, by an id or a variant string of it. `None`: there is none.
+pub(crate) fn display_name(id: &str) -> Option<String> {
+    let base = split_variant(id).map_or(id, |(base, _)| base);
+    let base = if base == "auto" { "default" } else { base };
+    family(base).map(|model| model.details(base, false).display_name)
+}
+
+/// Every id that the CLI lists, and its name.
+pub(crate) fn cli_list() -> Vec<(String, String)> {
+    let slugs = MODELS.iter().flat_map(|m| m.slugs().into_iter().map(move |(slug, _)| (m, slug)));
+    slugs
+        .map(|(model, slug)| {
+            let details = model.details(&slug, false);
+            (details.display_model_id, details.display_name)
+        })
+        .collect()
+}
+
+/// One variant string for each family, as ACP lists them, and its name.
+pub(crate) fn acp_list() -> Vec<(String, String)> {
+    let variant = |model: &Model| match model.effort {
+        Some(effort) => format!("{}[{effort}=medium]", model.id),
+        None if model.fast => format!("{}[fast=true]", model.id),
+        None => format!("{}[]", model.id),
+    };
+    MODELS.iter().map(|model| (variant(model), model.name.to_owned())).collect()
+}
+
+/// The family of a wire id. Brackets are only read when the request says that the id is a
+/// variant string.
+///
+/// # Errors
+/// The id is unknown, or is an effort slug where the provider wants a parameter.
+pub(crate) fn judge(
+    id: &str,
+    variant: bool,
+    quirks: &Quirks,
+) -> Result<&'static Model, ConnectError> {
+    let base = match split_variant(id) {
+        Some((base, _)) if variant => base,
+        _ => id,
+    };
+    let default = || MODELS.first();
+    let not_found = || ConnectError::new(Code::NotFound, format!("Model not found: {id}"));
+    match family(base) {
+        // Row 13: no detail, no hint.
+        Some(model)
+            if model.id != base
+                && model.vendor.0 == OPENAI.0
+                && !quirks.has(Quirk::EffortSlugsOk) =>
+        {
+            Err(ConnectError::new(Code::ResourceExhausted, "Error"))
+        }
+        Some(model) => Ok(model),
+        // Row 11: `auto` is only a name for people.
+        None if base == "auto" && quirks.has(Quirk::AutoIdOk) => default().ok_or_else(not_found),
+        None if quirks.has(Quirk::UnknownModelOk) => default().ok_or_else(not_found),
+        None => Err(not_found()),
+    }
+}
+
+/// Answers the unary calls of this module; `None` for all others.
+pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) -> Option<Reply> {
+    let (service, method) = path.strip_prefix('/')?.split_once('/')?;
+    let service_known = matches!(
+        (service, method),
+        (
+            "agent.v1.AgentService" | "aiserver.v1.AiService",
+            "GetUsableModels" | "GetDefaultModelForCli" | "NameAgent"
+        ) | ("aiserver.v1.AiService", "AvailableModels" | "HealthCheck")
+            | ("agent.v1.AgentService" | "aiserver.v1.ServerConfigService", "GetServerConfig")
+    );
+    if !service_known {
+        return None;
+    }
+    let Some(form) = Form::of(headers) else {
+        return Some(unsupported());
+    };
+    if let Err(error) = sim.inner.auth.check(headers) {
+        return Some(responses::error_in(form, &error));
+    }
+    let body = unwrap(form, body);
+    let enveloped = sim.inner.config.quirks.has(Quirk::EnvelopedUnary)
+        || sim.inner.config.scenario.quirks.has(Quirk::EnvelopedUnary);
+    Some(match method {
+        "GetUsableModels" => {
+            let models: Vec<_> = MODELS
+                .iter()
+                .flat_map(|m| {
+                    m.slugs().into_iter().map(|(slug, thinking)| m.details(&slug, thinking))
+                })
+                .collect();
+            let as_json =
+                json!({ "models": models.iter().map(proto_json::details).collect::<Vec<_>>() });
+            responses::unary(form, &GetUsableModelsResponse { models }, &as_json, enveloped)
+        }
+        "GetDefaultModelForCli" => {
+            let model = MODELS.first().map(|m| m.details(m.id, false));
+            let as_json = json!({ "model": model.as_ref().map(proto_json::details) });
+            responses::unary(form, &GetDefaultModelForCliResponse { model }, &as_json, enveloped)
+        }
+        "NameAgent" => {
+            let text = match form {
+                Form::Json => serde_json::from_slice::<Value>(body)
+                    .ok()
+                    .and_then(|v| v.get("userMessage")?.as_str().map(str::to_owned))
+                    .unwrap_or_default(),
+                _ => {
+                    NameAgentRequest::from_wire(Bytes::copy_from_slice(body))
+                        .unwrap_or_default()
+                        .user_message
+                }
+            };
+            let name = title_of(&text);
+            let as_json = json!({ "name": name });
+            responses::unary(form, &NameAgentResponse { name }, &as_json, enveloped)
+        }
+        "AvailableModels" => {
+            let with_parameters = match form {
+                Form::Json => serde_json::from_slice::<Value>(body)
+                    .ok()
+                    .and_then(|v| v.get("useModelParameters")?.as_bool())
+                    .unwrap_or_default(),
+                _ => {
+                    AvailableModelsRequest::from_wire(Bytes::copy_from_slice(body))
+                        .unwrap_or_default()
+                        .use_model_parameters
+                }
+            };
+            let message = AvailableModelsResponse {
+                model_names: MODELS.iter().map(|m| m.id.to_owned()).collect(),
+                models: MODELS.iter().map(|m| m.available(with_parameters)).collect(),
+                use_model_parameters: with_parameters,
+            };
+            let as_json = proto_json::available(&message);
+            responses::unary(form, &message, &as_json, enveloped)
+        }
+        "GetServerConfig" => {
+            let message = GetServerConfigResponse {
+                config_version: CONFIG_VERSION.to_owned(),
+                http2_config: sim.inner.config.http2_config,
+            };
+            let as_json = json!({
+                "configVersion": CONFIG_VERSION,
+                "http2Config": message.http2_config().as_str_name(),
+            });
+            responses::unary(form, &message, &as_json, enveloped)
+        }
+        _ => responses::unary(form, &NameAgentResponse::default(), &json!({}), enveloped),
+    })
+}
+
+pub(crate) fn unsupported() -> Reply {
+    responses::whole(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, Form::Json.mime(), "{}")
+}
+
+/// The message inside an enveloped body; other bodies as they are.
+pub(crate) fn unwrap(form: Form, body: &[u8]) -> &[u8] {
+    match form {
+        Form::Json | Form::Proto => body,
+        Form::Connect | Form::GrpcWeb => {
+            let Some((&[_, a, b, c, d], rest)) = body.split_first_chunk::<5>() else {
+                return &[];
+            };
+            rest.get(..u32::from_be_bytes([a, b, c, d]) as usize).unwrap_or_default()
+        }
+    }
+}
+
+/// A short title out of the first words of a text.
+pub(crate) fn title_of(text: &str) -> String {
+    let words: Vec<_> = text
+        .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '-')
+        .filter(|word| !word.is_empty())
+        .take(5)
+        .collect();
+    let mut title = words.join(" ");
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    if title.is_empty() { "New chat".to_owned() } else { title }
+}
+
+#[cfg(test)]
+mod tests;

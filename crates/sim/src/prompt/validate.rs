@@ -1,0 +1,147 @@
+//! What the service refuses, in its own words.
+
+use http::HeaderMap;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::{
+    agent::{AgentRunRequest, McpToolDefinition, RequestContext, conversation_action::Action},
+    aiserver::ErrorKind,
+};
+use serde_json::Value;
+
+use crate::{
+    Sim,
+    models::{self, Model},
+    protobuf::value_from_proto,
+    scenario::quirks::{Quirk, Quirks},
+    wire::responses,
+};
+
+/// Checks the headers of a run.
+///
+/// # Errors
+/// The token, the client type or the version is not acceptable.
+pub(crate) fn headers(sim: &Sim, headers: &HeaderMap) -> Result<(), ConnectError> {
+    sim.inner.auth.check(headers)?;
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if text("x-cursor-client-type") != "cli" {
+        sim.inner.counters.violation("x-cursor-client-type is not cli".to_owned());
+        return Err(ConnectError::new(Code::InvalidArgument, "Unsupported client type"));
+    }
+    for name in ["x-request-id", "x-ghost-mode", "connect-protocol-version"] {
+        // Needed by the service's own account, but community clients get by without some.
+        if text(name).is_empty() {
+            sim.inner.counters.violation(format!("header {name} is missing"));
+        }
+    }
+    if outdated(text("x-cursor-client-version"), &sim.inner.config.version_floor) {
+        return Err(responses::cursor_error(
+            Code::FailedPrecondition,
+            ErrorKind::ErrorOutdatedClient,
+            "Update Required",
+            "This version of Cursor is no longer supported. Please update.",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether `cli-2026.01.09-231024f` is from before the floor. Versions without a date
+/// pass, a missing one does not.
+fn outdated(version: &str, floor: &str) -> bool {
+    let Some(build) = version.strip_prefix("cli-") else { return true };
+    let date = build.split('-').next().unwrap_or_default();
+    date.starts_with(|c: char| c.is_ascii_digit()) && date < floor
+}
+
+/// Checks a run request.
+///
+/// # Errors
+/// What the service would answer in the end frame.
+pub(crate) fn request(
+    request: &AgentRunRequest,
+    quirks: &Quirks,
+) -> Result<&'static Model, ConnectError> {
+    let invalid = |message: &str| Err(ConnectError::new(Code::InvalidArgument, message));
+    if request.conversation_state.is_none() {
+        return invalid("Conversation state is required");
+    }
+    if request.custom_system_prompt.is_some() && !quirks.has(Quirk::CustomPromptOk) {
+        return invalid("Custom system prompt is not allowed");
+    }
+    // Row 17.
+    if request.exclude_workspace_context == Some(true) && !quirks.has(Quirk::WorkspaceExclusionOk) {
+        return invalid("Workspace context exclusion is not allowed for this account");
+    }
+    let Some(action) = request.action.as_ref().and_then(|action| action.action.as_ref()) else {
+        return invalid("Action is required");
+    };
+    let model = models::judge(model_id(request), is_variant(request), quirks)?;
+    if let Some(mcp) = &request.mcp_tools {
+        tools(&mcp.mcp_tools, quirks)?;
+    }
+    if let Some(inline) = inline_context(action) {
+        context(inline, quirks)?;
+    }
+    Ok(model)
+}
+
+/// The model a request names, in the newer field or the older.
+pub(crate) fn model_id(request: &AgentRunRequest) -> &str {
+    match (&request.requested_model, &request.model_details) {
+        (Some(model), _) if !model.model_id.is_empty() => &model.model_id,
+        (_, Some(model)) => &model.model_id,
+        _ => "",
+    }
+}
+
+/// Whether that id is a bracketed variant string.
+pub(crate) fn is_variant(request: &AgentRunRequest) -> bool {
+    let model = request.requested_model.as_ref();
+    model.is_some_and(|model| model.is_variant_string_representation == Some(true))
+}
+
+/// The request context inside an action.
+pub(crate) fn inline_context(action: &Action) -> Option<&RequestContext> {
+    match action {
+        Action::UserMessageAction(action) => action.request_context.as_ref(),
+        Action::ResumeAction(action) => action.request_context.as_ref(),
+        Action::StartPlanAction(action) => action.request_context.as_ref(),
+        Action::ExecutePlanAction(action) => action.request_context.as_ref(),
+        _ => None,
+    }
+}
+
+/// Checks a request context, inline or asked for.
+///
+/// # Errors
+/// A tool schema is not what it must be.
+pub(crate) fn context(context: &RequestContext, quirks: &Quirks) -> Result<(), ConnectError> {
+    tools(&context.tools, quirks)
+}
+
+fn tools(tools: &[McpToolDefinition], quirks: &Quirks) -> Result<(), ConnectError> {
+    if quirks.has(Quirk::RawStructOk) {
+        return Ok(());
+    }
+    let bad = |tool: &McpToolDefinition| {
+        !tool.input_schema.is_empty()
+            && !matches!(value_from_proto(&tool.input_schema), Some(Value::Object(_)))
+    };
+    match tools.iter().find(|tool| bad(tool)) {
+        // Row 19: the words do not say which tool.
+        Some(_) => {
+            Err(ConnectError::new(Code::InvalidArgument, "parse binary: invalid end group tag"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Row 15: ids of tool calls in history that providers do not take.
+#[must_use]
+pub(crate) fn good_call_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+#[cfg(test)]
+#[path = "validate_tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+//! What each run cost: bytes both ways, execs, and how it ended. The newest runs are
+//! listed, also while they are open.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::counters::{add, add_many};
+use crate::Sim;
+
+/// Runs that are listed; older ones are forgotten.
+const RUNS_CAP: usize = 512;
+
+/// One run, as far as it has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunReport {
+    /// The number of the run in this simulator, from 1.
+    pub run: u64,
+    pub conversation: String,
+    pub request_id: String,
+    /// `run` (HTTP/2) or `run_sse` (HTTP/1.1).
+    pub transport: &'static str,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// Execs other than the question for the request context.
+    pub execs: u64,
+    /// Whether it began with a resume action.
+    pub resumed: bool,
+    /// `open`, `finished`, `cancelled`, `abandoned`, `silent`, `failed`, `cut` or
+    /// `refused` (with a status, before the stream).
+    pub ended: &'static str,
+}
+
+/// The newest runs.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger(Mutex<VecDeque<Arc<Entry>>>);
+
+#[derive(Debug)]
+struct Entry {
+    bytes_in: Arc<AtomicU64>,
+    bytes_out: AtomicU64,
+    execs: AtomicU64,
+    /// The rest of the report; the counts in it are not used.
+    report: Mutex<RunReport>,
+}
+
+impl Ledger {
+    fn list(&self) -> Vec<RunReport> {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let runs = self.0.lock();
+        runs.iter()
+            .map(|entry| RunReport {
+                bytes_in: read(&entry.bytes_in),
+                bytes_out: read(&entry.bytes_out),
+                execs: read(&entry.execs),
+                ..entry.report.lock().clone()
+            })
+            .collect()
+    }
+}
+
+/// A run's line in the ledger; clones write to the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    sim: Sim,
+    entry: Arc<Entry>,
+}
+
+impl Tally {
+    /// Opens a line. `bytes_in` is there when appends have been counted already.
+    pub(crate) fn open(sim: &Sim, report: RunReport, bytes_in: Option<Arc<AtomicU64>>) -> Self {
+        let entry = Arc::new(Entry {
+            bytes_in: bytes_in.unwrap_or_default(),
+            bytes_out: AtomicU64::new(0),
+            execs: AtomicU64::new(0),
+            report: Mutex::new(RunReport { ended: "open", ..report }),
+        });
+        let mut runs = sim.inner.ledger.0.lock();
+        if runs.len() >= RUNS_CAP {
+            runs.pop_front();
+        }
+        runs.push_back(Arc::clone(&entry));
+        drop(runs);
+        Self { sim: sim.clone(), entry }
+    }
+
+    pub(crate) fn heard(&self, bytes: usize) {
+        add_many(&self.entry.bytes_in, bytes);
+        add_many(&self.sim.inner.counters.bytes_in, bytes);
+    }
+
+    pub(crate) fn sent(&self, bytes: usize) {
+        add_many(&self.entry.bytes_out, bytes);
+        add_many(&self.sim.inner.counters.bytes_out, bytes);
+    }
+
+    pub(crate) fn exec(&self) {
+        add(&self.entry.execs);
+    }
+
+    /// The request has come: whose run it is.
+    pub(crate) fn begun(&self, conversation: &str, resumed: bool) {
+        self.sim.inner.counters.conversation(conversation);
+        let mut report = self.entry.report.lock();
+        conversation.clone_into(&mut report.conversation);
+        report.resumed = resumed;
+    }
+
+    pub(crate) fn ended(&self, how: &'static str) {
+        self.entry.report.lock().ended = how;
+    }
+}
+
+impl Sim {
+    /// The newest runs, the oldest of them first, open ones included.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RunReport> {
+        self.inner.ledger.list()
+    }
+
+    /// What `GET /sim/stats` answers: all counters, and the newest runs under `runs`.
+    pub(crate) fn report(&self) -> Value {
+        let mut report = serde_json::to_value(self.stats()).unwrap_or_default();
+        if let Some(table) = report.as_object_mut() {
+            table.insert("runs".to_owned(), json!(self.runs()));
+        }
+        report
+    }
+}

@@ -1,0 +1,62 @@
+//! The client's messages, from a request body or from appends.
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use ibeam_core::codec::connect::{Decoder, Envelope};
+use tokio::sync::mpsc;
+
+use crate::record::runs::Tally;
+
+/// Where client messages come from.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Stream { body: Incoming, decoder: Decoder, tally: Tally },
+    Appends(mpsc::Receiver<Bytes>),
+}
+
+/// What was heard.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Message(Bytes),
+    /// The client has closed its half.
+    HalfClosed,
+    /// The stream is broken.
+    Gone,
+    /// Bytes that are no envelope.
+    Malformed(String),
+}
+
+impl Inbound {
+    pub(crate) fn stream(body: Incoming, tally: Tally) -> Self {
+        Self::Stream { body, decoder: Decoder::new(), tally }
+    }
+
+    /// The next message. Nothing is lost when the future is dropped early.
+    pub(crate) async fn next(&mut self) -> Heard {
+        match self {
+            Self::Appends(rx) => rx.recv().await.map_or(Heard::Gone, Heard::Message),
+            Self::Stream { body, decoder, tally } => loop {
+                match decoder.next() {
+                    Ok(Some(Envelope::Message(bytes))) => return Heard::Message(bytes),
+                    Ok(Some(Envelope::End(_))) => return Heard::HalfClosed,
+                    Err(error) => return Heard::Malformed(error.to_string()),
+                    Ok(None) => {}
+                }
+                match body.frame().await {
+                    None if decoder.mid_frame() => {
+                        return Heard::Malformed("request ends within an envelope".to_owned());
+                    }
+                    None => return Heard::HalfClosed,
+                    Some(Err(_)) => return Heard::Gone,
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            tally.heard(data.len());
+                            decoder.push(data);
+                        }
+                    }
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Which path does what, and how a run begins.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use hyper::body::Incoming;
+use ibeam_core::codec::connect::{Code, ConnectError};
+use ibeam_proto::Wire as _;
+use ibeam_proto::{
+    agent::agent_client_message::Message as FromClient,
+    aiserver::{BidiRequestId, ErrorKind},
+};
+use tokio::sync::mpsc;
+
+use super::{
+    append, auth,
+    connections::Control,
+    responses::{self, CHUNKS_CAP, Form, Reply, SimBody},
+};
+use crate::{
+    Sim,
+    config::Http2,
+    engine::{
+        run::Run,
+        run_io::{Engine, Stop},
+    },
+    models,
+    prompt::validate,
+    record::{
+        runs::{RunReport, Tally},
+        transcript::RunTape,
+    },
+    scenario::faults::{Refuse, Strike},
+    stream::{
+        inbound::Inbound,
+        outbound::{Outbound, Style},
+    },
+};
+
+/// The largest body of a call that is no stream.
+const MAX_UNARY: usize = 64 * 1024 * 1024;
+
+const RUN: &str = "/agent.v1.AgentService/Run";
+const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
+/// Not a path of the real service: the counters, for other processes.
+const STATS: &str = "/sim/stats";
+const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
+
+/// Answers one request.
+pub(crate) async fn answer(
+    sim: Sim,
+    control: Arc<Control>,
+    request: Request<Incoming>,
+) -> Result<Reply, h2::Error> {
+    let path = request.uri().path().to_owned();
+    if path == STATS && request.method() == Method::GET {
+        return Ok(responses::json(StatusCode::OK, &sim.report()));
+    }
+    sim.inner.counters.request(&path);
+    if path == RUN
+        && request.version() == Version::HTTP_2
+        && sim.inner.config.http2 == Http2::Http11Required
+    {
+        return Err(h2::Reason::HTTP_1_1_REQUIRED.into());
+    }
+    let reply = match (request.method(), path.as_str()) {
+        (&Method::POST, RUN) => run(sim, control, request).await,
+        (&Method::POST, RUN_SSE) => run_sse(sim, control, request).await,
+        _ => unary(&sim, &path, request).await,
+    };
+    Ok(reply)
+}
+
+async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let Some(body) = responses::read_body(body, MAX_UNARY).await else {
+        return responses::error(&ConnectError::new(
+            Code::InvalidArgument,
+            "Body too large or cut",
+        ));
+    };
+    if head.method == Method::POST {
+        if path == BIDI_APPEND {
+            return append::answer(sim, &head.headers, &body);
+        }
+        if let Some(reply) = models::answer(sim, path, &head.headers, &body) {
+            return reply;
+        }
+        if deprecated(path) {
+            let form = Form::of(&head.headers).unwrap_or(Form::Json);
+            return responses::error_in(form, &deprecation());
+        }
+    }
+    let query = head.uri.query().unwrap_or_default();
+    auth::answer(sim, &head.method, path, query, &head.headers, &body)
+        .unwrap_or_else(|| responses::unknown_path(path))
+}
+
+/// The oldest chat calls, which only say that they are gone.
+fn deprecated(path: &str) -> bool {
+    const METHODS: &[&str] = &[
+        "StreamChat",
+        "StreamChatWeb",
+        "StreamChatContext",
+        "StreamChatDeepContext",
+        "TaskStreamChatContext",
+    ];
+    path.strip_prefix("/aiserver.v1.AiService/").is_some_and(|method| METHODS.contains(&method))
+}
+
+fn deprecation() -> ConnectError {
+    responses::cursor_error(
+        Code::FailedPrecondition,
+        ErrorKind::ErrorDeprecated,
+        "Deprecated",
+        "This type of request is deprecated. Please upgrade Cursor.",
+    )
+}
+
+/// `Run`: both directions on one stream.
+async fn run(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    if let (Version::HTTP_2, Http2::Status(status)) = (head.version, sim.inner.config.http2) {
+        return responses::refusal(&Refuse::status(status));
+    }
+    if Form::of(&head.headers) != Some(Form::Connect) {
+        return models::unsupported();
+    }
+    if head.version != Version::HTTP_2 {
+        // Both directions at once need HTTP/2, as Connect has it.
+        return responses::refusal(&Refuse::status(505));
+    }
+    if let Err(error) = validate::headers(&sim, &head.headers) {
+        return responses::error(&error);
+    }
+    let source = Source::Stream(body);
+    start(sim, control, source, &head.headers, Form::Connect).await
+}
+
+/// `RunSSE`: the downward half; the upward half comes by `BidiAppend`.
+async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let form = match Form::of(&head.headers) {
+        Some(form @ (Form::Connect | Form::GrpcWeb)) => form,
+        _ => return models::unsupported(),
+    };
+    if let Err(error) = validate::headers(&sim, &head.headers) {
+        return responses::error_in(form, &error);
+    }
+    let body = responses::read_body(body, MAX_UNARY).await.unwrap_or_default();
+    let id = BidiRequestId::from_wire(Bytes::copy_from_slice(models::unwrap(form, &body)))
+        .unwrap_or_default()
+        .request_id;
+    if id.is_empty() {
+        let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
+        return responses::error_in(form, &error);
+    }
+    let Some((rx, bytes)) = sim.inner.appends.open(&id) else {
+        let error = ConnectError::new(Code::AlreadyExists, "The stream is taken");
+        return responses::error_in(form, &error);
+    };
+    let joined = Joined { sim: sim.clone(), id };
+    let source = Source::Appends { rx, bytes, opening: body.len(), joined };
+    start(sim, control, source, &head.headers, form).await
+}
+
+/// Makes the run, and hands its stream to the client. Scenarios that may refuse with a
+/// status look at the first message before the response begins; others answer at once.
+async fn start(
+    sim: Sim,
+    control: Arc<Control>,
+    source: Source,
+    headers: &HeaderMap,
+    form: Form,
+) -> Reply {
+    let config = &sim.inner.config;
+    let number = sim.inner.runs.fetch_add(1, Ordering::Relaxed) + 1;
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let accepts_gzip = text("connect-accept-encoding").is_some_and(|v| v.contains("gzip"));
+    let (tx, rx) = mpsc::channel(CHUNKS_CAP);
+    let style = Style { form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
+    let tape = RunTape::new(config.recorder.clone(), number);
+    let report = RunReport {
+        run: number,
+        request_id: text("x-request-id").unwrap_or_default(),
+        transport: source.transport(),
+        ..RunReport::default()
+    };
+    let (inbound, tally, joined) = source.open(&sim, report);
+    let out = Outbound::new(tx, style);
+    let mut engine = Engine::new(sim.clone(), control, inbound, out, tape, tally.clone());
+    engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
+    match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
+        Some(Strike::Refuse(refuse)) => {
+            tally.ended("refused");
+            return responses::refusal_in(form, &refuse);
+        }
+        Some(Strike::Cut(cut)) => engine.cut = Some(cut),
+        Some(Strike::Gzip) => engine.out.style.gzip = true,
+        Some(Strike::Split(size)) => engine.out.style.split = Some(size),
+        None => {}
+    }
+    let mut run = Run::new(engine, number, joined.is_some());
+    run.allowed_tools = text("x-cursor-agent-allowed-tools");
+    run.streaming_header = text("x-cursor-streaming").as_deref() == Some("true");
+    run.account = auth::account(headers);
+    run.request_id = text("x-request-id").unwrap_or_default();
+    let mut first = None;
+    if config.scenario.decides_early() {
+        match Box::pin(run.engine.first()).await {
+            Ok(FromClient::RunRequest(request)) => {
+                run.prepare(&request);
+                run.choose();
+                first = Some(FromClient::RunRequest(request));
+            }
+            Ok(other) => first = Some(other),
+            Err(stop) => {
+                tally.ended("refused");
+                return match stop {
+                    Stop::Fail(error) => responses::error_in(form, &error),
+                    _ => responses::refusal(&Refuse::status(408)),
+                };
+            }
+        }
+        if let Some(rule) = run.chosen().cloned() {
+            tokio::time::sleep(Duration::from_millis(rule.delay_ms)).await;
+            if let Some(refuse) = &rule.refuse {
+                tally.ended("refused");
+                return responses::refusal_in(form, refuse);
+            }
+        }
+    }
+    run.engine.out.style.gzip &= accepts_gzip;
+    let gzip = run.engine.out.style.gzip;
+    let work = Box::pin(run.drive(first));
+    sim.inner.tasks.spawn(async move {
+        let _joined = joined;
+        work.await;
+    });
+    let mut reply = Response::new(SimBody::Stream(rx));
+    *reply.status_mut() = StatusCode::OK;
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_TYPE, form.mime());
+    if gzip {
+        headers.insert("connect-content-encoding", HeaderValue::from_static("gzip"));
+    }
+    reply
+}
+
+/// Where a run's messages come from.
+enum Source {
+    Stream(Incoming),
+    Appends { rx: mpsc::Receiver<Bytes>, bytes: Arc<AtomicU64>, opening: usize, joined: Joined },
+}
+
+impl Source {
+    fn transport(&self) -> &'static str {
+        match self {
+            Self::Stream(_) => "run",
+            Self::Appends { .. } => "run_sse",
+        }
+    }
+
+    fn open(self, sim: &Sim, report: RunReport) -> (Inbound, Tally, Option<Joined>) {
+        match self {
+            Self::Stream(body) => {
+                let tally = Tally::open(sim, report, None);
+                (Inbound::stream(body, tally.clone()), tally, None)
+            }
+            Self::Appends { rx, bytes, opening, joined } => {
+                let tally = Tally::open(sim, report, Some(bytes));
+                tally.heard(opening);
+                (Inbound::Appends(rx), tally, Some(joined))
+            }
+        }
+    }
+}
+
+/// A RunSSE stream and its appends; leaving ends both.
+struct Joined {
+    sim: Sim,
+    id: String,
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.sim.inner.appends.close(&self.id);
+    }
+}
