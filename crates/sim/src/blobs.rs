@@ -20,16 +20,16 @@ pub(crate) fn id_of(data: &[u8]) -> BlobId {
 /// The store across streams. The real service has one; ours is off by default, so that
 /// what a client saves by it is not the simulator's gift.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<Store>);
+pub(crate) struct BlobCache(Mutex<CachedBlobs>);
 
 #[derive(Debug, Default)]
-struct Store {
+struct CachedBlobs {
     blobs: HashMap<BlobId, Bytes>,
     order: VecDeque<BlobId>,
     bytes: usize,
 }
 
-impl Kept {
+impl BlobCache {
     pub(crate) fn get(&self, id: &BlobId) -> Option<Bytes> {
         self.0.lock().blobs.get(id).cloned()
     }

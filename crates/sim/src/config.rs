@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use crate::{
-    Sim,
     record::transcript::Recorder,
     scenario::{Scenario, faults::Chaos, quirks::Quirks},
 };
+
+pub(crate) const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyX3NpbSIsInRpbWUiOiIxNzM1Njg5NjAwIiwicmFuZG9tbmVzcyI6InNpbSIsImV4cCI6NDEwMjQ0NDgwMCwiaXNzIjoiaHR0cHM6Ly9hdXRoZW50aWNhdGlvbi5jdXJzb3Iuc2giLCJzY29wZSI6Im9wZW5pZCBwcm9maWxlIGVtYWlsIG9mZmxpbmVfYWNjZXNzIiwiYXVkIjoiaHR0cHM6Ly9jdXJzb3IuY29tIiwidHlwZSI6InNlc3Npb24ifQ.c2ltdWxhdGVkLXNpZ25hdHVyZQ";
+
+pub(crate) const API_KEY: &str =
+    "crsr_51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0";
 
 /// All settings, with the manners of the real service as default.
 #[derive(Clone, Debug)]
@@ -87,8 +91,8 @@ impl Default for SimConfig {
     fn default() -> Self {
         Self {
             scenario: Scenario::builtin(),
-            tokens: vec![Sim::TOKEN.to_owned()],
-            api_keys: vec![Sim::API_KEY.to_owned()],
+            tokens: vec![TOKEN.to_owned()],
+            api_keys: vec![API_KEY.to_owned()],
             any_token: false,
             quirks: Quirks::default(),
             heartbeat: Duration::from_secs(10),

@@ -5,4 +5,8 @@ pub(crate) mod edit_format;
 pub(crate) mod intent;
 mod patch_tool;
 mod script_tool;
+mod title;
 pub(crate) mod tool_choice;
+pub(crate) mod tool_fit;
+
+pub(crate) use self::title::title_of;

@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::intent::Intent;
-use crate::{
-    engine::tool_calls::{Kind, fit},
-    prompt::{Said, Tool},
+use super::{
+    intent::Intent,
+    tool_fit::{Kind, fit},
 };
+use crate::prompt::{Said, Tool};
 
 /// Names under which such a tool takes the patch.
 const PATCH_NAMES: &[&str] = &["input", "patch", "patchText", "diff"];

@@ -3,11 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{intent::Intent, tool_choice};
-use crate::{
-    engine::tool_calls::fit,
-    prompt::{Said, Tool},
-};
+use super::{intent::Intent, tool_choice, tool_fit::fit};
+use crate::prompt::{Said, Tool};
 
 /// How such a description declares a function.
 const DECLARED: &str = "declare const tools: { ";

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{intent::Intent, patch_tool, script_tool};
-use crate::{
-    engine::tool_calls::{Kind, fit},
-    prompt::{Said, Tool},
+use super::{
+    intent::Intent,
+    patch_tool, script_tool,
+    tool_fit::{Kind, fit},
 };
+use crate::prompt::{Said, Tool};
 
 const SHELL_NAMES: &[&str] = &["command", "cmd", "script", "code", "input"];
 const PATH_NAMES: &[&str] =

@@ -19,7 +19,14 @@ use super::{
     toolbox::{Hands, Offer},
     turn::{Ask, Event, Image, Turn},
 };
-use crate::{Quirk, Quirks, Scenario, Sim, SimConfig};
+use crate::{
+    config::SimConfig,
+    engine::SimState,
+    scenario::{
+        Scenario,
+        quirks::{Quirk, Quirks},
+    },
+};
 
 /// Nobody is ever silent for too long in one process.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -30,7 +37,7 @@ const RULES_CAP: usize = 256 * 1024;
 pub(super) struct World {
     pub(super) manners: Manners,
     pub(super) home: Home,
-    sim: Sim,
+    sim: Arc<SimState>,
     scenario: String,
     born: Instant,
 }
@@ -59,13 +66,13 @@ impl World {
             ..SimConfig::default()
         };
         config.pace = manners.slow().unwrap_or(config.pace);
-        let (sim, born) = (Sim::new(config), Instant::now());
+        let (sim, born) = (Arc::new(SimState::new(config)), Instant::now());
         Ok(Self { manners, home, sim, scenario: name.unwrap_or_default(), born })
     }
 
     /// Milliseconds since 1970 by the simulator's clock.
     pub(super) fn now_ms(&self) -> u64 {
-        self.sim.config().epoch * 1000 + self.elapsed_ms()
+        self.sim.config.epoch * 1000 + self.elapsed_ms()
     }
 
     pub(super) fn elapsed_ms(&self) -> u64 {
@@ -123,7 +130,7 @@ impl World {
             counts.runs
         })?;
         exchange.chat.messages.extend(told.request.map(|text| prompt_blocks::said("user", &text)));
-        let conversations = &self.sim.inner.conversations;
+        let conversations = &self.sim.conversations;
         let mut counted = Ok(());
         let turn = Turn::begin(&self.sim, ask, hands, |run| {
             counted = self.home.counted(|counts| {

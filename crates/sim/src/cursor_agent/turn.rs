@@ -33,21 +33,18 @@ use super::{
     toolbox::{Hands, Offer},
 };
 use crate::{
-    Sim,
     blobs::id_of,
-    engine::{run::Run, run_io::Engine},
+    engine::{Run, RunIo, SimState},
     protobuf::{put_bytes_field, value_to_proto},
     record::{
-        runs::{RunReport, Tally},
+        runs::{RunReport, RunTally},
         transcript::RunTape,
     },
     stream::{
+        control::ConnectionControl,
+        format::BodyFormat,
         inbound::Inbound,
-        outbound::{Outbound, Style},
-    },
-    wire::{
-        connections::Control,
-        responses::{CHUNKS_CAP, Chunk, Form},
+        outbound::{CHUNKS_CAP, Chunk, Outbound, Style},
     },
 };
 
@@ -95,7 +92,7 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct Turn {
     /// Tells of a connection that was broken on purpose.
-    control: Arc<Control>,
+    control: Arc<ConnectionControl>,
     hands: Arc<Hands>,
     context: RequestContext,
     to_sim: mpsc::Sender<Bytes>,
@@ -111,28 +108,28 @@ pub(super) struct Turn {
 impl Turn {
     /// Starts a run. `choose` lets it pick its rule.
     pub(super) async fn begin(
-        sim: &Sim,
+        sim: &Arc<SimState>,
         ask: Ask,
         hands: Arc<Hands>,
         choose: impl FnOnce(&mut Run),
     ) -> Self {
         let (to_sim, answers) = mpsc::channel(ANSWERS_CAP);
         let (tx, from_sim) = mpsc::channel(CHUNKS_CAP);
-        let style = Style { form: Form::Connect, gzip: false, split: None, per_chunk: 1 };
-        let config = &sim.inner.config;
+        let style = Style { format: BodyFormat::Connect, gzip: false, split: None, per_chunk: 1 };
+        let config = &sim.config;
         let report = RunReport { run: ask.number, transport: "cli", ..RunReport::default() };
-        let tally = Tally::open(sim, report, None);
-        let control = Arc::<Control>::default();
-        let mut engine = Engine::new(
-            sim.clone(),
+        let tally = RunTally::open(&sim.records, report, None);
+        let control = Arc::<ConnectionControl>::default();
+        let mut io = RunIo::new(
+            Arc::clone(sim),
             Arc::clone(&control),
             Inbound::Appends(answers),
             Outbound::new(tx, style),
             RunTape::new(config.recorder.clone(), ask.number),
             tally.clone(),
         );
-        engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
-        let mut run = Run::new(engine, ask.number, false);
+        io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
+        let mut run = Run::new(io, ask.number, false);
         run.request_id.clone_from(&ask.session);
         let context = context(&ask, &hands.offers);
         let request = request(ask, context.clone());
@@ -159,7 +156,7 @@ impl Turn {
             }
         }
         let first = ToSim::RunRequest(request);
-        sim.inner.tasks.spawn(Box::pin(run.drive(Some(first))));
+        sim.tasks.spawn(Box::pin(run.drive(Some(first))));
         turn
     }
 

@@ -1,12 +1,17 @@
 use std::sync::Arc;
 
 use super::{Ask, Event, Turn};
-use crate::{Quirk, Scenario, Sim, SimConfig, cursor_agent::toolbox::Hands};
+use crate::{
+    config::SimConfig,
+    cursor_agent::toolbox::Hands,
+    engine::SimState,
+    scenario::{Scenario, quirks::Quirk},
+};
 
-fn sim(scenario: &str) -> Sim {
+fn sim(scenario: &str) -> Arc<SimState> {
     let mut config = SimConfig::scenario(Scenario::from_toml(scenario).unwrap());
     config.quirks.extend([Quirk::Terse]);
-    Sim::new(config)
+    Arc::new(SimState::new(config))
 }
 
 fn ask(text: &str) -> Ask {
@@ -20,7 +25,7 @@ fn ask(text: &str) -> Ask {
     }
 }
 
-async fn events(sim: &Sim, ask: Ask) -> Vec<Event> {
+async fn events(sim: &Arc<SimState>, ask: Ask) -> Vec<Event> {
     let hands = Arc::new(Hands::default());
     let mut turn = Turn::begin(sim, ask, hands, |run| run.choose()).await;
     let mut events = Vec::new();
@@ -79,7 +84,7 @@ async fn questions_blobs_and_contexts_are_answered() {
     "#;
     let sim = sim(script);
     assert_eq!(text(&events(&sim, ask("go")).await), "done");
-    assert!(sim.stats().violations.is_empty(), "{:?}", sim.stats().violations);
+    assert!(sim.records.stats().violations.is_empty(), "{:?}", sim.records.stats().violations);
 }
 
 #[tokio::test(start_paused = true)]

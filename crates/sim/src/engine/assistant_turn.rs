@@ -11,15 +11,14 @@ use super::{
     player::Speech,
     run::Run,
     run_io::Step as Done,
-    tool_calls::Kind,
 };
 use crate::{
     assistant::{
         edit_format::Format,
         intent::{self, Intent},
-        tool_choice,
+        title_of, tool_choice,
+        tool_fit::Kind,
     },
-    models,
     prompt::{Said, Tool},
     scenario::quirks::Quirk,
 };
@@ -180,7 +179,7 @@ impl Run {
                 .and_then(|(head, _)| text.get(head.len() + "conversation:".len()..))
                 .filter(|subject| !subject.trim().is_empty())
                 .unwrap_or(text);
-            return Some(models::title_of(subject));
+            return Some(title_of(subject));
         }
         if asks(&[
             "what are your instructions",
@@ -249,7 +248,7 @@ impl Run {
     }
 
     fn pace(&self) -> Duration {
-        self.sim().inner.config.pace
+        self.sim().config.pace
     }
 }
 

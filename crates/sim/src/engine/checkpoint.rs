@@ -39,7 +39,7 @@ impl Run {
             if id[..] == blob.id[..] {
                 blobs.insert(id, blob.value);
             } else {
-                self.engine.violation("pre-fetched blob under a wrong id");
+                self.io.violation("pre-fetched blob under a wrong id");
             }
         }
         self.check_account()?;
@@ -63,17 +63,17 @@ impl Run {
 
     async fn fetch(&mut self, ids: Vec<Bytes>, blobs: &mut HashMap<BlobId, Bytes>) -> Step {
         let missing = || fail(Code::Internal, "Blob not found");
-        let kept = self.sim().inner.config.keep_blobs;
+        let kept = self.sim().config.keep_blobs;
         let mut wanted = Vec::new();
         for id in ids {
             let Ok(id) = BlobId::try_from(&id[..]) else {
-                self.engine.violation("blob id is not 32 bytes");
+                self.io.violation("blob id is not 32 bytes");
                 return Err(missing());
             };
             if blobs.contains_key(&id) || wanted.contains(&id) {
                 continue;
             }
-            match self.sim().inner.blobs.get(&id).filter(|_| kept) {
+            match self.sim().blobs.get(&id).filter(|_| kept) {
                 Some(data) => drop(blobs.insert(id, data)),
                 None => wanted.push(id),
             }
@@ -83,17 +83,17 @@ impl Run {
             for id in batch {
                 keys.push(self.ask_blob(id).await?);
             }
-            self.engine.answered(&keys).await?;
+            self.io.answered(&keys).await?;
             for (key, id) in keys.into_iter().zip(batch) {
-                let Some(Answer::Kv(Some(data))) = self.engine.take_answer(key) else {
+                let Some(Answer::Kv(Some(data))) = self.io.take_answer(key) else {
                     return Err(missing());
                 };
                 if id_of(&data) != *id {
-                    self.engine.violation("blob does not have the hash of its id");
+                    self.io.violation("blob does not have the hash of its id");
                     return Err(missing());
                 }
                 if kept {
-                    self.sim().inner.blobs.put(*id, data.clone());
+                    self.sim().blobs.put(*id, data.clone());
                 }
                 self.stored.insert(*id);
                 blobs.insert(*id, data);
@@ -103,21 +103,21 @@ impl Run {
     }
 
     pub(crate) async fn ask_blob(&mut self, id: &[u8]) -> Step<Key> {
-        add(&self.sim().inner.counters.kv_gets);
+        add(&self.sim().counters().kv_gets);
         let ask = KvAsk::GetBlobArgs(GetBlobArgs { blob_id: Bytes::copy_from_slice(id) });
         self.ask_kv(ask).await
     }
 
     async fn ask_kv(&mut self, ask: KvAsk) -> Step<Key> {
-        let id = self.engine.next_kv;
-        self.engine.next_kv += 1;
+        let id = self.io.next_kv;
+        self.io.next_kv += 1;
         let key = Key::Kv(id);
         let field = if matches!(ask, KvAsk::GetBlobArgs(_)) { KV_GET } else { KV_SET };
         let message = KvServerMessage { id, message: Some(ask), span_context: None };
         let message = ibeam_proto::agent::AgentServerMessage {
             message: Some(ToClient::KvServerMessage(message)),
         };
-        self.engine.ask(key, field, &message.to_wire()).await?;
+        self.io.ask(key, field, &message.to_wire()).await?;
         Ok(key)
     }
 
@@ -128,10 +128,10 @@ impl Run {
         {
             return Ok(None);
         }
-        if self.sim().inner.config.keep_blobs {
-            self.sim().inner.blobs.put(id_of(&data), data.clone());
+        if self.sim().config.keep_blobs {
+            self.sim().blobs.put(id_of(&data), data.clone());
         }
-        add(&self.sim().inner.counters.kv_sets);
+        add(&self.sim().counters().kv_sets);
         let blob_id = Bytes::copy_from_slice(id);
         self.ask_kv(KvAsk::SetBlobArgs(SetBlobArgs { blob_id, blob_data: data })).await.map(Some)
     }
@@ -144,9 +144,9 @@ impl Run {
             keys.extend(self.store(&id, data).await?);
             ids.push(Bytes::copy_from_slice(&id));
         }
-        self.engine.answered(&keys).await?;
+        self.io.answered(&keys).await?;
         for key in keys {
-            self.engine.take_answer(key);
+            self.io.take_answer(key);
         }
         Ok(ids)
     }
@@ -254,7 +254,7 @@ impl Run {
         };
         self.bind(&state);
         self.know(&state, true);
-        self.engine.emit(ToClient::ConversationCheckpointUpdate(state)).await
+        self.io.emit(ToClient::ConversationCheckpointUpdate(state)).await
     }
 
     /// The turns before this run, one for each user entry, and the last of them whole.
@@ -281,13 +281,13 @@ impl Run {
     /// A checkpoint belongs to the account it was made for; its last turn tells it.
     fn bind(&self, state: &ConversationStateStructure) {
         if let Some(turn) = state.turns.last() {
-            self.sim().inner.conversations.bind(turn, self.account);
+            self.sim().conversations.bind(turn, self.account);
         }
     }
 
     /// Fails when the state is a checkpoint of somebody else's.
     fn check_account(&self) -> Step {
-        let theirs = |turn| self.sim().inner.conversations.foreign(turn, self.account);
+        let theirs = |turn| self.sim().conversations.foreign(turn, self.account);
         if self.prompt.state.turns.last().is_some_and(theirs) {
             return Err(fail(Code::Internal, "Blob not found"));
         }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     exec::{self, ExecAnswer, Outcome},
-    run_io::{Answer, Engine, Key, Step, Stop, fail},
+    run_io::{Answer, Key, RunIo, Step, Stop, fail},
 };
 use crate::{
     record::{counters::add, transcript::Direction},
@@ -37,9 +37,9 @@ pub(crate) fn is_store(key: Key, field: u32) -> bool {
     matches!(key, Key::Kv(_)) && field == KV_SET
 }
 
-impl Engine {
+impl RunIo {
     pub(crate) fn decode(&self, bytes: &Bytes) -> Step<Option<FromClient>> {
-        let counters = &self.sim.inner.counters;
+        let counters = &self.sim.counters();
         add(&counters.client_messages);
         self.tape.note(Direction::FromClient, 0, || bytes.clone());
         for (unknown, _) in pbwalk::unknown_fields(CLIENT_MESSAGE, bytes) {
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     fn hear_message(&mut self, message: FromClient, raw: &[u8]) -> Step {
-        let counters = &self.sim.inner.counters;
+        let counters = &self.sim.counters();
         match message {
             FromClient::ClientHeartbeat(_) => add(&counters.client_heartbeats),
             FromClient::ExecClientMessage(message) => self.hear_exec(&message),
@@ -99,9 +99,9 @@ impl Engine {
     }
 
     fn hear_exec(&mut self, message: &ExecClientMessage) {
-        add(&self.sim.inner.counters.exec_results);
+        add(&self.sim.counters().exec_results);
         let key = Key::Exec(message.id);
-        let note = |what: String| self.sim.inner.counters.violation(what);
+        let note = |what: String| self.sim.counters().violation(what);
         let Some(asked) = self.open.get_mut(&key) else {
             if !self.asked.contains(&key) {
                 note("unexpected exec result".to_owned());
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     fn hear_control(&mut self, message: ExecClientControlMessage) {
-        let counters = &self.sim.inner.counters;
+        let counters = &self.sim.counters();
         match message.message {
             Some(Control_::StreamClose(close)) => {
                 add(&counters.exec_closes);
@@ -171,7 +171,7 @@ impl Engine {
         match self.open.get(&key).map(|asked| asked.field) {
             Some(asked) if asked != field => {
                 let what = format!("blob arm {asked} answered with result arm {field}");
-                self.sim.inner.counters.violation(what);
+                self.sim.counters().violation(what);
             }
             _ => self.close(key, Answer::Kv(answer)),
         }
@@ -181,7 +181,7 @@ impl Engine {
     /// An approval. The arm is looked up in the bytes, so that one no schema has can be
     /// answered too: under its own number, with something in it.
     fn hear_response(&mut self, response: InteractionResponse, raw: &[u8]) {
-        add(&self.sim.inner.counters.query_answers);
+        add(&self.sim.counters().query_answers);
         let key = Key::Query(response.id);
         let arm = pbwalk::fields(raw)
             .filter(|field| field.number == RESPONSE)
@@ -199,7 +199,7 @@ impl Engine {
             }
             _ => return self.close(key, Answer::Query(response)),
         };
-        self.sim.inner.counters.violation(what);
+        self.sim.counters().violation(what);
     }
 
     fn close(&mut self, key: Key, answer: Answer) {

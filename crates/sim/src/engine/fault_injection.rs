@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ibeam_core::codec::connect::{self, Code};
 
-use super::run_io::{Engine, Step, Stop};
+use super::run_io::{RunIo, Step, Stop};
 use crate::scenario::faults::{Fault, ResetCode};
 
 /// What was sent must be on the wire before a fault breaks it.
@@ -13,7 +13,7 @@ const SETTLE: Duration = Duration::from_millis(5);
 /// Even a black hole is given up some day.
 const BLACK_HOLE: Duration = Duration::from_secs(3600);
 
-impl Engine {
+impl RunIo {
     /// Carries out a fault in place of the frame that was to come.
     pub(crate) async fn strike(&mut self, fault: Fault, frame: &[u8]) -> Step {
         self.flush().await?;

@@ -3,12 +3,59 @@
 mod assistant_turn;
 mod checkpoint;
 mod client_messages;
-pub(crate) mod conversations;
+mod conversations;
 mod exec;
 mod fault_injection;
 mod native_tools;
 mod player;
 mod resume;
-pub(crate) mod run;
-pub(crate) mod run_io;
-pub(crate) mod tool_calls;
+mod run;
+mod run_io;
+mod tool_calls;
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use tokio_util::task::TaskTracker;
+
+use self::conversations::Conversations;
+pub(crate) use self::{
+    run::Run,
+    run_io::{RunIo, Stop},
+};
+use crate::{
+    blobs::BlobCache,
+    config::SimConfig,
+    record::{Records, counters::Counters},
+};
+
+/// What all runs of a simulator share.
+#[derive(Debug)]
+pub(crate) struct SimState {
+    pub(crate) config: SimConfig,
+    pub(crate) records: Arc<Records>,
+    pub(crate) blobs: BlobCache,
+    pub(crate) conversations: Conversations,
+    /// How many runs there have been.
+    pub(crate) runs: AtomicU64,
+    /// The zero of `{uptime_us}` in scripts.
+    pub(crate) born: tokio::time::Instant,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl SimState {
+    pub(crate) fn new(config: SimConfig) -> Self {
+        Self {
+            conversations: Conversations::new(config.scenario.rules.len()),
+            config,
+            records: Arc::default(),
+            blobs: BlobCache::default(),
+            runs: AtomicU64::new(0),
+            born: tokio::time::Instant::now(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.records.counters
+    }
+}

@@ -48,13 +48,13 @@ impl Run {
             args_text_delta: String::new(),
             model_call_id: model_call_id.clone(),
         };
-        self.engine.update(Update::PartialToolCall(partial)).await?;
+        self.io.update(Update::PartialToolCall(partial)).await?;
         let started = ToolCallStartedUpdate {
             call_id: id.clone(),
             tool_call: notice(intent, &id, None, None),
             model_call_id,
         };
-        self.engine.update(Update::ToolCallStarted(started)).await?;
+        self.io.update(Update::ToolCallStarted(started)).await?;
         let (answer, text) = match intent {
             Intent::Edit { path, old, new } => self.edit_natively(&id, path, old, new).await?,
             _ => (self.run_natively(intent, &id).await?, None),
@@ -95,7 +95,7 @@ impl Run {
 
     async fn exec_natively(&mut self, arm: Arm) -> Done<ExecAnswer> {
         let key = self.ask_exec(&arm).await?;
-        self.engine.exec_answer(key).await
+        self.io.exec_answer(key).await
     }
 
     /// There is no exec to edit: the file is read, and written whole under the same id.

@@ -41,7 +41,7 @@ impl Run {
         if let Some(rest) = start.rest {
             from += 1;
             if !rest.is_empty() {
-                let pace = self.sim().inner.config.pace;
+                let pace = self.sim().config.pace;
                 self.say_now(Speech::Text, rest, 4, pace).await?;
             }
             if steps.is_empty() {
@@ -71,7 +71,7 @@ impl Run {
             Step::Text(say) => self.say(Speech::Text, &say).await,
             Step::Thinking(say) => self.say(Speech::Thinking, &say).await,
             Step::TokenDelta(tokens) => {
-                self.engine.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await
+                self.io.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await
             }
             Step::KvSet(blob) => self.kv_set(&blob).await,
             Step::KvGet(blob) => self.kv_get(&blob).await,
@@ -82,12 +82,12 @@ impl Run {
             Step::Batch(steps) => self.in_batch(steps).await,
             Step::Abort(abort) => {
                 let key = self.start_exec(&abort.exec).await?.key;
-                self.engine.sleep(Duration::from_millis(abort.after_ms)).await?;
+                self.io.sleep(Duration::from_millis(abort.after_ms)).await?;
                 self.abort(key).await
             }
             Step::UnknownExec(arm) => {
                 let key = self.ask_exec(&arm.arm().map_err(|e| broken(&e))?).await?;
-                let answer = self.engine.exec_answer(key).await?;
+                let answer = self.io.exec_answer(key).await?;
                 self.last_result = answer.text;
                 Ok(())
             }
@@ -98,11 +98,11 @@ impl Run {
             Step::UnknownQuery(arm) => self.query(&arm.arm().map_err(|e| broken(&e))?).await,
             Step::Update(query) => {
                 let arm = query.arm("agent.v1.InteractionUpdate").map_err(|e| broken(&e))?;
-                self.engine.emit_bytes(&exec::update(&arm)).await
+                self.io.emit_bytes(&exec::update(&arm)).await
             }
             Step::Message(table) => {
                 let bytes = message_bytes(&table).map_err(|e| broken(&e))?;
-                self.engine.emit_bytes(&bytes).await
+                self.io.emit_bytes(&bytes).await
             }
             Step::Usage(usage) => {
                 self.usage = usage;
@@ -110,30 +110,30 @@ impl Run {
             }
             Step::StepStarted => {
                 let started = StepStartedUpdate { step_id: 2 };
-                self.engine.update(Update::StepStarted(started)).await
+                self.io.update(Update::StepStarted(started)).await
             }
             Step::StepCompleted => {
                 let completed = StepCompletedUpdate { step_id: 2, step_duration_ms: 1 };
-                self.engine.update(Update::StepCompleted(completed)).await
+                self.io.update(Update::StepCompleted(completed)).await
             }
-            Step::RawHex(hex) => self.engine.emit_frame(&unhex(&hex).unwrap_or_default()).await,
+            Step::RawHex(hex) => self.io.emit_frame(&unhex(&hex).unwrap_or_default()).await,
             Step::Frame(frame) => {
                 let payload = match frame.text.as_str() {
                     "" => unhex(&frame.hex).unwrap_or_default(),
                     text => text.as_bytes().to_vec(),
                 };
-                self.engine.emit_frame(&connect::frame(frame.flags, &payload)).await
+                self.io.emit_frame(&connect::frame(frame.flags, &payload)).await
             }
-            Step::WaitMs(ms) => self.engine.sleep(Duration::from_millis(ms)).await,
-            Step::Silence(seconds) => self.engine.sleep(Duration::from_secs(seconds)).await,
+            Step::WaitMs(ms) => self.io.sleep(Duration::from_millis(ms)).await,
+            Step::Silence(seconds) => self.io.sleep(Duration::from_secs(seconds)).await,
             Step::Assistant => Box::pin(self.assist()).await,
             Step::TurnEnded => self.end_turn().await,
             Step::End => {
-                self.engine.end(None).await?;
+                self.io.end(None).await?;
                 Err(Stop::Closed)
             }
             Step::Error(spec) => Err(Stop::Scripted(spec.connect_error(Code::Internal))),
-            Step::Fault(fault) => self.engine.strike(fault, &[0, 0, 0, 0, 4, 10]).await,
+            Step::Fault(fault) => self.io.strike(fault, &[0, 0, 0, 0, 4, 10]).await,
         }
     }
 
@@ -141,7 +141,7 @@ impl Run {
 
     pub(crate) async fn say(&mut self, speech: Speech, say: &Say) -> Done {
         let text = self.fill(&say.text);
-        let pace = say.pace_ms.map_or(self.sim().inner.config.pace, Duration::from_millis);
+        let pace = say.pace_ms.map_or(self.sim().config.pace, Duration::from_millis);
         match say.repeat {
             None => self.say_now(speech, text, say.chunk, pace).await,
             Some(times) if pace.is_zero() && say.chunk == 0 => {
@@ -193,20 +193,20 @@ impl Run {
             let step = rest.char_indices().nth(chunk).map_or(rest.len(), |(end, _)| end);
             let step = if chunk == 0 { rest.len() } else { step };
             let delta = rest.get(..step).unwrap_or_default().to_owned();
-            self.engine.update(speech.update(delta)).await?;
+            self.io.update(speech.update(delta)).await?;
             at += step;
             if let Some(saying) = &mut self.saying {
                 saying.1 = at;
             }
-            self.engine.sleep(pace).await?;
+            self.io.sleep(pace).await?;
         }
         if speech == Speech::Thinking {
             let done = ThinkingCompletedUpdate { thinking_duration_ms: 1 };
-            self.engine.update(Update::ThinkingCompleted(done)).await?;
+            self.io.update(Update::ThinkingCompleted(done)).await?;
         }
         if !self.has(Quirk::Terse) {
             let tokens = i32::try_from(count).unwrap_or(i32::MAX);
-            self.engine.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await?;
+            self.io.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await?;
         }
         self.saying = None;
         Ok(())
@@ -216,9 +216,9 @@ impl Run {
     async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> Done {
         let update = InteractionUpdate { message: Some(speech.update(text.to_owned())) };
         let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(update)) };
-        let frame = self.engine.out.frame_of(&message.to_wire());
+        let frame = self.io.out.frame_of(&message.to_wire());
         for _ in 0..times {
-            self.engine.emit_frame(&frame).await?;
+            self.io.emit_frame(&frame).await?;
         }
         let said = match speech {
             Speech::Text => &mut self.said,
@@ -247,7 +247,7 @@ impl Run {
             .replace("{images}", &self.prompt.images.to_string())
             .replace("{model}", &self.model_name())
             .replace("{conversation}", &self.prompt.conversation)
-            .replace("{uptime_us}", &self.sim().inner.born.elapsed().as_micros().to_string())
+            .replace("{uptime_us}", &self.sim().born.elapsed().as_micros().to_string())
     }
 
     // === blobs ===
@@ -259,8 +259,8 @@ impl Run {
             None => id_of(&data).to_vec(),
         };
         if let Some(key) = self.store(&id, data).await? {
-            self.engine.answered(&[key]).await?;
-            self.engine.take_answer(key);
+            self.io.answered(&[key]).await?;
+            self.io.take_answer(key);
         }
         Ok(())
     }
@@ -271,8 +271,8 @@ impl Run {
             None => id_of(blob.data.as_bytes()).to_vec(),
         };
         let key = self.ask_blob(&id).await?;
-        self.engine.answered(&[key]).await?;
-        match self.engine.take_answer(key) {
+        self.io.answered(&[key]).await?;
+        match self.io.take_answer(key) {
             Some(Answer::Kv(Some(data))) => {
                 self.last_result = String::from_utf8_lossy(&data).into_owned();
                 Ok(())
@@ -290,14 +290,14 @@ impl Run {
         for exec in execs {
             let running = self.start_exec(exec).await?;
             if exec.forget {
-                self.engine.flush().await?;
+                self.io.flush().await?;
             } else {
                 started.push(running);
             }
         }
         if let Some(batch) = &mut self.batch {
             batch.extend(started);
-            return self.engine.flush().await;
+            return self.io.flush().await;
         }
         self.settle(started, 1).await.map(drop)
     }
@@ -316,11 +316,11 @@ impl Run {
     /// aborted meanwhile has none. With the answers, so many steps of a script are done.
     async fn settle(&mut self, started: Vec<Running>, steps: usize) -> Done<Vec<ExecAnswer>> {
         let keys: Vec<_> = started.iter().map(|running| running.key).collect();
-        self.engine.answered(&keys).await?;
+        self.io.answered(&keys).await?;
         let mut answers = Vec::with_capacity(started.len());
         let mut calls = Vec::with_capacity(started.len());
         for running in started {
-            let Some(Answer::Exec(answer)) = self.engine.take_answer(running.key) else { continue };
+            let Some(Answer::Exec(answer)) = self.io.take_answer(running.key) else { continue };
             calls.extend(running.mcp.map(|args| (args, answer.clone())));
             answers.push(*answer);
         }
@@ -352,10 +352,10 @@ impl Run {
         if let (Some(args), true) = (&mcp, announce) {
             Box::pin(self.announce_begin(args, exec.partial)).await?;
         }
-        let id = exec.id.unwrap_or(self.engine.next_exec);
-        self.engine.next_exec = self.engine.next_exec.max(id) + 1;
+        let id = exec.id.unwrap_or(self.io.next_exec);
+        self.io.next_exec = self.io.next_exec.max(id) + 1;
         let exec_id = exec.exec_id.clone().unwrap_or_else(|| self.exec_id(id));
-        let key = self.engine.ask_exec(id, &exec_id, &arm).await?;
+        let key = self.io.ask_exec(id, &exec_id, &arm).await?;
         Ok(Running { key, mcp: mcp.filter(|_| announce) })
     }
 
@@ -372,20 +372,20 @@ impl Run {
 
     async fn abort(&mut self, key: Key) -> Done {
         let Key::Exec(id) = key else { return Ok(()) };
-        self.engine.forget(key);
+        self.io.forget(key);
         let abort = exec_server_control_message::Message::Abort(ExecServerAbort { id });
         let message = ExecServerControlMessage { message: Some(abort) };
-        self.engine.emit(ToClient::ExecServerControlMessage(message)).await
+        self.io.emit(ToClient::ExecServerControlMessage(message)).await
     }
 
     async fn query(&mut self, arm: &Arm) -> Done {
-        let id = self.engine.next_query;
-        self.engine.next_query += 1;
+        let id = self.io.next_query;
+        self.io.next_query += 1;
         let key = Key::Query(id);
-        add(&self.sim().inner.counters.queries_sent);
-        self.engine.ask(key, arm.field, &exec::query(id, arm)).await?;
-        self.engine.answered(&[key]).await?;
-        if let Some(Answer::Query(response)) = self.engine.take_answer(key) {
+        add(&self.sim().counters().queries_sent);
+        self.io.ask(key, arm.field, &exec::query(id, arm)).await?;
+        self.io.answered(&[key]).await?;
+        if let Some(Answer::Query(response)) = self.io.take_answer(key) {
             self.last_result = format!("{:?}", response.result);
         }
         Ok(())

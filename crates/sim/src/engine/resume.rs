@@ -66,7 +66,7 @@ impl Run {
         // All was said, and only the end is missing.
         let rest = rest.or_else(|| self.played.then(String::new));
         // A fault strikes once; the resumed turn goes on behind it.
-        let rules = &self.sim().inner.config.scenario.rules;
+        let rules = &self.sim().config.scenario.rules;
         let struck = self
             .rule
             .and_then(|rule| rules.get(rule)?.steps.get(self.at_step))
@@ -81,15 +81,15 @@ impl Run {
             steps: std::mem::take(&mut self.steps),
             states: std::mem::take(&mut self.states),
         };
-        self.sim().inner.conversations.save(&self.prompt.conversation, saved);
+        self.sim().conversations.save(&self.prompt.conversation, saved);
     }
 
     /// Takes up the turn that this run resumes, if it is remembered.
     pub(crate) fn pick_up(&mut self) -> Start {
         let mut start = Start::default();
         if self.prompt.resume {
-            add(&self.sim().inner.counters.resumes);
-            let saved = self.sim().inner.conversations.take_saved(&self.prompt.conversation);
+            add(&self.sim().counters().resumes);
+            let saved = self.sim().conversations.take_saved(&self.prompt.conversation);
             if let Some(saved) = saved {
                 start = self.take_over(saved);
             }

@@ -1,7 +1,10 @@
 //! The frame of a turn around its script: what is asked before, what is stored and
 //! reported after, and how the stream ends.
 
-use std::{collections::HashSet, sync::atomic::Ordering};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::{Code, ConnectError};
@@ -14,15 +17,15 @@ use ibeam_proto::agent::{
 use serde_json::{Value, json};
 
 use super::{
+    SimState,
     player::Running,
     resume::Known,
-    run_io::{CONTEXT, Engine, Key, Step, Stop, fail},
+    run_io::{CONTEXT, Key, RunIo, Step, Stop, fail},
 };
 use crate::{
-    Sim,
     blobs::{BlobId, id_of},
     models::Model,
-    prompt::{Prompt, Tool, image_ids, validate},
+    prompt::{Prompt, Tool, image_ids, tokens, validate},
     record::counters::{add, sub},
     scenario::{
         Rule,
@@ -38,7 +41,7 @@ const COMPOSER: &str = "composer-2.5";
 /// A run in progress.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) engine: Engine,
+    pub(crate) io: RunIo,
     pub(crate) prompt: Prompt,
     /// Whether the request was read and, unless tools decide, a rule chosen.
     prepared: bool,
@@ -82,9 +85,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(engine: Engine, number: u64, http1: bool) -> Self {
+    pub(crate) fn new(io: RunIo, number: u64, http1: bool) -> Self {
         Self {
-            engine,
+            io,
             prompt: Prompt::default(),
             prepared: false,
             number,
@@ -115,11 +118,11 @@ impl Run {
     }
 
     pub(crate) fn has(&self, quirk: Quirk) -> bool {
-        self.engine.quirks.has(quirk)
+        self.io.quirks.has(quirk)
     }
 
-    pub(crate) fn sim(&self) -> &Sim {
-        &self.engine.sim
+    pub(crate) fn sim(&self) -> &Arc<SimState> {
+        &self.io.sim
     }
 
     pub(crate) fn prepare(&mut self, request: &AgentRunRequest) {
@@ -129,37 +132,37 @@ impl Run {
 
     /// Picks the rule and takes over what it says about the stream.
     pub(crate) fn choose(&mut self) {
-        let scenario = &self.engine.sim.inner.config.scenario;
+        let scenario = &self.io.sim.config.scenario;
         let facts = self.prompt.facts(self.number, self.http1);
-        self.rule = self.engine.sim.inner.conversations.choose(&scenario.rules, &facts);
+        self.rule = self.io.sim.conversations.choose(&scenario.rules, &facts);
         let Some(rule) = self.rule.and_then(|at| scenario.rules.get(at)).cloned() else { return };
-        self.engine.quirks.extend(rule.quirks.iter());
-        self.engine.out.style.gzip |= rule.gzip;
-        self.engine.out.style.split = rule.split.or(self.engine.out.style.split);
+        self.io.quirks.extend(rule.quirks.iter());
+        self.io.out.style.gzip |= rule.gzip;
+        self.io.out.style.split = rule.split.or(self.io.out.style.split);
         if let Some(frames) = rule.frames_per_chunk {
-            self.engine.out.style.per_chunk = frames;
+            self.io.out.style.per_chunk = frames;
         }
         if rule.cut.is_some() {
-            self.engine.cut = rule.cut;
+            self.io.cut = rule.cut;
         }
     }
 
     pub(crate) fn chosen(&self) -> Option<&Rule> {
-        self.sim().inner.config.scenario.rules.get(self.rule?)
+        self.sim().config.scenario.rules.get(self.rule?)
     }
 
     /// Runs to the end, whatever it is, and counts it.
     pub(crate) async fn drive(mut self, first: Option<FromClient>) {
-        add(&self.sim().inner.counters.runs_started);
-        let _open = OpenStream::new(self.engine.sim.clone());
+        add(&self.sim().counters().runs_started);
+        let _open = OpenStream::new(self.io.sim.clone());
         let mut result = Box::pin(self.turn(first)).await;
         if matches!(result, Err(Stop::HalfClosed)) {
-            result = Box::pin(self.engine.heartbeats_only()).await;
+            result = Box::pin(self.io.heartbeats_only()).await;
         }
-        let sim = self.engine.sim.clone();
-        let counters = &sim.inner.counters;
-        counters.server_frames.fetch_add(self.engine.out.frames, Ordering::Relaxed);
-        self.engine.tally.ended(match &result {
+        let sim = self.io.sim.clone();
+        let counters = &sim.counters();
+        counters.server_frames.fetch_add(self.io.out.frames, Ordering::Relaxed);
+        self.io.tally.ended(match &result {
             Ok(()) | Err(Stop::Closed) => "finished",
             Err(Stop::Cancelled) => "cancelled",
             Err(Stop::Gone | Stop::HalfClosed) => "abandoned",
@@ -171,26 +174,26 @@ impl Run {
             Ok(()) | Err(Stop::Closed) => add(&counters.runs_finished),
             Err(Stop::Cancelled) => {
                 add(&counters.runs_cancelled);
-                let delay = tokio::time::sleep(sim.inner.config.cancel_delay);
+                let delay = tokio::time::sleep(sim.config.cancel_delay);
                 tokio::select! {
-                    () = delay => drop(Box::pin(self.engine.end(None)).await),
-                    () = self.engine.out.tx.closed() => {}
+                    () = delay => drop(Box::pin(self.io.end(None)).await),
+                    () = self.io.out.tx.closed() => {}
                 }
             }
             Err(Stop::Gone | Stop::HalfClosed) => add(&counters.runs_abandoned),
             Err(Stop::Silent) => {
                 add(&counters.runs_silent);
-                self.engine.reset(ResetCode::CANCEL).await;
+                self.io.reset(ResetCode::CANCEL).await;
             }
             Err(Stop::Fail(error)) => {
                 tracing::debug!(code = error.code.as_str(), error.message, "run refused");
                 add(&counters.runs_failed);
-                let _ = Box::pin(self.engine.end(Some(&error))).await;
+                let _ = Box::pin(self.io.end(Some(&error))).await;
             }
             Err(Stop::Scripted(error)) => {
                 add(&counters.runs_cut);
                 self.save();
-                let _ = Box::pin(self.engine.end(Some(&error))).await;
+                let _ = Box::pin(self.io.end(Some(&error))).await;
             }
             Err(Stop::Cut) => {
                 add(&counters.runs_cut);
@@ -202,28 +205,28 @@ impl Run {
     async fn turn(&mut self, first: Option<FromClient>) -> Step {
         let first = match first {
             Some(first) => first,
-            None => self.engine.first().await?,
+            None => self.io.first().await?,
         };
         let FromClient::RunRequest(mut request) = first else {
             return Err(fail(Code::InvalidArgument, "The first message must be a run request"));
         };
-        let late = !self.prepared && self.sim().inner.config.scenario.decides_late();
+        let late = !self.prepared && self.sim().config.scenario.decides_late();
         if !self.prepared {
             self.prepare(&request);
             if !late {
                 self.choose();
             }
         }
-        self.engine.tally.begun(&self.prompt.conversation, self.prompt.resume);
-        let model = validate::request(&request, &self.engine.quirks).map_err(Stop::Fail)?;
+        self.io.tally.begun(&self.prompt.conversation, self.prompt.resume);
+        let model = validate::request(&request, &self.io.quirks).map_err(Stop::Fail)?;
         self.note_parameters(model);
         // Some clients close their half with the request.
-        self.engine.listen().await?;
+        self.io.listen().await?;
         self.refuse_by_quirk()?;
         if self.has(Quirk::IdsFromZero) {
-            self.engine.next_exec = 0;
-            self.engine.next_kv = 0;
-            self.engine.next_query = 0;
+            self.io.next_exec = 0;
+            self.io.next_kv = 0;
+            self.io.next_query = 0;
         }
         if !self.prompt.inline_context {
             Box::pin(self.ask_context()).await?;
@@ -238,13 +241,13 @@ impl Run {
         if self.has(Quirk::EmptyTurn)
             || (self.has(Quirk::EmptyResume) && self.prompt.resume && !self.http1)
         {
-            self.engine.turn_over = true;
-            self.engine.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
-            return self.engine.end(None).await;
+            self.io.turn_over = true;
+            self.io.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
+            return self.io.end(None).await;
         }
         let start = self.pick_up();
-        add(&self.sim().inner.counters.bootstraps);
-        self.engine.sleep(self.sim().inner.config.bootstrap).await?;
+        add(&self.sim().counters().bootstraps);
+        self.io.sleep(self.sim().config.bootstrap).await?;
         // Boxed one by one: a run that waits holds only what it needs to go on.
         Box::pin(self.open_turn()).await?;
         Box::pin(self.play(start)).await?;
@@ -254,7 +257,7 @@ impl Run {
 
     /// What the model was not offered with.
     fn note_parameters(&self, model: &Model) {
-        let counters = &self.sim().inner.counters;
+        let counters = &self.sim().counters();
         for (id, value) in &self.prompt.parameters {
             if !model.knows(id, value) {
                 counters.violation(format!("{} has no parameter {id}={value}", model.id));
@@ -278,7 +281,7 @@ impl Run {
 
     /// Refusals that a quirk asks for.
     fn refuse_by_quirk(&self) -> Step {
-        let conversations = &self.sim().inner.conversations;
+        let conversations = &self.sim().conversations;
         if self.has(Quirk::StuckConversation) && conversations.stuck(&self.prompt.conversation) {
             return Err(fail(Code::ResourceExhausted, "Error"));
         }
@@ -287,7 +290,7 @@ impl Run {
 
     /// Row 18: an image keeps the uuid it came with.
     pub(crate) fn check_images(&self, user: Option<&UserMessage>) -> Step {
-        let conversations = &self.sim().inner.conversations;
+        let conversations = &self.sim().conversations;
         if self.has(Quirk::ImageUuid) {
             for (uuid, image) in image_ids(user) {
                 if conversations.renamed_image(&self.prompt.conversation, image, &uuid) {
@@ -302,14 +305,14 @@ impl Run {
     pub(crate) async fn ask_context(&mut self) -> Step {
         let payload = RequestContextArgs::default().to_wire();
         let key = self.ask_exec(&Arm { field: CONTEXT, payload }).await?;
-        let answer = self.engine.exec_answer(key).await?;
+        let answer = self.io.exec_answer(key).await?;
         let Some(exec_client_message::Message::RequestContextResult(result)) = answer.reply else {
             return Err(fail(Code::Internal, "No request context"));
         };
         match result.result {
             Some(request_context_result::Result::Success(success)) => {
                 let context = success.request_context.unwrap_or_default();
-                validate::context(&context, &self.engine.quirks).map_err(Stop::Fail)?;
+                validate::context(&context, &self.io.quirks).map_err(Stop::Fail)?;
                 self.prompt.add_context(&context);
                 Ok(())
             }
@@ -319,10 +322,10 @@ impl Run {
 
     /// Sends an exec under the next id.
     pub(crate) async fn ask_exec(&mut self, arm: &Arm) -> Step<Key> {
-        let id = self.engine.next_exec;
-        self.engine.next_exec += 1;
+        let id = self.io.next_exec;
+        self.io.next_exec += 1;
         let exec_id = self.exec_id(id);
-        self.engine.ask_exec(id, &exec_id, arm).await
+        self.io.ask_exec(id, &exec_id, arm).await
     }
 
     pub(crate) fn exec_id(&self, id: u32) -> String {
@@ -342,10 +345,10 @@ impl Run {
         if let Some(user) = self.prompt.user_message.clone().filter(|_| !self.prompt.resume) {
             self.store_user().await?;
             let appended = UserMessageAppendedUpdate { user_message: Some(user) };
-            self.engine.update(Update::UserMessageAppended(appended)).await?;
+            self.io.update(Update::UserMessageAppended(appended)).await?;
         }
         let started = StepStartedUpdate { step_id: 1 };
-        self.engine.update(Update::StepStarted(started)).await
+        self.io.update(Update::StepStarted(started)).await
     }
 
     pub(crate) fn user_json(&self) -> Bytes {
@@ -354,33 +357,33 @@ impl Run {
 
     /// The usual end, bent by the quirks that are about it.
     async fn finish(&mut self) -> Step {
-        self.engine.listen().await?;
+        self.io.listen().await?;
         if self.has(Quirk::BareEof) {
-            self.engine.flush().await?;
+            self.io.flush().await?;
             return Err(Stop::Closed);
         }
         if !self.has(Quirk::Terse) || self.has(Quirk::NoEnd) || self.has(Quirk::BlobOnly) {
             self.store_answer().await?;
         }
         if self.has(Quirk::NoEnd) {
-            return self.engine.heartbeats_only().await;
+            return self.io.heartbeats_only().await;
         }
         if !self.has(Quirk::Terse) {
             self.checkpoint().await?;
             let completed = StepCompletedUpdate { step_id: 1, step_duration_ms: 1 };
-            self.engine.update(Update::StepCompleted(completed)).await?;
+            self.io.update(Update::StepCompleted(completed)).await?;
         }
         if !self.has(Quirk::NoTurnEnded) {
             self.end_turn().await?;
         }
         if self.has(Quirk::NoEndFrame) {
-            return self.engine.heartbeats_only().await;
+            return self.io.heartbeats_only().await;
         }
         if self.has(Quirk::ErrorAfterTurnEnded) {
             let error = ConnectError::new(Code::Unavailable, "Unable to reach the model provider");
             return Err(Stop::Scripted(error));
         }
-        self.engine.end(None).await
+        self.io.end(None).await
     }
 
     pub(crate) async fn end_turn(&mut self) -> Step {
@@ -388,8 +391,8 @@ impl Run {
             return Ok(());
         }
         let ended = self.usage();
-        self.engine.turn_over = true;
-        self.engine.update(Update::TurnEnded(ended)).await
+        self.io.turn_over = true;
+        self.io.update(Update::TurnEnded(ended)).await
     }
 
     // === usage ===
@@ -433,27 +436,22 @@ impl Run {
     }
 }
 
-/// About four letters to a token.
-pub(crate) fn tokens(text: &str) -> u64 {
-    (text.len() as u64).div_ceil(4)
-}
-
 pub(crate) fn message_json(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": [{ "type": "text", "text": text }] })
 }
 
 /// Counts an open stream for as long as it lives.
-struct OpenStream(Sim);
+struct OpenStream(Arc<SimState>);
 
 impl OpenStream {
-    fn new(sim: Sim) -> Self {
-        add(&sim.inner.counters.open_streams);
+    fn new(sim: Arc<SimState>) -> Self {
+        add(&sim.counters().open_streams);
         Self(sim)
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        sub(&self.0.inner.counters.open_streams);
+        sub(&self.0.counters().open_streams);
     }
 }

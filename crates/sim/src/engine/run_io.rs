@@ -19,22 +19,22 @@ use ibeam_proto::agent::{
 use tokio::time::Instant;
 
 use super::{
+    SimState,
     client_messages::is_store,
     exec::{self, ExecAnswer},
 };
 use crate::{
-    Sim,
     record::{
         counters::add,
-        runs::Tally,
+        runs::RunTally,
         transcript::{Direction, RunTape},
     },
     scenario::{faults::Cut, quirks::Quirks},
     stream::{
+        control::ConnectionControl,
         inbound::{Heard, Inbound},
         outbound::Outbound,
     },
-    wire::connections::Control,
 };
 
 /// The exec arm that asks for the request context.
@@ -89,9 +89,9 @@ pub(crate) struct Asked {
 }
 
 #[derive(Debug)]
-pub(crate) struct Engine {
-    pub(crate) sim: Sim,
-    pub(crate) control: Arc<Control>,
+pub(crate) struct RunIo {
+    pub(crate) sim: Arc<SimState>,
+    pub(crate) control: Arc<ConnectionControl>,
     pub(crate) out: Outbound,
     pub(crate) quirks: Quirks,
     pub(crate) cut: Option<Cut>,
@@ -101,7 +101,7 @@ pub(crate) struct Engine {
     /// `turn_ended` is out: the client may close its half.
     pub(crate) turn_over: bool,
     pub(crate) tape: RunTape,
-    pub(crate) tally: Tally,
+    pub(crate) tally: RunTally,
     inbound: Inbound,
     pub(crate) half_closed: bool,
     pub(crate) last_heard: Instant,
@@ -113,14 +113,14 @@ pub(crate) struct Engine {
     pub(crate) answers: HashMap<Key, Answer>,
 }
 
-impl Engine {
+impl RunIo {
     pub(crate) fn new(
-        sim: Sim,
-        control: Arc<Control>,
+        sim: Arc<SimState>,
+        control: Arc<ConnectionControl>,
         inbound: Inbound,
         out: Outbound,
         tape: RunTape,
-        tally: Tally,
+        tally: RunTally,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -249,13 +249,12 @@ impl Engine {
     /// Waits until all these questions are answered.
     pub(crate) async fn answered(&mut self, keys: &[Key]) -> Step {
         self.flush().await?;
-        self.wait(None, |engine| keys.iter().all(|key| !engine.open.contains_key(key))).await
+        self.wait(None, |io| keys.iter().all(|key| !io.open.contains_key(key))).await
     }
 
     async fn wait(&mut self, end: Option<Instant>, done: impl Fn(&Self) -> bool) -> Step {
         self.out.relax();
-        let (heartbeat, silence) =
-            (self.sim.inner.config.heartbeat, self.sim.inner.config.client_silence);
+        let (heartbeat, silence) = (self.sim.config.heartbeat, self.sim.config.client_silence);
         while !done(self) {
             let (beat, drop) = (self.last_sent + heartbeat, self.last_heard + silence);
             let wake = end.map_or(beat.min(drop), |end| end.min(beat).min(drop));
@@ -302,7 +301,7 @@ impl Engine {
         let asked = Asked { field: arm.field, exec_id: exec_id.to_owned(), ..Asked::default() };
         self.open.insert(key, asked);
         self.asked.insert(key);
-        add(&self.sim.inner.counters.execs_sent);
+        add(&self.sim.counters().execs_sent);
         if arm.field != CONTEXT {
             self.tally.exec();
         }
@@ -352,7 +351,7 @@ impl Engine {
 
     /// The first message that counts, before the run has begun.
     pub(crate) async fn first(&mut self) -> Step<FromClient> {
-        let limit = self.sim.inner.config.client_silence;
+        let limit = self.sim.config.client_silence;
         loop {
             let heard = tokio::select! {
                 heard = self.inbound.next() => heard,
@@ -376,7 +375,7 @@ impl Engine {
     }
 
     pub(crate) fn violation(&self, what: &str) {
-        self.sim.inner.counters.violation(what.to_owned());
+        self.sim.counters().violation(what.to_owned());
     }
 }
 

@@ -1,33 +1,20 @@
 //! The models this backend claims to have, and the unary calls that list them.
 
-mod proto_json;
+pub(crate) mod proto_json;
 
-use bytes::Bytes;
-use http::HeaderMap;
 use ibeam_core::codec::connect::{Code, ConnectError};
-use ibeam_proto::Wire as _;
 use ibeam_proto::{
-    agent::{
-        GetDefaultModelForCliResponse, GetServerConfigResponse, GetUsableModelsResponse,
-        ModelDetails, NameAgentRequest, NameAgentResponse, ThinkingDetails,
-    },
+    agent::{ModelDetails, ThinkingDetails},
     aiserver::{
-        AvailableModel, AvailableModelsRequest, AvailableModelsResponse, ParameterDefinition,
-        ParameterType, ParameterValue, ParameterValues, Variant, VariantParameter, Vendor,
-        parameter_type,
+        AvailableModel, ParameterDefinition, ParameterType, ParameterValue, ParameterValues,
+        Variant, VariantParameter, Vendor, parameter_type,
     },
 };
-use serde_json::{Value, json};
 
-use crate::{
-    Sim,
-    scenario::quirks::{Quirk, Quirks},
-    wire::responses::{self, Form, Reply},
-};
+use crate::scenario::quirks::{Quirk, Quirks};
 
 const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh"];
 const BOTH: &[&str] = &["false", "true"];
-const CONFIG_VERSION: &str = "5c3f0a52-6f0e-4a53-9d0e-2f1f5a1c7b11";
 
 /// One model family.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +95,7 @@ pub(crate) const MODELS: &[Model] = &[
 
 impl Model {
     /// The ids under which the old list shows this family: `<base>[-thinking][-<effort>][-fast]`.
-    fn slugs(&self) -> Vec<(String, bool)> {
+    pub(crate) fn slugs(&self) -> Vec<(String, bool)> {
         let mut out = vec![(self.id.to_owned(), self.thinking && self.vendor.0 != ANTHROPIC.0)];
         if self.effort.is_some() {
             for effort in EFFORTS {
@@ -130,7 +117,7 @@ impl Model {
         u32::try_from(self.context).unwrap_or_default()
     }
 
-    fn details(&self, slug: &str, thinking: bool) -> ModelDetails {
+    pub(crate) fn details(&self, slug: &str, thinking: bool) -> ModelDetails {
         let suffix = slug.strip_prefix(self.id).unwrap_or_default().replace('-', " ");
         ModelDetails {
             model_id: slug.to_owned(),
@@ -162,7 +149,7 @@ impl Model {
         out
     }
 
-    fn available(&self, with_parameters: bool) -> AvailableModel {
+    pub(crate) fn available(&self, with_parameters: bool) -> AvailableModel {
         let mut available = AvailableModel {
             name: self.id.to_owned(),
             default_on: true,
@@ -324,128 +311,6 @@ pub(crate) fn judge(
         None if quirks.has(Quirk::UnknownModelOk) => default().ok_or_else(not_found),
         None => Err(not_found()),
     }
-}
-
-/// Answers the unary calls of this module; `None` for all others.
-pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) -> Option<Reply> {
-    let (service, method) = path.strip_prefix('/')?.split_once('/')?;
-    let service_known = matches!(
-        (service, method),
-        (
-            "agent.v1.AgentService" | "aiserver.v1.AiService",
-            "GetUsableModels" | "GetDefaultModelForCli" | "NameAgent"
-        ) | ("aiserver.v1.AiService", "AvailableModels" | "HealthCheck")
-            | ("agent.v1.AgentService" | "aiserver.v1.ServerConfigService", "GetServerConfig")
-    );
-    if !service_known {
-        return None;
-    }
-    let Some(form) = Form::of(headers) else {
-        return Some(unsupported());
-    };
-    if let Err(error) = sim.inner.auth.check(headers) {
-        return Some(responses::error_in(form, &error));
-    }
-    let body = unwrap(form, body);
-    let enveloped = sim.inner.config.quirks.has(Quirk::EnvelopedUnary)
-        || sim.inner.config.scenario.quirks.has(Quirk::EnvelopedUnary);
-    Some(match method {
-        "GetUsableModels" => {
-            let models: Vec<_> = MODELS
-                .iter()
-                .flat_map(|m| {
-                    m.slugs().into_iter().map(|(slug, thinking)| m.details(&slug, thinking))
-                })
-                .collect();
-            let as_json =
-                json!({ "models": models.iter().map(proto_json::details).collect::<Vec<_>>() });
-            responses::unary(form, &GetUsableModelsResponse { models }, &as_json, enveloped)
-        }
-        "GetDefaultModelForCli" => {
-            let model = MODELS.first().map(|m| m.details(m.id, false));
-            let as_json = json!({ "model": model.as_ref().map(proto_json::details) });
-            responses::unary(form, &GetDefaultModelForCliResponse { model }, &as_json, enveloped)
-        }
-        "NameAgent" => {
-            let text = match form {
-                Form::Json => serde_json::from_slice::<Value>(body)
-                    .ok()
-                    .and_then(|v| v.get("userMessage")?.as_str().map(str::to_owned))
-                    .unwrap_or_default(),
-                _ => {
-                    NameAgentRequest::from_wire(Bytes::copy_from_slice(body))
-                        .unwrap_or_default()
-                        .user_message
-                }
-            };
-            let name = title_of(&text);
-            let as_json = json!({ "name": name });
-            responses::unary(form, &NameAgentResponse { name }, &as_json, enveloped)
-        }
-        "AvailableModels" => {
-            let with_parameters = match form {
-                Form::Json => serde_json::from_slice::<Value>(body)
-                    .ok()
-                    .and_then(|v| v.get("useModelParameters")?.as_bool())
-                    .unwrap_or_default(),
-                _ => {
-                    AvailableModelsRequest::from_wire(Bytes::copy_from_slice(body))
-                        .unwrap_or_default()
-                        .use_model_parameters
-                }
-            };
-            let message = AvailableModelsResponse {
-                model_names: MODELS.iter().map(|m| m.id.to_owned()).collect(),
-                models: MODELS.iter().map(|m| m.available(with_parameters)).collect(),
-                use_model_parameters: with_parameters,
-            };
-            let as_json = proto_json::available(&message);
-            responses::unary(form, &message, &as_json, enveloped)
-        }
-        "GetServerConfig" => {
-            let message = GetServerConfigResponse {
-                config_version: CONFIG_VERSION.to_owned(),
-                http2_config: sim.inner.config.http2_config,
-            };
-            let as_json = json!({
-                "configVersion": CONFIG_VERSION,
-                "http2Config": message.http2_config().as_str_name(),
-            });
-            responses::unary(form, &message, &as_json, enveloped)
-        }
-        _ => responses::unary(form, &NameAgentResponse::default(), &json!({}), enveloped),
-    })
-}
-
-pub(crate) fn unsupported() -> Reply {
-    responses::whole(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, Form::Json.mime(), "{}")
-}
-
-/// The message inside an enveloped body; other bodies as they are.
-pub(crate) fn unwrap(form: Form, body: &[u8]) -> &[u8] {
-    match form {
-        Form::Json | Form::Proto => body,
-        Form::Connect | Form::GrpcWeb => {
-            let Some((&[_, a, b, c, d], rest)) = body.split_first_chunk::<5>() else {
-                return &[];
-            };
-            rest.get(..u32::from_be_bytes([a, b, c, d]) as usize).unwrap_or_default()
-        }
-    }
-}
-
-/// A short title out of the first words of a text.
-pub(crate) fn title_of(text: &str) -> String {
-    let words: Vec<_> = text
-        .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '-')
-        .filter(|word| !word.is_empty())
-        .take(5)
-        .collect();
-    let mut title = words.join(" ");
-    if let Some(first) = title.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    if title.is_empty() { "New chat".to_owned() } else { title }
 }
 
 #[cfg(test)]

@@ -55,9 +55,3 @@ fn a_model_knows_its_own_parameters() {
     assert!(!knows("gpt-5.4", "reasoning", "enormous"));
     assert!(!knows("default", "fast", "true"));
 }
-
-#[test]
-fn titles_are_short() {
-    assert_eq!(title_of("please fix the bug in main.rs now"), "Please fix the bug in");
-    assert_eq!(title_of("  "), "New chat");
-}

@@ -1,56 +1,16 @@
 //! What the service refuses, in its own words.
 
-use http::HeaderMap;
 use ibeam_core::codec::connect::{Code, ConnectError};
-use ibeam_proto::{
-    agent::{AgentRunRequest, McpToolDefinition, RequestContext, conversation_action::Action},
-    aiserver::ErrorKind,
+use ibeam_proto::agent::{
+    AgentRunRequest, McpToolDefinition, RequestContext, conversation_action::Action,
 };
 use serde_json::Value;
 
 use crate::{
-    Sim,
     models::{self, Model},
     protobuf::value_from_proto,
     scenario::quirks::{Quirk, Quirks},
-    wire::responses,
 };
-
-/// Checks the headers of a run.
-///
-/// # Errors
-/// The token, the client type or the version is not acceptable.
-pub(crate) fn headers(sim: &Sim, headers: &HeaderMap) -> Result<(), ConnectError> {
-    sim.inner.auth.check(headers)?;
-    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    if text("x-cursor-client-type") != "cli" {
-        sim.inner.counters.violation("x-cursor-client-type is not cli".to_owned());
-        return Err(ConnectError::new(Code::InvalidArgument, "Unsupported client type"));
-    }
-    for name in ["x-request-id", "x-ghost-mode", "connect-protocol-version"] {
-        // Needed by the service's own account, but community clients get by without some.
-        if text(name).is_empty() {
-            sim.inner.counters.violation(format!("header {name} is missing"));
-        }
-    }
-    if outdated(text("x-cursor-client-version"), &sim.inner.config.version_floor) {
-        return Err(responses::cursor_error(
-            Code::FailedPrecondition,
-            ErrorKind::ErrorOutdatedClient,
-            "Update Required",
-            "This version of Cursor is no longer supported. Please update.",
-        ));
-    }
-    Ok(())
-}
-
-/// Whether `cli-2026.01.09-231024f` is from before the floor. Versions without a date
-/// pass, a missing one does not.
-fn outdated(version: &str, floor: &str) -> bool {
-    let Some(build) = version.strip_prefix("cli-") else { return true };
-    let date = build.split('-').next().unwrap_or_default();
-    date.starts_with(|c: char| c.is_ascii_digit()) && date < floor
-}
 
 /// Checks a run request.
 ///

@@ -11,10 +11,11 @@ use std::{
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use super::counters::{add, add_many};
-use crate::Sim;
+use super::{
+    Records,
+    counters::{add, add_many},
+};
 
 /// Runs that are listed; older ones are forgotten.
 const RUNS_CAP: usize = 512;
@@ -41,10 +42,10 @@ pub struct RunReport {
 
 /// The newest runs.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<VecDeque<Arc<Entry>>>);
+pub(crate) struct RunLedger(Mutex<VecDeque<Arc<RunEntry>>>);
 
 #[derive(Debug)]
-struct Entry {
+struct RunEntry {
     bytes_in: Arc<AtomicU64>,
     bytes_out: AtomicU64,
     execs: AtomicU64,
@@ -52,8 +53,8 @@ struct Entry {
     report: Mutex<RunReport>,
 }
 
-impl Ledger {
-    fn list(&self) -> Vec<RunReport> {
+impl RunLedger {
+    pub(super) fn list(&self) -> Vec<RunReport> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let runs = self.0.lock();
         runs.iter()
@@ -69,37 +70,41 @@ impl Ledger {
 
 /// A run's line in the ledger; clones write to the same one.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
-    sim: Sim,
-    entry: Arc<Entry>,
+pub(crate) struct RunTally {
+    records: Arc<Records>,
+    entry: Arc<RunEntry>,
 }
 
-impl Tally {
+impl RunTally {
     /// Opens a line. `bytes_in` is there when appends have been counted already.
-    pub(crate) fn open(sim: &Sim, report: RunReport, bytes_in: Option<Arc<AtomicU64>>) -> Self {
-        let entry = Arc::new(Entry {
+    pub(crate) fn open(
+        records: &Arc<Records>,
+        report: RunReport,
+        bytes_in: Option<Arc<AtomicU64>>,
+    ) -> Self {
+        let entry = Arc::new(RunEntry {
             bytes_in: bytes_in.unwrap_or_default(),
             bytes_out: AtomicU64::new(0),
             execs: AtomicU64::new(0),
             report: Mutex::new(RunReport { ended: "open", ..report }),
         });
-        let mut runs = sim.inner.ledger.0.lock();
+        let mut runs = records.ledger.0.lock();
         if runs.len() >= RUNS_CAP {
             runs.pop_front();
         }
         runs.push_back(Arc::clone(&entry));
         drop(runs);
-        Self { sim: sim.clone(), entry }
+        Self { records: Arc::clone(records), entry }
     }
 
     pub(crate) fn heard(&self, bytes: usize) {
         add_many(&self.entry.bytes_in, bytes);
-        add_many(&self.sim.inner.counters.bytes_in, bytes);
+        add_many(&self.records.counters.bytes_in, bytes);
     }
 
     pub(crate) fn sent(&self, bytes: usize) {
         add_many(&self.entry.bytes_out, bytes);
-        add_many(&self.sim.inner.counters.bytes_out, bytes);
+        add_many(&self.records.counters.bytes_out, bytes);
     }
 
     pub(crate) fn exec(&self) {
@@ -108,7 +113,7 @@ impl Tally {
 
     /// The request has come: whose run it is.
     pub(crate) fn begun(&self, conversation: &str, resumed: bool) {
-        self.sim.inner.counters.conversation(conversation);
+        self.records.counters.conversation(conversation);
         let mut report = self.entry.report.lock();
         conversation.clone_into(&mut report.conversation);
         report.resumed = resumed;
@@ -116,22 +121,5 @@ impl Tally {
 
     pub(crate) fn ended(&self, how: &'static str) {
         self.entry.report.lock().ended = how;
-    }
-}
-
-impl Sim {
-    /// The newest runs, the oldest of them first, open ones included.
-    #[must_use]
-    pub fn runs(&self) -> Vec<RunReport> {
-        self.inner.ledger.list()
-    }
-
-    /// What `GET /sim/stats` answers: all counters, and the newest runs under `runs`.
-    pub(crate) fn report(&self) -> Value {
-        let mut report = serde_json::to_value(self.stats()).unwrap_or_default();
-        if let Some(table) = report.as_object_mut() {
-            table.insert("runs".to_owned(), json!(self.runs()));
-        }
-        report
     }
 }

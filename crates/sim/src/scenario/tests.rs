@@ -1,9 +1,9 @@
 use serde_json::json;
 
-use super::*;
-use crate::scenario::{
+use super::{
     faults::{Fault, ResetCode},
     quirks::Quirk,
+    *,
 };
 
 #[test]

@@ -6,12 +6,12 @@ use hyper::body::Incoming;
 use ibeam_core::codec::connect::{Decoder, Envelope};
 use tokio::sync::mpsc;
 
-use crate::record::runs::Tally;
+use crate::record::runs::RunTally;
 
 /// Where client messages come from.
 #[derive(Debug)]
 pub(crate) enum Inbound {
-    Stream { body: Incoming, decoder: Decoder, tally: Tally },
+    Stream { body: Incoming, decoder: Decoder, tally: RunTally },
     Appends(mpsc::Receiver<Bytes>),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Heard {
 }
 
 impl Inbound {
-    pub(crate) fn stream(body: Incoming, tally: Tally) -> Self {
+    pub(crate) fn stream(body: Incoming, tally: RunTally) -> Self {
         Self::Stream { body, decoder: Decoder::new(), tally }
     }
 

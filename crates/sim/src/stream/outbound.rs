@@ -8,7 +8,15 @@ use ibeam_core::codec::connect::{self, ConnectError};
 use ibeam_proto::Wire;
 use tokio::sync::mpsc;
 
-use crate::wire::responses::{self, Chunk, Form};
+use super::format::{self, BodyFormat};
+use crate::scenario::faults::ResetCode;
+
+/// Chunks that wait for the peer's window. Four of 16 KiB keep a stream busy and a
+/// thousand streams small.
+pub(crate) const CHUNKS_CAP: usize = 4;
+
+/// A piece of a streamed body, or the code with which the stream breaks.
+pub(crate) type Chunk = Result<Bytes, ResetCode>;
 
 /// A chunk is sent when it is this long: the usual largest DATA frame.
 const CHUNK: usize = 16 * 1024;
@@ -18,7 +26,7 @@ const HEADER: usize = 5;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     /// gRPC-Web ends with a trailer frame, Connect with JSON.
-    pub(crate) form: Form,
+    pub(crate) format: BodyFormat,
     pub(crate) gzip: bool,
     pub(crate) split: Option<usize>,
     /// Frames to a chunk; 0 fills it up.
@@ -97,8 +105,8 @@ impl Outbound {
 
     /// The end of the stream, in its own form.
     pub(crate) fn end_frame(&self, error: Option<&ConnectError>) -> Bytes {
-        match self.style.form {
-            Form::GrpcWeb => responses::trailer_frame(error),
+        match self.style.format {
+            BodyFormat::GrpcWeb => format::trailer_frame(error),
             _ => connect::end_frame(error),
         }
     }

@@ -17,11 +17,14 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::responses::{self, Form, Reply};
+use super::{
+    Sim,
+    responses::{self, Reply},
+};
 use crate::{
-    Sim, models,
     protobuf::unhex,
     record::counters::{add, add_many},
+    stream::format::BodyFormat,
 };
 
 /// Messages that wait for the run to read them.
@@ -180,25 +183,25 @@ impl State {
 
 /// Answers one `BidiAppend` call.
 pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
-    let Some(form) = Form::of(headers) else { return models::unsupported() };
-    if let Err(error) = sim.inner.auth.check(headers) {
+    let Some(form) = BodyFormat::of(headers) else { return responses::unsupported() };
+    if let Err(error) = sim.service.auth.check(headers) {
         return responses::error_in(form, &error);
     }
     let parsed = match form {
-        Form::Json => parse_json(body),
-        _ => BidiAppendRequest::from_wire(Bytes::copy_from_slice(models::unwrap(form, body))).ok(),
+        BodyFormat::Json => parse_json(body),
+        _ => BidiAppendRequest::from_wire(Bytes::copy_from_slice(form.payload(body))).ok(),
     };
     let message = parsed.as_ref().and_then(|request| {
         let id = request.request_id.as_ref()?.request_id.as_str();
         Some((id, request.append_seqno.unwrap_or_default(), payload(request)?))
     });
     let Some((id, seqno, data)) = message else {
-        sim.inner.counters.violation("BidiAppend that cannot be read".to_owned());
+        sim.counters().violation("BidiAppend that cannot be read".to_owned());
         let error = ConnectError::new(Code::InvalidArgument, "Invalid append");
         return responses::error_in(form, &error);
     };
-    let counters = &sim.inner.counters;
-    let outcome = sim.inner.appends.append(id, seqno, data, body.len());
+    let counters = sim.counters();
+    let outcome = sim.service.appends.append(id, seqno, data, body.len());
     if outcome.taken() {
         add_many(&counters.bytes_in, body.len());
     }

@@ -1,7 +1,7 @@
 use prost::Message as _;
 
 use super::*;
-use crate::{SimConfig, protobuf::hex};
+use crate::{config::SimConfig, protobuf::hex};
 
 fn read(rx: &mut mpsc::Receiver<Bytes>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -52,7 +52,7 @@ async fn appends_without_a_stream_do_not_stay_for_ever() {
 #[tokio::test]
 async fn every_form_of_body_is_read() {
     let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
-    let (mut rx, _) = sim.inner.appends.open("r").unwrap();
+    let (mut rx, _) = sim.service.appends.open("r").unwrap();
     let request = |seqno: i64, binary: bool| BidiAppendRequest {
         data: if binary { String::new() } else { hex(&[0x3a, 0]) },
         data_binary: if binary { Bytes::from_static(&[0x3a, 0]) } else { Bytes::new() },

@@ -15,15 +15,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{
-    login,
+    Sim, login,
     responses::{self, Reply},
 };
-use crate::{Sim, SimConfig, record::counters::add};
-
-pub(crate) const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyX3NpbSIsInRpbWUiOiIxNzM1Njg5NjAwIiwicmFuZG9tbmVzcyI6InNpbSIsImV4cCI6NDEwMjQ0NDgwMCwiaXNzIjoiaHR0cHM6Ly9hdXRoZW50aWNhdGlvbi5jdXJzb3Iuc2giLCJzY29wZSI6Im9wZW5pZCBwcm9maWxlIGVtYWlsIG9mZmxpbmVfYWNjZXNzIiwiYXVkIjoiaHR0cHM6Ly9jdXJzb3IuY29tIiwidHlwZSI6InNlc3Npb24ifQ.c2ltdWxhdGVkLXNpZ25hdHVyZQ";
-
-pub(crate) const API_KEY: &str =
-    "crsr_51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0";
+use crate::{config::SimConfig, record::counters::add};
 
 /// The signature of every token: `simulated-signature`.
 pub(crate) const SIGNATURE: &str = "c2ltdWxhdGVkLXNpZ25hdHVyZQ";
@@ -165,7 +160,7 @@ pub(crate) fn answer(
     body: &[u8],
 ) -> Option<Reply> {
     let mut reply = page(sim, method, path, query, headers, body)?;
-    let now = UNIX_EPOCH.checked_add(Duration::from_secs(sim.inner.auth.now()));
+    let now = UNIX_EPOCH.checked_add(Duration::from_secs(sim.service.auth.now()));
     let date = now.map(httpdate::fmt_http_date);
     if let Some(date) = date.and_then(|date| HeaderValue::from_str(&date).ok()) {
         reply.headers_mut().insert(header::DATE, date);
@@ -208,7 +203,7 @@ fn page(
 }
 
 fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> Reply {
-    match sim.inner.auth.check(headers) {
+    match sim.service.auth.check(headers) {
         Ok(()) => responses::json(StatusCode::OK, &body()),
         Err(error) => responses::error(&error),
     }
@@ -216,12 +211,12 @@ fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> Repl
 
 /// Forms (a) and (b): the refresh token as bearer; an API key for the exchange only.
 fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> Reply {
-    let auth = &sim.inner.auth;
+    let auth = &sim.service.auth;
     let accepts =
         |token: &str| auth.accepts_refresh(token) || (exchange && auth.api_keys.contains(token));
     match bearer(headers) {
-        Some(token) if !sim.inner.config.refuse_refresh && accepts(token) => {
-            add(&sim.inner.counters.refreshes);
+        Some(token) if !sim.config().refuse_refresh && accepts(token) => {
+            add(&sim.counters().refreshes);
             let fresh = auth.mint();
             responses::json(StatusCode::OK, &json!({ "accessToken": fresh, "refreshToken": fresh }))
         }
@@ -229,19 +224,19 @@ fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> Reply {
     }
 }
 
-/// Form (c): a JSON body, and no new refresh token in the answer.
+/// BodyFormat (c): a JSON body, and no new refresh token in the answer.
 fn oauth_token(sim: &Sim, body: &[u8]) -> Reply {
-    let auth = &sim.inner.auth;
+    let auth = &sim.service.auth;
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
     if text("grant_type") != "refresh_token" || text("client_id") != CLIENT_ID {
         return responses::json(StatusCode::BAD_REQUEST, &json!({ "error": "invalid_request" }));
     }
-    if sim.inner.config.refuse_refresh || !auth.accepts_refresh(text("refresh_token")) {
+    if sim.config().refuse_refresh || !auth.accepts_refresh(text("refresh_token")) {
         let dead = json!({ "access_token": "", "id_token": "", "shouldLogout": true });
         return responses::json(StatusCode::OK, &dead);
     }
-    add(&sim.inner.counters.refreshes);
+    add(&sim.counters().refreshes);
     let fresh = auth.mint();
     let answer = json!({ "access_token": fresh, "id_token": fresh, "shouldLogout": false });
     responses::json(StatusCode::OK, &answer)

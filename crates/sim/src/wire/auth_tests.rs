@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::TOKEN;
 
 #[test]
 fn a_revoked_token_is_refused_and_can_be_refreshed() {
@@ -6,9 +7,9 @@ fn a_revoked_token_is_refused_and_can_be_refreshed() {
     let mut headers = HeaderMap::new();
     let value = format!("Bearer {TOKEN}").parse().unwrap();
     headers.insert(header::AUTHORIZATION, value);
-    assert!(sim.inner.auth.check(&headers).is_ok());
+    assert!(sim.service.auth.check(&headers).is_ok());
     sim.revoke(TOKEN);
-    assert!(sim.inner.auth.check(&headers).is_err());
+    assert!(sim.service.auth.check(&headers).is_err());
     for path in ["/auth/refresh", "/auth/exchange_user_api_key"] {
         let reply = answer(&sim, &Method::POST, path, "", &headers, b"{}").unwrap();
         assert_eq!(reply.status(), 200, "{path}");
@@ -39,7 +40,7 @@ async fn tokens_expire_by_the_simulators_clock_and_can_be_refreshed() {
     let lifetime = Some(Duration::from_secs(600));
     let sim = Sim::new(SimConfig { token_lifetime: lifetime, ..SimConfig::default() });
     let kind = |token: &str| {
-        let error = sim.inner.auth.check(&bearing(token)).err()?;
+        let error = sim.service.auth.check(&bearing(token)).err()?;
         assert_eq!(error.code, Code::Unauthenticated);
         error.detail.map(|detail| detail.kind)
     };
@@ -58,15 +59,15 @@ async fn tokens_expire_by_the_simulators_clock_and_can_be_refreshed() {
     // A fixed time in the past.
     let sim = Sim::new(SimConfig { token_expiry: 1_000, ..SimConfig::default() });
     let token = exchange(&sim, "/auth/refresh", TOKEN).await.unwrap();
-    assert!(sim.inner.auth.check(&bearing(&token)).is_err());
+    assert!(sim.service.auth.check(&bearing(&token)).is_err());
 }
 
 #[tokio::test]
 async fn api_keys_are_good_for_the_exchange_only() {
     let sim = Sim::default();
     let token = exchange(&sim, "/auth/exchange_user_api_key", Sim::API_KEY).await.unwrap();
-    assert!(sim.inner.auth.check(&bearing(&token)).is_ok());
-    let error = sim.inner.auth.check(&bearing(Sim::API_KEY)).unwrap_err();
+    assert!(sim.service.auth.check(&bearing(&token)).is_ok());
+    let error = sim.service.auth.check(&bearing(Sim::API_KEY)).unwrap_err();
     assert_eq!(error.detail.unwrap().kind, ErrorKind::ErrorUnauthorized);
     assert_eq!(exchange(&sim, "/auth/refresh", Sim::API_KEY).await, None);
     assert_eq!(exchange(&sim, "/auth/exchange_user_api_key", "crsr_other").await, None);

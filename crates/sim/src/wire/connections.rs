@@ -4,10 +4,7 @@
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -21,11 +18,11 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::routes;
+use super::{Sim, routes};
 use crate::{
-    Sim,
     config::Http2,
     record::counters::{add, sub},
+    stream::control::ConnectionControl,
 };
 
 /// How long open streams may go on after `serve` was told to stop.
@@ -35,43 +32,14 @@ const FLUSH: Duration = Duration::from_millis(5);
 /// Time for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Handles with which a run can break the connection it came by.
-#[derive(Debug, Default)]
-pub(crate) struct Control {
-    goaway: CancellationToken,
-    kill: CancellationToken,
-    frozen: AtomicBool,
-}
-
-impl Control {
-    /// GOAWAY, and open streams go on.
-    pub(crate) fn goaway(&self) {
-        self.goaway.cancel();
-    }
-
-    /// Closes the connection at once.
-    pub(crate) fn kill(&self) {
-        self.kill.cancel();
-    }
-
-    pub(crate) async fn killed(&self) {
-        self.kill.cancelled().await;
-    }
-
-    /// Stops all reading and writing, and closes nothing.
-    pub(crate) fn freeze(&self) {
-        self.frozen.store(true, Ordering::Relaxed);
-    }
-}
-
 impl Sim {
     /// An in-memory connection to this simulator, for HTTP/2 with prior knowledge or
     /// HTTP/1.1. Call it inside a tokio runtime.
     #[must_use]
     pub fn connect(&self) -> DuplexStream {
-        let (near, far) = tokio::io::duplex(self.inner.config.duplex_buffer);
+        let (near, far) = tokio::io::duplex(self.config().duplex_buffer);
         let sim = self.clone();
-        self.inner.tasks.spawn(async move {
+        self.service.state.tasks.spawn(async move {
             Box::pin(sim.serve_connection(far, &CancellationToken::new())).await;
         });
         near
@@ -87,7 +55,7 @@ impl Sim {
     ) {
         let tls = tls.map(|config| {
             let mut config = (*config).clone();
-            config.alpn_protocols = match self.inner.config.http2 {
+            config.alpn_protocols = match self.config().http2 {
                 Http2::NotOffered => vec![b"http/1.1".to_vec()],
                 _ => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             };
@@ -144,10 +112,10 @@ impl Sim {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let config = &self.inner.config;
-        let control = Arc::new(Control::default());
+        let config = self.config();
+        let control = Arc::new(ConnectionControl::default());
         let io = TokioIo::new(Freezable { io, control: Arc::clone(&control) });
-        let mut builder = auto::Builder::new(Tracked(self.inner.tasks.clone()));
+        let mut builder = auto::Builder::new(Tracked(self.service.state.tasks.clone()));
         if config.http2 == Http2::NotOffered {
             builder = builder.http1_only();
         }
@@ -163,7 +131,7 @@ impl Sim {
                 Box::pin(routes::answer(sim, control, request))
             })
         };
-        let counters = &self.inner.counters;
+        let counters = self.counters();
         add(&counters.connections);
         add(&counters.open_connections);
         let connection = builder.serve_connection(io, service);
@@ -177,14 +145,14 @@ impl Sim {
                     }
                     break;
                 }
-                () = control.kill.cancelled() => {
+                () = control.killed() => {
                     // Let a GOAWAY out first, if one was asked for too.
                     if leaving {
                         let _ = tokio::time::timeout(FLUSH, connection.as_mut()).await;
                     }
                     break;
                 }
-                () = control.goaway.cancelled(), if !leaving => {
+                () = control.leaving(), if !leaving => {
                     leaving = true;
                     connection.as_mut().graceful_shutdown();
                 }
@@ -221,12 +189,12 @@ where
 #[derive(Debug)]
 struct Freezable<I> {
     io: I,
-    control: Arc<Control>,
+    control: Arc<ConnectionControl>,
 }
 
 impl<I> Freezable<I> {
     fn frozen(&self) -> bool {
-        self.control.frozen.load(Ordering::Relaxed)
+        self.control.is_frozen()
     }
 }
 

@@ -10,10 +10,10 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    Sim,
     auth::USER,
     responses::{self, Reply},
 };
-use crate::Sim;
 
 /// Logins that may wait at the same time.
 const LOGINS_CAP: usize = 1024;
@@ -55,7 +55,7 @@ impl Logins {
 }
 
 pub(crate) fn poll(sim: &Sim, query: &str) -> Reply {
-    let config = &sim.inner.config;
+    let config = sim.config();
     let (uuid, verifier) = (param(query, "uuid"), param(query, "verifier"));
     let refused = || responses::json(StatusCode::FORBIDDEN, &json!({ "error": POLICY }));
     let pending = || responses::json(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }));
@@ -65,7 +65,7 @@ pub(crate) fn poll(sim: &Sim, query: &str) -> Reply {
     if uuid.is_empty() || verifier.is_empty() {
         return pending();
     }
-    let logins = &sim.inner.logins;
+    let logins = &sim.service.logins;
     let decision = logins.with(&uuid, |login| {
         login.polls = login.polls.saturating_add(1);
         let by_itself = config.poll_pending.is_some_and(|times| login.polls > times);
@@ -81,11 +81,11 @@ pub(crate) fn poll(sim: &Sim, query: &str) -> Reply {
         Some(Decision::Allowed(challenge)) => challenge,
     };
     if challenge != challenge_of(&verifier) {
-        sim.inner.counters.violation("login verifier does not fit the challenge".to_owned());
+        sim.counters().violation("login verifier does not fit the challenge".to_owned());
         return pending();
     }
     logins.end(&uuid);
-    let token = sim.inner.auth.mint();
+    let token = sim.service.auth.mint();
     responses::json(
         StatusCode::OK,
         &json!({
@@ -130,7 +130,7 @@ pub(crate) fn decide(sim: &Sim, body: &[u8]) -> Reply {
         Decision::Allowed(_) => "<p>Signed in to the simulator. You can close this window.</p>",
         Decision::Denied => "<p>Refused. You can close this window.</p>",
     };
-    match sim.inner.logins.with(&uuid, |login| login.decision = Some(decision)) {
+    match sim.service.logins.with(&uuid, |login| login.decision = Some(decision)) {
         Some(()) => html(StatusCode::OK, text),
         None => html(StatusCode::SERVICE_UNAVAILABLE, "<p>Too many sign-ins wait.</p>"),
     }

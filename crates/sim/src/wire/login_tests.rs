@@ -1,7 +1,7 @@
 use http::{HeaderMap, Method};
 
 use super::*;
-use crate::{SimConfig, wire::auth};
+use crate::{config::SimConfig, wire::auth};
 
 #[test]
 fn the_challenge_is_the_hash_of_the_verifier_text() {

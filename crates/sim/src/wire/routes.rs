@@ -20,27 +20,22 @@ use ibeam_proto::{
 use tokio::sync::mpsc;
 
 use super::{
-    append, auth,
-    connections::Control,
-    responses::{self, CHUNKS_CAP, Form, Reply, SimBody},
+    Sim, append, auth, headers, model_calls,
+    responses::{self, Reply, SimBody},
 };
 use crate::{
-    Sim,
     config::Http2,
-    engine::{
-        run::Run,
-        run_io::{Engine, Stop},
-    },
-    models,
-    prompt::validate,
+    engine::{Run, RunIo, Stop},
     record::{
-        runs::{RunReport, Tally},
+        runs::{RunReport, RunTally},
         transcript::RunTape,
     },
     scenario::faults::{Refuse, Strike},
     stream::{
+        control::ConnectionControl,
+        format::BodyFormat,
         inbound::Inbound,
-        outbound::{Outbound, Style},
+        outbound::{CHUNKS_CAP, Outbound, Style},
     },
 };
 
@@ -56,17 +51,17 @@ const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
 /// Answers one request.
 pub(crate) async fn answer(
     sim: Sim,
-    control: Arc<Control>,
+    control: Arc<ConnectionControl>,
     request: Request<Incoming>,
 ) -> Result<Reply, h2::Error> {
     let path = request.uri().path().to_owned();
     if path == STATS && request.method() == Method::GET {
-        return Ok(responses::json(StatusCode::OK, &sim.report()));
+        return Ok(responses::json(StatusCode::OK, &sim.service.state.records.report()));
     }
-    sim.inner.counters.request(&path);
+    sim.counters().request(&path);
     if path == RUN
         && request.version() == Version::HTTP_2
-        && sim.inner.config.http2 == Http2::Http11Required
+        && sim.config().http2 == Http2::Http11Required
     {
         return Err(h2::Reason::HTTP_1_1_REQUIRED.into());
     }
@@ -90,11 +85,11 @@ async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> Reply {
         if path == BIDI_APPEND {
             return append::answer(sim, &head.headers, &body);
         }
-        if let Some(reply) = models::answer(sim, path, &head.headers, &body) {
+        if let Some(reply) = model_calls::answer(sim, path, &head.headers, &body) {
             return reply;
         }
         if deprecated(path) {
-            let form = Form::of(&head.headers).unwrap_or(Form::Json);
+            let form = BodyFormat::of(&head.headers).unwrap_or(BodyFormat::Json);
             return responses::error_in(form, &deprecation());
         }
     }
@@ -125,44 +120,44 @@ fn deprecation() -> ConnectError {
 }
 
 /// `Run`: both directions on one stream.
-async fn run(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Reply {
+async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
-    if let (Version::HTTP_2, Http2::Status(status)) = (head.version, sim.inner.config.http2) {
+    if let (Version::HTTP_2, Http2::Status(status)) = (head.version, sim.config().http2) {
         return responses::refusal(&Refuse::status(status));
     }
-    if Form::of(&head.headers) != Some(Form::Connect) {
-        return models::unsupported();
+    if BodyFormat::of(&head.headers) != Some(BodyFormat::Connect) {
+        return responses::unsupported();
     }
     if head.version != Version::HTTP_2 {
         // Both directions at once need HTTP/2, as Connect has it.
         return responses::refusal(&Refuse::status(505));
     }
-    if let Err(error) = validate::headers(&sim, &head.headers) {
+    if let Err(error) = headers::check_run(&sim, &head.headers) {
         return responses::error(&error);
     }
     let source = Source::Stream(body);
-    start(sim, control, source, &head.headers, Form::Connect).await
+    start(sim, control, source, &head.headers, BodyFormat::Connect).await
 }
 
 /// `RunSSE`: the downward half; the upward half comes by `BidiAppend`.
-async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) -> Reply {
+async fn run_sse(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
-    let form = match Form::of(&head.headers) {
-        Some(form @ (Form::Connect | Form::GrpcWeb)) => form,
-        _ => return models::unsupported(),
+    let form = match BodyFormat::of(&head.headers) {
+        Some(form @ (BodyFormat::Connect | BodyFormat::GrpcWeb)) => form,
+        _ => return responses::unsupported(),
     };
-    if let Err(error) = validate::headers(&sim, &head.headers) {
+    if let Err(error) = headers::check_run(&sim, &head.headers) {
         return responses::error_in(form, &error);
     }
     let body = responses::read_body(body, MAX_UNARY).await.unwrap_or_default();
-    let id = BidiRequestId::from_wire(Bytes::copy_from_slice(models::unwrap(form, &body)))
+    let id = BidiRequestId::from_wire(Bytes::copy_from_slice(form.payload(&body)))
         .unwrap_or_default()
         .request_id;
     if id.is_empty() {
         let error = ConnectError::new(Code::InvalidArgument, "request_id is required");
         return responses::error_in(form, &error);
     }
-    let Some((rx, bytes)) = sim.inner.appends.open(&id) else {
+    let Some((rx, bytes)) = sim.service.appends.open(&id) else {
         let error = ConnectError::new(Code::AlreadyExists, "The stream is taken");
         return responses::error_in(form, &error);
     };
@@ -175,17 +170,18 @@ async fn run_sse(sim: Sim, control: Arc<Control>, request: Request<Incoming>) ->
 /// status look at the first message before the response begins; others answer at once.
 async fn start(
     sim: Sim,
-    control: Arc<Control>,
+    control: Arc<ConnectionControl>,
     source: Source,
     headers: &HeaderMap,
-    form: Form,
+    form: BodyFormat,
 ) -> Reply {
-    let config = &sim.inner.config;
-    let number = sim.inner.runs.fetch_add(1, Ordering::Relaxed) + 1;
+    let config = sim.config();
+    let number = sim.service.state.runs.fetch_add(1, Ordering::Relaxed) + 1;
     let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let accepts_gzip = text("connect-accept-encoding").is_some_and(|v| v.contains("gzip"));
     let (tx, rx) = mpsc::channel(CHUNKS_CAP);
-    let style = Style { form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
+    let style =
+        Style { format: form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
     let tape = RunTape::new(config.recorder.clone(), number);
     let report = RunReport {
         run: number,
@@ -195,26 +191,27 @@ async fn start(
     };
     let (inbound, tally, joined) = source.open(&sim, report);
     let out = Outbound::new(tx, style);
-    let mut engine = Engine::new(sim.clone(), control, inbound, out, tape, tally.clone());
-    engine.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
+    let mut io =
+        RunIo::new(Arc::clone(&sim.service.state), control, inbound, out, tape, tally.clone());
+    io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
     match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
         Some(Strike::Refuse(refuse)) => {
             tally.ended("refused");
             return responses::refusal_in(form, &refuse);
         }
-        Some(Strike::Cut(cut)) => engine.cut = Some(cut),
-        Some(Strike::Gzip) => engine.out.style.gzip = true,
-        Some(Strike::Split(size)) => engine.out.style.split = Some(size),
+        Some(Strike::Cut(cut)) => io.cut = Some(cut),
+        Some(Strike::Gzip) => io.out.style.gzip = true,
+        Some(Strike::Split(size)) => io.out.style.split = Some(size),
         None => {}
     }
-    let mut run = Run::new(engine, number, joined.is_some());
+    let mut run = Run::new(io, number, joined.is_some());
     run.allowed_tools = text("x-cursor-agent-allowed-tools");
     run.streaming_header = text("x-cursor-streaming").as_deref() == Some("true");
     run.account = auth::account(headers);
     run.request_id = text("x-request-id").unwrap_or_default();
     let mut first = None;
     if config.scenario.decides_early() {
-        match Box::pin(run.engine.first()).await {
+        match Box::pin(run.io.first()).await {
             Ok(FromClient::RunRequest(request)) => {
                 run.prepare(&request);
                 run.choose();
@@ -237,10 +234,10 @@ async fn start(
             }
         }
     }
-    run.engine.out.style.gzip &= accepts_gzip;
-    let gzip = run.engine.out.style.gzip;
+    run.io.out.style.gzip &= accepts_gzip;
+    let gzip = run.io.out.style.gzip;
     let work = Box::pin(run.drive(first));
-    sim.inner.tasks.spawn(async move {
+    sim.service.state.tasks.spawn(async move {
         let _joined = joined;
         work.await;
     });
@@ -268,14 +265,14 @@ impl Source {
         }
     }
 
-    fn open(self, sim: &Sim, report: RunReport) -> (Inbound, Tally, Option<Joined>) {
+    fn open(self, sim: &Sim, report: RunReport) -> (Inbound, RunTally, Option<Joined>) {
         match self {
             Self::Stream(body) => {
-                let tally = Tally::open(sim, report, None);
+                let tally = RunTally::open(&sim.service.state.records, report, None);
                 (Inbound::stream(body, tally.clone()), tally, None)
             }
             Self::Appends { rx, bytes, opening, joined } => {
-                let tally = Tally::open(sim, report, Some(bytes));
+                let tally = RunTally::open(&sim.service.state.records, report, Some(bytes));
                 tally.heard(opening);
                 (Inbound::Appends(rx), tally, Some(joined))
             }
@@ -291,6 +288,6 @@ struct Joined {
 
 impl Drop for Joined {
     fn drop(&mut self) {
-        self.sim.inner.appends.close(&self.id);
+        self.sim.service.appends.close(&self.id);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{VERSION, args::Mode, prompt_blocks, state_dir::Chat, tool_calls::Act};
-use crate::models;
+use crate::{assistant::title_of, models};
 
 const MODES: &[(Mode, &str, &str)] = &[
     (Mode::Agent, "Agent", "Full agent capabilities with tool access"),
@@ -73,7 +73,7 @@ pub(super) fn listed(chats: &[Chat]) -> Value {
     let title = |chat: &Chat| {
         let first = chat.messages.iter().find(|message| prompt_blocks::role(message) == "user")?;
         let text = first.get("content")?.get(0)?.get("text")?.as_str()?;
-        Some(models::title_of(text))
+        Some(title_of(text))
     };
     let sessions: Vec<_> = chats
         .iter()

@@ -3,16 +3,14 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::{
-    super::{
-        context::Said,
-        messages,
-        print::Stop,
-        switches::Manner,
-        turn::{Event, Image},
-    },
-    Agent, Answer, Failure, objects,
+use super::super::{
+    context::Said,
+    messages,
+    print::Stop,
+    switches::Manner,
+    turn::{Event, Image},
 };
+use super::{Agent, Answer, Failure, objects};
 
 impl Agent {
     /// `None`: there never is an answer.

@@ -12,14 +12,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::{
-    super::{
-        output::{Halt, Lines},
-        print::Stop,
-        toolbox::Wish,
-    },
-    Answer,
+use super::super::{
+    output::{Halt, Lines},
+    print::Stop,
+    toolbox::Wish,
 };
+use super::Answer;
 
 #[derive(Debug)]
 pub(super) struct Rpc {

@@ -6,18 +6,16 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    super::{
-        args::Mode,
-        mcp::{self, ServerConfig},
-        permissions::Permissions,
-        prompt_blocks,
-        state_dir::Chat,
-        switches::Manner,
-        toolbox::Hands,
-    },
-    Agent, Answer, Asker, Failure, objects, text,
+use super::super::{
+    args::Mode,
+    mcp::{self, ServerConfig},
+    permissions::Permissions,
+    prompt_blocks,
+    state_dir::Chat,
+    switches::Manner,
+    toolbox::Hands,
 };
+use super::{Agent, Answer, Asker, Failure, objects, text};
 
 #[derive(Debug)]
 pub(super) struct Session {
