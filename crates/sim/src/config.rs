@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    record::transcript::Recorder,
+    record::transcript::FrameRecorder,
     scenario::{Scenario, faults::Chaos, quirks::Quirks},
 };
 
@@ -38,7 +38,7 @@ pub struct SimConfig {
     pub connection_window: Option<u32>,
     pub max_concurrent_streams: u32,
     /// Whether HTTP/2 is served, and how it is refused if not.
-    pub http2: Http2,
+    pub http2: SimHttp2,
     /// `http2_config` in the answer of `GetServerConfig` (0 to 4).
     pub http2_config: i32,
     /// Client versions before this date are refused as outdated (`2025.06.01`).
@@ -53,7 +53,7 @@ pub struct SimConfig {
     /// Random faults.
     pub chaos: Option<Chaos>,
     /// Where frames are recorded.
-    pub recorder: Option<Recorder>,
+    pub recorder: Option<FrameRecorder>,
     /// `/auth/poll` answers 404 so many times before it succeeds by itself. Without a
     /// number, only the login page completes it.
     pub poll_pending: Option<u32>,
@@ -76,7 +76,7 @@ pub struct SimConfig {
 
 /// How HTTP/2 is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Http2 {
+pub enum SimHttp2 {
     #[default]
     Served,
     /// Only `http/1.1` is offered by ALPN, and a cleartext preface is not understood.
@@ -101,7 +101,7 @@ impl Default for SimConfig {
             initial_window: None,
             connection_window: None,
             max_concurrent_streams: 200,
-            http2: Http2::Served,
+            http2: SimHttp2::Served,
             http2_config: 0,
             version_floor: "2025.06.01".to_owned(),
             bootstrap: Duration::ZERO,

@@ -22,20 +22,20 @@ mod stream;
 mod wire;
 
 pub use crate::{
-    config::{Http2, SimConfig},
+    config::{SimConfig, SimHttp2},
     protobuf::SchemaError,
     record::{
         counters::Stats,
         runs::RunReport,
-        transcript::{Direction, Record, Recorder},
+        transcript::{Direction, FrameRecord, FrameRecorder},
     },
     scenario::{
-        Rule, Scenario, ScenarioError, When,
-        faults::{Chaos, Cut, ErrorSpec, Fault, Refuse, ResetCode, Strike},
+        Scenario, ScenarioError, ScenarioRule, When,
+        faults::{Chaos, ChaosEffect, ErrorSpec, Refuse, ResetCode, StreamCut, StreamFault},
         quirks::{Quirk, Quirks},
         step::{
-            AbortStep, Blob, BlobRef, Exec, Query, RawFrame, Say, Step, StepError, UnknownArm,
-            UsageStep,
+            AbortStep, Blob, BlobRef, ExecStep, MessageArm, RawFrame, Say, ScenarioStep, StepError,
+            UnknownArm, UsageStep,
         },
     },
     wire::Sim,

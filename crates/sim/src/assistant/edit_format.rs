@@ -5,14 +5,14 @@ use super::intent::Intent;
 
 /// How changes are to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum EditFormat {
     /// The lines before and after, between marks.
     Blocks,
     /// Each file with all it holds afterwards.
     Listings,
 }
 
-impl Format {
+impl EditFormat {
     /// The format that instructions explain, if any.
     pub(crate) fn of<'a>(told: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         told.into_iter().find_map(|text| {
@@ -25,7 +25,7 @@ impl Format {
 
     /// The answer that does what is wished. `said` are the messages that may show files.
     pub(crate) fn answer(self, wishes: &[Intent], said: &[String]) -> String {
-        let mut files = Files { said, changed: Vec::new() };
+        let mut files = MentionedFiles { said, changed: Vec::new() };
         let parts: Vec<_> = wishes.iter().map(|wish| self.part(wish, &mut files)).collect();
         let mut parts = parts.concat();
         if self == Self::Listings {
@@ -36,7 +36,7 @@ impl Format {
         parts.join("\n\n")
     }
 
-    fn part(self, wish: &Intent, files: &mut Files<'_>) -> Vec<String> {
+    fn part(self, wish: &Intent, files: &mut MentionedFiles<'_>) -> Vec<String> {
         match wish {
             Intent::Read(path) => match files.text(path) {
                 // A fence would be taken for a change.
@@ -69,12 +69,12 @@ impl Format {
 }
 
 /// The files that are spoken of.
-struct Files<'a> {
+struct MentionedFiles<'a> {
     said: &'a [String],
     changed: Vec<(String, String)>,
 }
 
-impl Files<'_> {
+impl MentionedFiles<'_> {
     /// What a file holds now, as far as it was shown.
     fn text(&self, path: &str) -> Option<String> {
         let changed = self.changed.iter().find(|(name, _)| name == path);

@@ -17,14 +17,14 @@ fn wishes() -> Vec<Intent> {
 fn the_format_is_known_by_how_it_is_explained() {
     let blocks = "Like this:\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n";
     let listings = "You MUST use this *file listing* format:\n";
-    assert_eq!(Format::of(["Be kind.", blocks]), Some(Format::Blocks));
-    assert_eq!(Format::of([listings]), Some(Format::Listings));
-    assert_eq!(Format::of(["Search and replace whatever you like."]), None);
+    assert_eq!(EditFormat::of(["Be kind.", blocks]), Some(EditFormat::Blocks));
+    assert_eq!(EditFormat::of([listings]), Some(EditFormat::Listings));
+    assert_eq!(EditFormat::of(["Search and replace whatever you like."]), None);
 }
 
 #[test]
 fn blocks_hold_the_lines_before_and_after() {
-    let answer = Format::Blocks.answer(&wishes(), &[SHOWN.to_owned()]);
+    let answer = EditFormat::Blocks.answer(&wishes(), &[SHOWN.to_owned()]);
     assert_eq!(
         answer,
         "a/f.txt holds:\n> first\n> the alpha here\n> last\n\n\
@@ -40,7 +40,7 @@ fn listings_hold_each_file_once_with_all_changes() {
     // The newest message that shows a file is right.
     let said = ["a/f.txt\n```\nold\n```".to_owned(), SHOWN.to_owned()];
     assert_eq!(
-        Format::Listings.answer(&wishes(), &said),
+        EditFormat::Listings.answer(&wishes(), &said),
         "a/f.txt holds:\n> first\n> the alpha here\n> last\n\n\
          a/f.txt\n```\nfirst\nthe beta here\nend\n```\n\n\
          n.txt\n```\nnew\n```"
@@ -49,7 +49,7 @@ fn listings_hold_each_file_once_with_all_changes() {
 
 #[test]
 fn what_was_not_shown_is_not_made_up() {
-    for format in [Format::Blocks, Format::Listings] {
+    for format in [EditFormat::Blocks, EditFormat::Listings] {
         let wishes = &wishes()[..2];
         assert_eq!(
             format.answer(wishes, &["a/f.txt is a file".to_owned()]),

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     intent::Intent,
-    tool_fit::{Kind, fit},
+    tool_fit::{ToolPurpose, fit},
 };
-use crate::prompt::{Said, Tool};
+use crate::prompt::{HistoryMessage, OfferedTool};
 
 /// Names under which such a tool takes the patch.
 const PATCH_NAMES: &[&str] = &["input", "patch", "patchText", "diff"];
@@ -15,16 +15,16 @@ const PATCH_NAMES: &[&str] = &["input", "patch", "patchText", "diff"];
 /// The offered tool with the patch for a wish. `None` when there is no such tool, or the
 /// lines to change were never seen.
 pub(crate) fn call<'a>(
-    tools: &'a [Tool],
+    tools: &'a [OfferedTool],
     intent: &Intent,
-    seen: &[Said],
-) -> Option<(&'a Tool, Map<String, Value>)> {
-    let tool = Kind::Patch.find(tools)?;
+    seen: &[HistoryMessage],
+) -> Option<(&'a OfferedTool, Map<String, Value>)> {
+    let tool = ToolPurpose::Patch.find(tools)?;
     let patch = write(intent, seen)?;
     Some((tool, fit(&tool.schema, &[(PATCH_NAMES, json!(patch))])))
 }
 
-fn write(intent: &Intent, seen: &[Said]) -> Option<String> {
+fn write(intent: &Intent, seen: &[HistoryMessage]) -> Option<String> {
     let body = match intent {
         Intent::Write { path, text } => {
             let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
@@ -42,7 +42,7 @@ fn write(intent: &Intent, seen: &[Said]) -> Option<String> {
 }
 
 /// The lines with a text in them, as the newest result that has any shows them.
-fn lines_with<'a>(text: &str, seen: &'a [Said]) -> Vec<&'a str> {
+fn lines_with<'a>(text: &str, seen: &'a [HistoryMessage]) -> Vec<&'a str> {
     seen.iter()
         .rev()
         .map(|said| said.result().lines().filter(|line| line.contains(text)).map(bare).collect())

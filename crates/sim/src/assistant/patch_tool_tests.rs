@@ -1,7 +1,7 @@
 use super::*;
 
-fn seen(text: &str) -> Said {
-    Said { role: "tool".to_owned(), text: text.to_owned(), ..Said::default() }
+fn seen(text: &str) -> HistoryMessage {
+    HistoryMessage { role: "tool".to_owned(), text: text.to_owned(), ..HistoryMessage::default() }
 }
 
 fn edit() -> Intent {
@@ -42,11 +42,11 @@ fn the_patch_goes_where_the_schema_wants_it() {
         let schema = json!({
             "type": "object", "properties": { name: {"type": "string"} }, "required": [name],
         });
-        let tool = Tool {
+        let tool = OfferedTool {
             name: "apply_patch".to_owned(),
             tool_name: "apply_patch".to_owned(),
             schema,
-            ..Tool::default()
+            ..OfferedTool::default()
         };
         let tools = [tool];
         let (found, args) = call(&tools, &edit(), &[seen("alpha")]).unwrap();

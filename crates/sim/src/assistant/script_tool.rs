@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{intent::Intent, tool_choice, tool_fit::fit};
-use crate::prompt::{Said, Tool};
+use crate::prompt::{HistoryMessage, OfferedTool};
 
 /// How such a description declares a function.
 const DECLARED: &str = "declare const tools: { ";
@@ -15,10 +15,10 @@ const PLAIN: &str = "input";
 
 /// The offered tool with a script that does what is wished.
 pub(crate) fn call(
-    tools: &[Tool],
+    tools: &[OfferedTool],
     intent: &Intent,
-    seen: &[Said],
-) -> Option<(Tool, Map<String, Value>)> {
+    seen: &[HistoryMessage],
+) -> Option<(OfferedTool, Map<String, Value>)> {
     tools.iter().find_map(|tool| {
         let functions = functions(&tool.description);
         if functions.is_empty() {
@@ -31,7 +31,7 @@ pub(crate) fn call(
 }
 
 /// Calls the function and prints what it gives: a text, or a table with one in it.
-fn script(function: &Tool, mut args: Map<String, Value>) -> String {
+fn script(function: &OfferedTool, mut args: Map<String, Value>) -> String {
     let plain = function.schema.get("type").and_then(Value::as_str) == Some("string");
     let text = if plain { args.remove(PLAIN) } else { None };
     let (name, input) = (&function.tool_name, text.unwrap_or(Value::Object(args)));
@@ -39,18 +39,18 @@ fn script(function: &Tool, mut args: Map<String, Value>) -> String {
 }
 
 /// The functions that a description declares.
-fn functions(description: &str) -> Vec<Tool> {
+fn functions(description: &str) -> Vec<OfferedTool> {
     description.split(DECLARED).skip(1).filter_map(function).collect()
 }
 
 /// One declaration: `name(input: string)…`, or `name(args: {` and a line for each value.
-fn function(declaration: &str) -> Option<Tool> {
+fn function(declaration: &str) -> Option<OfferedTool> {
     let (name, rest) = declaration.split_once('(')?;
-    let tool = |kind: &str, properties: Map<String, Value>, required: &[&str]| Tool {
+    let tool = |kind: &str, properties: Map<String, Value>, required: &[&str]| OfferedTool {
         name: name.to_owned(),
         tool_name: name.to_owned(),
         schema: json!({ "type": kind, "properties": properties, "required": required }),
-        ..Tool::default()
+        ..OfferedTool::default()
     };
     if rest.starts_with("input: string)") {
         let only = Map::from_iter([(PLAIN.to_owned(), json!({ "type": "string" }))]);

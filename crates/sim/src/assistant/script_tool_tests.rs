@@ -22,18 +22,18 @@ declare const tools: { exec_command(args: {
 ```
 "#;
 
-fn offered() -> Vec<Tool> {
+fn offered() -> Vec<OfferedTool> {
     let schema = json!({
         "type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"],
     });
-    let exec = Tool {
+    let exec = OfferedTool {
         name: "exec".to_owned(),
         tool_name: "exec".to_owned(),
         description: DESCRIPTION.to_owned(),
         schema,
-        ..Tool::default()
+        ..OfferedTool::default()
     };
-    vec![Tool { tool_name: "wait".to_owned(), ..Tool::default() }, exec]
+    vec![OfferedTool { tool_name: "wait".to_owned(), ..OfferedTool::default() }, exec]
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn functions_are_read_out_of_the_description() {
 
 #[test]
 fn a_script_calls_the_function_for_the_wish() {
-    let script = |intent: &Intent, seen: &[Said]| {
+    let script = |intent: &Intent, seen: &[HistoryMessage]| {
         let (tool, args) = tool_choice::call(&offered(), intent, seen)?;
         assert_eq!(tool.tool_name, "exec");
         args.get("input")?.as_str().map(str::to_owned)

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{
     intent::Intent,
     patch_tool, script_tool,
-    tool_fit::{Kind, fit},
+    tool_fit::{ToolPurpose, fit},
 };
-use crate::prompt::{Said, Tool};
+use crate::prompt::{HistoryMessage, OfferedTool};
 
 const SHELL_NAMES: &[&str] = &["command", "cmd", "script", "code", "input"];
 const PATH_NAMES: &[&str] =
@@ -23,10 +23,10 @@ const NOTE_NAMES: &[&str] = &["description", "explanation"];
 
 /// The tool for a wish, with its arguments. `seen` are the results so far.
 pub(crate) fn call(
-    tools: &[Tool],
+    tools: &[OfferedTool],
     intent: &Intent,
-    seen: &[Said],
-) -> Option<(Tool, Map<String, Value>)> {
+    seen: &[HistoryMessage],
+) -> Option<(OfferedTool, Map<String, Value>)> {
     if let Intent::Named { tool, args, words } = intent {
         let found = tools.iter().find(|t| t.tool_name == *tool || t.name == *tool)?;
         let mut full = fit(&found.schema, &[]);
@@ -47,25 +47,25 @@ pub(crate) fn call(
 }
 
 /// A shell can do most of it.
-fn by_shell(tools: &[Tool], intent: &Intent) -> Option<(Tool, Map<String, Value>)> {
-    let (tool, command) = (Kind::Shell.find(tools)?, intent.as_command()?);
+fn by_shell(tools: &[OfferedTool], intent: &Intent) -> Option<(OfferedTool, Map<String, Value>)> {
+    let (tool, command) = (ToolPurpose::Shell.find(tools)?, intent.as_command()?);
     let wants = [(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))];
     Some((tool.clone(), fit(&tool.schema, &wants)))
 }
 
 /// The kind of tool a wish needs, and the values under the names they may go by.
-fn wishes(intent: &Intent) -> (Kind, Vec<(&'static [&'static str], Value)>) {
+fn wishes(intent: &Intent) -> (ToolPurpose, Vec<(&'static [&'static str], Value)>) {
     match intent {
         Intent::Shell(command) => (
-            Kind::Shell,
+            ToolPurpose::Shell,
             vec![(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))],
         ),
-        Intent::Read(path) => (Kind::Read, vec![(PATH_NAMES, json!(path))]),
+        Intent::Read(path) => (ToolPurpose::Read, vec![(PATH_NAMES, json!(path))]),
         Intent::Write { path, text } => {
-            (Kind::Write, vec![(PATH_NAMES, json!(path)), (TEXT_NAMES, json!(text))])
+            (ToolPurpose::Write, vec![(PATH_NAMES, json!(path)), (TEXT_NAMES, json!(text))])
         }
         Intent::Edit { path, old, new } => (
-            Kind::Edit,
+            ToolPurpose::Edit,
             vec![
                 (PATH_NAMES, json!(path)),
                 (OLD_NAMES, json!(old)),
@@ -74,11 +74,11 @@ fn wishes(intent: &Intent) -> (Kind, Vec<(&'static [&'static str], Value)>) {
                 (&["edits"], json!([{ "oldText": old, "newText": new }])),
             ],
         ),
-        Intent::List(path) => (Kind::List, vec![(DIR_NAMES, json!(path))]),
-        Intent::Glob(pattern) => (Kind::Glob, vec![(PATTERN_NAMES, json!(pattern))]),
-        Intent::Grep(pattern) => (Kind::Grep, vec![(PATTERN_NAMES, json!(pattern))]),
-        Intent::Fetch(url) => (Kind::Fetch, vec![(URL_NAMES, json!(url))]),
-        Intent::Named { .. } => (Kind::Shell, Vec::new()),
+        Intent::List(path) => (ToolPurpose::List, vec![(DIR_NAMES, json!(path))]),
+        Intent::Glob(pattern) => (ToolPurpose::Glob, vec![(PATTERN_NAMES, json!(pattern))]),
+        Intent::Grep(pattern) => (ToolPurpose::Grep, vec![(PATTERN_NAMES, json!(pattern))]),
+        Intent::Fetch(url) => (ToolPurpose::Fetch, vec![(URL_NAMES, json!(url))]),
+        Intent::Named { .. } => (ToolPurpose::Shell, Vec::new()),
     }
 }
 

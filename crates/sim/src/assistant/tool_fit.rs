@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::prompt::Tool;
+use crate::prompt::OfferedTool;
 
 /// Parts of names that make a tool mean something else.
 const OTHER: &[&str] = &["todo", "notebook", "web_search", "tool_search", "memory"];
 
 /// What a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ToolPurpose {
     Shell,
     Read,
     Write,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Fetch,
 }
 
-impl Kind {
+impl ToolPurpose {
     /// Names under which coding clients offer such a tool, the likeliest first.
     fn names(self) -> &'static [&'static str] {
         match self {
@@ -66,7 +66,7 @@ impl Kind {
     }
 
     /// The offered tool that does this.
-    pub(crate) fn find(self, tools: &[Tool]) -> Option<&Tool> {
+    pub(crate) fn find(self, tools: &[OfferedTool]) -> Option<&OfferedTool> {
         let plain = |name: &str| name.to_lowercase().replace('-', "_");
         let exact = self
             .names()

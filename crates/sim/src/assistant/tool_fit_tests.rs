@@ -1,7 +1,12 @@
 use super::*;
 
-fn tool(name: &str, schema: Value) -> Tool {
-    Tool { name: name.to_owned(), tool_name: name.to_owned(), schema, ..Tool::default() }
+fn tool(name: &str, schema: Value) -> OfferedTool {
+    OfferedTool {
+        name: name.to_owned(),
+        tool_name: name.to_owned(),
+        schema,
+        ..OfferedTool::default()
+    }
 }
 
 #[test]
@@ -16,12 +21,12 @@ fn tools_are_found_by_the_names_clients_use() {
         "my-webfetch",
     ];
     let tools: Vec<_> = names.iter().map(|name| tool(name, Value::Null)).collect();
-    let found = |kind: Kind| kind.find(&tools).map(|t| t.tool_name.as_str());
-    assert_eq!(found(Kind::Shell), Some("Bash"));
-    assert_eq!(found(Kind::Read), Some("Read"));
-    assert_eq!(found(Kind::Write), Some("mcp_fs_write_file"));
-    assert_eq!(found(Kind::Fetch), Some("my-webfetch"));
-    assert_eq!(found(Kind::Grep), None);
+    let found = |kind: ToolPurpose| kind.find(&tools).map(|t| t.tool_name.as_str());
+    assert_eq!(found(ToolPurpose::Shell), Some("Bash"));
+    assert_eq!(found(ToolPurpose::Read), Some("Read"));
+    assert_eq!(found(ToolPurpose::Write), Some("mcp_fs_write_file"));
+    assert_eq!(found(ToolPurpose::Fetch), Some("my-webfetch"));
+    assert_eq!(found(ToolPurpose::Grep), None);
 }
 
 #[test]

@@ -11,13 +11,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    mcp::{Server, ServerConfig},
-    prompt_blocks::{self, Told},
-    state_dir::{Chat, Home},
-    switches::{Manner, Manners},
-    tool_calls::Act,
-    toolbox::{Hands, Offer},
-    turn::{Ask, Event, Image, Turn},
+    mcp::{McpConnection, McpServerConfig},
+    prompt_blocks::{self, ParsedPrompt},
+    state_dir::{StateDir, StoredChat},
+    switches::{FakeSwitch, FakeSwitches},
+    tool_calls::ToolActivity,
+    toolbox::{FakeTools, McpTool},
+    turn::{FakeTurn, FakeTurnEvent, FakeTurnRequest, PromptImage},
 };
 use crate::{
     config::SimConfig,
@@ -34,19 +34,19 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 const RULES_CAP: usize = 256 * 1024;
 
 #[derive(Debug)]
-pub(super) struct World {
-    pub(super) manners: Manners,
-    pub(super) home: Home,
+pub(super) struct FakeAgent {
+    pub(super) manners: FakeSwitches,
+    pub(super) home: StateDir,
     sim: Arc<SimState>,
     scenario: String,
     born: Instant,
 }
 
-impl World {
+impl FakeAgent {
     /// # Errors
     /// In words: the folder cannot be used, or the scenario cannot be read.
-    pub(super) fn new(manners: Manners, home: PathBuf) -> Result<Self, String> {
-        let home = Home::open(home).map_err(|error| error.to_string())?;
+    pub(super) fn new(manners: FakeSwitches, home: PathBuf) -> Result<Self, String> {
+        let home = StateDir::open(home).map_err(|error| error.to_string())?;
         let scenario = match &manners.scenario {
             Some(file) => Scenario::from_path(file).map_err(|error| error.to_string())?,
             None => Scenario::builtin(),
@@ -55,8 +55,10 @@ impl World {
         // What only the wire shows is left out, and ids are those of the CLI.
         let mut quirks: Quirks =
             [Quirk::Terse, Quirk::EffortSlugsOk, Quirk::AnyCallIdOk].into_iter().collect();
-        let given =
-            [(Manner::OwnTools, Quirk::NativeToolsFirst), (Manner::Empty, Quirk::EmptyTurn)];
+        let given = [
+            (FakeSwitch::OwnTools, Quirk::NativeToolsFirst),
+            (FakeSwitch::Empty, Quirk::EmptyTurn),
+        ];
         quirks.extend(given.into_iter().filter(|(m, _)| manners.has(m)).map(|(_, quirk)| quirk));
         let mut config = SimConfig {
             scenario,
@@ -80,17 +82,17 @@ impl World {
     }
 
     pub(super) fn signed_in(&self, key: Option<&str>) -> bool {
-        !self.manners.has(&Manner::NotLoggedIn) && (key.is_some() || self.home.signed_in())
+        !self.manners.has(&FakeSwitch::NotLoggedIn) && (key.is_some() || self.home.signed_in())
     }
 
     /// Connects to servers, and says which could not be reached.
     pub(super) async fn connect(
         &self,
-        servers: &[ServerConfig],
-    ) -> (Vec<(Server, Vec<Offer>)>, Vec<String>) {
+        servers: &[McpServerConfig],
+    ) -> (Vec<(McpConnection, Vec<McpTool>)>, Vec<String>) {
         let (mut open, mut failed) = (Vec::new(), Vec::new());
         for server in servers {
-            match Server::open(server).await {
+            match McpConnection::open(server).await {
                 Ok(server) => open.push(server),
                 Err(error) => failed.push(error),
             }
@@ -104,18 +106,18 @@ impl World {
     /// The counts cannot be kept.
     pub(super) async fn turn(
         &self,
-        chat: Chat,
-        said: Said,
-        hands: Arc<Hands>,
-    ) -> io::Result<(Turn, Exchange)> {
-        let told = Told::read(&said.text);
-        let mut exchange = Exchange { chat, text: String::new() };
-        let Chat { rules, messages, .. } = &mut exchange.chat;
+        chat: StoredChat,
+        said: UserInput,
+        hands: Arc<FakeTools>,
+    ) -> io::Result<(FakeTurn, ChatLog)> {
+        let told = ParsedPrompt::read(&said.text);
+        let mut exchange = ChatLog { chat, text: String::new() };
+        let StoredChat { rules, messages, .. } = &mut exchange.chat;
         rules.extend(told.rules);
         messages.extend(told.messages);
         let mut all_rules = rules.clone();
         all_rules.extend(project_rules(Path::new(&exchange.chat.cwd)));
-        let mut ask = Ask {
+        let mut ask = FakeTurnRequest {
             session: exchange.chat.id.clone(),
             number: 0,
             model: exchange.chat.model.clone(),
@@ -132,7 +134,7 @@ impl World {
         exchange.chat.messages.extend(told.request.map(|text| prompt_blocks::said("user", &text)));
         let conversations = &self.sim.conversations;
         let mut counted = Ok(());
-        let turn = Turn::begin(&self.sim, ask, hands, |run| {
+        let turn = FakeTurn::begin(&self.sim, ask, hands, |run| {
             counted = self.home.counted(|counts| {
                 let hits = counts.of(&self.scenario, conversations.hits().len());
                 conversations.set_hits(hits);
@@ -148,30 +150,33 @@ impl World {
 
 /// What is said to the model in a turn.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct UserInput {
     pub(super) text: String,
-    pub(super) images: Vec<Image>,
+    pub(super) images: Vec<PromptImage>,
     pub(super) mode: i32,
 }
 
 /// A conversation with the turn that is added to it.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    chat: Chat,
-    /// Said since the last call.
+pub(super) struct ChatLog {
+    chat: StoredChat,
+    /// Text since the last call.
     text: String,
 }
 
-impl Exchange {
-    pub(super) fn note(&mut self, event: &Event) {
+impl ChatLog {
+    pub(super) fn note(&mut self, event: &FakeTurnEvent) {
         match event {
-            Event::Text(text) => self.text.push_str(text),
-            Event::Completed(act) => {
+            FakeTurnEvent::Text(text) => self.text.push_str(text),
+            FakeTurnEvent::Completed(act) => {
                 self.settle();
                 self.chat.messages.extend(messages(act));
             }
-            Event::Ended(_) => self.settle(),
-            Event::Thought(_) | Event::ThoughtOver | Event::Started(_) | Event::Failed(_) => {}
+            FakeTurnEvent::Ended(_) => self.settle(),
+            FakeTurnEvent::Thought(_)
+            | FakeTurnEvent::ThoughtOver
+            | FakeTurnEvent::Started(_)
+            | FakeTurnEvent::Failed(_) => {}
         }
     }
 
@@ -182,13 +187,13 @@ impl Exchange {
         }
     }
 
-    pub(super) fn into_chat(self) -> Chat {
+    pub(super) fn into_chat(self) -> StoredChat {
         self.chat
     }
 }
 
 /// A call and its result, as history has them.
-fn messages(act: &Act) -> [Value; 2] {
+fn messages(act: &ToolActivity) -> [Value; 2] {
     let (id, name) = (act.call_id.as_str(), act.name());
     [
         prompt_blocks::called(id, name, act.input()),

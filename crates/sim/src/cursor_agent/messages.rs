@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::context::World;
+use super::context::FakeAgent;
 use crate::models;
 
 pub(super) const EMAIL: &str = "somebody@example.com";
@@ -56,7 +56,7 @@ pub(super) fn models() -> String {
     out
 }
 
-pub(super) fn status(world: &World, key: Option<&str>, as_json: bool) -> String {
+pub(super) fn status(world: &FakeAgent, key: Option<&str>, as_json: bool) -> String {
     let good = world.signed_in(key);
     if as_json {
         let status = if good { "authenticated" } else { "unauthenticated" };
@@ -67,11 +67,11 @@ pub(super) fn status(world: &World, key: Option<&str>, as_json: bool) -> String 
     if good { format!("✓ Logged in as {EMAIL}\n") } else { "Not logged in\n".to_owned() }
 }
 
-pub(super) fn about(world: &World, key: Option<&str>) -> String {
+pub(super) fn about(world: &FakeAgent, key: Option<&str>) -> String {
     let who = if world.signed_in(key) { EMAIL } else { "Not logged in" };
     format!("About Cursor CLI\n\nCLI Version    {}\nUser Email     {who}\n", super::VERSION)
 }
 
-pub(super) fn chats(world: &World) -> String {
+pub(super) fn chats(world: &FakeAgent) -> String {
     world.home.chats().iter().map(|chat| format!("{}\n", chat.id)).collect()
 }

@@ -67,11 +67,11 @@ use std::{
 use tokio::sync::mpsc;
 
 use self::{
-    args::{Args, Command},
-    context::World,
-    output::{Halt, Lines},
-    print::Stop,
-    switches::{Manner, Manners},
+    args::{CliArgs, CliCommand},
+    context::FakeAgent,
+    output::{OutputHalt, OutputLines},
+    print::AgentStop,
+    switches::{FakeSwitch, FakeSwitches},
 };
 
 /// In the form of the real ones.
@@ -90,17 +90,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Stop::Words(error.to_string()))?;
+            .map_err(|error| AgentStop::Words(error.to_string()))?;
         runtime.block_on(run(world, args))
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Stop::Words(words)) => {
+        Err(AgentStop::Words(words)) => {
             say(&words);
             ExitCode::FAILURE
         }
-        Err(Stop::Halt(Halt::Gone)) => ExitCode::FAILURE,
-        Err(Stop::Halt(Halt::Crash)) => std::process::abort(),
+        Err(AgentStop::Halt(OutputHalt::Gone)) => ExitCode::FAILURE,
+        Err(AgentStop::Halt(OutputHalt::Crash)) => std::process::abort(),
     }
 }
 
@@ -115,21 +115,21 @@ pub async fn serve_acp(
     input: mpsc::Receiver<Vec<u8>>,
     output: Box<dyn io::Write + Send>,
 ) -> Result<(), String> {
-    let world = World::new(Manners::parse(words)?, home)?;
-    let lines = Lines::new(output, &world.manners);
-    match acp::serve(world, &Args::default(), input, lines).await {
+    let world = FakeAgent::new(FakeSwitches::parse(words)?, home)?;
+    let lines = OutputLines::new(output, &world.manners);
+    match acp::serve(world, &CliArgs::default(), input, lines).await {
         Ok(()) => Ok(()),
-        Err(Stop::Words(words)) => Err(words),
-        Err(Stop::Halt(halt)) => Err(format!("{halt:?}")),
+        Err(AgentStop::Words(words)) => Err(words),
+        Err(AgentStop::Halt(halt)) => Err(format!("{halt:?}")),
     }
 }
 
-fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(World, Args), Stop> {
-    let mut args = Args::parse(args).map_err(Stop::Words)?;
+fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(FakeAgent, CliArgs), AgentStop> {
+    let mut args = CliArgs::parse(args).map_err(AgentStop::Words)?;
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let key = || env("CURSOR_API_KEY").or_else(|| env("CURSOR_AUTH_TOKEN"));
     args.api_key = args.api_key.or_else(key);
-    let manners = Manners::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
+    let manners = FakeSwitches::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
     let home = manners.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
     // Not where others could have made it first, to read what is said.
     let cache = || {
@@ -138,49 +138,53 @@ fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(World, Args), St
     };
     let home = home.or_else(|| Some(cache()?.join("ibeam").join("fake-agent")));
     let home = home.unwrap_or_else(|| std::env::temp_dir().join("ibeam-fake-agent"));
-    Ok((World::new(manners, home)?, args))
+    Ok((FakeAgent::new(manners, home)?, args))
 }
 
-async fn run(world: World, args: Args) -> Result<(), Stop> {
-    let mut lines = Lines::new(Box::new(io::stdout()), &world.manners);
+async fn run(world: FakeAgent, args: CliArgs) -> Result<(), AgentStop> {
+    let mut lines = OutputLines::new(Box::new(io::stdout()), &world.manners);
     let key = args.api_key.as_deref();
     let text = match args.command {
-        Command::Agent => return agent(&world, &args, &mut lines).await,
-        Command::Acp => return serve(world, &args, lines).await,
-        Command::Version => format!("{VERSION}\n"),
-        Command::Help => messages::HELP.to_owned(),
-        Command::Models if !world.signed_in(key) => {
+        CliCommand::Agent => return agent(&world, &args, &mut lines).await,
+        CliCommand::Acp => return serve(world, &args, lines).await,
+        CliCommand::Version => format!("{VERSION}\n"),
+        CliCommand::Help => messages::HELP.to_owned(),
+        CliCommand::Models if !world.signed_in(key) => {
             return Err(messages::NOT_LOGGED_IN.to_owned().into());
         }
-        Command::Models => messages::models(),
-        Command::Status => messages::status(&world, key, args.json_status),
-        Command::About => messages::about(&world, key),
-        Command::Ls => messages::chats(&world),
-        Command::Login | Command::Logout => {
-            let on = args.command == Command::Login;
+        CliCommand::Models => messages::models(),
+        CliCommand::Status => messages::status(&world, key, args.json_status),
+        CliCommand::About => messages::about(&world, key),
+        CliCommand::Ls => messages::chats(&world),
+        CliCommand::Login | CliCommand::Logout => {
+            let on = args.command == CliCommand::Login;
             world.home.sign(on).map_err(|error| error.to_string())?;
             if on { messages::status(&world, key, false) } else { "Logged out\n".to_owned() }
         }
-        Command::CreateChat => {
+        CliCommand::CreateChat => {
             let id = world.home.new_id().map_err(|error| error.to_string())?;
-            let chat = state_dir::Chat { id: id.clone(), ..state_dir::Chat::default() };
+            let chat = state_dir::StoredChat { id: id.clone(), ..state_dir::StoredChat::default() };
             world.home.keep(&chat).map_err(|error| error.to_string())?;
             format!("{id}\n")
         }
-        Command::Mcp => servers(&world, &args).await?,
-        Command::Update => "Already up to date\n".to_owned(),
+        CliCommand::Mcp => servers(&world, &args).await?,
+        CliCommand::Update => "Already up to date\n".to_owned(),
     };
     lines.text(&coloured(&world, &text))?;
     Ok(())
 }
 
 /// A prompt on the command line, or on stdin up to its end.
-async fn agent(world: &World, args: &Args, lines: &mut Lines) -> Result<(), Stop> {
+async fn agent(
+    world: &FakeAgent,
+    args: &CliArgs,
+    lines: &mut OutputLines,
+) -> Result<(), AgentStop> {
     let _deaf = misbehave(world)?;
     if !world.signed_in(args.api_key.as_deref()) {
         return Err(messages::NOT_LOGGED_IN.to_owned().into());
     }
-    if world.manners.has(&Manner::TrustPrompt) && !args.trust {
+    if world.manners.has(&FakeSwitch::TrustPrompt) && !args.trust {
         return Ok(lines.text(messages::TRUST_PROMPT)?);
     }
     let mut prompt = args.words.join(" ");
@@ -194,7 +198,7 @@ async fn agent(world: &World, args: &Args, lines: &mut Lines) -> Result<(), Stop
     print::print(world, args, prompt, lines).await
 }
 
-async fn serve(world: World, args: &Args, lines: Lines) -> Result<(), Stop> {
+async fn serve(world: FakeAgent, args: &CliArgs, lines: OutputLines) -> Result<(), AgentStop> {
     let _deaf = misbehave(&world)?;
     let (tx, input) = mpsc::channel(LINES_CAP);
     // A thread of its own: a read of stdin may never end, and nothing waits for it.
@@ -212,7 +216,7 @@ async fn serve(world: World, args: &Args, lines: Lines) -> Result<(), Stop> {
 }
 
 /// `mcp list` and `mcp list-tools NAME`.
-async fn servers(world: &World, args: &Args) -> Result<String, Stop> {
+async fn servers(world: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> {
     let known = mcp::from_workspace(&workspace(args)?)?;
     let mut words = args.words.iter().map(String::as_str);
     match (words.next(), words.next()) {
@@ -237,7 +241,7 @@ async fn servers(world: &World, args: &Args) -> Result<String, Stop> {
 ///
 /// # Errors
 /// There is none of that name.
-fn workspace(args: &Args) -> Result<PathBuf, String> {
+fn workspace(args: &CliArgs) -> Result<PathBuf, String> {
     let folder = match &args.workspace {
         Some(folder) => PathBuf::from(folder),
         None => std::env::current_dir().map_err(|error| error.to_string())?,
@@ -245,17 +249,11 @@ fn workspace(args: &Args) -> Result<PathBuf, String> {
     folder.canonicalize().map_err(|error| format!("Error: {}: {error}", folder.display()))
 }
 
-/// What keeps a signal from its work.
-#[cfg(unix)]
-type Deaf = Option<tokio::signal::unix::Signal>;
-#[cfg(not(unix))]
-type Deaf = ();
-
 /// The habits that are about the process itself.
 #[cfg(unix)]
-fn misbehave(world: &World) -> Result<Deaf, String> {
+fn misbehave(world: &FakeAgent) -> Result<impl Sized + use<>, String> {
     use tokio::signal::unix::{SignalKind, signal};
-    if world.manners.has(&Manner::Zombie) {
+    if world.manners.has(&FakeSwitch::Zombie) {
         // In a session of its own, and with our stdout and stderr.
         std::process::Command::new("setsid")
             .args(["sleep", "60"])
@@ -263,28 +261,28 @@ fn misbehave(world: &World) -> Result<Deaf, String> {
             .spawn()
             .map_err(|error| format!("setsid: {error}"))?;
     }
-    let deaf = world.manners.has(&Manner::IgnoreSigterm);
+    let deaf = world.manners.has(&FakeSwitch::IgnoreSigterm);
     deaf.then(|| signal(SignalKind::terminate())).transpose().map_err(|error| error.to_string())
 }
 
 #[cfg(not(unix))]
-fn misbehave(world: &World) -> Result<Deaf, String> {
-    let unix = [Manner::Zombie, Manner::IgnoreSigterm];
+fn misbehave(world: &FakeAgent) -> Result<impl Sized + use<>, String> {
+    let unix = [FakeSwitch::Zombie, FakeSwitch::IgnoreSigterm];
     match unix.iter().any(|manner| world.manners.has(manner)) {
         true => Err("IBEAM_FAKE_AGENT: there are no such signals here".to_owned()),
         false => Ok(()),
     }
 }
 
-fn coloured(world: &World, text: &str) -> String {
-    if !world.manners.has(&Manner::Ansi) {
+fn coloured(world: &FakeAgent, text: &str) -> String {
+    if !world.manners.has(&FakeSwitch::Ansi) {
         return text.to_owned();
     }
     text.lines().map(|line| format!("\x1b[2K\x1b[1;32m{line}\x1b[0m\n")).collect()
 }
 
 /// A word on stderr in the middle of things.
-fn complain(world: &World, words: &str) {
+fn complain(world: &FakeAgent, words: &str) {
     say(coloured(world, words).trim_end());
 }
 

@@ -1,43 +1,43 @@
-//! Lines on their way to stdout, with all that can be wrong with them (§9.4).
+//! Lines for stdout, and every way in which they can be wrong (§9.4).
 
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::switches::{Manner, Manners};
+use super::switches::{FakeSwitch, FakeSwitches};
 
 /// The length of a line that nobody expects.
 const HUGE: usize = 8 * 1024 * 1024;
 
 /// Why there are no more lines.
 #[derive(Debug)]
-pub(super) enum Halt {
+pub(super) enum OutputHalt {
     /// Nobody reads them.
     Gone,
     /// It is told to crash here.
     Crash,
 }
 
-impl From<io::Error> for Halt {
+impl From<io::Error> for OutputHalt {
     fn from(_: io::Error) -> Self {
         Self::Gone
     }
 }
 
-pub(super) struct Lines {
+pub(super) struct OutputLines {
     out: Box<dyn Write + Send>,
-    manners: Manners,
+    manners: FakeSwitches,
     written: u64,
 }
 
-impl std::fmt::Debug for Lines {
+impl std::fmt::Debug for OutputLines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lines").field("written", &self.written).finish_non_exhaustive()
     }
 }
 
-impl Lines {
-    pub(super) fn new(out: Box<dyn Write + Send>, manners: &Manners) -> Self {
+impl OutputLines {
+    pub(super) fn new(out: Box<dyn Write + Send>, manners: &FakeSwitches) -> Self {
         Self { out, manners: manners.clone(), written: 0 }
     }
 
@@ -45,21 +45,21 @@ impl Lines {
     ///
     /// # Errors
     /// Nobody reads any more, or it is time to crash.
-    pub(super) fn object(&mut self, object: &Value) -> Result<(), Halt> {
+    pub(super) fn object(&mut self, object: &Value) -> Result<(), OutputHalt> {
         if self.manners.crash_after().is_some_and(|lines| self.written >= lines) {
-            return Err(Halt::Crash);
+            return Err(OutputHalt::Crash);
         }
-        if self.manners.has(&Manner::Noise) && self.written.is_multiple_of(3) {
+        if self.manners.has(&FakeSwitch::Noise) && self.written.is_multiple_of(3) {
             self.bytes(b"(node:1) Warning: this line is no JSON {\n")?;
         }
         let mut line = object.to_string();
-        if self.manners.has(&Manner::Ansi) {
+        if self.manners.has(&FakeSwitch::Ansi) {
             line = format!("\x1b[0m{line}\x1b[0m");
         }
-        line.push_str(if self.manners.has(&Manner::Crlf) { "\r\n" } else { "\n" });
+        line.push_str(if self.manners.has(&FakeSwitch::Crlf) { "\r\n" } else { "\n" });
         self.bytes(line.as_bytes())?;
         self.written += 1;
-        if self.manners.has(&Manner::HugeLine) && self.written == 1 {
+        if self.manners.has(&FakeSwitch::HugeLine) && self.written == 1 {
             let huge = json!({ "type": "debug", "data": "x".repeat(HUGE) });
             self.bytes(format!("{huge}\n").as_bytes())?;
         }
@@ -70,12 +70,12 @@ impl Lines {
     ///
     /// # Errors
     /// Nobody reads any more.
-    pub(super) fn text(&mut self, text: &str) -> Result<(), Halt> {
+    pub(super) fn text(&mut self, text: &str) -> Result<(), OutputHalt> {
         Ok(self.bytes(text.as_bytes())?)
     }
 
     fn bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        if self.manners.has(&Manner::SplitUtf8) {
+        if self.manners.has(&FakeSwitch::SplitUtf8) {
             // Behind the first byte of every character that has more of them.
             while let Some(at) = bytes.iter().position(|byte| *byte >= 0xc0) {
                 let (head, tail) = bytes.split_at(at + 1);
@@ -124,11 +124,12 @@ pub(super) mod testing {
 mod tests {
     use serde_json::json;
 
-    use super::{Halt, Lines, Manners, testing::Paper};
+    use super::{FakeSwitches, OutputHalt, OutputLines, testing::Paper};
 
     fn written(words: &str) -> (Vec<Vec<u8>>, String) {
         let paper = Paper::default();
-        let mut lines = Lines::new(Box::new(paper.clone()), &Manners::parse(words).unwrap());
+        let mut lines =
+            OutputLines::new(Box::new(paper.clone()), &FakeSwitches::parse(words).unwrap());
         lines.object(&json!({ "a": "é" })).unwrap();
         let pieces = paper.0.lock().clone();
         (pieces, paper.text())
@@ -153,9 +154,9 @@ mod tests {
 
     #[test]
     fn it_crashes_after_so_many_lines() {
-        let manners = Manners::parse("crash-after:1").unwrap();
-        let mut lines = Lines::new(Box::new(Paper::default()), &manners);
+        let manners = FakeSwitches::parse("crash-after:1").unwrap();
+        let mut lines = OutputLines::new(Box::new(Paper::default()), &manners);
         lines.object(&json!({})).unwrap();
-        assert!(matches!(lines.object(&json!({})), Err(Halt::Crash)));
+        assert!(matches!(lines.object(&json!({})), Err(OutputHalt::Crash)));
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Permissions {
+pub(super) struct CliPermissions {
     allow: Vec<String>,
     deny: Vec<String>,
 }
@@ -15,10 +15,10 @@ pub(super) struct Permissions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CliFile {
-    permissions: Permissions,
+    permissions: CliPermissions,
 }
 
-impl Permissions {
+impl CliPermissions {
     /// # Errors
     /// The file is there and says nothing that can be understood.
     pub(super) fn read(workspace: &Path) -> Result<Self, String> {
@@ -65,7 +65,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Permissions, covers};
+    use super::{CliPermissions, covers};
 
     #[test]
     fn rules_speak_of_programs_and_paths() {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn deny_is_read_beside_allow() {
         let text = r#"{"allow":["Shell(ls)"],"deny":["Shell(rm)"]}"#;
-        let permissions: Permissions = serde_json::from_str(text).unwrap();
+        let permissions: CliPermissions = serde_json::from_str(text).unwrap();
         assert!(permissions.allows("Shell", "ls -l"));
         assert!(permissions.denies("Shell", "rm x"));
         assert!(!permissions.denies("Shell", "ls"));

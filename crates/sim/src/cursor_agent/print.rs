@@ -7,34 +7,34 @@ use ibeam_proto::agent::TurnEndedUpdate;
 use serde_json::{Value, json};
 
 use super::{
-    args::{Args, Format},
-    context::{Said, World},
+    args::{CliArgs, PrintFormat},
+    context::{FakeAgent, UserInput},
     mcp, messages,
-    output::{Halt, Lines},
-    permissions::Permissions,
-    state_dir::Chat,
-    switches::Manner,
-    tool_calls::Act,
-    toolbox::Hands,
-    turn::Event,
+    output::{OutputHalt, OutputLines},
+    permissions::CliPermissions,
+    state_dir::StoredChat,
+    switches::FakeSwitch,
+    tool_calls::ToolActivity,
+    toolbox::FakeTools,
+    turn::FakeTurnEvent,
 };
 use crate::models;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Stop {
-    /// Said on stderr, and the exit code is 1.
+pub(super) enum AgentStop {
+    /// Printed on stderr; the exit code is 1.
     Words(String),
-    Halt(Halt),
+    Halt(OutputHalt),
 }
 
-impl From<Halt> for Stop {
-    fn from(halt: Halt) -> Self {
+impl From<OutputHalt> for AgentStop {
+    fn from(halt: OutputHalt) -> Self {
         Self::Halt(halt)
     }
 }
 
-impl From<String> for Stop {
+impl From<String> for AgentStop {
     fn from(words: String) -> Self {
         Self::Words(words)
     }
@@ -42,11 +42,11 @@ impl From<String> for Stop {
 
 /// Answers one prompt.
 pub(super) async fn print(
-    world: &World,
-    args: &Args,
+    world: &FakeAgent,
+    args: &CliArgs,
     prompt: String,
-    lines: &mut Lines,
-) -> Result<(), Stop> {
+    lines: &mut OutputLines,
+) -> Result<(), AgentStop> {
     let workspace = super::workspace(args)?;
     let model = args.model.clone().unwrap_or_else(|| "auto".to_owned());
     let name = models::display_name(&model).ok_or_else(|| messages::bad_model(&model))?;
@@ -54,11 +54,11 @@ pub(super) async fn print(
     let mut chat = chat(world, args, &cwd)?;
     chat.cwd = cwd;
     chat.model = model;
-    let mut hands = Hands {
-        permissions: Permissions::read(&workspace)?,
+    let mut hands = FakeTools {
+        permissions: CliPermissions::read(&workspace)?,
         force: args.force,
         timeout: world.manners.mcp_timeout(),
-        ..Hands::default()
+        ..FakeTools::default()
     };
     let mut notes = Vec::new();
     // Servers that nobody has approved are not loaded.
@@ -71,13 +71,13 @@ pub(super) async fn print(
         super::complain(world, &note);
     }
     let hands = Arc::new(hands);
-    let said = Said { text: prompt, images: Vec::new(), mode: args.mode.number() };
+    let said = UserInput { text: prompt, images: Vec::new(), mode: args.mode.number() };
     let mut printer = Printer::new(world, args, &chat, lines);
     printer.open(&name, &said.text)?;
-    if world.manners.has(&Manner::Hang) {
+    if world.manners.has(&FakeSwitch::Hang) {
         std::future::pending::<()>().await;
     }
-    if world.manners.has(&Manner::UsageLimit) {
+    if world.manners.has(&FakeSwitch::UsageLimit) {
         return Err(messages::USAGE_LIMIT.to_owned().into());
     }
     if let Some(words) = world.manners.exit() {
@@ -88,7 +88,7 @@ pub(super) async fn print(
     let mut outcome = Ok(());
     while let Some(event) = turn.next().await {
         exchange.note(&event);
-        if let Event::Failed(words) = &event {
+        if let FakeTurnEvent::Failed(words) = &event {
             outcome = Err(words.clone());
         }
         printer.tell(event)?;
@@ -97,11 +97,11 @@ pub(super) async fn print(
         server.close().await;
     }
     outcome?;
-    world.home.keep(&exchange.into_chat()).map_err(|error| Stop::Words(error.to_string()))
+    world.home.keep(&exchange.into_chat()).map_err(|error| AgentStop::Words(error.to_string()))
 }
 
 /// The conversation to go on with, or a new one.
-fn chat(world: &World, args: &Args, cwd: &str) -> Result<Chat, String> {
+fn chat(world: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, String> {
     match &args.resume {
         // They are kept by the folder they were held in (§3.7); one without a folder was made
         // by `create-chat`.
@@ -110,22 +110,22 @@ fn chat(world: &World, args: &Args, cwd: &str) -> Result<Chat, String> {
                 Some(id) => world.home.chat(id),
                 None => world.home.newest(),
             };
-            let here = |chat: &Chat| chat.cwd.is_empty() || chat.cwd == cwd;
+            let here = |chat: &StoredChat| chat.cwd.is_empty() || chat.cwd == cwd;
             let name = id.as_deref().unwrap_or("(newest)");
             chat.filter(here).ok_or_else(|| messages::lost_chat(name))
         }
         None => {
             let id = world.home.new_id().map_err(|error| error.to_string())?;
-            Ok(Chat { id, ..Chat::default() })
+            Ok(StoredChat { id, ..StoredChat::default() })
         }
     }
 }
 
 /// Writes down what happens, in the format that was asked for.
 struct Printer<'a> {
-    world: &'a World,
-    lines: &'a mut Lines,
-    format: Format,
+    world: &'a FakeAgent,
+    lines: &'a mut OutputLines,
+    format: PrintFormat,
     partial: bool,
     key_source: &'static str,
     cwd: String,
@@ -137,12 +137,17 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(world: &'a World, args: &Args, chat: &Chat, lines: &'a mut Lines) -> Self {
+    fn new(
+        world: &'a FakeAgent,
+        args: &CliArgs,
+        chat: &StoredChat,
+        lines: &'a mut OutputLines,
+    ) -> Self {
         Self {
             world,
             lines,
             format: args.format,
-            partial: args.partial && !world.manners.has(&Manner::NoPartial),
+            partial: args.partial && !world.manners.has(&FakeSwitch::NoPartial),
             key_source: if args.api_key.is_some() { "flag" } else { "login" },
             cwd: chat.cwd.clone(),
             session: chat.id.clone(),
@@ -152,7 +157,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn open(&mut self, model: &str, prompt: &str) -> Result<(), Halt> {
+    fn open(&mut self, model: &str, prompt: &str) -> Result<(), OutputHalt> {
         let init = json!({
             "type": "system", "subtype": "init", "apiKeySource": self.key_source,
             "cwd": self.cwd, "session_id": self.session, "model": model,
@@ -163,38 +168,42 @@ impl<'a> Printer<'a> {
         self.stream(&json!({ "type": "user", "message": message, "session_id": self.session }))
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Halt> {
+    fn tell(&mut self, event: FakeTurnEvent) -> Result<(), OutputHalt> {
         match event {
-            Event::Text(text) => {
-                let times = 1 + usize::from(self.has(&Manner::RepeatText));
+            FakeTurnEvent::Text(text) => {
+                let times = 1 + usize::from(self.has(&FakeSwitch::RepeatText));
                 (0..times).try_for_each(|_| self.text(&text))
             }
-            Event::Thought(_) | Event::ThoughtOver if self.has(&Manner::NoThinking) => Ok(()),
-            Event::Thought(text) => {
+            FakeTurnEvent::Thought(_) | FakeTurnEvent::ThoughtOver
+                if self.has(&FakeSwitch::NoThinking) =>
+            {
+                Ok(())
+            }
+            FakeTurnEvent::Thought(text) => {
                 let stamp = self.world.now_ms();
                 self.stream(&json!({
                     "type": "thinking", "subtype": "delta", "text": text,
                     "session_id": self.session, "timestamp_ms": stamp,
                 }))
             }
-            Event::ThoughtOver => {
+            FakeTurnEvent::ThoughtOver => {
                 let stamp = self.world.now_ms();
                 self.stream(&json!({
                     "type": "thinking", "subtype": "completed",
                     "session_id": self.session, "timestamp_ms": stamp,
                 }))
             }
-            Event::Started(act) => {
+            FakeTurnEvent::Started(act) => {
                 self.flush(Some(&act.model_call_id))?;
                 self.act("started", &act)
             }
-            Event::Completed(act) => self.act("completed", &act),
-            Event::Ended(usage) => {
+            FakeTurnEvent::Completed(act) => self.act("completed", &act),
+            FakeTurnEvent::Ended(usage) => {
                 self.flush(None)?;
                 self.end(&usage)
             }
-            Event::Failed(words) => {
-                if !self.has(&Manner::ErrorResult) {
+            FakeTurnEvent::Failed(words) => {
+                if !self.has(&FakeSwitch::ErrorResult) {
                     return Ok(());
                 }
                 let error = json!({ "message": words, "code": "unknown", "details": [] });
@@ -206,20 +215,20 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn text(&mut self, text: &str) -> Result<(), Halt> {
+    fn text(&mut self, text: &str) -> Result<(), OutputHalt> {
         self.message.push_str(text);
         self.all.push_str(text);
         if !self.partial {
             return Ok(());
         }
-        let snapshots = self.has(&Manner::Snapshots);
+        let snapshots = self.has(&FakeSwitch::Snapshots);
         let text = if snapshots { self.message.clone() } else { text.to_owned() };
         let line = self.assistant(&text, !snapshots, None);
         self.stream(&line)
     }
 
     /// The message so far: before a call, or as the last one.
-    fn flush(&mut self, model_call_id: Option<&str>) -> Result<(), Halt> {
+    fn flush(&mut self, model_call_id: Option<&str>) -> Result<(), OutputHalt> {
         let text = std::mem::take(&mut self.message);
         if text.is_empty() {
             return Ok(());
@@ -245,8 +254,8 @@ impl<'a> Printer<'a> {
         line
     }
 
-    fn act(&mut self, subtype: &str, act: &Act) -> Result<(), Halt> {
-        let payload = act.payload(self.has(&Manner::OldNames));
+    fn act(&mut self, subtype: &str, act: &ToolActivity) -> Result<(), OutputHalt> {
+        let payload = act.payload(self.has(&FakeSwitch::OldNames));
         let stamp = self.world.now_ms();
         self.stream(&json!({
             "type": "tool_call", "subtype": subtype, "call_id": act.call_id,
@@ -255,8 +264,8 @@ impl<'a> Printer<'a> {
         }))
     }
 
-    fn end(&mut self, usage: &TurnEndedUpdate) -> Result<(), Halt> {
-        if self.has(&Manner::NoResult) {
+    fn end(&mut self, usage: &TurnEndedUpdate) -> Result<(), OutputHalt> {
+        if self.has(&FakeSwitch::NoResult) {
             return Ok(());
         }
         let took = self.world.elapsed_ms() - self.began_ms;
@@ -275,17 +284,17 @@ impl<'a> Printer<'a> {
             },
         });
         match self.format {
-            Format::Text => self.lines.text(&format!("{}\n", self.all)),
-            Format::Json | Format::StreamJson => self.lines.object(&result),
+            PrintFormat::Text => self.lines.text(&format!("{}\n", self.all)),
+            PrintFormat::Json | PrintFormat::StreamJson => self.lines.object(&result),
         }
     }
 
     /// A line, if lines were asked for.
-    fn stream(&mut self, line: &Value) -> Result<(), Halt> {
-        if self.format == Format::StreamJson { self.lines.object(line) } else { Ok(()) }
+    fn stream(&mut self, line: &Value) -> Result<(), OutputHalt> {
+        if self.format == PrintFormat::StreamJson { self.lines.object(line) } else { Ok(()) }
     }
 
-    fn has(&self, manner: &Manner) -> bool {
+    fn has(&self, manner: &FakeSwitch) -> bool {
         self.world.manners.has(manner)
     }
 }

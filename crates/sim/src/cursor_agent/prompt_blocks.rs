@@ -14,7 +14,7 @@ const GO_ON: &str = "Go on";
 
 /// What a prompt says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct ParsedPrompt {
     pub(super) rules: Vec<String>,
     /// In the form the service has for them.
     pub(super) messages: Vec<Value>,
@@ -22,7 +22,7 @@ pub(super) struct Told {
     pub(super) request: Option<String>,
 }
 
-impl Told {
+impl ParsedPrompt {
     pub(super) fn read(prompt: &str) -> Self {
         let mut told = Self::default();
         let mut rest = prompt.trim();
@@ -121,18 +121,18 @@ fn plain(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Told, answered, called, said};
+    use super::{ParsedPrompt, answered, called, said};
 
     #[test]
     fn a_bare_prompt_is_the_request() {
-        let told = Told::read("say <user>hi</user>\n\nand more\n");
+        let told = ParsedPrompt::read("say <user>hi</user>\n\nand more\n");
         let request = Some("say <user>hi</user>\n\nand more".to_owned());
-        assert_eq!(told, Told { request, ..Told::default() });
+        assert_eq!(told, ParsedPrompt { request, ..ParsedPrompt::default() });
     }
 
     #[test]
     fn a_conversation_is_taken_apart() {
-        let told = Told::read(
+        let told = ParsedPrompt::read(
             "<system>\nBe brief.\n</system>\n\nThe user's tools are those of a server.\n\n\
              <conversation>\n<user>\nread a\n</user>\n\
              <tool_call id=\"c&#34;1\" name=\"read\">{\"path\":\"a\"}</tool_call>\n\
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn results_at_the_end_are_gone_on_with() {
-        let told = Told::read(
+        let told = ParsedPrompt::read(
             "<conversation>\n<tool_call id=\"c1\" name=\"read\">{}</tool_call>\n\
              <tool_result id=\"c1\">A</tool_result>\n</conversation>\n\n\
              Go on with the results above.",

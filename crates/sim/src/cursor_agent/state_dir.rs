@@ -16,14 +16,14 @@ use crate::{blobs::id_of, protobuf::hex};
 const CONVERSATION_CAP: u64 = 64 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
-pub(super) struct Home {
+pub(super) struct StateDir {
     folder: PathBuf,
 }
 
 /// A conversation. Its messages have the form the service has for them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Chat {
+pub(super) struct StoredChat {
     pub(super) id: String,
     pub(super) model: String,
     pub(super) cwd: String,
@@ -34,7 +34,7 @@ pub(super) struct Chat {
 /// Counts over all runs in this folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Counts {
+pub(super) struct RunCounts {
     /// Ids that were given out.
     ids: u64,
     pub(super) runs: u64,
@@ -43,7 +43,7 @@ pub(super) struct Counts {
     scenario: String,
 }
 
-impl Home {
+impl StateDir {
     /// # Errors
     /// The folder cannot be made.
     pub(super) fn open(folder: PathBuf) -> io::Result<Self> {
@@ -61,7 +61,7 @@ impl Home {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn counted<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> io::Result<T> {
+    pub(super) fn counted<T>(&self, change: impl FnOnce(&mut RunCounts) -> T) -> io::Result<T> {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -72,7 +72,7 @@ impl Home {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         // A start that was killed in the middle of this leaves half a file.
-        let mut counts: Counts = serde_json::from_str(&text).unwrap_or_default();
+        let mut counts: RunCounts = serde_json::from_str(&text).unwrap_or_default();
         let out = change(&mut counts);
         let text = serde_json::to_string(&counts)?;
         file.rewind()?;
@@ -98,13 +98,13 @@ impl Home {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn keep(&self, chat: &Chat) -> io::Result<()> {
+    pub(super) fn keep(&self, chat: &StoredChat) -> io::Result<()> {
         self.put(&self.chat_path(&chat.id), &serde_json::to_vec(chat)?)?;
         self.put(&self.folder.join("newest"), chat.id.as_bytes())
     }
 
     /// The conversation of this name.
-    pub(super) fn chat(&self, id: &str) -> Option<Chat> {
+    pub(super) fn chat(&self, id: &str) -> Option<StoredChat> {
         // A name goes into a path, so it is held to the form that is given out.
         let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if id.is_empty() || !id.chars().all(good) {
@@ -116,13 +116,13 @@ impl Home {
         serde_json::from_slice(&text).ok()
     }
 
-    pub(super) fn newest(&self) -> Option<Chat> {
+    pub(super) fn newest(&self) -> Option<StoredChat> {
         let id = fs::read_to_string(self.folder.join("newest")).ok()?;
         self.chat(id.trim())
     }
 
     /// All of them, in the order of their names.
-    pub(super) fn chats(&self) -> Vec<Chat> {
+    pub(super) fn chats(&self) -> Vec<StoredChat> {
         let files = fs::read_dir(self.folder.join("chats")).into_iter().flatten().flatten();
         let mut ids: Vec<_> = files
             .filter_map(|file| file.file_name().to_str()?.strip_suffix(".json").map(str::to_owned))
@@ -158,7 +158,7 @@ impl Home {
     }
 }
 
-impl Counts {
+impl RunCounts {
     /// The counts of this scenario; those of another one are forgotten.
     pub(super) fn of(&mut self, scenario: &str, rules: usize) -> &mut Vec<u64> {
         if self.scenario != scenario || self.hits.len() != rules {

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{Chat, Home, uuid};
+use super::{StateDir, StoredChat, uuid};
 
 /// A folder that goes with its test.
 struct Folder(PathBuf);
@@ -22,9 +22,9 @@ impl Drop for Folder {
 #[test]
 fn a_conversation_is_found_again() {
     let folder = Folder::new("chat");
-    let home = Home::open(folder.0.clone()).unwrap();
+    let home = StateDir::open(folder.0.clone()).unwrap();
     let id = home.new_id().unwrap();
-    let chat = Chat { id: id.clone(), model: "auto".to_owned(), ..Chat::default() };
+    let chat = StoredChat { id: id.clone(), model: "auto".to_owned(), ..StoredChat::default() };
     home.keep(&chat).unwrap();
     assert_eq!(home.chat(&id), Some(chat.clone()));
     assert_eq!(home.newest(), Some(chat.clone()));
@@ -36,7 +36,7 @@ fn a_conversation_is_found_again() {
 #[test]
 fn half_a_file_of_counts_begins_anew() {
     let folder = Folder::new("counts");
-    let home = Home::open(folder.0.clone()).unwrap();
+    let home = StateDir::open(folder.0.clone()).unwrap();
     assert_eq!(home.counted(|counts| counts.of("a", 2).len()).unwrap(), 2);
     home.counted(|counts| counts.runs += 1).unwrap();
     assert_eq!(home.counted(|counts| counts.runs).unwrap(), 1);
@@ -47,7 +47,7 @@ fn half_a_file_of_counts_begins_anew() {
 #[test]
 fn signing_out_is_remembered() {
     let folder = Folder::new("sign");
-    let home = Home::open(folder.0.clone()).unwrap();
+    let home = StateDir::open(folder.0.clone()).unwrap();
     assert!(home.signed_in());
     home.sign(false).unwrap();
     assert!(!home.signed_in());

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 /// One habit, named as in the table of the module above.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum FakeSwitch {
     NoResult,
     ErrorResult,
     Exit(String),
@@ -35,14 +35,14 @@ pub(super) enum Manner {
 
 /// All that is asked of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Manners {
-    list: Vec<Manner>,
+pub(super) struct FakeSwitches {
+    list: Vec<FakeSwitch>,
     pub(super) scenario: Option<PathBuf>,
     /// Where it remembers things, in place of the variable for that.
     pub(super) home: Option<PathBuf>,
 }
 
-impl Manners {
+impl FakeSwitches {
     /// # Errors
     /// Names the word that means nothing.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -51,7 +51,7 @@ impl Manners {
         while !rest.is_empty() {
             // The words for stderr may have commas in them, so they come last.
             if let Some(words) = rest.strip_prefix("exit-1:") {
-                manners.list.push(Manner::Exit(words.to_owned()));
+                manners.list.push(FakeSwitch::Exit(words.to_owned()));
                 break;
             }
             let (word, tail) = rest.split_once(',').unwrap_or((rest, ""));
@@ -69,67 +69,67 @@ impl Manners {
         Ok(manners)
     }
 
-    pub(super) fn has(&self, manner: &Manner) -> bool {
+    pub(super) fn has(&self, manner: &FakeSwitch) -> bool {
         self.list.contains(manner)
     }
 
     pub(super) fn exit(&self) -> Option<&str> {
         self.list.iter().find_map(|manner| match manner {
-            Manner::Exit(words) => Some(words.as_str()),
+            FakeSwitch::Exit(words) => Some(words.as_str()),
             _ => None,
         })
     }
 
     pub(super) fn slow(&self) -> Option<Duration> {
         self.list.iter().find_map(|manner| match manner {
-            Manner::Slow(pace) => Some(*pace),
+            FakeSwitch::Slow(pace) => Some(*pace),
             _ => None,
         })
     }
 
     pub(super) fn mcp_timeout(&self) -> Option<Duration> {
         self.list.iter().find_map(|manner| match manner {
-            Manner::McpTimeout(time) => Some(*time),
+            FakeSwitch::McpTimeout(time) => Some(*time),
             _ => None,
         })
     }
 
     pub(super) fn crash_after(&self) -> Option<u64> {
         self.list.iter().find_map(|manner| match manner {
-            Manner::CrashAfter(lines) => Some(*lines),
+            FakeSwitch::CrashAfter(lines) => Some(*lines),
             _ => None,
         })
     }
 }
 
-fn manner(word: &str) -> Option<Manner> {
+fn manner(word: &str) -> Option<FakeSwitch> {
     let (name, value) = word.split_once(':').unwrap_or((word, ""));
     let plain = match name {
-        "slow" => return Some(Manner::Slow(duration(value)?)),
-        "mcp-timeout" => return Some(Manner::McpTimeout(duration(value)?)),
-        "crash-after" => return Some(Manner::CrashAfter(value.parse().ok()?)),
-        "no-result" => Manner::NoResult,
-        "error-result" => Manner::ErrorResult,
-        "not-logged-in" => Manner::NotLoggedIn,
-        "usage-limit" => Manner::UsageLimit,
-        "trust-prompt" => Manner::TrustPrompt,
-        "empty" => Manner::Empty,
-        "snapshots" => Manner::Snapshots,
-        "no-partial" => Manner::NoPartial,
-        "no-thinking" => Manner::NoThinking,
-        "crlf" => Manner::Crlf,
-        "noise" => Manner::Noise,
-        "ansi" => Manner::Ansi,
-        "huge-line" => Manner::HugeLine,
-        "split-utf8" => Manner::SplitUtf8,
-        "hang" => Manner::Hang,
-        "zombie" => Manner::Zombie,
-        "ignore-sigterm" => Manner::IgnoreSigterm,
-        "own-tools" => Manner::OwnTools,
-        "old-names" => Manner::OldNames,
-        "repeat-text" => Manner::RepeatText,
-        "ask-mcp" => Manner::AskMcp,
-        "acp-ignores-mcp" => Manner::AcpIgnoresMcp,
+        "slow" => return Some(FakeSwitch::Slow(duration(value)?)),
+        "mcp-timeout" => return Some(FakeSwitch::McpTimeout(duration(value)?)),
+        "crash-after" => return Some(FakeSwitch::CrashAfter(value.parse().ok()?)),
+        "no-result" => FakeSwitch::NoResult,
+        "error-result" => FakeSwitch::ErrorResult,
+        "not-logged-in" => FakeSwitch::NotLoggedIn,
+        "usage-limit" => FakeSwitch::UsageLimit,
+        "trust-prompt" => FakeSwitch::TrustPrompt,
+        "empty" => FakeSwitch::Empty,
+        "snapshots" => FakeSwitch::Snapshots,
+        "no-partial" => FakeSwitch::NoPartial,
+        "no-thinking" => FakeSwitch::NoThinking,
+        "crlf" => FakeSwitch::Crlf,
+        "noise" => FakeSwitch::Noise,
+        "ansi" => FakeSwitch::Ansi,
+        "huge-line" => FakeSwitch::HugeLine,
+        "split-utf8" => FakeSwitch::SplitUtf8,
+        "hang" => FakeSwitch::Hang,
+        "zombie" => FakeSwitch::Zombie,
+        "ignore-sigterm" => FakeSwitch::IgnoreSigterm,
+        "own-tools" => FakeSwitch::OwnTools,
+        "old-names" => FakeSwitch::OldNames,
+        "repeat-text" => FakeSwitch::RepeatText,
+        "ask-mcp" => FakeSwitch::AskMcp,
+        "acp-ignores-mcp" => FakeSwitch::AcpIgnoresMcp,
         _ => return None,
     };
     value.is_empty().then_some(plain)

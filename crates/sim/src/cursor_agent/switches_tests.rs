@@ -1,13 +1,14 @@
 use std::{path::PathBuf, time::Duration};
 
-use super::{Manner, Manners};
+use super::{FakeSwitch, FakeSwitches};
 
 #[test]
 fn words_are_told_apart_by_commas() {
     let manners =
-        Manners::parse("crlf, slow:100ms,mcp-timeout:5s,scenario=/x/y.toml,crash-after:3").unwrap();
-    assert!(manners.has(&Manner::Crlf));
-    assert!(!manners.has(&Manner::Noise));
+        FakeSwitches::parse("crlf, slow:100ms,mcp-timeout:5s,scenario=/x/y.toml,crash-after:3")
+            .unwrap();
+    assert!(manners.has(&FakeSwitch::Crlf));
+    assert!(!manners.has(&FakeSwitch::Noise));
     assert_eq!(manners.slow(), Some(Duration::from_millis(100)));
     assert_eq!(manners.mcp_timeout(), Some(Duration::from_secs(5)));
     assert_eq!(manners.crash_after(), Some(3));
@@ -16,16 +17,16 @@ fn words_are_told_apart_by_commas() {
 
 #[test]
 fn words_for_stderr_take_the_rest() {
-    let manners = Manners::parse("noise,exit-1:fetch failed, twice").unwrap();
+    let manners = FakeSwitches::parse("noise,exit-1:fetch failed, twice").unwrap();
     assert_eq!(manners.exit(), Some("fetch failed, twice"));
-    assert!(manners.has(&Manner::Noise));
+    assert!(manners.has(&FakeSwitch::Noise));
 }
 
 #[test]
 fn a_word_that_means_nothing_is_refused() {
     for bad in ["frob", "slow", "slow:fast", "crlf:1", "crash-after:x"] {
-        let said = Manners::parse(bad).unwrap_err();
+        let said = FakeSwitches::parse(bad).unwrap_err();
         assert!(said.contains(bad), "{said}");
     }
-    assert_eq!(Manners::parse(" ").unwrap(), Manners::default());
+    assert_eq!(FakeSwitches::parse(" ").unwrap(), FakeSwitches::default());
 }

@@ -13,7 +13,7 @@ use crate::protobuf::value_from_proto;
 
 /// A call, and its result once it is over.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Act {
+pub(super) struct ToolActivity {
     pub(super) call_id: String,
     pub(super) model_call_id: String,
     /// The key of the payload.
@@ -23,7 +23,7 @@ pub(super) struct Act {
     pub(super) result: Option<Value>,
 }
 
-impl Act {
+impl ToolActivity {
     /// `None` for a call of a kind that this stand-in never makes.
     pub(super) fn new(
         call_id: String,

@@ -16,28 +16,28 @@ use ibeam_proto::agent::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{acp::Asker, mcp::Server, permissions::Permissions};
+use super::{acp::PermissionAsker, mcp::McpConnection, permissions::CliPermissions};
 use crate::protobuf::value_from_proto;
 
 /// What a refused tool is told.
 const REFUSED: &str = "The tool call was rejected by the user's permissions";
 
 #[derive(Debug, Default)]
-pub(super) struct Hands {
-    pub(super) servers: Vec<Server>,
-    pub(super) permissions: Permissions,
+pub(super) struct FakeTools {
+    pub(super) servers: Vec<McpConnection>,
+    pub(super) permissions: CliPermissions,
     pub(super) force: bool,
     /// Who is asked, under ACP.
-    pub(super) asker: Option<Asker>,
+    pub(super) asker: Option<PermissionAsker>,
     pub(super) ask_mcp: bool,
     /// After so long a call of an MCP tool is given up.
     pub(super) timeout: Option<Duration>,
-    pub(super) offers: Vec<Offer>,
+    pub(super) offers: Vec<McpTool>,
 }
 
 /// A tool of an MCP server.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Offer {
+pub(super) struct McpTool {
     pub(super) server: String,
     pub(super) name: String,
     pub(super) description: String,
@@ -46,7 +46,7 @@ pub(super) struct Offer {
 
 /// What is about to be done, for those who decide.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct PermissionRequest {
     pub(super) call_id: String,
     /// `Shell`, `Read`, `Write`, `WebFetch` or `Mcp`, as permissions have it.
     pub(super) class: &'static str,
@@ -57,9 +57,9 @@ pub(super) struct Wish {
     pub(super) raw_input: Value,
 }
 
-impl Hands {
+impl FakeTools {
     /// Takes up servers that are connected, and their tools.
-    pub(super) fn take_up(&mut self, servers: Vec<(Server, Vec<Offer>)>) {
+    pub(super) fn take_up(&mut self, servers: Vec<(McpConnection, Vec<McpTool>)>) {
         for (server, offers) in servers {
             self.servers.push(server);
             self.offers.extend(offers);
@@ -76,7 +76,7 @@ impl Hands {
             .iter()
             .map(|(name, value)| (name.clone(), value_from_proto(value).unwrap_or_default()))
             .collect();
-        let wish = Wish {
+        let wish = PermissionRequest {
             call_id: args.tool_call_id.clone(),
             class: "Mcp",
             object: format!("{server}:{tool}"),
@@ -110,7 +110,7 @@ impl Hands {
     }
 
     /// Reading is free, the rest needs a word: `--force`, a permission, or a yes.
-    async fn allows(&self, wish: &Wish) -> bool {
+    async fn allows(&self, wish: &PermissionRequest) -> bool {
         if self.permissions.denies(wish.class, &wish.object) {
             return false;
         }
@@ -122,17 +122,17 @@ impl Hands {
 }
 
 /// `None` when there is nobody to ask.
-async fn asked_for(asker: Option<&Asker>, wish: &Wish) -> Option<bool> {
+async fn asked_for(asker: Option<&PermissionAsker>, wish: &PermissionRequest) -> Option<bool> {
     match asker {
         Some(asker) => Some(asker.ask(wish).await),
         None => None,
     }
 }
 
-fn wish(exec: &Exec) -> Option<Wish> {
+fn wish(exec: &Exec) -> Option<PermissionRequest> {
     let of = |call_id: &str, class, object: &str, kind, raw_input| {
         let (call_id, object) = (call_id.to_owned(), object.to_owned());
-        Some(Wish { call_id, class, object, kind, raw_input })
+        Some(PermissionRequest { call_id, class, object, kind, raw_input })
     };
     match exec {
         Exec::ShellArgs(args) | Exec::ShellStreamArgs(args) => {

@@ -29,12 +29,12 @@ use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    tool_calls::Act,
-    toolbox::{Hands, Offer},
+    tool_calls::ToolActivity,
+    toolbox::{FakeTools, McpTool},
 };
 use crate::{
     blobs::id_of,
-    engine::{Run, RunIo, SimState},
+    engine::{RunIo, SimRun, SimState},
     protobuf::{put_bytes_field, value_to_proto},
     record::{
         runs::{RunReport, RunTally},
@@ -43,8 +43,8 @@ use crate::{
     stream::{
         control::ConnectionControl,
         format::BodyFormat,
-        inbound::Inbound,
-        outbound::{CHUNKS_CAP, Chunk, Outbound, Style},
+        inbound::RunInbound,
+        outbound::{CHUNKS_CAP, Chunk, FrameStyle, RunOutbound},
     },
 };
 
@@ -56,7 +56,7 @@ const RESPONSE: u32 = 6;
 
 /// What a turn begins with.
 #[derive(Debug, Default)]
-pub(super) struct Ask {
+pub(super) struct FakeTurnRequest {
     pub(super) session: String,
     /// The number of the run, from 1.
     pub(super) number: u64,
@@ -64,24 +64,24 @@ pub(super) struct Ask {
     pub(super) mode: i32,
     /// `None`: nothing new is said, results are there to go on with.
     pub(super) text: Option<String>,
-    pub(super) images: Vec<Image>,
+    pub(super) images: Vec<PromptImage>,
     pub(super) rules: Vec<String>,
     pub(super) history: Vec<Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Image {
+pub(super) struct PromptImage {
     pub(super) mime: String,
     pub(super) data: Bytes,
 }
 
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum FakeTurnEvent {
     Text(String),
     Thought(String),
     ThoughtOver,
-    Started(Act),
-    Completed(Act),
+    Started(ToolActivity),
+    Completed(ToolActivity),
     /// The last one, if all went well.
     Ended(TurnEndedUpdate),
     /// The last one, if not: in the words of the service.
@@ -90,10 +90,10 @@ pub(super) enum Event {
 
 /// A turn under way.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct FakeTurn {
     /// Tells of a connection that was broken on purpose.
     control: Arc<ConnectionControl>,
-    hands: Arc<Hands>,
+    hands: Arc<FakeTools>,
     context: RequestContext,
     to_sim: mpsc::Sender<Bytes>,
     from_sim: mpsc::Receiver<Chunk>,
@@ -101,21 +101,22 @@ pub(super) struct Turn {
     blobs: HashMap<Bytes, Bytes>,
     /// Tools at work, and what they answer.
     work: JoinSet<Vec<Bytes>>,
-    heard: VecDeque<Event>,
+    heard: VecDeque<FakeTurnEvent>,
     over: bool,
 }
 
-impl Turn {
+impl FakeTurn {
     /// Starts a run. `choose` lets it pick its rule.
     pub(super) async fn begin(
         sim: &Arc<SimState>,
-        ask: Ask,
-        hands: Arc<Hands>,
-        choose: impl FnOnce(&mut Run),
+        ask: FakeTurnRequest,
+        hands: Arc<FakeTools>,
+        choose: impl FnOnce(&mut SimRun),
     ) -> Self {
         let (to_sim, answers) = mpsc::channel(ANSWERS_CAP);
         let (tx, from_sim) = mpsc::channel(CHUNKS_CAP);
-        let style = Style { format: BodyFormat::Connect, gzip: false, split: None, per_chunk: 1 };
+        let style =
+            FrameStyle { format: BodyFormat::Connect, gzip: false, split: None, per_chunk: 1 };
         let config = &sim.config;
         let report = RunReport { run: ask.number, transport: "cli", ..RunReport::default() };
         let tally = RunTally::open(&sim.records, report, None);
@@ -123,13 +124,13 @@ impl Turn {
         let mut io = RunIo::new(
             Arc::clone(sim),
             Arc::clone(&control),
-            Inbound::Appends(answers),
-            Outbound::new(tx, style),
+            RunInbound::Appends(answers),
+            RunOutbound::new(tx, style),
             RunTape::new(config.recorder.clone(), ask.number),
             tally.clone(),
         );
         io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
-        let mut run = Run::new(io, ask.number, false);
+        let mut run = SimRun::new(io, ask.number, false);
         run.request_id.clone_from(&ask.session);
         let context = context(&ask, &hands.offers);
         let request = request(ask, context.clone());
@@ -161,7 +162,7 @@ impl Turn {
     }
 
     /// What happens next; `None` when the turn is over.
-    pub(super) async fn next(&mut self) -> Option<Event> {
+    pub(super) async fn next(&mut self) -> Option<FakeTurnEvent> {
         loop {
             if let Some(event) = self.heard.pop_front() {
                 return Some(event);
@@ -217,22 +218,22 @@ impl Turn {
     }
 
     fn note(&mut self, update: Update) {
-        let act = |call_id: String, call, model: String| Act::new(call_id, call, model);
+        let act = |call_id: String, call, model: String| ToolActivity::new(call_id, call, model);
         let event = match update {
-            Update::TextDelta(delta) => Event::Text(delta.text),
-            Update::ThinkingDelta(delta) => Event::Thought(delta.text),
-            Update::ThinkingCompleted(_) => Event::ThoughtOver,
+            Update::TextDelta(delta) => FakeTurnEvent::Text(delta.text),
+            Update::ThinkingDelta(delta) => FakeTurnEvent::Thought(delta.text),
+            Update::ThinkingCompleted(_) => FakeTurnEvent::ThoughtOver,
             Update::ToolCallStarted(call) => {
                 let Some(act) = act(call.call_id, call.tool_call, call.model_call_id) else {
                     return;
                 };
-                Event::Started(act)
+                FakeTurnEvent::Started(act)
             }
             Update::ToolCallCompleted(call) => {
                 let Some(act) = act(call.call_id, call.tool_call, call.model_call_id) else {
                     return;
                 };
-                Event::Completed(act)
+                FakeTurnEvent::Completed(act)
             }
             Update::TurnEnded(ended) => return self.end(ended),
             _ => return,
@@ -294,19 +295,19 @@ impl Turn {
     }
 
     fn end(&mut self, usage: TurnEndedUpdate) {
-        self.heard.push_back(Event::Ended(usage));
+        self.heard.push_back(FakeTurnEvent::Ended(usage));
         self.over = true;
     }
 
     fn fail(&mut self, message: String) {
-        self.heard.push_back(Event::Failed(message));
+        self.heard.push_back(FakeTurnEvent::Failed(message));
         self.over = true;
     }
 }
 
 // === messages ===
 
-fn request(ask: Ask, context: RequestContext) -> AgentRunRequest {
+fn request(ask: FakeTurnRequest, context: RequestContext) -> AgentRunRequest {
     let blobs: Vec<_> = ask
         .history
         .iter()
@@ -342,8 +343,8 @@ fn request(ask: Ask, context: RequestContext) -> AgentRunRequest {
     }
 }
 
-fn user(text: String, session: &str, mode: i32, images: Vec<Image>) -> UserMessage {
-    let image = |(at, image): (usize, Image)| SelectedImage {
+fn user(text: String, session: &str, mode: i32, images: Vec<PromptImage>) -> UserMessage {
+    let image = |(at, image): (usize, PromptImage)| SelectedImage {
         uuid: super::state_dir::uuid(&format!("{session}/{at}")),
         mime_type: image.mime,
         data_or_blob_id: Some(selected_image::DataOrBlobId::Data(image.data)),
@@ -361,9 +362,9 @@ fn user(text: String, session: &str, mode: i32, images: Vec<Image>) -> UserMessa
     }
 }
 
-fn context(ask: &Ask, offers: &[Offer]) -> RequestContext {
+fn context(ask: &FakeTurnRequest, offers: &[McpTool]) -> RequestContext {
     let rule = |content: &String| CursorRule { content: content.clone(), ..CursorRule::default() };
-    let tool = |offer: &Offer| McpToolDefinition {
+    let tool = |offer: &McpTool| McpToolDefinition {
         name: format!("{}-{}", offer.server, offer.name),
         description: offer.description.clone(),
         input_schema: value_to_proto(&offer.schema),

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use super::{Ask, Event, Turn};
+use super::{FakeTurn, FakeTurnEvent, FakeTurnRequest};
 use crate::{
     config::SimConfig,
-    cursor_agent::toolbox::Hands,
+    cursor_agent::toolbox::FakeTools,
     engine::SimState,
     scenario::{Scenario, quirks::Quirk},
 };
@@ -14,20 +14,20 @@ fn sim(scenario: &str) -> Arc<SimState> {
     Arc::new(SimState::new(config))
 }
 
-fn ask(text: &str) -> Ask {
-    Ask {
+fn ask(text: &str) -> FakeTurnRequest {
+    FakeTurnRequest {
         session: "s".to_owned(),
         number: 1,
         model: "auto".to_owned(),
         mode: 1,
         text: Some(text.to_owned()),
-        ..Ask::default()
+        ..FakeTurnRequest::default()
     }
 }
 
-async fn events(sim: &Arc<SimState>, ask: Ask) -> Vec<Event> {
-    let hands = Arc::new(Hands::default());
-    let mut turn = Turn::begin(sim, ask, hands, |run| run.choose()).await;
+async fn events(sim: &Arc<SimState>, ask: FakeTurnRequest) -> Vec<FakeTurnEvent> {
+    let hands = Arc::new(FakeTools::default());
+    let mut turn = FakeTurn::begin(sim, ask, hands, |run| run.choose()).await;
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);
@@ -35,9 +35,9 @@ async fn events(sim: &Arc<SimState>, ask: Ask) -> Vec<Event> {
     events
 }
 
-fn text(events: &[Event]) -> String {
-    let text = |event: &Event| match event {
-        Event::Text(text) => Some(text.clone()),
+fn text(events: &[FakeTurnEvent]) -> String {
+    let text = |event: &FakeTurnEvent| match event {
+        FakeTurnEvent::Text(text) => Some(text.clone()),
         _ => None,
     };
     events.iter().filter_map(text).collect()
@@ -47,14 +47,14 @@ fn text(events: &[Event]) -> String {
 async fn it_says_what_the_simulator_says() {
     let events = events(&sim(""), ask("hello")).await;
     assert_eq!(text(&events), "I understand: hello This is the simulator speaking.");
-    let Some(Event::Ended(usage)) = events.last() else { panic!("{events:?}") };
+    let Some(FakeTurnEvent::Ended(usage)) = events.last() else { panic!("{events:?}") };
     assert!(usage.output_tokens.unwrap() > 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_said_before_is_known() {
     let history = vec![crate::cursor_agent::prompt_blocks::said("user", "my cat is Tom")];
-    let ask = Ask { history, ..ask("what did I say?") };
+    let ask = FakeTurnRequest { history, ..ask("what did I say?") };
     assert_eq!(text(&events(&sim(""), ask).await), "Earlier you said:\n- my cat is Tom");
 }
 
@@ -68,7 +68,7 @@ async fn a_server_that_is_not_there_is_an_error_of_the_call() {
     let events = events(&sim(script), ask("go")).await;
     assert_eq!(text(&events), "MCP server p is not connected");
     let done = events.iter().find_map(|event| match event {
-        Event::Completed(act) => Some(act),
+        FakeTurnEvent::Completed(act) => Some(act),
         _ => None,
     });
     assert!(!done.unwrap().good());
@@ -98,10 +98,12 @@ async fn failures_are_told_in_words() {
     ];
     for (step, words) in cases {
         let events = events(&sim(&format!("[[rule]]\nsteps = [{step}]")), ask("go")).await;
-        let Some(Event::Failed(said)) = events.last() else { panic!("{step}: {events:?}") };
+        let Some(FakeTurnEvent::Failed(said)) = events.last() else { panic!("{step}: {events:?}") };
         assert!(said.contains(words), "{said}");
     }
     let refused = "[[rule]]\nrefuse = { status = 503 }";
     let events = events(&sim(refused), ask("go")).await;
-    assert!(matches!(events.last(), Some(Event::Failed(said)) if said.contains("unavailable")));
+    assert!(
+        matches!(events.last(), Some(FakeTurnEvent::Failed(said)) if said.contains("unavailable"))
+    );
 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    exec::{ExecAnswer, Outcome},
+    exec::{ExecAnswer, ExecOutcome},
     player::Speech,
-    run::Run,
-    run_io::Step as Done,
+    run::SimRun,
+    run_io::RunResult,
 };
 use crate::{
     assistant::{
-        edit_format::Format,
+        edit_format::EditFormat,
         intent::{self, Intent},
         title_of, tool_choice,
-        tool_fit::Kind,
+        tool_fit::ToolPurpose,
     },
-    prompt::{Said, Tool},
+    prompt::{HistoryMessage, OfferedTool},
     scenario::quirks::Quirk,
 };
 
@@ -32,9 +32,9 @@ const ECHO: usize = 400;
 /// The mode in which the model refuses tools (row 10).
 const ASK: i32 = 2;
 
-impl Run {
+impl SimRun {
     /// Answers the prompt.
-    pub(crate) async fn assist(&mut self) -> Done {
+    pub(crate) async fn assist(&mut self) -> RunResult {
         let text = self.question();
         if let Some(answer) = self.plain_answer(&text) {
             self.think(&text, "answer that from what I know").await?;
@@ -76,7 +76,7 @@ impl Run {
     }
 
     /// Carries out what the user asked for, then reports.
-    async fn work(&mut self, text: &str, open: &[Intent]) -> Done {
+    async fn work(&mut self, text: &str, open: &[Intent]) -> RunResult {
         let mut report = Vec::new();
         if intent::in_parallel(text) && open.len() > 1 {
             let mut calls = Vec::new();
@@ -104,7 +104,7 @@ impl Run {
     }
 
     /// Does one thing: what to tell of it, and whether it went well.
-    async fn one(&mut self, intent: &Intent) -> Done<(String, bool)> {
+    async fn one(&mut self, intent: &Intent) -> RunResult<(String, bool)> {
         if self.has(Quirk::NativeToolsFirst)
             && let Some((name, answer)) = Box::pin(self.call_native(intent)).await?
         {
@@ -119,7 +119,7 @@ impl Run {
     }
 
     /// The tool for a wish, with its arguments.
-    fn pick(&self, intent: &Intent) -> Option<(Tool, Map<String, Value>)> {
+    fn pick(&self, intent: &Intent) -> Option<(OfferedTool, Map<String, Value>)> {
         tool_choice::call(&self.prompt.tools, intent, &self.results())
     }
 
@@ -154,10 +154,10 @@ impl Run {
     }
 
     /// How to write changes where there is no tool for them.
-    fn format(&self, text: &str) -> Option<Format> {
+    fn format(&self, text: &str) -> Option<EditFormat> {
         let rules = self.rules();
         let told = rules.iter().map(String::as_str).chain([text]);
-        Format::of(told).filter(|_| self.prompt.tools.is_empty())
+        EditFormat::of(told).filter(|_| self.prompt.tools.is_empty())
     }
 
     /// Questions about the prompt itself, and titles.
@@ -233,13 +233,13 @@ impl Run {
         format!("I understand: {words}{before} This is the simulator speaking.")
     }
 
-    async fn think(&mut self, text: &str, plan: &str) -> Done {
+    async fn think(&mut self, text: &str, plan: &str) -> RunResult {
         let head: String = text.chars().take(60).collect();
         let thought = format!("The user says \"{head}\". I will {plan}.");
         Box::pin(self.say_now(Speech::Thinking, thought, CHUNK * 2, self.pace())).await
     }
 
-    async fn tell(&mut self, text: &str) -> Done {
+    async fn tell(&mut self, text: &str) -> RunResult {
         let mut text = text.to_owned();
         if self.has(Quirk::EosLiteral) {
             text.push_str("<|eos|>");
@@ -254,27 +254,27 @@ impl Run {
 
 /// How many wishes have their results. The service edits in two steps, and the first is a
 /// read.
-fn progress(intents: &[Intent], results: &[Said]) -> usize {
+fn progress(intents: &[Intent], results: &[HistoryMessage]) -> usize {
     let mut done = 0;
     for result in results {
         let edit = matches!(intents.get(done), Some(Intent::Edit { .. }));
-        let half = edit && result.tool.as_deref().is_some_and(|name| Kind::Read.is(name));
+        let half = edit && result.tool.as_deref().is_some_and(|name| ToolPurpose::Read.is(name));
         done += usize::from(!half);
     }
     done
 }
 
 fn went_well(answer: &ExecAnswer) -> bool {
-    matches!(answer.outcome, Outcome::Success | Outcome::Open)
+    matches!(answer.outcome, ExecOutcome::Success | ExecOutcome::Open)
 }
 
 /// What became of a call, in words.
 fn tell_of(who: &str, answer: &ExecAnswer) -> String {
     match answer.outcome {
-        Outcome::Success | Outcome::Open => quote(who, &answer.text),
-        Outcome::Error => failure(who, &answer.text),
-        Outcome::Rejected => failure(who, &format!("Refused: {}", answer.text)),
-        Outcome::Thrown => failure(who, &format!("Not supported: {}", answer.text)),
+        ExecOutcome::Success | ExecOutcome::Open => quote(who, &answer.text),
+        ExecOutcome::Error => failure(who, &answer.text),
+        ExecOutcome::Rejected => failure(who, &format!("Refused: {}", answer.text)),
+        ExecOutcome::Thrown => failure(who, &format!("Not supported: {}", answer.text)),
     }
 }
 

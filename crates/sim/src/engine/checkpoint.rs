@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use super::{
     client_messages::{KV_GET, KV_SET},
-    run::{Run, message_json},
-    run_io::{Answer, Key, Step, fail},
+    run::{SimRun, message_json},
+    run_io::{ClientAnswer, QuestionKey, RunResult, fail},
 };
 use crate::{
     blobs::{BlobId, id_of},
-    models::{self, Model},
+    models::{self, SimModel},
     prompt::{image_blobs, validate},
     record::counters::add,
     scenario::quirks::Quirk,
@@ -30,9 +30,9 @@ use crate::{
 /// Blobs asked for at the same time.
 const FETCH_BATCH: usize = 64;
 
-impl Run {
+impl SimRun {
     /// Fetches all blobs the state names, and reads the history out of them.
-    pub(crate) async fn gather(&mut self, pushed: Vec<PreFetchedBlob>) -> Step {
+    pub(crate) async fn gather(&mut self, pushed: Vec<PreFetchedBlob>) -> RunResult {
         let mut blobs = HashMap::new();
         for blob in pushed {
             let id = id_of(&blob.value);
@@ -61,7 +61,7 @@ impl Run {
         Ok(())
     }
 
-    async fn fetch(&mut self, ids: Vec<Bytes>, blobs: &mut HashMap<BlobId, Bytes>) -> Step {
+    async fn fetch(&mut self, ids: Vec<Bytes>, blobs: &mut HashMap<BlobId, Bytes>) -> RunResult {
         let missing = || fail(Code::Internal, "Blob not found");
         let kept = self.sim().config.keep_blobs;
         let mut wanted = Vec::new();
@@ -85,7 +85,7 @@ impl Run {
             }
             self.io.answered(&keys).await?;
             for (key, id) in keys.into_iter().zip(batch) {
-                let Some(Answer::Kv(Some(data))) = self.io.take_answer(key) else {
+                let Some(ClientAnswer::Kv(Some(data))) = self.io.take_answer(key) else {
                     return Err(missing());
                 };
                 if id_of(&data) != *id {
@@ -102,16 +102,16 @@ impl Run {
         Ok(())
     }
 
-    pub(crate) async fn ask_blob(&mut self, id: &[u8]) -> Step<Key> {
+    pub(crate) async fn ask_blob(&mut self, id: &[u8]) -> RunResult<QuestionKey> {
         add(&self.sim().counters().kv_gets);
         let ask = KvAsk::GetBlobArgs(GetBlobArgs { blob_id: Bytes::copy_from_slice(id) });
         self.ask_kv(ask).await
     }
 
-    async fn ask_kv(&mut self, ask: KvAsk) -> Step<Key> {
+    async fn ask_kv(&mut self, ask: KvAsk) -> RunResult<QuestionKey> {
         let id = self.io.next_kv;
         self.io.next_kv += 1;
-        let key = Key::Kv(id);
+        let key = QuestionKey::Kv(id);
         let field = if matches!(ask, KvAsk::GetBlobArgs(_)) { KV_GET } else { KV_SET };
         let message = KvServerMessage { id, message: Some(ask), span_context: None };
         let message = ibeam_proto::agent::AgentServerMessage {
@@ -122,7 +122,7 @@ impl Run {
     }
 
     /// Stores a blob at the client; `None` when it is there already.
-    pub(crate) async fn store(&mut self, id: &[u8], data: Bytes) -> Step<Option<Key>> {
+    pub(crate) async fn store(&mut self, id: &[u8], data: Bytes) -> RunResult<Option<QuestionKey>> {
         if let Ok(id) = BlobId::try_from(id)
             && !self.stored.insert(id)
         {
@@ -137,7 +137,7 @@ impl Run {
     }
 
     /// Stores several, waits for all, and gives their ids.
-    pub(crate) async fn store_all(&mut self, blobs: Vec<Bytes>) -> Step<Vec<Bytes>> {
+    pub(crate) async fn store_all(&mut self, blobs: Vec<Bytes>) -> RunResult<Vec<Bytes>> {
         let (mut ids, mut keys) = (Vec::with_capacity(blobs.len()), Vec::new());
         for data in blobs {
             let id = id_of(&data);
@@ -153,7 +153,7 @@ impl Run {
 
     /// Stores the user's message, if there is one. It may be large, so its blobs are made and
     /// hashed once, and others run in between.
-    pub(crate) async fn store_user(&mut self) -> Step<Option<(Bytes, Bytes)>> {
+    pub(crate) async fn store_user(&mut self) -> RunResult<Option<(Bytes, Bytes)>> {
         if self.user_blobs.is_none()
             && let Some(user) = &self.prompt.user_message
         {
@@ -169,7 +169,7 @@ impl Run {
     // === the turn as blobs ===
 
     /// Sends the answer as a blob of the client's.
-    pub(crate) async fn store_answer(&mut self) -> Step {
+    pub(crate) async fn store_answer(&mut self) -> RunResult {
         if self.said.is_empty() {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl Run {
     /// The newest state of the conversation. Historical user entries of the root list
     /// are blanked, as the service does: clients must not build prompts from it. What was
     /// in them is in the turns, one for each, so that a run from this state misses nothing.
-    pub(crate) async fn checkpoint(&mut self) -> Step {
+    pub(crate) async fn checkpoint(&mut self) -> RunResult {
         let blank = Bytes::from(message_json("user", "").to_string());
         let mut root = Vec::new();
         let entries = self.prompt.state.root_prompt_messages_json.clone();
@@ -246,7 +246,7 @@ impl Run {
             turns,
             token_details: Some(ConversationTokenDetails {
                 used_tokens: u32::try_from(used).unwrap_or(u32::MAX),
-                max_tokens: models::family(&self.prompt.model).map_or(200_000, Model::context),
+                max_tokens: models::family(&self.prompt.model).map_or(200_000, SimModel::context),
             }),
             mode: Some(self.prompt.mode),
             pending_tool_calls: self.routed_model(),
@@ -258,7 +258,9 @@ impl Run {
     }
 
     /// The turns before this run, one for each user entry, and the last of them whole.
-    async fn past_turns(&mut self) -> Step<(Vec<Bytes>, Option<AgentConversationTurnStructure>)> {
+    async fn past_turns(
+        &mut self,
+    ) -> RunResult<(Vec<Bytes>, Option<AgentConversationTurnStructure>)> {
         let mut turns = self.prompt.state.turns.clone();
         let mut last = self.prompt.last_turn.clone();
         let texts: Vec<String> = self.prompt.user_texts.iter().skip(turns.len()).cloned().collect();
@@ -286,7 +288,7 @@ impl Run {
     }
 
     /// Fails when the state is a checkpoint of somebody else's.
-    fn check_account(&self) -> Step {
+    fn check_account(&self) -> RunResult {
         let theirs = |turn| self.sim().conversations.foreign(turn, self.account);
         if self.prompt.state.turns.last().is_some_and(theirs) {
             return Err(fail(Code::Internal, "Blob not found"));

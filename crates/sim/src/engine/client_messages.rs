@@ -16,13 +16,13 @@ use ibeam_proto::{
 use tokio::time::Instant;
 
 use super::{
-    exec::{self, ExecAnswer, Outcome},
-    run_io::{Answer, Key, RunIo, Step, Stop, fail},
+    exec::{self, ExecAnswer, ExecOutcome},
+    run_io::{ClientAnswer, QuestionKey, RunIo, RunResult, RunStop, fail},
 };
 use crate::{
     record::{counters::add, transcript::Direction},
     scenario::quirks::Quirk,
-    stream::inbound::Heard,
+    stream::inbound::InboundEvent,
 };
 
 /// The arms of KV messages, the same in both directions.
@@ -33,12 +33,12 @@ const RESPONSE: u32 = 6;
 /// `InteractionResponse.id`; every other field is an arm.
 const RESPONSE_ID: u32 = 1;
 
-pub(crate) fn is_store(key: Key, field: u32) -> bool {
-    matches!(key, Key::Kv(_)) && field == KV_SET
+pub(crate) fn is_store(key: QuestionKey, field: u32) -> bool {
+    matches!(key, QuestionKey::Kv(_)) && field == KV_SET
 }
 
 impl RunIo {
-    pub(crate) fn decode(&self, bytes: &Bytes) -> Step<Option<FromClient>> {
+    pub(crate) fn decode(&self, bytes: &Bytes) -> RunResult<Option<FromClient>> {
         let counters = &self.sim.counters();
         add(&counters.client_messages);
         self.tape.note(Direction::FromClient, 0, || bytes.clone());
@@ -54,16 +54,16 @@ impl RunIo {
         }
     }
 
-    pub(crate) fn hear(&mut self, heard: Heard) -> Step {
+    pub(crate) fn hear(&mut self, heard: InboundEvent) -> RunResult {
         match heard {
-            Heard::Message(bytes) => {
+            InboundEvent::Message(bytes) => {
                 self.last_heard = Instant::now();
                 match self.decode(&bytes)? {
                     Some(message) => self.hear_message(message, &bytes),
                     None => Ok(()),
                 }
             }
-            Heard::HalfClosed => {
+            InboundEvent::HalfClosed => {
                 self.half_closed = true;
                 if self.turn_over || self.quirks.has(Quirk::HalfCloseOk) {
                     // Nobody can say any more that a blob is stored.
@@ -71,14 +71,14 @@ impl RunIo {
                     return Ok(());
                 }
                 self.violation("request closed while the run goes on");
-                Err(Stop::HalfClosed)
+                Err(RunStop::HalfClosed)
             }
-            Heard::Gone => Err(Stop::Gone),
-            Heard::Malformed(what) => Err(fail(Code::InvalidArgument, &what)),
+            InboundEvent::Gone => Err(RunStop::Gone),
+            InboundEvent::Malformed(what) => Err(fail(Code::InvalidArgument, &what)),
         }
     }
 
-    fn hear_message(&mut self, message: FromClient, raw: &[u8]) -> Step {
+    fn hear_message(&mut self, message: FromClient, raw: &[u8]) -> RunResult {
         let counters = &self.sim.counters();
         match message {
             FromClient::ClientHeartbeat(_) => add(&counters.client_heartbeats),
@@ -87,7 +87,9 @@ impl RunIo {
             FromClient::KvClientMessage(message) => return self.hear_kv(message),
             FromClient::InteractionResponse(response) => self.hear_response(response, raw),
             FromClient::ConversationAction(action) => match action.action {
-                Some(conversation_action::Action::CancelAction(_)) => return Err(Stop::Cancelled),
+                Some(conversation_action::Action::CancelAction(_)) => {
+                    return Err(RunStop::Cancelled);
+                }
                 // Seen from clients after tool results; harmless.
                 Some(conversation_action::Action::ResumeAction(_)) => {}
                 _ => self.violation("action in the middle of a run"),
@@ -100,7 +102,7 @@ impl RunIo {
 
     fn hear_exec(&mut self, message: &ExecClientMessage) {
         add(&self.sim.counters().exec_results);
-        let key = Key::Exec(message.id);
+        let key = QuestionKey::Exec(message.id);
         let note = |what: String| self.sim.counters().violation(what);
         let Some(asked) = self.open.get_mut(&key) else {
             if !self.asked.contains(&key) {
@@ -124,7 +126,7 @@ impl RunIo {
                 if !self.quirks.has(Quirk::GrepRefusalOk) {
                     return note("grep answered with neither success nor error".to_owned());
                 }
-                asked.answer.outcome = Outcome::Rejected;
+                asked.answer.outcome = ExecOutcome::Rejected;
             }
             Reply::ShellStream(stream) if stream.event.is_none() => {
                 return note("shell stream without an event".to_owned());
@@ -133,7 +135,7 @@ impl RunIo {
             _ => {}
         }
         let answer = Box::new(asked.answer.clone());
-        self.close(key, Answer::Exec(answer));
+        self.close(key, ClientAnswer::Exec(answer));
     }
 
     fn hear_control(&mut self, message: ExecClientControlMessage) {
@@ -141,22 +143,22 @@ impl RunIo {
         match message.message {
             Some(Control_::StreamClose(close)) => {
                 add(&counters.exec_closes);
-                if self.open.contains_key(&Key::Exec(close.id)) {
+                if self.open.contains_key(&QuestionKey::Exec(close.id)) {
                     self.violation("exec closed without a result");
                 }
             }
             Some(Control_::Throw(throw)) => {
                 add(&counters.exec_throws);
                 let answer =
-                    ExecAnswer { outcome: Outcome::Thrown, text: throw.error, reply: None };
-                self.close(Key::Exec(throw.id), Answer::Exec(Box::new(answer)));
+                    ExecAnswer { outcome: ExecOutcome::Thrown, text: throw.error, reply: None };
+                self.close(QuestionKey::Exec(throw.id), ClientAnswer::Exec(Box::new(answer)));
             }
             Some(Control_::Heartbeat(_)) | None => {}
         }
     }
 
-    fn hear_kv(&mut self, message: KvClientMessage) -> Step {
-        let key = Key::Kv(message.id);
+    fn hear_kv(&mut self, message: KvClientMessage) -> RunResult {
+        let key = QuestionKey::Kv(message.id);
         let (field, answer) = match message.message {
             Some(KvReply::GetBlobResult(result)) => (KV_GET, result.blob_data),
             Some(KvReply::SetBlobResult(result)) => {
@@ -173,7 +175,7 @@ impl RunIo {
                 let what = format!("blob arm {asked} answered with result arm {field}");
                 self.sim.counters().violation(what);
             }
-            _ => self.close(key, Answer::Kv(answer)),
+            _ => self.close(key, ClientAnswer::Kv(answer)),
         }
         Ok(())
     }
@@ -182,7 +184,7 @@ impl RunIo {
     /// answered too: under its own number, with something in it.
     fn hear_response(&mut self, response: InteractionResponse, raw: &[u8]) {
         add(&self.sim.counters().query_answers);
-        let key = Key::Query(response.id);
+        let key = QuestionKey::Query(response.id);
         let arm = pbwalk::fields(raw)
             .filter(|field| field.number == RESPONSE)
             .filter_map(|field| field.payload)
@@ -197,12 +199,12 @@ impl RunIo {
             (Some(asked), Some(arm)) if arm.payload.is_none_or(<[u8]>::is_empty) => {
                 format!("query arm {} answered with nothing in it", asked.field)
             }
-            _ => return self.close(key, Answer::Query(response)),
+            _ => return self.close(key, ClientAnswer::Query(response)),
         };
         self.sim.counters().violation(what);
     }
 
-    fn close(&mut self, key: Key, answer: Answer) {
+    fn close(&mut self, key: QuestionKey, answer: ClientAnswer) {
         if self.open.remove(&key).is_some() {
             self.answers.insert(key, answer);
         } else if !self.asked.contains(&key) {

@@ -6,10 +6,10 @@ use std::collections::{HashMap, VecDeque};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::resume::Saved;
+use super::resume::InterruptedTurn;
 use crate::{
     blobs::BlobId,
-    scenario::{Facts, Rule},
+    scenario::{RunFacts, ScenarioRule},
 };
 
 /// Interrupted turns that can be resumed; the oldest are forgotten.
@@ -20,13 +20,13 @@ const IMAGES_CAP: usize = 4096;
 const BOUND_CAP: usize = 65_536;
 
 #[derive(Debug)]
-pub(crate) struct Conversations(Mutex<State>);
+pub(crate) struct ConversationMemory(Mutex<MemoryEntries>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryEntries {
     hits: Vec<u64>,
     stuck: Option<String>,
-    saved: HashMap<String, Saved>,
+    saved: HashMap<String, InterruptedTurn>,
     order: VecDeque<String>,
     images: HashMap<(String, BlobId), String>,
     /// Accounts by the last turn of a checkpoint.
@@ -34,13 +34,13 @@ struct State {
     bound_order: VecDeque<Bytes>,
 }
 
-impl Conversations {
+impl ConversationMemory {
     pub(crate) fn new(rules: usize) -> Self {
-        Self(Mutex::new(State { hits: vec![0; rules], ..State::default() }))
+        Self(Mutex::new(MemoryEntries { hits: vec![0; rules], ..MemoryEntries::default() }))
     }
 
     /// The first rule that fits and has uses left; the use is counted.
-    pub(crate) fn choose(&self, rules: &[Rule], facts: &Facts<'_>) -> Option<usize> {
+    pub(crate) fn choose(&self, rules: &[ScenarioRule], facts: &RunFacts<'_>) -> Option<usize> {
         let mut state = self.0.lock();
         let at = rules.iter().zip(&state.hits).position(|(rule, hits)| {
             rule.times.is_none_or(|times| *hits < times) && rule.when.fits(facts)
@@ -69,7 +69,7 @@ impl Conversations {
         state.stuck.get_or_insert_with(|| id.to_owned()) == id
     }
 
-    pub(crate) fn save(&self, id: &str, saved: Saved) {
+    pub(crate) fn save(&self, id: &str, saved: InterruptedTurn) {
         let mut state = self.0.lock();
         if state.saved.insert(id.to_owned(), saved).is_none() {
             state.order.push_back(id.to_owned());
@@ -81,7 +81,7 @@ impl Conversations {
         }
     }
 
-    pub(crate) fn take_saved(&self, id: &str) -> Option<Saved> {
+    pub(crate) fn take_saved(&self, id: &str) -> Option<InterruptedTurn> {
         let mut state = self.0.lock();
         let saved = state.saved.remove(id)?;
         state.order.retain(|other| other != id);

@@ -11,7 +11,7 @@ use ibeam_proto::agent::{
 
 use crate::{
     protobuf::{put_bytes_field, put_varint_field},
-    scenario::step::Arm,
+    scenario::step::EncodedArm,
 };
 
 /// The longest result text that is kept and quoted.
@@ -23,13 +23,13 @@ const DEPTH_CAP: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ExecAnswer {
     pub(crate) text: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ExecOutcome,
     pub(crate) reply: Option<Reply>,
 }
 
 /// How an exec went, seen from the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ExecOutcome {
     #[default]
     Open,
     Success,
@@ -41,7 +41,7 @@ pub(crate) enum Outcome {
 }
 
 /// `AgentServerMessage { exec_server_message { id, arm, exec_id } }`.
-pub(crate) fn request(id: u32, exec_id: &str, arm: &Arm) -> Bytes {
+pub(crate) fn request(id: u32, exec_id: &str, arm: &EncodedArm) -> Bytes {
     let mut exec = BytesMut::with_capacity(arm.payload.len() + exec_id.len() + 16);
     if id != 0 {
         put_varint_field(&mut exec, 1, u64::from(id));
@@ -54,7 +54,7 @@ pub(crate) fn request(id: u32, exec_id: &str, arm: &Arm) -> Bytes {
 }
 
 /// `AgentServerMessage { interaction_query { id, arm } }`.
-pub(crate) fn query(id: u32, arm: &Arm) -> Bytes {
+pub(crate) fn query(id: u32, arm: &EncodedArm) -> Bytes {
     let mut query = BytesMut::with_capacity(arm.payload.len() + 16);
     if id != 0 {
         put_varint_field(&mut query, 1, u64::from(id));
@@ -64,7 +64,7 @@ pub(crate) fn query(id: u32, arm: &Arm) -> Bytes {
 }
 
 /// `AgentServerMessage { interaction_update { arm } }`.
-pub(crate) fn update(arm: &Arm) -> Bytes {
+pub(crate) fn update(arm: &EncodedArm) -> Bytes {
     let mut update = BytesMut::with_capacity(arm.payload.len() + 8);
     put_bytes_field(&mut update, arm.field, &arm.payload);
     wrap(1, &update)
@@ -135,20 +135,21 @@ impl ExecAnswer {
             Some(Event::Stderr(out)) => self.add(&out.data),
             Some(Event::Start(_) | Event::HookContext(_)) => {}
             Some(Event::Exit(exit)) => {
-                self.outcome = if exit.code == 0 { Outcome::Success } else { Outcome::Error };
+                self.outcome =
+                    if exit.code == 0 { ExecOutcome::Success } else { ExecOutcome::Error };
                 return true;
             }
             Some(Event::Rejected(refused)) => {
-                self.outcome = Outcome::Rejected;
+                self.outcome = ExecOutcome::Rejected;
                 self.add(&refused.reason);
                 return true;
             }
             Some(Event::PermissionDenied(_)) => {
-                self.outcome = Outcome::Rejected;
+                self.outcome = ExecOutcome::Rejected;
                 return true;
             }
             Some(Event::Backgrounded(_)) => {
-                self.outcome = Outcome::Success;
+                self.outcome = ExecOutcome::Success;
                 return true;
             }
             None => return false,
@@ -164,7 +165,7 @@ impl ExecAnswer {
 }
 
 /// A result as the model would read it.
-fn describe(reply: &Reply) -> (Outcome, String) {
+fn describe(reply: &Reply) -> (ExecOutcome, String) {
     match reply {
         Reply::McpResult(result) => describe_mcp(result),
         Reply::ReadResult(result) | Reply::RedactedReadResult(result) => describe_read(result),
@@ -175,26 +176,28 @@ fn describe(reply: &Reply) -> (Outcome, String) {
         Reply::LsResult(result) => describe_ls(result),
         Reply::GrepResult(result) => describe_grep(result),
         Reply::FetchResult(result) => match &result.result {
-            Some(fetch_result::Result::Success(page)) => (Outcome::Success, page.content.clone()),
-            Some(fetch_result::Result::Error(error)) => (Outcome::Error, error.error.clone()),
-            None => (Outcome::Error, String::new()),
+            Some(fetch_result::Result::Success(page)) => {
+                (ExecOutcome::Success, page.content.clone())
+            }
+            Some(fetch_result::Result::Error(error)) => (ExecOutcome::Error, error.error.clone()),
+            None => (ExecOutcome::Error, String::new()),
         },
         other => {
             // The rest only needs to be told apart; their debug form names the arm.
             let text = format!("{other:?}");
             let outcome = if text.contains("Rejected") || text.contains("rejected") {
-                Outcome::Rejected
+                ExecOutcome::Rejected
             } else if text.contains("Error") {
-                Outcome::Error
+                ExecOutcome::Error
             } else {
-                Outcome::Success
+                ExecOutcome::Success
             };
             (outcome, text)
         }
     }
 }
 
-fn describe_mcp(result: &McpResult) -> (Outcome, String) {
+fn describe_mcp(result: &McpResult) -> (ExecOutcome, String) {
     use mcp_result::Result as Arm;
     match &result.result {
         Some(Arm::Success(success)) => {
@@ -209,22 +212,24 @@ fn describe_mcp(result: &McpResult) -> (Outcome, String) {
                     None => String::new(),
                 })
                 .collect();
-            let outcome = if success.is_error { Outcome::Error } else { Outcome::Success };
+            let outcome = if success.is_error { ExecOutcome::Error } else { ExecOutcome::Success };
             (outcome, parts.join("\n"))
         }
-        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
-        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
-        Some(Arm::PermissionDenied(denied)) => (Outcome::Rejected, denied.error.clone()),
-        Some(Arm::ToolNotFound(missing)) => (Outcome::Error, format!("no tool {}", missing.name)),
-        Some(Arm::ServerNotFound(missing)) => {
-            (Outcome::Error, format!("no server {}", missing.name))
+        Some(Arm::Error(error)) => (ExecOutcome::Error, error.error.clone()),
+        Some(Arm::Rejected(refused)) => (ExecOutcome::Rejected, refused.reason.clone()),
+        Some(Arm::PermissionDenied(denied)) => (ExecOutcome::Rejected, denied.error.clone()),
+        Some(Arm::ToolNotFound(missing)) => {
+            (ExecOutcome::Error, format!("no tool {}", missing.name))
         }
-        Some(Arm::Approved(_)) => (Outcome::Success, String::new()),
-        None => (Outcome::Error, String::new()),
+        Some(Arm::ServerNotFound(missing)) => {
+            (ExecOutcome::Error, format!("no server {}", missing.name))
+        }
+        Some(Arm::Approved(_)) => (ExecOutcome::Success, String::new()),
+        None => (ExecOutcome::Error, String::new()),
     }
 }
 
-fn describe_read(result: &ReadResult) -> (Outcome, String) {
+fn describe_read(result: &ReadResult) -> (ExecOutcome, String) {
     use read_result::Result as Arm;
     match &result.result {
         Some(Arm::Success(success)) => {
@@ -233,43 +238,44 @@ fn describe_read(result: &ReadResult) -> (Outcome, String) {
                 Some(read_success::Output::Data(data)) => String::from_utf8_lossy(data).into(),
                 None => String::new(),
             };
-            (Outcome::Success, text)
+            (ExecOutcome::Success, text)
         }
-        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
-        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
-        Some(Arm::FileNotFound(_)) => (Outcome::Error, "File not found".to_owned()),
-        other => (Outcome::Error, format!("{other:?}")),
+        Some(Arm::Rejected(refused)) => (ExecOutcome::Rejected, refused.reason.clone()),
+        Some(Arm::Error(error)) => (ExecOutcome::Error, error.error.clone()),
+        Some(Arm::FileNotFound(_)) => (ExecOutcome::Error, "File not found".to_owned()),
+        other => (ExecOutcome::Error, format!("{other:?}")),
     }
 }
 
-fn describe_shell(result: &ShellResult) -> (Outcome, String) {
+fn describe_shell(result: &ShellResult) -> (ExecOutcome, String) {
     use shell_result::Result as Arm;
     match &result.result {
         Some(Arm::Success(success)) => {
-            (Outcome::Success, format!("{}{}", success.stdout, success.stderr))
+            (ExecOutcome::Success, format!("{}{}", success.stdout, success.stderr))
         }
         Some(Arm::Failure(failure)) => {
-            (Outcome::Error, format!("{}{}", failure.stdout, failure.stderr))
+            (ExecOutcome::Error, format!("{}{}", failure.stdout, failure.stderr))
         }
-        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
-        Some(Arm::PermissionDenied(denied)) => (Outcome::Rejected, format!("{denied:?}")),
-        other => (Outcome::Error, format!("{other:?}")),
+        Some(Arm::Rejected(refused)) => (ExecOutcome::Rejected, refused.reason.clone()),
+        Some(Arm::PermissionDenied(denied)) => (ExecOutcome::Rejected, format!("{denied:?}")),
+        other => (ExecOutcome::Error, format!("{other:?}")),
     }
 }
 
-fn describe_write(result: &WriteResult) -> (Outcome, String) {
+fn describe_write(result: &WriteResult) -> (ExecOutcome, String) {
     use write_result::Result as Arm;
     match &result.result {
-        Some(Arm::Success(success)) => {
-            (Outcome::Success, format!("{} is written, {} bytes", success.path, success.file_size))
-        }
-        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
-        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
-        other => (Outcome::Error, format!("{other:?}")),
+        Some(Arm::Success(success)) => (
+            ExecOutcome::Success,
+            format!("{} is written, {} bytes", success.path, success.file_size),
+        ),
+        Some(Arm::Rejected(refused)) => (ExecOutcome::Rejected, refused.reason.clone()),
+        Some(Arm::Error(error)) => (ExecOutcome::Error, error.error.clone()),
+        other => (ExecOutcome::Error, format!("{other:?}")),
     }
 }
 
-fn describe_ls(result: &LsResult) -> (Outcome, String) {
+fn describe_ls(result: &LsResult) -> (ExecOutcome, String) {
     use ls_result::Result as Arm;
     match &result.result {
         Some(Arm::Success(success)) => {
@@ -277,11 +283,11 @@ fn describe_ls(result: &LsResult) -> (Outcome, String) {
             if let Some(root) = &success.directory_tree_root {
                 list(root, 0, &mut lines);
             }
-            (Outcome::Success, lines.join("\n"))
+            (ExecOutcome::Success, lines.join("\n"))
         }
-        Some(Arm::Rejected(refused)) => (Outcome::Rejected, refused.reason.clone()),
-        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
-        other => (Outcome::Error, format!("{other:?}")),
+        Some(Arm::Rejected(refused)) => (ExecOutcome::Rejected, refused.reason.clone()),
+        Some(Arm::Error(error)) => (ExecOutcome::Error, error.error.clone()),
+        other => (ExecOutcome::Error, format!("{other:?}")),
     }
 }
 
@@ -298,15 +304,15 @@ fn list(node: &LsDirectoryTreeNode, depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-fn describe_grep(result: &GrepResult) -> (Outcome, String) {
+fn describe_grep(result: &GrepResult) -> (ExecOutcome, String) {
     use grep_result::Result as Arm;
     match &result.result {
         Some(Arm::Success(success)) => {
             let found = success.workspace_results.values().chain(&success.active_editor_result);
-            (Outcome::Success, found.flat_map(matches).collect::<Vec<_>>().join("\n"))
+            (ExecOutcome::Success, found.flat_map(matches).collect::<Vec<_>>().join("\n"))
         }
-        Some(Arm::Error(error)) => (Outcome::Error, error.error.clone()),
-        None => (Outcome::Error, String::new()),
+        Some(Arm::Error(error)) => (ExecOutcome::Error, error.error.clone()),
+        None => (ExecOutcome::Error, String::new()),
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use ibeam_core::codec::connect::{self, Code};
 
-use super::run_io::{RunIo, Step, Stop};
-use crate::scenario::faults::{Fault, ResetCode};
+use super::run_io::{RunIo, RunResult, RunStop};
+use crate::scenario::faults::{ResetCode, StreamFault};
 
 /// What was sent must be on the wire before a fault breaks it.
 const SETTLE: Duration = Duration::from_millis(5);
@@ -15,49 +15,49 @@ const BLACK_HOLE: Duration = Duration::from_secs(3600);
 
 impl RunIo {
     /// Carries out a fault in place of the frame that was to come.
-    pub(crate) async fn strike(&mut self, fault: Fault, frame: &[u8]) -> Step {
+    pub(crate) async fn strike(&mut self, fault: StreamFault, frame: &[u8]) -> RunResult {
         self.flush().await?;
         match fault {
-            Fault::Goaway => {
+            StreamFault::Goaway => {
                 self.control.goaway();
                 return Ok(());
             }
-            Fault::HeartbeatsOnly => return self.heartbeats_only().await,
-            Fault::Error(spec) => {
-                return Err(Stop::Scripted(spec.connect_error(Code::Internal)));
+            StreamFault::HeartbeatsOnly => return self.heartbeats_only().await,
+            StreamFault::Error(spec) => {
+                return Err(RunStop::Scripted(spec.connect_error(Code::Internal)));
             }
-            Fault::Eof => {}
-            Fault::Truncate => {
+            StreamFault::Eof => {}
+            StreamFault::Truncate => {
                 let half = frame.get(..(frame.len() / 2).max(1)).unwrap_or(&[0]);
                 self.send_chunk(Bytes::copy_from_slice(half)).await?;
             }
-            Fault::GarbageGzip => {
+            StreamFault::GarbageGzip => {
                 self.send_chunk(connect::frame(1, b"this was never compressed")).await?;
             }
-            Fault::Garbage => {
+            StreamFault::Garbage => {
                 self.send_chunk(Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff, 0xff, 0])).await?;
             }
-            Fault::Reset(code) => self.reset(code).await,
-            Fault::GoawayNow => {
+            StreamFault::Reset(code) => self.reset(code).await,
+            StreamFault::GoawayNow => {
                 self.control.goaway();
                 tokio::time::sleep(SETTLE).await;
                 self.control.kill();
                 self.hold().await;
             }
-            Fault::Disconnect => {
+            StreamFault::Disconnect => {
                 tokio::time::sleep(SETTLE).await;
                 self.control.kill();
                 self.hold().await;
             }
-            Fault::BlackHole => self.hold().await,
-            Fault::BlackHoleConnection => {
+            StreamFault::BlackHole => self.hold().await,
+            StreamFault::BlackHoleConnection => {
                 tokio::time::sleep(SETTLE).await;
                 self.control.freeze();
                 self.hold().await;
                 self.control.kill();
             }
         }
-        Err(Stop::Cut)
+        Err(RunStop::Cut)
     }
 
     /// Breaks the stream with a code, after what was sent is on its way.

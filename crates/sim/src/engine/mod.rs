@@ -17,15 +17,15 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use tokio_util::task::TaskTracker;
 
-use self::conversations::Conversations;
+use self::conversations::ConversationMemory;
 pub(crate) use self::{
-    run::Run,
-    run_io::{RunIo, Stop},
+    run::SimRun,
+    run_io::{RunIo, RunStop},
 };
 use crate::{
     blobs::BlobCache,
     config::SimConfig,
-    record::{Records, counters::Counters},
+    record::{Records, counters::SimCounters},
 };
 
 /// What all runs of a simulator share.
@@ -34,7 +34,7 @@ pub(crate) struct SimState {
     pub(crate) config: SimConfig,
     pub(crate) records: Arc<Records>,
     pub(crate) blobs: BlobCache,
-    pub(crate) conversations: Conversations,
+    pub(crate) conversations: ConversationMemory,
     /// How many runs there have been.
     pub(crate) runs: AtomicU64,
     /// The zero of `{uptime_us}` in scripts.
@@ -45,7 +45,7 @@ pub(crate) struct SimState {
 impl SimState {
     pub(crate) fn new(config: SimConfig) -> Self {
         Self {
-            conversations: Conversations::new(config.scenario.rules.len()),
+            conversations: ConversationMemory::new(config.scenario.rules.len()),
             config,
             records: Arc::default(),
             blobs: BlobCache::default(),
@@ -55,7 +55,7 @@ impl SimState {
         }
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &SimCounters {
         &self.records.counters
     }
 }

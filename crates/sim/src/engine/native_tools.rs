@@ -13,13 +13,13 @@ use ibeam_proto::agent::{
 use serde_json::json;
 
 use super::{
-    exec::{ExecAnswer, Outcome},
-    run::Run,
-    run_io::Step as Done,
+    exec::{ExecAnswer, ExecOutcome},
+    run::SimRun,
+    run_io::RunResult,
 };
 use crate::{
     assistant::intent::Intent,
-    scenario::{quirks::Quirk, step::Arm},
+    scenario::{quirks::Quirk, step::EncodedArm},
 };
 
 const WRITE: u32 = 3;
@@ -29,13 +29,13 @@ const LS: u32 = 8;
 const SHELL_STREAM: u32 = 14;
 const FETCH: u32 = 20;
 
-impl Run {
+impl SimRun {
     /// Does it with the service's own tool. `None` when there is none for that, or the
     /// client does not want it.
     pub(crate) async fn call_native(
         &mut self,
         intent: &Intent,
-    ) -> Done<Option<(&'static str, ExecAnswer)>> {
+    ) -> RunResult<Option<(&'static str, ExecAnswer)>> {
         let Some(name) = name_of(intent).filter(|name| self.native_allowed(name)) else {
             return Ok(None);
         };
@@ -62,12 +62,12 @@ impl Run {
         self.last_result.clone_from(&answer.text);
         let tool_call = notice(intent, &id, Some(&answer), text).unwrap_or_default();
         let refused = match answer.outcome {
-            Outcome::Rejected | Outcome::Thrown => true,
+            ExecOutcome::Rejected | ExecOutcome::Thrown => true,
             // These have no other way to refuse.
-            Outcome::Error => {
+            ExecOutcome::Error => {
                 matches!(intent, Intent::Grep(_) | Intent::Glob(_) | Intent::Fetch(_))
             }
-            Outcome::Open | Outcome::Success => false,
+            ExecOutcome::Open | ExecOutcome::Success => false,
         };
         if !refused {
             self.record(&id, name, &json!({}), &answer, tool_call.clone());
@@ -86,14 +86,14 @@ impl Run {
             .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
     }
 
-    async fn run_natively(&mut self, intent: &Intent, id: &str) -> Done<ExecAnswer> {
+    async fn run_natively(&mut self, intent: &Intent, id: &str) -> RunResult<ExecAnswer> {
         match exec_of(intent, id) {
             Some(arm) => self.exec_natively(arm).await,
             None => Ok(ExecAnswer::default()),
         }
     }
 
-    async fn exec_natively(&mut self, arm: Arm) -> Done<ExecAnswer> {
+    async fn exec_natively(&mut self, arm: EncodedArm) -> RunResult<ExecAnswer> {
         let key = self.ask_exec(&arm).await?;
         self.io.exec_answer(key).await
     }
@@ -106,13 +106,13 @@ impl Run {
         path: &str,
         old: &str,
         new: &str,
-    ) -> Done<(ExecAnswer, Option<String>)> {
+    ) -> RunResult<(ExecAnswer, Option<String>)> {
         let mut answer = self.exec_natively(read(path, id)).await?;
-        if answer.outcome != Outcome::Success {
+        if answer.outcome != ExecOutcome::Success {
             return Ok((answer, None));
         }
         if !answer.text.contains(old) {
-            answer.outcome = Outcome::Error;
+            answer.outcome = ExecOutcome::Error;
             answer.text = format!("\"{old}\" is not in {path}");
             return Ok((answer, None));
         }
@@ -138,7 +138,7 @@ fn name_of(intent: &Intent) -> Option<&'static str> {
 }
 
 /// The exec of a wish that one exec can do.
-fn exec_of(intent: &Intent, id: &str) -> Option<Arm> {
+fn exec_of(intent: &Intent, id: &str) -> Option<EncodedArm> {
     Some(match intent {
         Intent::Shell(command) => arm(SHELL_STREAM, &shell_args(command, id)),
         Intent::Read(path) => read(path, id),
@@ -155,16 +155,16 @@ fn exec_of(intent: &Intent, id: &str) -> Option<Arm> {
     })
 }
 
-fn arm(field: u32, args: &impl ibeam_proto::Wire) -> Arm {
-    Arm { field, payload: args.to_wire() }
+fn arm(field: u32, args: &impl ibeam_proto::Wire) -> EncodedArm {
+    EncodedArm { field, payload: args.to_wire() }
 }
 
-fn read(path: &str, id: &str) -> Arm {
+fn read(path: &str, id: &str) -> EncodedArm {
     let (path, tool_call_id) = (path.to_owned(), id.to_owned());
     arm(READ, &ReadArgs { path, tool_call_id, ..ReadArgs::default() })
 }
 
-fn write(path: &str, text: &str, id: &str) -> Arm {
+fn write(path: &str, text: &str, id: &str) -> EncodedArm {
     let args = WriteArgs {
         path: path.to_owned(),
         file_text: text.to_owned(),
@@ -268,7 +268,7 @@ fn notice(
 
 fn edit_notice(path: &str, text: Option<String>, answer: Option<&ExecAnswer>) -> Tool {
     let result = answer.map(|answer| EditResult {
-        result: Some(if answer.outcome == Outcome::Success {
+        result: Some(if answer.outcome == ExecOutcome::Success {
             edit_result::Result::Success(EditSuccess {
                 path: path.to_owned(),
                 after_full_file_content: text.clone().unwrap_or_default(),
@@ -292,7 +292,7 @@ fn shell_result(command: &str, answer: &ExecAnswer) -> ShellResult {
         return result.clone();
     }
     let (command, stdout) = (command.to_owned(), answer.text.clone());
-    let result = if answer.outcome == Outcome::Success {
+    let result = if answer.outcome == ExecOutcome::Success {
         shell_result::Result::Success(ShellSuccess { command, stdout, ..ShellSuccess::default() })
     } else {
         let failure = ShellFailure { command, stdout, exit_code: 1, ..ShellFailure::default() };
@@ -302,7 +302,7 @@ fn shell_result(command: &str, answer: &ExecAnswer) -> ShellResult {
 }
 
 fn read_result(path: &str, answer: &ExecAnswer) -> ReadToolResult {
-    let result = if answer.outcome == Outcome::Success {
+    let result = if answer.outcome == ExecOutcome::Success {
         read_tool_result::Result::Success(ReadToolSuccess {
             path: path.to_owned(),
             is_empty: answer.text.is_empty(),
@@ -319,7 +319,7 @@ fn read_result(path: &str, answer: &ExecAnswer) -> ReadToolResult {
 }
 
 fn glob_result(pattern: &str, answer: &ExecAnswer) -> GlobToolResult {
-    let result = if answer.outcome == Outcome::Success {
+    let result = if answer.outcome == ExecOutcome::Success {
         let files: Vec<_> = answer.text.lines().map(str::to_owned).collect();
         glob_tool_result::Result::Success(GlobToolSuccess {
             pattern: pattern.to_owned(),

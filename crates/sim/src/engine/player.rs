@@ -13,9 +13,9 @@ use ibeam_proto::agent::{
 
 use super::{
     exec::{self, ExecAnswer},
-    resume::{self, Start},
-    run::Run,
-    run_io::{Answer, Key, Step as Done, Stop, fail},
+    resume::{self, ResumePoint},
+    run::SimRun,
+    run_io::{ClientAnswer, QuestionKey, RunResult, RunStop, fail},
 };
 use crate::{
     blobs::id_of,
@@ -23,7 +23,7 @@ use crate::{
     record::counters::add,
     scenario::{
         quirks::Quirk,
-        step::{Arm, Blob, BlobRef, Exec, Say, Step, message_bytes},
+        step::{Blob, BlobRef, EncodedArm, ExecStep, Say, ScenarioStep, message_bytes},
     },
 };
 
@@ -32,10 +32,10 @@ const PIECE: usize = 12;
 /// The arm of client tools.
 const MCP: u32 = 11;
 
-impl Run {
+impl SimRun {
     /// The script of the chosen rule, or the assistant; from where it was interrupted
     /// when the run is a resume.
-    pub(crate) async fn play(&mut self, start: Start) -> Done {
+    pub(crate) async fn play(&mut self, start: ResumePoint) -> RunResult {
         let steps = self.chosen().map(|rule| rule.steps.clone()).unwrap_or_default();
         let mut from = start.step;
         if let Some(rest) = start.rest {
@@ -66,80 +66,82 @@ impl Run {
         Ok(())
     }
 
-    async fn step(&mut self, step: Step) -> Done {
+    async fn step(&mut self, step: ScenarioStep) -> RunResult {
         match step {
-            Step::Text(say) => self.say(Speech::Text, &say).await,
-            Step::Thinking(say) => self.say(Speech::Thinking, &say).await,
-            Step::TokenDelta(tokens) => {
+            ScenarioStep::Text(say) => self.say(Speech::Text, &say).await,
+            ScenarioStep::Thinking(say) => self.say(Speech::Thinking, &say).await,
+            ScenarioStep::TokenDelta(tokens) => {
                 self.io.update(Update::TokenDelta(TokenDeltaUpdate { tokens })).await
             }
-            Step::KvSet(blob) => self.kv_set(&blob).await,
-            Step::KvGet(blob) => self.kv_get(&blob).await,
-            Step::Checkpoint => self.checkpoint().await,
-            Step::AskContext => self.ask_context().await,
-            Step::Exec(exec) => self.execs(&[exec]).await,
-            Step::Execs(execs) => self.execs(&execs).await,
-            Step::Batch(steps) => self.in_batch(steps).await,
-            Step::Abort(abort) => {
+            ScenarioStep::KvSet(blob) => self.kv_set(&blob).await,
+            ScenarioStep::KvGet(blob) => self.kv_get(&blob).await,
+            ScenarioStep::Checkpoint => self.checkpoint().await,
+            ScenarioStep::AskContext => self.ask_context().await,
+            ScenarioStep::Exec(exec) => self.execs(&[exec]).await,
+            ScenarioStep::Execs(execs) => self.execs(&execs).await,
+            ScenarioStep::Batch(steps) => self.in_batch(steps).await,
+            ScenarioStep::Abort(abort) => {
                 let key = self.start_exec(&abort.exec).await?.key;
                 self.io.sleep(Duration::from_millis(abort.after_ms)).await?;
                 self.abort(key).await
             }
-            Step::UnknownExec(arm) => {
+            ScenarioStep::UnknownExec(arm) => {
                 let key = self.ask_exec(&arm.arm().map_err(|e| broken(&e))?).await?;
                 let answer = self.io.exec_answer(key).await?;
                 self.last_result = answer.text;
                 Ok(())
             }
-            Step::Query(query) => {
+            ScenarioStep::Query(query) => {
                 let arm = query.arm("agent.v1.InteractionQuery").map_err(|e| broken(&e))?;
                 self.query(&arm).await
             }
-            Step::UnknownQuery(arm) => self.query(&arm.arm().map_err(|e| broken(&e))?).await,
-            Step::Update(query) => {
+            ScenarioStep::UnknownQuery(arm) => {
+                self.query(&arm.arm().map_err(|e| broken(&e))?).await
+            }
+            ScenarioStep::Update(query) => {
                 let arm = query.arm("agent.v1.InteractionUpdate").map_err(|e| broken(&e))?;
                 self.io.emit_bytes(&exec::update(&arm)).await
             }
-            Step::Message(table) => {
+            ScenarioStep::Message(table) => {
                 let bytes = message_bytes(&table).map_err(|e| broken(&e))?;
                 self.io.emit_bytes(&bytes).await
             }
-            Step::Usage(usage) => {
+            ScenarioStep::Usage(usage) => {
                 self.usage = usage;
                 Ok(())
             }
-            Step::StepStarted => {
+            ScenarioStep::StepStarted => {
                 let started = StepStartedUpdate { step_id: 2 };
                 self.io.update(Update::StepStarted(started)).await
             }
-            Step::StepCompleted => {
+            ScenarioStep::StepCompleted => {
                 let completed = StepCompletedUpdate { step_id: 2, step_duration_ms: 1 };
                 self.io.update(Update::StepCompleted(completed)).await
             }
-            Step::RawHex(hex) => self.io.emit_frame(&unhex(&hex).unwrap_or_default()).await,
-            Step::Frame(frame) => {
+            ScenarioStep::RawHex(hex) => self.io.emit_frame(&unhex(&hex).unwrap_or_default()).await,
+            ScenarioStep::Frame(frame) => {
                 let payload = match frame.text.as_str() {
                     "" => unhex(&frame.hex).unwrap_or_default(),
                     text => text.as_bytes().to_vec(),
                 };
                 self.io.emit_frame(&connect::frame(frame.flags, &payload)).await
             }
-            Step::WaitMs(ms) => self.io.sleep(Duration::from_millis(ms)).await,
-            Step::Silence(seconds) => self.io.sleep(Duration::from_secs(seconds)).await,
-            Step::Assistant => Box::pin(self.assist()).await,
-            Step::TurnEnded => self.end_turn().await,
-            Step::End => {
+            ScenarioStep::WaitMs(ms) => self.io.sleep(Duration::from_millis(ms)).await,
+            ScenarioStep::Silence(seconds) => self.io.sleep(Duration::from_secs(seconds)).await,
+            ScenarioStep::Assistant => Box::pin(self.assist()).await,
+            ScenarioStep::TurnEnded => self.end_turn().await,
+            ScenarioStep::End => {
                 self.io.end(None).await?;
-                Err(Stop::Closed)
+                Err(RunStop::Closed)
             }
-            Step::Error(spec) => Err(Stop::Scripted(spec.connect_error(Code::Internal))),
-            Step::Fault(fault) => self.io.strike(fault, &[0, 0, 0, 0, 4, 10]).await,
+            ScenarioStep::Error(spec) => Err(RunStop::Scripted(spec.connect_error(Code::Internal))),
+            ScenarioStep::Fault(fault) => self.io.strike(fault, &[0, 0, 0, 0, 4, 10]).await,
         }
     }
 
     // === speech ===
 
-    pub(crate) async fn say(&mut self, speech: Speech, say: &Say) -> Done {
+    pub(crate) async fn say(&mut self, speech: Speech, say: &Say) -> RunResult {
         let text = self.fill(&say.text);
         let pace = say.pace_ms.map_or(self.sim().config.pace, Duration::from_millis);
         match say.repeat {
@@ -165,7 +167,7 @@ impl Run {
         mut text: String,
         chunk: usize,
         pace: Duration,
-    ) -> Done {
+    ) -> RunResult {
         let thinking = speech == Speech::Thinking;
         let leaked = thinking && self.has(Quirk::LeakedThink);
         let before = self.output_tokens();
@@ -213,7 +215,7 @@ impl Run {
     }
 
     /// The same delta again and again, encoded once: the load of benches.
-    async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> Done {
+    async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> RunResult {
         let update = InteractionUpdate { message: Some(speech.update(text.to_owned())) };
         let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(update)) };
         let frame = self.io.out.frame_of(&message.to_wire());
@@ -252,7 +254,7 @@ impl Run {
 
     // === blobs ===
 
-    async fn kv_set(&mut self, blob: &Blob) -> Done {
+    async fn kv_set(&mut self, blob: &Blob) -> RunResult {
         let data = blob.bytes().map_err(|e| broken(&e))?;
         let id = match &blob.id {
             Some(id) => unhex(id).unwrap_or_default(),
@@ -265,7 +267,7 @@ impl Run {
         Ok(())
     }
 
-    async fn kv_get(&mut self, blob: &BlobRef) -> Done {
+    async fn kv_get(&mut self, blob: &BlobRef) -> RunResult {
         let id = match &blob.id {
             Some(id) => unhex(id).unwrap_or_default(),
             None => id_of(blob.data.as_bytes()).to_vec(),
@@ -273,7 +275,7 @@ impl Run {
         let key = self.ask_blob(&id).await?;
         self.io.answered(&[key]).await?;
         match self.io.take_answer(key) {
-            Some(Answer::Kv(Some(data))) => {
+            Some(ClientAnswer::Kv(Some(data))) => {
                 self.last_result = String::from_utf8_lossy(&data).into_owned();
                 Ok(())
             }
@@ -285,7 +287,7 @@ impl Run {
     // === execs and queries ===
 
     /// Starts all, then waits for all. The results are joined.
-    async fn execs(&mut self, execs: &[Exec]) -> Done {
+    async fn execs(&mut self, execs: &[ExecStep]) -> RunResult {
         let mut started = Vec::with_capacity(execs.len());
         for exec in execs {
             let running = self.start_exec(exec).await?;
@@ -303,7 +305,7 @@ impl Run {
     }
 
     /// Plays steps, and waits for their execs at the end.
-    async fn in_batch(&mut self, steps: Vec<Step>) -> Done {
+    async fn in_batch(&mut self, steps: Vec<ScenarioStep>) -> RunResult {
         self.batch = Some(Vec::new());
         for step in steps {
             Box::pin(self.step(step)).await?;
@@ -314,13 +316,19 @@ impl Run {
 
     /// Waits until all of these have their answers, and takes note of them. One that was
     /// aborted meanwhile has none. With the answers, so many steps of a script are done.
-    async fn settle(&mut self, started: Vec<Running>, steps: usize) -> Done<Vec<ExecAnswer>> {
+    async fn settle(
+        &mut self,
+        started: Vec<RunningExec>,
+        steps: usize,
+    ) -> RunResult<Vec<ExecAnswer>> {
         let keys: Vec<_> = started.iter().map(|running| running.key).collect();
         self.io.answered(&keys).await?;
         let mut answers = Vec::with_capacity(started.len());
         let mut calls = Vec::with_capacity(started.len());
         for running in started {
-            let Some(Answer::Exec(answer)) = self.io.take_answer(running.key) else { continue };
+            let Some(ClientAnswer::Exec(answer)) = self.io.take_answer(running.key) else {
+                continue;
+            };
             calls.extend(running.mcp.map(|args| (args, answer.clone())));
             answers.push(*answer);
         }
@@ -335,7 +343,7 @@ impl Run {
         Ok(answers)
     }
 
-    async fn start_exec(&mut self, exec: &Exec) -> Done<Running> {
+    async fn start_exec(&mut self, exec: &ExecStep) -> RunResult<RunningExec> {
         let mut arm = exec.arm().map_err(|e| broken(&e))?;
         let mut mcp = None;
         if arm.field == MCP {
@@ -347,7 +355,12 @@ impl Run {
         self.start_arm(arm, mcp, exec).await
     }
 
-    async fn start_arm(&mut self, arm: Arm, mcp: Option<McpArgs>, exec: &Exec) -> Done<Running> {
+    async fn start_arm(
+        &mut self,
+        arm: EncodedArm,
+        mcp: Option<McpArgs>,
+        exec: &ExecStep,
+    ) -> RunResult<RunningExec> {
         let announce = exec.announce.unwrap_or(true);
         if let (Some(args), true) = (&mcp, announce) {
             Box::pin(self.announce_begin(args, exec.partial)).await?;
@@ -356,36 +369,36 @@ impl Run {
         self.io.next_exec = self.io.next_exec.max(id) + 1;
         let exec_id = exec.exec_id.clone().unwrap_or_else(|| self.exec_id(id));
         let key = self.io.ask_exec(id, &exec_id, &arm).await?;
-        Ok(Running { key, mcp: mcp.filter(|_| announce) })
+        Ok(RunningExec { key, mcp: mcp.filter(|_| announce) })
     }
 
     /// Calls client tools at once and waits for all.
-    pub(crate) async fn call_all(&mut self, calls: Vec<McpArgs>) -> Done<Vec<ExecAnswer>> {
-        let exec = Exec { partial: Some(PIECE), ..Exec::default() };
+    pub(crate) async fn call_all(&mut self, calls: Vec<McpArgs>) -> RunResult<Vec<ExecAnswer>> {
+        let exec = ExecStep { partial: Some(PIECE), ..ExecStep::default() };
         let mut started = Vec::with_capacity(calls.len());
         for args in calls {
-            let arm = Arm { field: MCP, payload: args.to_wire() };
+            let arm = EncodedArm { field: MCP, payload: args.to_wire() };
             started.push(self.start_arm(arm, Some(args), &exec).await?);
         }
         self.settle(started, 0).await
     }
 
-    async fn abort(&mut self, key: Key) -> Done {
-        let Key::Exec(id) = key else { return Ok(()) };
+    async fn abort(&mut self, key: QuestionKey) -> RunResult {
+        let QuestionKey::Exec(id) = key else { return Ok(()) };
         self.io.forget(key);
         let abort = exec_server_control_message::Message::Abort(ExecServerAbort { id });
         let message = ExecServerControlMessage { message: Some(abort) };
         self.io.emit(ToClient::ExecServerControlMessage(message)).await
     }
 
-    async fn query(&mut self, arm: &Arm) -> Done {
+    async fn query(&mut self, arm: &EncodedArm) -> RunResult {
         let id = self.io.next_query;
         self.io.next_query += 1;
-        let key = Key::Query(id);
+        let key = QuestionKey::Query(id);
         add(&self.sim().counters().queries_sent);
         self.io.ask(key, arm.field, &exec::query(id, arm)).await?;
         self.io.answered(&[key]).await?;
-        if let Some(Answer::Query(response)) = self.io.take_answer(key) {
+        if let Some(ClientAnswer::Query(response)) = self.io.take_answer(key) {
             self.last_result = format!("{:?}", response.result);
         }
         Ok(())
@@ -394,8 +407,8 @@ impl Run {
 
 /// An exec that runs at the client.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) key: Key,
+pub(crate) struct RunningExec {
+    pub(crate) key: QuestionKey,
     /// For the notices around a client tool.
     pub(crate) mcp: Option<McpArgs>,
 }
@@ -417,6 +430,6 @@ impl Speech {
 }
 
 /// A step that was checked when the scenario was read, and yet does not encode.
-fn broken(error: &crate::scenario::step::StepError) -> Stop {
+fn broken(error: &crate::scenario::step::StepError) -> RunStop {
     fail(Code::Internal, &error.to_string())
 }

@@ -9,17 +9,17 @@ use ibeam_proto::Wire as _;
 use ibeam_proto::agent::{ConversationStateStructure, UserMessage};
 use serde_json::Value;
 
-use super::run::Run;
+use super::run::SimRun;
 use crate::{
     blobs::{BlobId, id_of},
-    prompt::Said,
+    prompt::HistoryMessage,
     record::counters::add,
-    scenario::step::{Exec, Step},
+    scenario::step::{ExecStep, ScenarioStep},
 };
 
 /// Where an interrupted turn stopped.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Saved {
+pub(crate) struct InterruptedTurn {
     pub(crate) rule: Option<usize>,
     pub(crate) step: usize,
     /// Text of that step that was not sent; nothing more is to be said after it.
@@ -29,12 +29,12 @@ pub(crate) struct Saved {
     user: Option<UserMessage>,
     messages: Vec<Value>,
     steps: Vec<Bytes>,
-    states: Vec<Known>,
+    states: Vec<KnownState>,
 }
 
 /// A state that clients have of a turn, and how much of it is in there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownState {
     id: BlobId,
     /// Messages and steps of the turn; `None`: not even the question.
     holds: Option<(usize, usize)>,
@@ -42,18 +42,18 @@ pub(crate) struct Known {
 
 /// How a resumed run begins.
 #[derive(Debug, Default)]
-pub(crate) struct Start {
+pub(crate) struct ResumePoint {
     pub(crate) step: usize,
     pub(crate) rest: Option<String>,
     /// Whether the simulator remembers the turn.
     pub(crate) known: bool,
 }
 
-impl Run {
+impl SimRun {
     /// A state that the client has from now on.
     pub(crate) fn know(&mut self, state: &ConversationStateStructure, with_turn: bool) {
         let holds = with_turn.then_some((self.messages.len(), self.steps.len()));
-        self.states.push(Known { id: state_id(state), holds });
+        self.states.push(KnownState { id: state_id(state), holds });
     }
 
     /// Remembers where this turn stopped, so that it can be resumed.
@@ -70,8 +70,8 @@ impl Run {
         let struck = self
             .rule
             .and_then(|rule| rules.get(rule)?.steps.get(self.at_step))
-            .is_some_and(|step| matches!(step, Step::Fault(_)));
-        let saved = Saved {
+            .is_some_and(|step| matches!(step, ScenarioStep::Fault(_)));
+        let saved = InterruptedTurn {
             rule: self.rule,
             step: self.at_step + usize::from(struck),
             rest,
@@ -85,8 +85,8 @@ impl Run {
     }
 
     /// Takes up the turn that this run resumes, if it is remembered.
-    pub(crate) fn pick_up(&mut self) -> Start {
-        let mut start = Start::default();
+    pub(crate) fn pick_up(&mut self) -> ResumePoint {
+        let mut start = ResumePoint::default();
         if self.prompt.resume {
             add(&self.sim().counters().resumes);
             let saved = self.sim().conversations.take_saved(&self.prompt.conversation);
@@ -97,18 +97,19 @@ impl Run {
         let state = self.prompt.state.clone();
         let asked_before = self.prompt.user_message.is_none();
         self.states.clear();
-        self.states.push(Known { id: state_id(&state), holds: asked_before.then_some((0, 0)) });
+        self.states
+            .push(KnownState { id: state_id(&state), holds: asked_before.then_some((0, 0)) });
         start
     }
 
-    fn take_over(&mut self, saved: Saved) -> Start {
+    fn take_over(&mut self, saved: InterruptedTurn) -> ResumePoint {
         let id = state_id(&self.prompt.state);
         let bare = id == state_id(&ConversationStateStructure::default());
         let known = saved.states.iter().rev().find(|known| known.id == id);
         let holds = match known {
             Some(known) => known.holds,
             None if bare => None,
-            None => return Start::default(),
+            None => return ResumePoint::default(),
         };
         let (messages, steps) = holds.unwrap_or_default();
         if holds.is_none() {
@@ -118,12 +119,12 @@ impl Run {
         self.steps = saved.steps.into_iter().skip(steps).collect();
         self.prompt.text = saved.text;
         self.rule = saved.rule;
-        Start { step: saved.step, rest: saved.rest, known: true }
+        ResumePoint { step: saved.step, rest: saved.rest, known: true }
     }
 
     /// Results of this turn that are there already: from its history when the turn was
     /// rebuilt or comes from a checkpoint, and from the turn itself.
-    pub(crate) fn results(&self) -> Vec<Said> {
+    pub(crate) fn results(&self) -> Vec<HistoryMessage> {
         let mut results = Vec::new();
         if self.prompt.user_message.is_none() {
             let history = self.prompt.history.iter().rev();
@@ -135,8 +136,8 @@ impl Run {
             );
             results.reverse();
         }
-        let said = self.messages.iter().flat_map(Said::all);
-        results.extend(said.filter(Said::is_result));
+        let said = self.messages.iter().flat_map(HistoryMessage::all);
+        results.extend(said.filter(HistoryMessage::is_result));
         results
     }
 
@@ -149,22 +150,28 @@ impl Run {
 }
 
 /// Where a script goes on when so many of its calls have results: behind them.
-pub(crate) fn behind(steps: &[Step], results: usize) -> usize {
-    let calls = |execs: &[Exec]| execs.iter().filter(|exec| exec.arm == "mcp").count();
+pub(crate) fn behind(steps: &[ScenarioStep], results: usize) -> usize {
+    let calls = |execs: &[ExecStep]| execs.iter().filter(|exec| exec.arm == "mcp").count();
     let (mut seen, mut at) = (0, 0);
     for (number, step) in steps.iter().enumerate() {
         seen += match step {
-            Step::Exec(exec) => calls(std::slice::from_ref(exec)),
-            Step::Execs(execs) => calls(execs),
-            Step::Batch(steps) => {
-                steps.iter().filter(|s| matches!(s, Step::Exec(e) if e.arm == "mcp")).count()
-            }
+            ScenarioStep::Exec(exec) => calls(std::slice::from_ref(exec)),
+            ScenarioStep::Execs(execs) => calls(execs),
+            ScenarioStep::Batch(steps) => steps
+                .iter()
+                .filter(|s| matches!(s, ScenarioStep::Exec(e) if e.arm == "mcp"))
+                .count(),
             _ => 0,
         };
         if seen > results {
             break;
         }
-        if seen > 0 && matches!(step, Step::Exec(_) | Step::Execs(_) | Step::Batch(_)) {
+        if seen > 0
+            && matches!(
+                step,
+                ScenarioStep::Exec(_) | ScenarioStep::Execs(_) | ScenarioStep::Batch(_)
+            )
+        {
             at = number + 1;
         }
     }

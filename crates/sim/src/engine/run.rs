@@ -18,20 +18,20 @@ use serde_json::{Value, json};
 
 use super::{
     SimState,
-    player::Running,
-    resume::Known,
-    run_io::{CONTEXT, Key, RunIo, Step, Stop, fail},
+    player::RunningExec,
+    resume::KnownState,
+    run_io::{CONTEXT, QuestionKey, RunIo, RunResult, RunStop, fail},
 };
 use crate::{
     blobs::{BlobId, id_of},
-    models::Model,
-    prompt::{Prompt, Tool, image_ids, tokens, validate},
+    models::SimModel,
+    prompt::{OfferedTool, RunPrompt, image_ids, tokens, validate},
     record::counters::{add, sub},
     scenario::{
-        Rule,
+        ScenarioRule,
         faults::ResetCode,
         quirks::Quirk,
-        step::{Arm, UsageStep},
+        step::{EncodedArm, UsageStep},
     },
 };
 
@@ -40,9 +40,9 @@ const COMPOSER: &str = "composer-2.5";
 
 /// A run in progress.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct SimRun {
     pub(crate) io: RunIo,
-    pub(crate) prompt: Prompt,
+    pub(crate) prompt: RunPrompt,
     /// Whether the request was read and, unless tools decide, a rule chosen.
     prepared: bool,
     pub(crate) number: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Run {
     /// All that the model has to say was said.
     pub(crate) played: bool,
     /// Execs of a batch, which are waited for together; `None` outside of one.
-    pub(crate) batch: Option<Vec<Running>>,
+    pub(crate) batch: Option<Vec<RunningExec>>,
     pub(crate) usage: UsageStep,
     pub(crate) calls: u32,
     /// Responses of the model that called tools and got their results.
@@ -81,14 +81,14 @@ pub(crate) struct Run {
     /// stored.
     pub(crate) user_blobs: Option<(Bytes, Bytes)>,
     /// States that the client has of this turn.
-    pub(crate) states: Vec<Known>,
+    pub(crate) states: Vec<KnownState>,
 }
 
-impl Run {
+impl SimRun {
     pub(crate) fn new(io: RunIo, number: u64, http1: bool) -> Self {
         Self {
             io,
-            prompt: Prompt::default(),
+            prompt: RunPrompt::default(),
             prepared: false,
             number,
             http1,
@@ -126,7 +126,7 @@ impl Run {
     }
 
     pub(crate) fn prepare(&mut self, request: &AgentRunRequest) {
-        self.prompt = Prompt::new(request);
+        self.prompt = RunPrompt::new(request);
         self.prepared = true;
     }
 
@@ -147,32 +147,32 @@ impl Run {
         }
     }
 
-    pub(crate) fn chosen(&self) -> Option<&Rule> {
+    pub(crate) fn chosen(&self) -> Option<&ScenarioRule> {
         self.sim().config.scenario.rules.get(self.rule?)
     }
 
     /// Runs to the end, whatever it is, and counts it.
     pub(crate) async fn drive(mut self, first: Option<FromClient>) {
         add(&self.sim().counters().runs_started);
-        let _open = OpenStream::new(self.io.sim.clone());
+        let _open = OpenStreamCount::new(self.io.sim.clone());
         let mut result = Box::pin(self.turn(first)).await;
-        if matches!(result, Err(Stop::HalfClosed)) {
+        if matches!(result, Err(RunStop::HalfClosed)) {
             result = Box::pin(self.io.heartbeats_only()).await;
         }
         let sim = self.io.sim.clone();
         let counters = &sim.counters();
         counters.server_frames.fetch_add(self.io.out.frames, Ordering::Relaxed);
         self.io.tally.ended(match &result {
-            Ok(()) | Err(Stop::Closed) => "finished",
-            Err(Stop::Cancelled) => "cancelled",
-            Err(Stop::Gone | Stop::HalfClosed) => "abandoned",
-            Err(Stop::Silent) => "silent",
-            Err(Stop::Fail(_)) => "failed",
-            Err(Stop::Scripted(_) | Stop::Cut) => "cut",
+            Ok(()) | Err(RunStop::Closed) => "finished",
+            Err(RunStop::Cancelled) => "cancelled",
+            Err(RunStop::Gone | RunStop::HalfClosed) => "abandoned",
+            Err(RunStop::Silent) => "silent",
+            Err(RunStop::Fail(_)) => "failed",
+            Err(RunStop::Scripted(_) | RunStop::Cut) => "cut",
         });
         match result {
-            Ok(()) | Err(Stop::Closed) => add(&counters.runs_finished),
-            Err(Stop::Cancelled) => {
+            Ok(()) | Err(RunStop::Closed) => add(&counters.runs_finished),
+            Err(RunStop::Cancelled) => {
                 add(&counters.runs_cancelled);
                 let delay = tokio::time::sleep(sim.config.cancel_delay);
                 tokio::select! {
@@ -180,29 +180,29 @@ impl Run {
                     () = self.io.out.tx.closed() => {}
                 }
             }
-            Err(Stop::Gone | Stop::HalfClosed) => add(&counters.runs_abandoned),
-            Err(Stop::Silent) => {
+            Err(RunStop::Gone | RunStop::HalfClosed) => add(&counters.runs_abandoned),
+            Err(RunStop::Silent) => {
                 add(&counters.runs_silent);
                 self.io.reset(ResetCode::CANCEL).await;
             }
-            Err(Stop::Fail(error)) => {
+            Err(RunStop::Fail(error)) => {
                 tracing::debug!(code = error.code.as_str(), error.message, "run refused");
                 add(&counters.runs_failed);
                 let _ = Box::pin(self.io.end(Some(&error))).await;
             }
-            Err(Stop::Scripted(error)) => {
+            Err(RunStop::Scripted(error)) => {
                 add(&counters.runs_cut);
                 self.save();
                 let _ = Box::pin(self.io.end(Some(&error))).await;
             }
-            Err(Stop::Cut) => {
+            Err(RunStop::Cut) => {
                 add(&counters.runs_cut);
                 self.save();
             }
         }
     }
 
-    async fn turn(&mut self, first: Option<FromClient>) -> Step {
+    async fn turn(&mut self, first: Option<FromClient>) -> RunResult {
         let first = match first {
             Some(first) => first,
             None => self.io.first().await?,
@@ -218,7 +218,7 @@ impl Run {
             }
         }
         self.io.tally.begun(&self.prompt.conversation, self.prompt.resume);
-        let model = validate::request(&request, &self.io.quirks).map_err(Stop::Fail)?;
+        let model = validate::request(&request, &self.io.quirks).map_err(RunStop::Fail)?;
         self.note_parameters(model);
         // Some clients close their half with the request.
         self.io.listen().await?;
@@ -256,7 +256,7 @@ impl Run {
     }
 
     /// What the model was not offered with.
-    fn note_parameters(&self, model: &Model) {
+    fn note_parameters(&self, model: &SimModel) {
         let counters = &self.sim().counters();
         for (id, value) in &self.prompt.parameters {
             if !model.knows(id, value) {
@@ -280,7 +280,7 @@ impl Run {
     }
 
     /// Refusals that a quirk asks for.
-    fn refuse_by_quirk(&self) -> Step {
+    fn refuse_by_quirk(&self) -> RunResult {
         let conversations = &self.sim().conversations;
         if self.has(Quirk::StuckConversation) && conversations.stuck(&self.prompt.conversation) {
             return Err(fail(Code::ResourceExhausted, "Error"));
@@ -289,7 +289,7 @@ impl Run {
     }
 
     /// Row 18: an image keeps the uuid it came with.
-    pub(crate) fn check_images(&self, user: Option<&UserMessage>) -> Step {
+    pub(crate) fn check_images(&self, user: Option<&UserMessage>) -> RunResult {
         let conversations = &self.sim().conversations;
         if self.has(Quirk::ImageUuid) {
             for (uuid, image) in image_ids(user) {
@@ -302,9 +302,9 @@ impl Run {
     }
 
     /// Asks for the request context by exec.
-    pub(crate) async fn ask_context(&mut self) -> Step {
+    pub(crate) async fn ask_context(&mut self) -> RunResult {
         let payload = RequestContextArgs::default().to_wire();
-        let key = self.ask_exec(&Arm { field: CONTEXT, payload }).await?;
+        let key = self.ask_exec(&EncodedArm { field: CONTEXT, payload }).await?;
         let answer = self.io.exec_answer(key).await?;
         let Some(exec_client_message::Message::RequestContextResult(result)) = answer.reply else {
             return Err(fail(Code::Internal, "No request context"));
@@ -312,7 +312,7 @@ impl Run {
         match result.result {
             Some(request_context_result::Result::Success(success)) => {
                 let context = success.request_context.unwrap_or_default();
-                validate::context(&context, &self.io.quirks).map_err(Stop::Fail)?;
+                validate::context(&context, &self.io.quirks).map_err(RunStop::Fail)?;
                 self.prompt.add_context(&context);
                 Ok(())
             }
@@ -321,7 +321,7 @@ impl Run {
     }
 
     /// Sends an exec under the next id.
-    pub(crate) async fn ask_exec(&mut self, arm: &Arm) -> Step<Key> {
+    pub(crate) async fn ask_exec(&mut self, arm: &EncodedArm) -> RunResult<QuestionKey> {
         let id = self.io.next_exec;
         self.io.next_exec += 1;
         let exec_id = self.exec_id(id);
@@ -338,7 +338,7 @@ impl Run {
 
     // === begin and end ===
 
-    async fn open_turn(&mut self) -> Step {
+    async fn open_turn(&mut self) -> RunResult {
         if self.has(Quirk::Terse) {
             return Ok(());
         }
@@ -356,11 +356,11 @@ impl Run {
     }
 
     /// The usual end, bent by the quirks that are about it.
-    async fn finish(&mut self) -> Step {
+    async fn finish(&mut self) -> RunResult {
         self.io.listen().await?;
         if self.has(Quirk::BareEof) {
             self.io.flush().await?;
-            return Err(Stop::Closed);
+            return Err(RunStop::Closed);
         }
         if !self.has(Quirk::Terse) || self.has(Quirk::NoEnd) || self.has(Quirk::BlobOnly) {
             self.store_answer().await?;
@@ -381,12 +381,12 @@ impl Run {
         }
         if self.has(Quirk::ErrorAfterTurnEnded) {
             let error = ConnectError::new(Code::Unavailable, "Unable to reach the model provider");
-            return Err(Stop::Scripted(error));
+            return Err(RunStop::Scripted(error));
         }
         self.io.end(None).await
     }
 
-    pub(crate) async fn end_turn(&mut self) -> Step {
+    pub(crate) async fn end_turn(&mut self) -> RunResult {
         if std::mem::replace(&mut self.turn_ended, true) {
             return Ok(());
         }
@@ -419,7 +419,7 @@ impl Run {
     /// with, and since then the calls, what was said before them, and their results.
     pub(crate) fn input_tokens(&self) -> u64 {
         let rules: u64 = self.prompt.rules.iter().map(|rule| tokens(rule)).sum();
-        let tools: u64 = self.prompt.tools.iter().map(Tool::tokens).sum();
+        let tools: u64 = self.prompt.tools.iter().map(OfferedTool::tokens).sum();
         let since = self.messages.iter().filter_map(|message| message.get("content"));
         let since: u64 = since.map(|content| tokens(&content.to_string())).sum();
         self.history_tokens() + rules + tools + tokens(&self.prompt.text) + since + 4
@@ -441,16 +441,16 @@ pub(crate) fn message_json(role: &str, text: &str) -> Value {
 }
 
 /// Counts an open stream for as long as it lives.
-struct OpenStream(Arc<SimState>);
+struct OpenStreamCount(Arc<SimState>);
 
-impl OpenStream {
+impl OpenStreamCount {
     fn new(sim: Arc<SimState>) -> Self {
         add(&sim.counters().open_streams);
         Self(sim)
     }
 }
 
-impl Drop for OpenStream {
+impl Drop for OpenStreamCount {
     fn drop(&mut self) {
         sub(&self.0.counters().open_streams);
     }

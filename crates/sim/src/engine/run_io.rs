@@ -29,11 +29,11 @@ use crate::{
         runs::RunTally,
         transcript::{Direction, RunTape},
     },
-    scenario::{faults::Cut, quirks::Quirks},
+    scenario::{faults::StreamCut, quirks::Quirks},
     stream::{
         control::ConnectionControl,
-        inbound::{Heard, Inbound},
-        outbound::Outbound,
+        inbound::{InboundEvent, RunInbound},
+        outbound::RunOutbound,
     },
 };
 
@@ -42,7 +42,7 @@ pub(crate) const CONTEXT: u32 = 10;
 
 /// Why a run goes no further.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum RunStop {
     /// The client asked for it.
     Cancelled,
     /// The client is not there any more.
@@ -61,18 +61,18 @@ pub(crate) enum Stop {
     Closed,
 }
 
-pub(crate) type Step<T = ()> = Result<T, Stop>;
+pub(crate) type RunResult<T = ()> = Result<T, RunStop>;
 
 /// A question to the client that is not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Key {
+pub(crate) enum QuestionKey {
     Exec(u32),
     Kv(u32),
     Query(u32),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ClientAnswer {
     Exec(Box<ExecAnswer>),
     /// `None`: the client does not have the blob. For stores: `Some` of nothing.
     Kv(Option<Bytes>),
@@ -81,7 +81,7 @@ pub(crate) enum Answer {
 
 /// What is known about an open question.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct OpenQuestion {
     /// The arm: of the exec, of the query, of the KV message.
     pub(crate) field: u32,
     pub(crate) exec_id: String,
@@ -92,9 +92,9 @@ pub(crate) struct Asked {
 pub(crate) struct RunIo {
     pub(crate) sim: Arc<SimState>,
     pub(crate) control: Arc<ConnectionControl>,
-    pub(crate) out: Outbound,
+    pub(crate) out: RunOutbound,
     pub(crate) quirks: Quirks,
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<StreamCut>,
     pub(crate) next_exec: u32,
     pub(crate) next_kv: u32,
     pub(crate) next_query: u32,
@@ -102,23 +102,23 @@ pub(crate) struct RunIo {
     pub(crate) turn_over: bool,
     pub(crate) tape: RunTape,
     pub(crate) tally: RunTally,
-    inbound: Inbound,
+    inbound: RunInbound,
     pub(crate) half_closed: bool,
     pub(crate) last_heard: Instant,
     last_sent: Instant,
-    pub(crate) open: BTreeMap<Key, Asked>,
+    pub(crate) open: BTreeMap<QuestionKey, OpenQuestion>,
     /// All that was ever asked: an abort may cross with a result, and some clients follow
     /// a streamed shell with a plain result.
-    pub(crate) asked: BTreeSet<Key>,
-    pub(crate) answers: HashMap<Key, Answer>,
+    pub(crate) asked: BTreeSet<QuestionKey>,
+    pub(crate) answers: HashMap<QuestionKey, ClientAnswer>,
 }
 
 impl RunIo {
     pub(crate) fn new(
         sim: Arc<SimState>,
         control: Arc<ConnectionControl>,
-        inbound: Inbound,
-        out: Outbound,
+        inbound: RunInbound,
+        out: RunOutbound,
         tape: RunTape,
         tally: RunTally,
     ) -> Self {
@@ -148,12 +148,12 @@ impl RunIo {
     // === sending ===
 
     /// Sends an update.
-    pub(crate) async fn update(&mut self, update: Update) -> Step {
+    pub(crate) async fn update(&mut self, update: Update) -> RunResult {
         let update = InteractionUpdate { message: Some(update) };
         self.emit(ToClient::InteractionUpdate(update)).await
     }
 
-    pub(crate) async fn emit(&mut self, message: ToClient) -> Step {
+    pub(crate) async fn emit(&mut self, message: ToClient) -> RunResult {
         let message = AgentServerMessage { message: Some(message) };
         if self.cut.is_some() {
             return self.emit_bytes(&message.to_wire()).await;
@@ -164,14 +164,14 @@ impl RunIo {
     }
 
     /// Sends an encoded `AgentServerMessage`.
-    pub(crate) async fn emit_bytes(&mut self, payload: &[u8]) -> Step {
+    pub(crate) async fn emit_bytes(&mut self, payload: &[u8]) -> RunResult {
         self.tape.note(Direction::FromServer, 0, || Bytes::copy_from_slice(payload));
         let frame = self.out.frame_of(payload);
         self.emit_frame(&frame).await
     }
 
     /// Sends bytes that count as one frame.
-    pub(crate) async fn emit_frame(&mut self, frame: &[u8]) -> Step {
+    pub(crate) async fn emit_frame(&mut self, frame: &[u8]) -> RunResult {
         if let Some(cut) = self.cut.take_if(|cut| cut.after_frames <= self.out.frames) {
             self.strike(cut.how, frame).await?;
         }
@@ -179,12 +179,12 @@ impl RunIo {
         self.flush_if_due().await
     }
 
-    async fn flush_if_due(&mut self) -> Step {
+    async fn flush_if_due(&mut self) -> RunResult {
         if self.out.due() { self.flush().await } else { Ok(()) }
     }
 
     /// Gives everything that was sent so far to the transport.
-    pub(crate) async fn flush(&mut self) -> Step {
+    pub(crate) async fn flush(&mut self) -> RunResult {
         while let Some(chunk) = self.out.take() {
             self.send_chunk(chunk).await?;
         }
@@ -192,12 +192,12 @@ impl RunIo {
         Ok(())
     }
 
-    pub(crate) async fn send_chunk(&mut self, chunk: Bytes) -> Step {
+    pub(crate) async fn send_chunk(&mut self, chunk: Bytes) -> RunResult {
         use tokio::sync::mpsc::error::TrySendError;
         self.tally.sent(chunk.len());
         let chunk = match self.out.tx.try_send(Ok(chunk)) {
             Ok(()) => return Ok(()),
-            Err(TrySendError::Closed(_)) => return Err(Stop::Gone),
+            Err(TrySendError::Closed(_)) => return Err(RunStop::Gone),
             Err(TrySendError::Full(chunk)) => chunk,
         };
         // The client reads slowly. Listen to it meanwhile: it may cancel. What was begun is
@@ -207,12 +207,12 @@ impl RunIo {
         loop {
             tokio::select! {
                 permit = tx.reserve() => {
-                    permit.map_err(|_| Stop::Gone)?.send(chunk);
+                    permit.map_err(|_| RunStop::Gone)?.send(chunk);
                     return heard_end;
                 }
                 heard = self.inbound.next(), if !self.half_closed && heard_end.is_ok() => {
                     heard_end = self.hear(heard);
-                    if matches!(heard_end, Err(Stop::Gone)) {
+                    if matches!(heard_end, Err(RunStop::Gone)) {
                         return heard_end;
                     }
                 }
@@ -221,7 +221,7 @@ impl RunIo {
     }
 
     /// The end frame; the caller then drops the engine, which closes the stream.
-    pub(crate) async fn end(&mut self, error: Option<&ConnectError>) -> Step {
+    pub(crate) async fn end(&mut self, error: Option<&ConnectError>) -> RunResult {
         let frame = self.out.end_frame(error);
         self.tape.note(Direction::FromServer, 2, || frame.slice(5..));
         self.emit_frame(&frame).await?;
@@ -231,7 +231,7 @@ impl RunIo {
     // === waiting ===
 
     /// Waits for a time; the client is heard and heartbeats go out.
-    pub(crate) async fn sleep(&mut self, time: Duration) -> Step {
+    pub(crate) async fn sleep(&mut self, time: Duration) -> RunResult {
         if time.is_zero() {
             return Ok(());
         }
@@ -241,18 +241,18 @@ impl RunIo {
     }
 
     /// Only heartbeats from here on, until the client leaves.
-    pub(crate) async fn heartbeats_only(&mut self) -> Step {
+    pub(crate) async fn heartbeats_only(&mut self) -> RunResult {
         self.flush().await?;
         self.wait(None, |_| false).await
     }
 
     /// Waits until all these questions are answered.
-    pub(crate) async fn answered(&mut self, keys: &[Key]) -> Step {
+    pub(crate) async fn answered(&mut self, keys: &[QuestionKey]) -> RunResult {
         self.flush().await?;
         self.wait(None, |io| keys.iter().all(|key| !io.open.contains_key(key))).await
     }
 
-    async fn wait(&mut self, end: Option<Instant>, done: impl Fn(&Self) -> bool) -> Step {
+    async fn wait(&mut self, end: Option<Instant>, done: impl Fn(&Self) -> bool) -> RunResult {
         self.out.relax();
         let (heartbeat, silence) = (self.sim.config.heartbeat, self.sim.config.client_silence);
         while !done(self) {
@@ -260,11 +260,11 @@ impl RunIo {
             let wake = end.map_or(beat.min(drop), |end| end.min(beat).min(drop));
             tokio::select! {
                 heard = self.inbound.next(), if !self.half_closed => self.hear(heard)?,
-                () = self.out.tx.closed() => return Err(Stop::Gone),
+                () = self.out.tx.closed() => return Err(RunStop::Gone),
                 () = tokio::time::sleep_until(wake) => {
                     let now = Instant::now();
                     if now >= drop {
-                        return Err(Stop::Silent);
+                        return Err(RunStop::Silent);
                     }
                     if end.is_some_and(|end| now >= end) {
                         return Ok(());
@@ -279,7 +279,7 @@ impl RunIo {
         Ok(())
     }
 
-    async fn beat(&mut self) -> Step {
+    async fn beat(&mut self) -> RunResult {
         let beat = Update::Heartbeat(HeartbeatUpdate {});
         let message = InteractionUpdate { message: Some(beat) };
         let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(message)) };
@@ -295,10 +295,14 @@ impl RunIo {
         &mut self,
         id: u32,
         exec_id: &str,
-        arm: &crate::scenario::step::Arm,
-    ) -> Step<Key> {
-        let key = Key::Exec(id);
-        let asked = Asked { field: arm.field, exec_id: exec_id.to_owned(), ..Asked::default() };
+        arm: &crate::scenario::step::EncodedArm,
+    ) -> RunResult<QuestionKey> {
+        let key = QuestionKey::Exec(id);
+        let asked = OpenQuestion {
+            field: arm.field,
+            exec_id: exec_id.to_owned(),
+            ..OpenQuestion::default()
+        };
         self.open.insert(key, asked);
         self.asked.insert(key);
         add(&self.sim.counters().execs_sent);
@@ -310,34 +314,34 @@ impl RunIo {
     }
 
     /// Sends any other question; only its own arm answers it.
-    pub(crate) async fn ask(&mut self, key: Key, field: u32, message: &[u8]) -> Step {
+    pub(crate) async fn ask(&mut self, key: QuestionKey, field: u32, message: &[u8]) -> RunResult {
         if !(self.half_closed && is_store(key, field)) {
-            self.open.insert(key, Asked { field, ..Asked::default() });
+            self.open.insert(key, OpenQuestion { field, ..OpenQuestion::default() });
         }
         self.asked.insert(key);
         self.emit_bytes(message).await
     }
 
     /// No answer is expected any more.
-    pub(crate) fn forget(&mut self, key: Key) {
+    pub(crate) fn forget(&mut self, key: QuestionKey) {
         self.open.remove(&key);
     }
 
-    pub(crate) fn take_answer(&mut self, key: Key) -> Option<Answer> {
+    pub(crate) fn take_answer(&mut self, key: QuestionKey) -> Option<ClientAnswer> {
         self.answers.remove(&key)
     }
 
     /// Waits for one exec and gives its answer.
-    pub(crate) async fn exec_answer(&mut self, key: Key) -> Step<ExecAnswer> {
+    pub(crate) async fn exec_answer(&mut self, key: QuestionKey) -> RunResult<ExecAnswer> {
         self.answered(&[key]).await?;
         Ok(match self.take_answer(key) {
-            Some(Answer::Exec(answer)) => *answer,
+            Some(ClientAnswer::Exec(answer)) => *answer,
             _ => ExecAnswer::default(),
         })
     }
 
     /// Takes what has already come, and waits for nothing.
-    pub(crate) async fn listen(&mut self) -> Step {
+    pub(crate) async fn listen(&mut self) -> RunResult {
         while !self.half_closed {
             let heard = tokio::select! {
                 biased;
@@ -350,26 +354,26 @@ impl RunIo {
     }
 
     /// The first message that counts, before the run has begun.
-    pub(crate) async fn first(&mut self) -> Step<FromClient> {
+    pub(crate) async fn first(&mut self) -> RunResult<FromClient> {
         let limit = self.sim.config.client_silence;
         loop {
             let heard = tokio::select! {
                 heard = self.inbound.next() => heard,
-                () = self.out.tx.closed() => return Err(Stop::Gone),
-                () = tokio::time::sleep(limit) => return Err(Stop::Silent),
+                () = self.out.tx.closed() => return Err(RunStop::Gone),
+                () = tokio::time::sleep(limit) => return Err(RunStop::Silent),
             };
             self.last_heard = Instant::now();
             match heard {
-                Heard::Message(bytes) => match self.decode(&bytes)? {
+                InboundEvent::Message(bytes) => match self.decode(&bytes)? {
                     Some(FromClient::ClientHeartbeat(_) | FromClient::PrewarmRequest(_)) | None => {
                     }
                     Some(message) => return Ok(message),
                 },
-                Heard::HalfClosed => {
+                InboundEvent::HalfClosed => {
                     return Err(fail(Code::InvalidArgument, "No run request"));
                 }
-                Heard::Gone => return Err(Stop::Gone),
-                Heard::Malformed(what) => return Err(fail(Code::InvalidArgument, &what)),
+                InboundEvent::Gone => return Err(RunStop::Gone),
+                InboundEvent::Malformed(what) => return Err(fail(Code::InvalidArgument, &what)),
             }
         }
     }
@@ -379,6 +383,6 @@ impl RunIo {
     }
 }
 
-pub(crate) fn fail(code: Code, message: &str) -> Stop {
-    Stop::Fail(ConnectError::new(code, message))
+pub(crate) fn fail(code: Code, message: &str) -> RunStop {
+    RunStop::Fail(ConnectError::new(code, message))
 }

@@ -14,18 +14,18 @@ use ibeam_proto::agent::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    exec::{ExecAnswer, Outcome},
-    run::Run,
-    run_io::Step as Done,
+    exec::{ExecAnswer, ExecOutcome},
+    run::SimRun,
+    run_io::RunResult,
 };
 use crate::{
     blobs::id_of,
-    prompt::Tool,
+    prompt::OfferedTool,
     protobuf::{hex, value_from_proto, value_to_proto},
     scenario::quirks::Quirk,
 };
 
-impl Run {
+impl SimRun {
     /// The next tool-call id: the same for the same conversation and number.
     pub(crate) fn call_id(&mut self) -> String {
         self.calls += 1;
@@ -44,7 +44,7 @@ impl Run {
     }
 
     /// The arguments of a call to an offered tool.
-    pub(crate) fn mcp_args(&mut self, tool: &Tool, args: &Map<String, Value>) -> McpArgs {
+    pub(crate) fn mcp_args(&mut self, tool: &OfferedTool, args: &Map<String, Value>) -> McpArgs {
         McpArgs {
             name: tool.name.clone(),
             args: encode_args(args),
@@ -72,7 +72,11 @@ impl Run {
 
     /// `partial_tool_call` with an empty arm, then with the text of the arguments as it
     /// grows, then `tool_call_started` with all of them.
-    pub(crate) async fn announce_begin(&mut self, args: &McpArgs, piece: Option<usize>) -> Done {
+    pub(crate) async fn announce_begin(
+        &mut self,
+        args: &McpArgs,
+        piece: Option<usize>,
+    ) -> RunResult {
         self.tell_so_far();
         let (call_id, model_call_id) = (args.tool_call_id.clone(), self.model_call_id());
         let partial = |mcp: McpToolCall, text: &str| {
@@ -104,7 +108,10 @@ impl Run {
 
     /// The messages of calls that are over, `tool_call_completed` for each, and a
     /// checkpoint.
-    pub(crate) async fn announce_ends(&mut self, calls: Vec<(McpArgs, Box<ExecAnswer>)>) -> Done {
+    pub(crate) async fn announce_ends(
+        &mut self,
+        calls: Vec<(McpArgs, Box<ExecAnswer>)>,
+    ) -> RunResult {
         let mut notices = Vec::with_capacity(calls.len());
         for (args, answer) in calls {
             let (call_id, name) = (args.tool_call_id.clone(), args.tool_name.clone());
@@ -121,7 +128,7 @@ impl Run {
         if self.has(Quirk::Terse) { Ok(()) } else { Box::pin(self.checkpoint()).await }
     }
 
-    pub(crate) async fn announce_end(&mut self, call_id: String, tool_call: ToolCall) -> Done {
+    pub(crate) async fn announce_end(&mut self, call_id: String, tool_call: ToolCall) -> RunResult {
         let model_call_id = self.model_call_id();
         let tool_call = Some(tool_call);
         let completed = ToolCallCompletedUpdate { call_id, tool_call, model_call_id };
@@ -143,7 +150,9 @@ impl Run {
         let mut result = json!({
             "type": "tool-result", "toolCallId": call_id, "toolName": name, "result": answer.text,
         });
-        if let (false, Some(table)) = (answer.outcome == Outcome::Success, result.as_object_mut()) {
+        if let (false, Some(table)) =
+            (answer.outcome == ExecOutcome::Success, result.as_object_mut())
+        {
             table.insert("isError".to_owned(), json!(true));
         }
         self.messages.push(json!({ "role": "tool", "id": call_id, "content": [result] }));
@@ -208,7 +217,7 @@ fn tool_result(answer: &ExecAnswer) -> McpToolResult {
             }
             _ => error_result(&answer.text),
         },
-        _ if answer.outcome == Outcome::Success => {
+        _ if answer.outcome == ExecOutcome::Success => {
             mcp_tool_result::Result::Success(McpSuccess::default())
         }
         _ => error_result(&answer.text),

@@ -18,7 +18,7 @@ const BOTH: &[&str] = &["false", "true"];
 
 /// One model family.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Model {
+pub(crate) struct SimModel {
     pub(crate) id: &'static str,
     name: &'static str,
     vendor: (i32, &'static str),
@@ -45,8 +45,8 @@ const fn model(
     name: &'static str,
     vendor: (i32, &'static str),
     context: i32,
-) -> Model {
-    Model {
+) -> SimModel {
+    SimModel {
         id,
         name,
         vendor,
@@ -60,24 +60,24 @@ const fn model(
     }
 }
 
-const fn claude(id: &'static str, name: &'static str, context: i32) -> Model {
+const fn claude(id: &'static str, name: &'static str, context: i32) -> SimModel {
     let base = model(id, name, ANTHROPIC, context);
-    Model { thinking: true, effort: Some("effort"), context_max: 1_000_000, ..base }
+    SimModel { thinking: true, effort: Some("effort"), context_max: 1_000_000, ..base }
 }
 
-const fn gpt(id: &'static str, name: &'static str) -> Model {
+const fn gpt(id: &'static str, name: &'static str) -> SimModel {
     let base = model(id, name, OPENAI, 272_000);
-    Model { thinking: true, effort: Some("reasoning"), fast: true, ..base }
+    SimModel { thinking: true, effort: Some("reasoning"), fast: true, ..base }
 }
 
 /// The families, the default first.
-pub(crate) const MODELS: &[Model] = &[
+pub(crate) const MODELS: &[SimModel] = &[
     model("default", "Auto", CURSOR, 200_000),
-    Model { fast: true, ..model("composer-2.5", "Composer 2.5", CURSOR, 200_000) },
-    Model { fast: true, ..model("composer-2", "Composer 2", CURSOR, 200_000) },
+    SimModel { fast: true, ..model("composer-2.5", "Composer 2.5", CURSOR, 200_000) },
+    SimModel { fast: true, ..model("composer-2", "Composer 2", CURSOR, 200_000) },
     claude("claude-opus-5", "Opus 5", 300_000),
     claude("claude-opus-4-8", "Opus 4.8", 300_000),
-    Model { max_only: true, ..claude("claude-opus-4-7", "Opus 4.7", 300_000) },
+    SimModel { max_only: true, ..claude("claude-opus-4-7", "Opus 4.7", 300_000) },
     claude("claude-fable-5", "Fable 5", 300_000),
     claude("claude-sonnet-5", "Sonnet 5", 200_000),
     claude("claude-sonnet-4-6", "Sonnet 4.6", 200_000),
@@ -87,13 +87,13 @@ pub(crate) const MODELS: &[Model] = &[
     gpt("gpt-5.4", "GPT-5.4"),
     gpt("gpt-5.4-mini", "GPT-5.4 Mini"),
     gpt("gpt-5.3-codex", "GPT-5.3 Codex"),
-    Model { thinking: true, ..model("gemini-3.1-pro", "Gemini 3.1 Pro", GOOGLE, 200_000) },
+    SimModel { thinking: true, ..model("gemini-3.1-pro", "Gemini 3.1 Pro", GOOGLE, 200_000) },
     model("gemini-3.5-flash", "Gemini 3.5 Flash", GOOGLE, 200_000),
-    Model { thinking: true, ..model("grok-4.5", "Grok 4.5", XAI, 256_000) },
-    Model { images: false, ..model("kimi-k2.6", "Kimi K2.6", MOONSHOT, 200_000) },
+    SimModel { thinking: true, ..model("grok-4.5", "Grok 4.5", XAI, 256_000) },
+    SimModel { images: false, ..model("kimi-k2.6", "Kimi K2.6", MOONSHOT, 200_000) },
 ];
 
-impl Model {
+impl SimModel {
     /// The ids under which the old list shows this family: `<base>[-thinking][-<effort>][-fast]`.
     pub(crate) fn slugs(&self) -> Vec<(String, bool)> {
         let mut out = vec![(self.id.to_owned(), self.thinking && self.vendor.0 != ANTHROPIC.0)];
@@ -247,7 +247,7 @@ pub(crate) fn split_variant(id: &str) -> Option<(&str, Vec<(String, String)>)> {
 }
 
 /// The family that has this id or slug.
-pub(crate) fn family(id: &str) -> Option<&'static Model> {
+pub(crate) fn family(id: &str) -> Option<&'static SimModel> {
     let by_id = MODELS.iter().find(|model| model.id == id);
     by_id.or_else(|| MODELS.iter().find(|m| m.slugs().iter().any(|(slug, _)| slug == id)))
 }
@@ -272,7 +272,7 @@ pub(crate) fn cli_list() -> Vec<(String, String)> {
 
 /// One variant string for each family, as ACP lists them, and its name.
 pub(crate) fn acp_list() -> Vec<(String, String)> {
-    let variant = |model: &Model| match model.effort {
+    let variant = |model: &SimModel| match model.effort {
         Some(effort) => format!("{}[{effort}=medium]", model.id),
         None if model.fast => format!("{}[fast=true]", model.id),
         None => format!("{}[]", model.id),
@@ -289,7 +289,7 @@ pub(crate) fn judge(
     id: &str,
     variant: bool,
     quirks: &Quirks,
-) -> Result<&'static Model, ConnectError> {
+) -> Result<&'static SimModel, ConnectError> {
     let base = match split_variant(id) {
         Some((base, _)) if variant => base,
         _ => id,

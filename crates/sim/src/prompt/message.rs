@@ -9,7 +9,7 @@ const RESULT: &str = "[Tool Result]";
 
 /// A message of the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct HistoryMessage {
     pub(crate) role: String,
     pub(crate) text: String,
     /// Of a result: the tool's name, when it was told.
@@ -22,7 +22,7 @@ pub(crate) struct Said {
 
 /// A tool the client offers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Tool {
+pub(crate) struct OfferedTool {
     pub(crate) name: String,
     pub(crate) tool_name: String,
     pub(crate) provider: String,
@@ -30,7 +30,7 @@ pub(crate) struct Tool {
     pub(crate) schema: Value,
 }
 
-impl Tool {
+impl OfferedTool {
     /// What it takes in a prompt; the format around it takes some as well.
     pub(crate) fn tokens(&self) -> u64 {
         let schema = self.schema.to_string();
@@ -39,7 +39,7 @@ impl Tool {
     }
 }
 
-impl Said {
+impl HistoryMessage {
     /// What a JSON message says: one entry, or one for each tool result in it.
     pub(crate) fn all(message: &Value) -> Vec<Self> {
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();

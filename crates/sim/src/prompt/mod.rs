@@ -16,17 +16,17 @@ use ibeam_proto::agent::{
 };
 use serde_json::Value;
 
-pub(crate) use self::message::{Said, Tool};
+pub(crate) use self::message::{HistoryMessage, OfferedTool};
 use crate::{
     blobs::{BlobId, id_of},
     models,
     protobuf::value_from_proto,
-    scenario::Facts,
+    scenario::RunFacts,
 };
 
 /// Everything the model knows when it begins.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Prompt {
+pub(crate) struct RunPrompt {
     pub(crate) conversation: String,
     pub(crate) model: String,
     pub(crate) parameters: Vec<(String, String)>,
@@ -40,20 +40,20 @@ pub(crate) struct Prompt {
     pub(crate) rules: Vec<String>,
     /// System messages in the prompt, which it mostly does not.
     pub(crate) system: Vec<String>,
-    pub(crate) history: Vec<Said>,
+    pub(crate) history: Vec<HistoryMessage>,
     /// What the user said, by the root entries of that role.
     pub(crate) user_texts: Vec<String>,
     /// The newest turn of the state.
     pub(crate) last_turn: Option<AgentConversationTurnStructure>,
     /// The role of each root entry; empty for one that is no message.
     pub(crate) root_roles: Vec<String>,
-    pub(crate) tools: Vec<Tool>,
+    pub(crate) tools: Vec<OfferedTool>,
     pub(crate) tool_names: Vec<String>,
     pub(crate) inline_context: bool,
     pub(crate) state: ConversationStateStructure,
 }
 
-impl Prompt {
+impl RunPrompt {
     pub(crate) fn new(request: &AgentRunRequest) -> Self {
         let action = request.action.as_ref().and_then(|action| action.action.as_ref());
         let user = match action {
@@ -120,7 +120,7 @@ impl Prompt {
             }
             self.tool_names.push(tool_name.clone());
             let json = tool.input_schema_json.as_deref();
-            self.tools.push(Tool {
+            self.tools.push(OfferedTool {
                 name: tool.name.clone(),
                 tool_name: tool_name.clone(),
                 provider: tool.provider_identifier.clone(),
@@ -133,8 +133,8 @@ impl Prompt {
         }
     }
 
-    pub(crate) fn facts(&self, nth: u64, http1: bool) -> Facts<'_> {
-        Facts {
+    pub(crate) fn facts(&self, nth: u64, http1: bool) -> RunFacts<'_> {
+        RunFacts {
             model: &self.model,
             text: &self.text,
             tools: &self.tool_names,
@@ -212,7 +212,7 @@ impl Prompt {
             let message = get(blobs, id).and_then(|b| serde_json::from_slice(b).ok());
             let message: Value = message.unwrap_or_default();
             call_ids.extend(part_call_ids(&message));
-            let said = Said::all(&message);
+            let said = HistoryMessage::all(&message);
             roles.push(said.first().map(|said| said.role.clone()).unwrap_or_default());
             history.extend(said.into_iter().filter(|said| !said.role.is_empty()));
         }
@@ -233,7 +233,7 @@ impl Prompt {
         }
         let users = history.iter().filter(|said| said.role == "user");
         self.user_texts = users.map(|said| said.text.clone()).collect();
-        let is_system = |said: &Said| said.role == "system";
+        let is_system = |said: &HistoryMessage| said.role == "system";
         self.system = history.iter().filter(|s| is_system(s)).map(|s| s.text.clone()).collect();
         self.history = history.into_iter().filter(|s| !is_system(s)).collect();
         call_ids

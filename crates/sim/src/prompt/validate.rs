@@ -7,7 +7,7 @@ use ibeam_proto::agent::{
 use serde_json::Value;
 
 use crate::{
-    models::{self, Model},
+    models::{self, SimModel},
     protobuf::value_from_proto,
     scenario::quirks::{Quirk, Quirks},
 };
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn request(
     request: &AgentRunRequest,
     quirks: &Quirks,
-) -> Result<&'static Model, ConnectError> {
+) -> Result<&'static SimModel, ConnectError> {
     let invalid = |message: &str| Err(ConnectError::new(Code::InvalidArgument, message));
     if request.conversation_state.is_none() {
         return invalid("Conversation state is required");

@@ -32,15 +32,15 @@ macro_rules! counters {
         }
 
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
+        pub(crate) struct SimCounters {
             $(pub(crate) $name: AtomicU64,)*
             requests: Mutex<BTreeMap<String, u64>>,
-            conversations: Mutex<Conversations>,
+            conversations: Mutex<ConversationCounts>,
             violations: Mutex<Vec<String>>,
             unknown_fields: Mutex<Vec<String>>,
         }
 
-        impl Counters {
+        impl SimCounters {
             pub(crate) fn snapshot(&self) -> Stats {
                 Stats {
                     $($name: self.$name.load(Ordering::Relaxed),)*
@@ -95,7 +95,7 @@ counters! {
     refreshes,
 }
 
-impl Counters {
+impl SimCounters {
     pub(crate) fn request(&self, path: &str) {
         let mut requests = self.requests.lock();
         if let Some(count) = requests.get_mut(path) {
@@ -121,12 +121,12 @@ impl Counters {
 
 /// How many runs each conversation had.
 #[derive(Debug, Default)]
-struct Conversations {
+struct ConversationCounts {
     runs: HashMap<String, u64>,
     order: VecDeque<String>,
 }
 
-impl Conversations {
+impl ConversationCounts {
     fn count(&mut self, id: &str) {
         if let Some(runs) = self.runs.get_mut(id) {
             *runs += 1;

@@ -7,14 +7,14 @@ pub(crate) mod transcript;
 use serde_json::{Value, json};
 
 use self::{
-    counters::{Counters, Stats},
+    counters::{SimCounters, Stats},
     runs::{RunLedger, RunReport},
 };
 
 /// The counters and the newest runs.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    pub(crate) counters: Counters,
+    pub(crate) counters: SimCounters,
     ledger: RunLedger,
 }
 

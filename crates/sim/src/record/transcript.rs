@@ -18,7 +18,7 @@ pub enum Direction {
 
 /// One message, without its envelope; server records keep the flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct FrameRecord {
     pub run: u64,
     pub at_ms: u64,
     pub direction: Direction,
@@ -28,24 +28,24 @@ pub struct Record {
 
 /// Keeps records up to a number of bytes; what comes later is left out. Clones share.
 #[derive(Clone, Debug)]
-pub struct Recorder {
+pub struct FrameRecorder {
     inner: Arc<Mutex<Tape>>,
 }
 
 #[derive(Debug)]
 struct Tape {
-    records: Vec<Record>,
+    records: Vec<FrameRecord>,
     room: usize,
 }
 
-impl Recorder {
+impl FrameRecorder {
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { inner: Arc::new(Mutex::new(Tape { records: Vec::new(), room: max_bytes })) }
     }
 
     #[must_use]
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<FrameRecord> {
         self.inner.lock().records.clone()
     }
 
@@ -69,7 +69,7 @@ impl Recorder {
         out
     }
 
-    fn push(&self, record: Record) {
+    fn push(&self, record: FrameRecord) {
         let mut tape = self.inner.lock();
         if let Some(room) = tape.room.checked_sub(record.payload.len()) {
             tape.room = room;
@@ -81,20 +81,26 @@ impl Recorder {
 /// The recorder of one run; does nothing when there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct RunTape {
-    recorder: Option<Recorder>,
+    recorder: Option<FrameRecorder>,
     run: u64,
     start: Instant,
 }
 
 impl RunTape {
-    pub(crate) fn new(recorder: Option<Recorder>, run: u64) -> Self {
+    pub(crate) fn new(recorder: Option<FrameRecorder>, run: u64) -> Self {
         Self { recorder, run, start: Instant::now() }
     }
 
     pub(crate) fn note(&self, direction: Direction, flags: u8, payload: impl FnOnce() -> Bytes) {
         if let Some(recorder) = &self.recorder {
             let at_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-            recorder.push(Record { run: self.run, at_ms, direction, flags, payload: payload() });
+            recorder.push(FrameRecord {
+                run: self.run,
+                at_ms,
+                direction,
+                flags,
+                payload: payload(),
+            });
         }
     }
 }

@@ -36,16 +36,16 @@ pub struct ErrorSpec {
 /// Ends a stream before its time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cut {
+pub struct StreamCut {
     /// So many frames go out whole; then the fault strikes.
     pub after_frames: u64,
-    pub how: Fault,
+    pub how: StreamFault,
 }
 
 /// How a stream ends before its time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum StreamFault {
     /// The stream closes between two frames.
     Eof,
     /// The stream closes in the middle of a frame.
@@ -92,9 +92,9 @@ pub struct Chaos {
 
 /// What [`Chaos`] chose for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Strike {
+pub enum ChaosEffect {
     Refuse(Refuse),
-    Cut(Cut),
+    Cut(StreamCut),
     /// Harmless: gzip frames, or frames cut in pieces of so many bytes.
     Gzip,
     Split(usize),
@@ -118,27 +118,27 @@ impl Chaos {
 
     /// The fault of a run, if it is to have one.
     #[must_use]
-    pub fn strike(&self, run: u64) -> Option<Strike> {
+    pub fn strike(&self, run: u64) -> Option<ChaosEffect> {
         let mut rng = Rng(self.seed ^ run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         if rng.below(100) >= self.percent {
             return None;
         }
         let cut = |rng: &mut Rng, how| {
-            Strike::Cut(Cut { after_frames: rng.below(self.frames.max(1)), how })
+            ChaosEffect::Cut(StreamCut { after_frames: rng.below(self.frames.max(1)), how })
         };
         Some(match rng.below(12) {
-            0 => Strike::Refuse(Refuse::status(503)),
-            1 => Strike::Refuse(Refuse::status(429)),
-            2 => cut(&mut rng, Fault::Eof),
-            3 => cut(&mut rng, Fault::Truncate),
-            4 => cut(&mut rng, Fault::Reset(ResetCode::INTERNAL_ERROR)),
-            5 => cut(&mut rng, Fault::Goaway),
-            6 => cut(&mut rng, Fault::Disconnect),
-            7 => cut(&mut rng, Fault::BlackHole),
-            8 => cut(&mut rng, Fault::Error(ErrorSpec::kind("PROVIDER_ERROR"))),
-            9 => cut(&mut rng, Fault::GarbageGzip),
-            10 => Strike::Gzip,
-            _ => Strike::Split(usize::try_from(1 + rng.below(7)).unwrap_or(1)),
+            0 => ChaosEffect::Refuse(Refuse::status(503)),
+            1 => ChaosEffect::Refuse(Refuse::status(429)),
+            2 => cut(&mut rng, StreamFault::Eof),
+            3 => cut(&mut rng, StreamFault::Truncate),
+            4 => cut(&mut rng, StreamFault::Reset(ResetCode::INTERNAL_ERROR)),
+            5 => cut(&mut rng, StreamFault::Goaway),
+            6 => cut(&mut rng, StreamFault::Disconnect),
+            7 => cut(&mut rng, StreamFault::BlackHole),
+            8 => cut(&mut rng, StreamFault::Error(ErrorSpec::kind("PROVIDER_ERROR"))),
+            9 => cut(&mut rng, StreamFault::GarbageGzip),
+            10 => ChaosEffect::Gzip,
+            _ => ChaosEffect::Split(usize::try_from(1 + rng.below(7)).unwrap_or(1)),
         })
     }
 }
@@ -253,8 +253,8 @@ impl ResetCode {
 
 impl<'de> Deserialize<'de> for ResetCode {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
+        struct ResetCodeVisitor;
+        impl serde::de::Visitor<'_> for ResetCodeVisitor {
             type Value = ResetCode;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -281,7 +281,7 @@ impl<'de> Deserialize<'de> for ResetCode {
                     .map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(code), &self))
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(ResetCodeVisitor)
     }
 }
 

@@ -10,9 +10,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use self::{
-    faults::{Chaos, Cut, Refuse},
+    faults::{Chaos, Refuse, StreamCut},
     quirks::Quirks,
-    step::{Step, StepError},
+    step::{ScenarioStep, StepError},
 };
 
 /// The largest scenario file that is read.
@@ -31,13 +31,13 @@ pub struct Scenario {
     /// Random faults for every run.
     pub chaos: Option<Chaos>,
     #[serde(default, rename = "rule")]
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ScenarioRule>,
 }
 
 /// A script and when to use it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rule {
+pub struct ScenarioRule {
     pub when: When,
     /// The rule fits at most so many times.
     pub times: Option<u64>,
@@ -45,7 +45,7 @@ pub struct Rule {
     /// An HTTP status instead of a stream.
     pub refuse: Option<Refuse>,
     /// Ends the stream early.
-    pub cut: Option<Cut>,
+    pub cut: Option<StreamCut>,
     /// Waits before the response begins.
     pub delay_ms: u64,
     /// Compresses every frame, if the client accepts that.
@@ -55,7 +55,7 @@ pub struct Rule {
     /// How many frames share a DATA frame; 0 fills it up.
     pub frames_per_chunk: Option<usize>,
     /// Without steps, the built-in assistant answers.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScenarioStep>,
 }
 
 /// Conditions; all that are given must hold.
@@ -82,7 +82,7 @@ pub struct When {
 
 /// What conditions are held against.
 #[derive(Debug, Default)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct RunFacts<'a> {
     pub(crate) model: &'a str,
     pub(crate) text: &'a str,
     pub(crate) tools: &'a [String],
@@ -198,11 +198,11 @@ impl Scenario {
 
     /// Whether a rule must be chosen before the response begins.
     pub(crate) fn decides_early(&self) -> bool {
-        self.rules.iter().any(Rule::decides_early)
+        self.rules.iter().any(ScenarioRule::decides_early)
     }
 }
 
-impl Rule {
+impl ScenarioRule {
     fn decides_early(&self) -> bool {
         self.refuse.is_some()
             || self.cut.is_some()
@@ -216,7 +216,7 @@ impl Rule {
 // === impl When ===
 
 impl When {
-    pub(crate) fn fits(&self, facts: &Facts<'_>) -> bool {
+    pub(crate) fn fits(&self, facts: &RunFacts<'_>) -> bool {
         let text = |part: &String| facts.text.to_lowercase().contains(&part.to_lowercase());
         self.model.as_ref().is_none_or(|model| model == facts.model)
             && self.contains.as_ref().is_none_or(text)

@@ -6,13 +6,13 @@ use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 
-use super::faults::{ErrorSpec, Fault};
+use super::faults::{ErrorSpec, StreamFault};
 use crate::protobuf::{self, SchemaError};
 
 /// One thing the server does. Steps that ask the client something wait for the answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum ScenarioStep {
     /// Streams text. `{result}`, `{prompt}`, `{system}`, `{history}`, `{images}`,
     /// `{model}`, `{conversation}` and `{uptime_us}` are filled in.
     #[serde(deserialize_with = "text_or_table")]
@@ -30,21 +30,21 @@ pub enum Step {
     /// Asks for the request context, also when it came inline.
     AskContext,
     /// One exec arm.
-    Exec(Exec),
+    Exec(ExecStep),
     /// Several at once; the script goes on when all are answered.
-    Execs(Vec<Exec>),
+    Execs(Vec<ExecStep>),
     /// Steps whose execs are not waited for until all of the steps are done: late siblings,
     /// text behind a call, blobs while a call is open.
-    Batch(Vec<Step>),
+    Batch(Vec<ScenarioStep>),
     /// Starts an exec and aborts it after a while.
     Abort(AbortStep),
     /// An arm that no schema has.
     UnknownExec(UnknownArm),
     /// An approval.
-    Query(Query),
+    Query(MessageArm),
     UnknownQuery(UnknownArm),
     /// Any arm of `InteractionUpdate`.
-    Update(Query),
+    Update(MessageArm),
     /// Any `AgentServerMessage`.
     Message(Map<String, Value>),
     /// What `turn_ended` reports.
@@ -68,7 +68,7 @@ pub enum Step {
     /// An error end frame.
     Error(ErrorSpec),
     /// A fault, here and now.
-    Fault(Fault),
+    Fault(StreamFault),
 }
 
 /// Text to stream.
@@ -108,7 +108,7 @@ pub struct BlobRef {
 /// An exec request, its arguments by field name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Exec {
+pub struct ExecStep {
     pub arm: String,
     pub args: Map<String, Value>,
     pub id: Option<u32>,
@@ -125,7 +125,7 @@ pub struct Exec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AbortStep {
-    pub exec: Exec,
+    pub exec: ExecStep,
     #[serde(default)]
     pub after_ms: u64,
 }
@@ -140,7 +140,7 @@ pub struct UnknownArm {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Query {
+pub struct MessageArm {
     pub arm: String,
     #[serde(default)]
     pub args: Map<String, Value>,
@@ -179,12 +179,12 @@ pub enum StepError {
 
 /// An arm with its encoded content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Arm {
+pub(crate) struct EncodedArm {
     pub(crate) field: u32,
     pub(crate) payload: Bytes,
 }
 
-impl Step {
+impl ScenarioStep {
     pub(crate) fn check(&self) -> Result<(), StepError> {
         match self {
             Self::Exec(exec) => exec.arm().map(drop),
@@ -201,7 +201,7 @@ impl Step {
             Self::KvGet(blob) => blob.id.as_deref().map_or(Ok(()), |id| unhex(id).map(drop)),
             Self::RawHex(hex) => unhex(hex).map(drop),
             Self::Frame(frame) => unhex(&frame.hex).map(drop),
-            Self::Error(error) | Self::Fault(Fault::Error(error)) => {
+            Self::Error(error) | Self::Fault(StreamFault::Error(error)) => {
                 error.check().map_err(StepError::Other)
             }
             _ => Ok(()),
@@ -209,14 +209,14 @@ impl Step {
     }
 }
 
-impl Exec {
-    pub(crate) fn arm(&self) -> Result<Arm, StepError> {
+impl ExecStep {
+    pub(crate) fn arm(&self) -> Result<EncodedArm, StepError> {
         encode_arm("agent.v1.ExecServerMessage", &self.arm, &self.args)
     }
 }
 
-impl Query {
-    pub(crate) fn arm(&self, message: &str) -> Result<Arm, StepError> {
+impl MessageArm {
+    pub(crate) fn arm(&self, message: &str) -> Result<EncodedArm, StepError> {
         encode_arm(message, &self.arm, &self.args)
     }
 }
@@ -231,13 +231,17 @@ impl Blob {
     }
 }
 
-fn encode_arm(message: &str, name: &str, args: &Map<String, Value>) -> Result<Arm, StepError> {
+fn encode_arm(
+    message: &str,
+    name: &str,
+    args: &Map<String, Value>,
+) -> Result<EncodedArm, StepError> {
     let (field, inner) = protobuf::field(protobuf::message(message)?, name)?;
     let payload = match inner {
         Some(info) => protobuf::encode(info, args)?,
         None => return Err(StepError::Other(format!("`{name}` is not a message"))),
     };
-    Ok(Arm { field, payload })
+    Ok(EncodedArm { field, payload })
 }
 
 pub(crate) fn message_bytes(table: &Map<String, Value>) -> Result<Bytes, StepError> {
@@ -249,11 +253,11 @@ pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, StepError> {
 }
 
 impl UnknownArm {
-    pub(crate) fn arm(&self) -> Result<Arm, StepError> {
+    pub(crate) fn arm(&self) -> Result<EncodedArm, StepError> {
         let payload = unhex(&self.hex)?;
         let mut out = BytesMut::with_capacity(payload.len());
         out.extend_from_slice(&payload);
-        Ok(Arm { field: self.field, payload: out.freeze() })
+        Ok(EncodedArm { field: self.field, payload: out.freeze() })
     }
 }
 
@@ -281,9 +285,9 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de> + for<'a> From<&'a str>,
 {
-    struct Visitor<T>(std::marker::PhantomData<T>);
+    struct TextOrTable<T>(std::marker::PhantomData<T>);
 
-    impl<'de, T: Deserialize<'de> + for<'a> From<&'a str>> de::Visitor<'de> for Visitor<T> {
+    impl<'de, T: Deserialize<'de> + for<'a> From<&'a str>> de::Visitor<'de> for TextOrTable<T> {
         type Value = T;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -299,5 +303,5 @@ where
         }
     }
 
-    deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    deserializer.deserialize_any(TextOrTable(std::marker::PhantomData))
 }

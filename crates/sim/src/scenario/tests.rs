@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::{
-    faults::{Fault, ResetCode},
+    faults::{ResetCode, StreamFault},
     quirks::Quirk,
     *,
 };
@@ -52,7 +52,7 @@ fn toml_and_json_say_the_same() {
     });
     assert_eq!(Scenario::from_json(&json.to_string()).unwrap(), from_toml);
     let rule = &from_toml.rules[0];
-    assert_eq!(rule.cut.as_ref().unwrap().how, Fault::Reset(ResetCode::INTERNAL_ERROR));
+    assert_eq!(rule.cut.as_ref().unwrap().how, StreamFault::Reset(ResetCode::INTERNAL_ERROR));
     assert!(rule.quirks.has(Quirk::NoEndFrame));
     assert!(from_toml.decides_early());
 }
@@ -103,7 +103,7 @@ fn conditions_must_all_hold() {
         nth: Some(2),
         ..When::default()
     };
-    let facts = Facts { model: "default", text: "well, hello", nth: 2, ..Facts::default() };
+    let facts = RunFacts { model: "default", text: "well, hello", nth: 2, ..RunFacts::default() };
     assert!(when.fits(&facts));
-    assert!(!when.fits(&Facts { nth: 1, ..facts }));
+    assert!(!when.fits(&RunFacts { nth: 1, ..facts }));
 }

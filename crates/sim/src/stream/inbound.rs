@@ -10,14 +10,14 @@ use crate::record::runs::RunTally;
 
 /// Where client messages come from.
 #[derive(Debug)]
-pub(crate) enum Inbound {
+pub(crate) enum RunInbound {
     Stream { body: Incoming, decoder: Decoder, tally: RunTally },
     Appends(mpsc::Receiver<Bytes>),
 }
 
 /// What was heard.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum InboundEvent {
     Message(Bytes),
     /// The client has closed its half.
     HalfClosed,
@@ -27,28 +27,30 @@ pub(crate) enum Heard {
     Malformed(String),
 }
 
-impl Inbound {
+impl RunInbound {
     pub(crate) fn stream(body: Incoming, tally: RunTally) -> Self {
         Self::Stream { body, decoder: Decoder::new(), tally }
     }
 
     /// The next message. Nothing is lost when the future is dropped early.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> InboundEvent {
         match self {
-            Self::Appends(rx) => rx.recv().await.map_or(Heard::Gone, Heard::Message),
+            Self::Appends(rx) => rx.recv().await.map_or(InboundEvent::Gone, InboundEvent::Message),
             Self::Stream { body, decoder, tally } => loop {
                 match decoder.next() {
-                    Ok(Some(Envelope::Message(bytes))) => return Heard::Message(bytes),
-                    Ok(Some(Envelope::End(_))) => return Heard::HalfClosed,
-                    Err(error) => return Heard::Malformed(error.to_string()),
+                    Ok(Some(Envelope::Message(bytes))) => return InboundEvent::Message(bytes),
+                    Ok(Some(Envelope::End(_))) => return InboundEvent::HalfClosed,
+                    Err(error) => return InboundEvent::Malformed(error.to_string()),
                     Ok(None) => {}
                 }
                 match body.frame().await {
                     None if decoder.mid_frame() => {
-                        return Heard::Malformed("request ends within an envelope".to_owned());
+                        return InboundEvent::Malformed(
+                            "request ends within an envelope".to_owned(),
+                        );
                     }
-                    None => return Heard::HalfClosed,
-                    Some(Err(_)) => return Heard::Gone,
+                    None => return InboundEvent::HalfClosed,
+                    Some(Err(_)) => return InboundEvent::Gone,
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
                             tally.heard(data.len());

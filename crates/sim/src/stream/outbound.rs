@@ -24,7 +24,7 @@ const HEADER: usize = 5;
 
 /// How frames are written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
+pub(crate) struct FrameStyle {
     /// gRPC-Web ends with a trailer frame, Connect with JSON.
     pub(crate) format: BodyFormat,
     pub(crate) gzip: bool,
@@ -34,17 +34,17 @@ pub(crate) struct Style {
 }
 
 #[derive(Debug)]
-pub(crate) struct Outbound {
+pub(crate) struct RunOutbound {
     pub(crate) tx: mpsc::Sender<Chunk>,
-    pub(crate) style: Style,
+    pub(crate) style: FrameStyle,
     /// Frames pushed so far, over the whole stream.
     pub(crate) frames: u64,
     buf: BytesMut,
     in_buf: usize,
 }
 
-impl Outbound {
-    pub(crate) fn new(tx: mpsc::Sender<Chunk>, style: Style) -> Self {
+impl RunOutbound {
+    pub(crate) fn new(tx: mpsc::Sender<Chunk>, style: FrameStyle) -> Self {
         Self { tx, style, frames: 0, buf: BytesMut::new(), in_buf: 0 }
     }
 

@@ -19,7 +19,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Sim,
-    responses::{self, Reply},
+    responses::{self, SimResponse},
 };
 use crate::{
     protobuf::unhex,
@@ -41,11 +41,11 @@ const ORPHAN: Duration = Duration::from_secs(60);
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(crate) struct Appends(Mutex<State>);
+pub(crate) struct Appends(Mutex<AppendState>);
 
 #[derive(Debug, Default)]
-struct State {
-    sessions: HashMap<String, Session>,
+struct AppendState {
+    sessions: HashMap<String, AppendSession>,
     finished: HashSet<String>,
     /// The same, the oldest first.
     finished_order: VecDeque<String>,
@@ -53,7 +53,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Session {
+struct AppendSession {
     next: i64,
     ahead: BTreeMap<i64, Bytes>,
     tx: mpsc::Sender<Bytes>,
@@ -75,7 +75,7 @@ pub(crate) enum Appended {
     Gone,
 }
 
-impl Session {
+impl AppendSession {
     fn new() -> Self {
         let (tx, rx) = mpsc::channel(MESSAGES_CAP);
         Self {
@@ -164,8 +164,8 @@ impl Appends {
     }
 }
 
-impl State {
-    fn session(&mut self, id: &str) -> Option<&mut Session> {
+impl AppendState {
+    fn session(&mut self, id: &str) -> Option<&mut AppendSession> {
         if !self.sessions.contains_key(id) {
             let now = Instant::now();
             if self.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP) {
@@ -175,14 +175,14 @@ impl State {
             if self.sessions.len() >= SESSIONS_CAP {
                 return None;
             }
-            self.sessions.insert(id.to_owned(), Session::new());
+            self.sessions.insert(id.to_owned(), AppendSession::new());
         }
         self.sessions.get_mut(id)
     }
 }
 
 /// Answers one `BidiAppend` call.
-pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> Reply {
+pub(crate) fn answer(sim: &Sim, headers: &HeaderMap, body: &[u8]) -> SimResponse {
     let Some(form) = BodyFormat::of(headers) else { return responses::unsupported() };
     if let Err(error) = sim.service.auth.check(headers) {
         return responses::error_in(form, &error);

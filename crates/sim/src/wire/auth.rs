@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Sim, login,
-    responses::{self, Reply},
+    responses::{self, SimResponse},
 };
 use crate::{config::SimConfig, record::counters::add};
 
@@ -38,11 +38,11 @@ pub(crate) struct Auth {
     born: Instant,
     expiry: u64,
     lifetime: Option<Duration>,
-    state: Mutex<State>,
+    state: Mutex<TokenState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TokenState {
     /// Tokens and their `exp`, where they have one.
     accepted: HashMap<String, Option<u64>>,
     revoked: HashSet<String>,
@@ -52,7 +52,7 @@ struct State {
 
 /// What a bearer token is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worth {
+enum TokenStatus {
     Good,
     Expired,
     Nothing,
@@ -60,7 +60,7 @@ enum Worth {
 
 impl Auth {
     pub(crate) fn new(config: &SimConfig) -> Self {
-        let state = State {
+        let state = TokenState {
             accepted: config.tokens.iter().map(|t| (t.clone(), expiry_of(t))).collect(),
             revoked: HashSet::new(),
             minted: VecDeque::new(),
@@ -88,16 +88,16 @@ impl Auth {
         state.revoked.insert(token.to_owned());
     }
 
-    fn worth(&self, token: &str) -> Worth {
+    fn worth(&self, token: &str) -> TokenStatus {
         let state = self.state.lock();
         if token.is_empty() || state.revoked.contains(token) {
-            return Worth::Nothing;
+            return TokenStatus::Nothing;
         }
         match state.accepted.get(token) {
-            Some(Some(expiry)) if *expiry <= self.now() => Worth::Expired,
-            Some(_) => Worth::Good,
-            None if self.any => Worth::Good,
-            None => Worth::Nothing,
+            Some(Some(expiry)) if *expiry <= self.now() => TokenStatus::Expired,
+            Some(_) => TokenStatus::Good,
+            None if self.any => TokenStatus::Good,
+            None => TokenStatus::Nothing,
         }
     }
 
@@ -108,14 +108,14 @@ impl Auth {
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), ConnectError> {
         match bearer(headers) {
             Some(token) => match self.worth(token) {
-                Worth::Good => Ok(()),
-                Worth::Expired => Err(responses::cursor_error(
+                TokenStatus::Good => Ok(()),
+                TokenStatus::Expired => Err(responses::cursor_error(
                     Code::Unauthenticated,
                     ErrorKind::ErrorAuthTokenExpired,
                     "Token expired",
                     "The token has expired",
                 )),
-                Worth::Nothing => Err(responses::cursor_error(
+                TokenStatus::Nothing => Err(responses::cursor_error(
                     Code::Unauthenticated,
                     ErrorKind::ErrorUnauthorized,
                     "Unauthorized",
@@ -158,7 +158,7 @@ pub(crate) fn answer(
     query: &str,
     headers: &HeaderMap,
     body: &[u8],
-) -> Option<Reply> {
+) -> Option<SimResponse> {
     let mut reply = page(sim, method, path, query, headers, body)?;
     let now = UNIX_EPOCH.checked_add(Duration::from_secs(sim.service.auth.now()));
     let date = now.map(httpdate::fmt_http_date);
@@ -175,7 +175,7 @@ fn page(
     query: &str,
     headers: &HeaderMap,
     body: &[u8],
-) -> Option<Reply> {
+) -> Option<SimResponse> {
     Some(match (method.as_str(), path) {
         ("GET", "/auth/poll") => login::poll(sim, query),
         ("GET", "/loginDeepControl") => login::page(query),
@@ -202,7 +202,7 @@ fn page(
     })
 }
 
-fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> Reply {
+fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> SimResponse {
     match sim.service.auth.check(headers) {
         Ok(()) => responses::json(StatusCode::OK, &body()),
         Err(error) => responses::error(&error),
@@ -210,7 +210,7 @@ fn guarded(sim: &Sim, headers: &HeaderMap, body: impl FnOnce() -> Value) -> Repl
 }
 
 /// Forms (a) and (b): the refresh token as bearer; an API key for the exchange only.
-fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> Reply {
+fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> SimResponse {
     let auth = &sim.service.auth;
     let accepts =
         |token: &str| auth.accepts_refresh(token) || (exchange && auth.api_keys.contains(token));
@@ -225,7 +225,7 @@ fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> Reply {
 }
 
 /// BodyFormat (c): a JSON body, and no new refresh token in the answer.
-fn oauth_token(sim: &Sim, body: &[u8]) -> Reply {
+fn oauth_token(sim: &Sim, body: &[u8]) -> SimResponse {
     let auth = &sim.service.auth;
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -245,7 +245,7 @@ fn oauth_token(sim: &Sim, body: &[u8]) -> Reply {
 impl Auth {
     /// A revoked or expired access token may still be refreshed: access dies first.
     fn accepts_refresh(&self, token: &str) -> bool {
-        self.worth(token) != Worth::Nothing || self.state.lock().revoked.contains(token)
+        self.worth(token) != TokenStatus::Nothing || self.state.lock().revoked.contains(token)
     }
 }
 

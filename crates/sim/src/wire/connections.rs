@@ -20,7 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Sim, routes};
 use crate::{
-    config::Http2,
+    config::SimHttp2,
     record::counters::{add, sub},
     stream::control::ConnectionControl,
 };
@@ -56,7 +56,7 @@ impl Sim {
         let tls = tls.map(|config| {
             let mut config = (*config).clone();
             config.alpn_protocols = match self.config().http2 {
-                Http2::NotOffered => vec![b"http/1.1".to_vec()],
+                SimHttp2::NotOffered => vec![b"http/1.1".to_vec()],
                 _ => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             };
             TlsAcceptor::from(Arc::new(config))
@@ -116,7 +116,7 @@ impl Sim {
         let control = Arc::new(ConnectionControl::default());
         let io = TokioIo::new(Freezable { io, control: Arc::clone(&control) });
         let mut builder = auto::Builder::new(Tracked(self.service.state.tasks.clone()));
-        if config.http2 == Http2::NotOffered {
+        if config.http2 == SimHttp2::NotOffered {
             builder = builder.http1_only();
         }
         builder

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     Sim,
     auth::USER,
-    responses::{self, Reply},
+    responses::{self, SimResponse},
 };
 
 /// Logins that may wait at the same time.
@@ -23,10 +23,10 @@ const POLICY: &str = "Your team does not allow this sign-in";
 
 /// Logins that have begun and not ended, by their uuid.
 #[derive(Debug, Default)]
-pub(crate) struct Logins(Mutex<HashMap<String, Login>>);
+pub(crate) struct Logins(Mutex<HashMap<String, PendingLogin>>);
 
 #[derive(Debug, Default)]
-struct Login {
+struct PendingLogin {
     polls: u32,
     decision: Option<Decision>,
 }
@@ -41,7 +41,7 @@ enum Decision {
 
 impl Logins {
     /// Lets `change` see the login of this name, unless there are too many others.
-    fn with<T>(&self, uuid: &str, change: impl FnOnce(&mut Login) -> T) -> Option<T> {
+    fn with<T>(&self, uuid: &str, change: impl FnOnce(&mut PendingLogin) -> T) -> Option<T> {
         let mut logins = self.0.lock();
         if !logins.contains_key(uuid) && logins.len() >= LOGINS_CAP {
             return None;
@@ -54,7 +54,7 @@ impl Logins {
     }
 }
 
-pub(crate) fn poll(sim: &Sim, query: &str) -> Reply {
+pub(crate) fn poll(sim: &Sim, query: &str) -> SimResponse {
     let config = sim.config();
     let (uuid, verifier) = (param(query, "uuid"), param(query, "verifier"));
     let refused = || responses::json(StatusCode::FORBIDDEN, &json!({ "error": POLICY }));
@@ -97,7 +97,7 @@ pub(crate) fn poll(sim: &Sim, query: &str) -> Reply {
 
 /// The page that a browser opens. Looking at it decides nothing: links are fetched by
 /// many programs that are not their user.
-pub(crate) fn page(query: &str) -> Reply {
+pub(crate) fn page(query: &str) -> SimResponse {
     let (uuid, challenge) = (param(query, "uuid"), param(query, "challenge"));
     if !is_plain(&uuid) || !is_plain(&challenge) {
         return html(StatusCode::BAD_REQUEST, "<p>The link has no challenge or uuid.</p>");
@@ -115,7 +115,7 @@ pub(crate) fn page(query: &str) -> Reply {
 }
 
 /// A button of the page was pressed.
-pub(crate) fn decide(sim: &Sim, body: &[u8]) -> Reply {
+pub(crate) fn decide(sim: &Sim, body: &[u8]) -> SimResponse {
     let body = String::from_utf8_lossy(body);
     let (uuid, challenge) = (param(&body, "uuid"), param(&body, "challenge"));
     let decision = match param(&body, "decision").as_str() {
@@ -136,7 +136,7 @@ pub(crate) fn decide(sim: &Sim, body: &[u8]) -> Reply {
     }
 }
 
-fn html(status: StatusCode, body: &str) -> Reply {
+fn html(status: StatusCode, body: &str) -> SimResponse {
     let page = format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>ibeam simulator</title>\n{body}\n"
     );

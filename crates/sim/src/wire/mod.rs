@@ -16,7 +16,7 @@ use crate::{
     config::{self, SimConfig},
     engine::SimState,
     record::{
-        counters::{Counters, Stats},
+        counters::{SimCounters, Stats},
         runs::RunReport,
     },
 };
@@ -85,7 +85,7 @@ impl Sim {
         self.service.state.tasks.len()
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &SimCounters {
         self.service.state.counters()
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Sim,
-    responses::{self, Reply},
+    responses::{self, SimResponse},
 };
 use crate::{
     assistant::title_of,
@@ -26,7 +26,12 @@ use crate::{
 const CONFIG_VERSION: &str = "5c3f0a52-6f0e-4a53-9d0e-2f1f5a1c7b11";
 
 /// Answers the unary calls of this module; `None` for all others.
-pub(crate) fn answer(sim: &Sim, path: &str, headers: &HeaderMap, body: &[u8]) -> Option<Reply> {
+pub(crate) fn answer(
+    sim: &Sim,
+    path: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Option<SimResponse> {
     let (service, method) = path.strip_prefix('/')?.split_once('/')?;
     let service_known = matches!(
         (service, method),

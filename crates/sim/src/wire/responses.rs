@@ -28,7 +28,7 @@ pub(crate) enum SimBody {
     Stream(mpsc::Receiver<Chunk>),
 }
 
-pub(crate) type Reply = Response<SimBody>;
+pub(crate) type SimResponse = Response<SimBody>;
 
 impl Body for SimBody {
     type Data = Bytes;
@@ -61,19 +61,19 @@ impl Body for SimBody {
     }
 }
 
-pub(crate) fn whole(status: StatusCode, mime: HeaderValue, body: impl Into<Bytes>) -> Reply {
+pub(crate) fn whole(status: StatusCode, mime: HeaderValue, body: impl Into<Bytes>) -> SimResponse {
     let mut reply = Response::new(SimBody::Whole(body.into()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, mime);
     reply
 }
 
-pub(crate) fn json(status: StatusCode, body: &serde_json::Value) -> Reply {
+pub(crate) fn json(status: StatusCode, body: &serde_json::Value) -> SimResponse {
     whole(status, BodyFormat::Json.mime(), body.to_string())
 }
 
 /// The content type is not one that is understood.
-pub(crate) fn unsupported() -> Reply {
+pub(crate) fn unsupported() -> SimResponse {
     whole(StatusCode::UNSUPPORTED_MEDIA_TYPE, BodyFormat::Json.mime(), "{}")
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn unary<M: Wire>(
     message: &M,
     as_json: &serde_json::Value,
     enveloped: bool,
-) -> Reply {
+) -> SimResponse {
     match form {
         BodyFormat::Json => json(StatusCode::OK, as_json),
         BodyFormat::Proto if enveloped => {
@@ -102,13 +102,13 @@ pub(crate) fn unary<M: Wire>(
 }
 
 /// A failed call: the status of its code and the error as JSON.
-pub(crate) fn error(error: &ConnectError) -> Reply {
+pub(crate) fn error(error: &ConnectError) -> SimResponse {
     let status = StatusCode::from_u16(error.code.http_status());
     json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.to_json())
 }
 
 /// The same in the form of the request: gRPC-Web has its errors in trailers, under 200.
-pub(crate) fn error_in(form: BodyFormat, failure: &ConnectError) -> Reply {
+pub(crate) fn error_in(form: BodyFormat, failure: &ConnectError) -> SimResponse {
     match form {
         BodyFormat::GrpcWeb => whole(StatusCode::OK, form.mime(), trailer_frame(Some(failure))),
         BodyFormat::Json | BodyFormat::Proto | BodyFormat::Connect => error(failure),
@@ -117,14 +117,14 @@ pub(crate) fn error_in(form: BodyFormat, failure: &ConnectError) -> Reply {
 
 /// A refusal in the form of the request. One that only has a status comes from something
 /// in front of the service, which speaks plain HTTP.
-pub(crate) fn refusal_in(form: BodyFormat, refuse: &Refuse) -> Reply {
+pub(crate) fn refusal_in(form: BodyFormat, refuse: &Refuse) -> SimResponse {
     match &refuse.error.kind {
         Some(_) if form == BodyFormat::GrpcWeb => error_in(form, &refuse.connect_error()),
         _ => refusal(refuse),
     }
 }
 
-pub(crate) fn refusal(refuse: &Refuse) -> Reply {
+pub(crate) fn refusal(refuse: &Refuse) -> SimResponse {
     let status = StatusCode::from_u16(refuse.status);
     let mut reply =
         json(status.unwrap_or(StatusCode::SERVICE_UNAVAILABLE), &refuse.connect_error().to_json());
@@ -135,7 +135,7 @@ pub(crate) fn refusal(refuse: &Refuse) -> Reply {
 }
 
 /// A path nobody serves: Connect's `unimplemented`, under HTTP 404.
-pub(crate) fn unknown_path(path: &str) -> Reply {
+pub(crate) fn unknown_path(path: &str) -> SimResponse {
     let error = ConnectError::new(Code::Unimplemented, format!("{path} is not implemented"));
     json(StatusCode::NOT_FOUND, &error.to_json())
 }

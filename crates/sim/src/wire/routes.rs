@@ -21,21 +21,21 @@ use tokio::sync::mpsc;
 
 use super::{
     Sim, append, auth, headers, model_calls,
-    responses::{self, Reply, SimBody},
+    responses::{self, SimBody, SimResponse},
 };
 use crate::{
-    config::Http2,
-    engine::{Run, RunIo, Stop},
+    config::SimHttp2,
+    engine::{RunIo, RunStop, SimRun},
     record::{
         runs::{RunReport, RunTally},
         transcript::RunTape,
     },
-    scenario::faults::{Refuse, Strike},
+    scenario::faults::{ChaosEffect, Refuse},
     stream::{
         control::ConnectionControl,
         format::BodyFormat,
-        inbound::Inbound,
-        outbound::{CHUNKS_CAP, Outbound, Style},
+        inbound::RunInbound,
+        outbound::{CHUNKS_CAP, FrameStyle, RunOutbound},
     },
 };
 
@@ -53,7 +53,7 @@ pub(crate) async fn answer(
     sim: Sim,
     control: Arc<ConnectionControl>,
     request: Request<Incoming>,
-) -> Result<Reply, h2::Error> {
+) -> Result<SimResponse, h2::Error> {
     let path = request.uri().path().to_owned();
     if path == STATS && request.method() == Method::GET {
         return Ok(responses::json(StatusCode::OK, &sim.service.state.records.report()));
@@ -61,7 +61,7 @@ pub(crate) async fn answer(
     sim.counters().request(&path);
     if path == RUN
         && request.version() == Version::HTTP_2
-        && sim.config().http2 == Http2::Http11Required
+        && sim.config().http2 == SimHttp2::Http11Required
     {
         return Err(h2::Reason::HTTP_1_1_REQUIRED.into());
     }
@@ -73,7 +73,7 @@ pub(crate) async fn answer(
     Ok(reply)
 }
 
-async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> Reply {
+async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> SimResponse {
     let (head, body) = request.into_parts();
     let Some(body) = responses::read_body(body, MAX_UNARY).await else {
         return responses::error(&ConnectError::new(
@@ -120,9 +120,9 @@ fn deprecation() -> ConnectError {
 }
 
 /// `Run`: both directions on one stream.
-async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incoming>) -> Reply {
+async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incoming>) -> SimResponse {
     let (head, body) = request.into_parts();
-    if let (Version::HTTP_2, Http2::Status(status)) = (head.version, sim.config().http2) {
+    if let (Version::HTTP_2, SimHttp2::Status(status)) = (head.version, sim.config().http2) {
         return responses::refusal(&Refuse::status(status));
     }
     if BodyFormat::of(&head.headers) != Some(BodyFormat::Connect) {
@@ -135,12 +135,16 @@ async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incomin
     if let Err(error) = headers::check_run(&sim, &head.headers) {
         return responses::error(&error);
     }
-    let source = Source::Stream(body);
+    let source = RunSource::Stream(body);
     start(sim, control, source, &head.headers, BodyFormat::Connect).await
 }
 
 /// `RunSSE`: the downward half; the upward half comes by `BidiAppend`.
-async fn run_sse(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incoming>) -> Reply {
+async fn run_sse(
+    sim: Sim,
+    control: Arc<ConnectionControl>,
+    request: Request<Incoming>,
+) -> SimResponse {
     let (head, body) = request.into_parts();
     let form = match BodyFormat::of(&head.headers) {
         Some(form @ (BodyFormat::Connect | BodyFormat::GrpcWeb)) => form,
@@ -161,8 +165,8 @@ async fn run_sse(sim: Sim, control: Arc<ConnectionControl>, request: Request<Inc
         let error = ConnectError::new(Code::AlreadyExists, "The stream is taken");
         return responses::error_in(form, &error);
     };
-    let joined = Joined { sim: sim.clone(), id };
-    let source = Source::Appends { rx, bytes, opening: body.len(), joined };
+    let joined = JoinedAppends { sim: sim.clone(), id };
+    let source = RunSource::Appends { rx, bytes, opening: body.len(), joined };
     start(sim, control, source, &head.headers, form).await
 }
 
@@ -171,17 +175,17 @@ async fn run_sse(sim: Sim, control: Arc<ConnectionControl>, request: Request<Inc
 async fn start(
     sim: Sim,
     control: Arc<ConnectionControl>,
-    source: Source,
+    source: RunSource,
     headers: &HeaderMap,
     form: BodyFormat,
-) -> Reply {
+) -> SimResponse {
     let config = sim.config();
     let number = sim.service.state.runs.fetch_add(1, Ordering::Relaxed) + 1;
     let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
     let accepts_gzip = text("connect-accept-encoding").is_some_and(|v| v.contains("gzip"));
     let (tx, rx) = mpsc::channel(CHUNKS_CAP);
     let style =
-        Style { format: form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
+        FrameStyle { format: form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
     let tape = RunTape::new(config.recorder.clone(), number);
     let report = RunReport {
         run: number,
@@ -190,21 +194,21 @@ async fn start(
         ..RunReport::default()
     };
     let (inbound, tally, joined) = source.open(&sim, report);
-    let out = Outbound::new(tx, style);
+    let out = RunOutbound::new(tx, style);
     let mut io =
         RunIo::new(Arc::clone(&sim.service.state), control, inbound, out, tape, tally.clone());
     io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
     match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
-        Some(Strike::Refuse(refuse)) => {
+        Some(ChaosEffect::Refuse(refuse)) => {
             tally.ended("refused");
             return responses::refusal_in(form, &refuse);
         }
-        Some(Strike::Cut(cut)) => io.cut = Some(cut),
-        Some(Strike::Gzip) => io.out.style.gzip = true,
-        Some(Strike::Split(size)) => io.out.style.split = Some(size),
+        Some(ChaosEffect::Cut(cut)) => io.cut = Some(cut),
+        Some(ChaosEffect::Gzip) => io.out.style.gzip = true,
+        Some(ChaosEffect::Split(size)) => io.out.style.split = Some(size),
         None => {}
     }
-    let mut run = Run::new(io, number, joined.is_some());
+    let mut run = SimRun::new(io, number, joined.is_some());
     run.allowed_tools = text("x-cursor-agent-allowed-tools");
     run.streaming_header = text("x-cursor-streaming").as_deref() == Some("true");
     run.account = auth::account(headers);
@@ -221,7 +225,7 @@ async fn start(
             Err(stop) => {
                 tally.ended("refused");
                 return match stop {
-                    Stop::Fail(error) => responses::error_in(form, &error),
+                    RunStop::Fail(error) => responses::error_in(form, &error),
                     _ => responses::refusal(&Refuse::status(408)),
                 };
             }
@@ -252,12 +256,17 @@ async fn start(
 }
 
 /// Where a run's messages come from.
-enum Source {
+enum RunSource {
     Stream(Incoming),
-    Appends { rx: mpsc::Receiver<Bytes>, bytes: Arc<AtomicU64>, opening: usize, joined: Joined },
+    Appends {
+        rx: mpsc::Receiver<Bytes>,
+        bytes: Arc<AtomicU64>,
+        opening: usize,
+        joined: JoinedAppends,
+    },
 }
 
-impl Source {
+impl RunSource {
     fn transport(&self) -> &'static str {
         match self {
             Self::Stream(_) => "run",
@@ -265,28 +274,28 @@ impl Source {
         }
     }
 
-    fn open(self, sim: &Sim, report: RunReport) -> (Inbound, RunTally, Option<Joined>) {
+    fn open(self, sim: &Sim, report: RunReport) -> (RunInbound, RunTally, Option<JoinedAppends>) {
         match self {
             Self::Stream(body) => {
                 let tally = RunTally::open(&sim.service.state.records, report, None);
-                (Inbound::stream(body, tally.clone()), tally, None)
+                (RunInbound::stream(body, tally.clone()), tally, None)
             }
             Self::Appends { rx, bytes, opening, joined } => {
                 let tally = RunTally::open(&sim.service.state.records, report, Some(bytes));
                 tally.heard(opening);
-                (Inbound::Appends(rx), tally, Some(joined))
+                (RunInbound::Appends(rx), tally, Some(joined))
             }
         }
     }
 }
 
 /// A RunSSE stream and its appends; leaving ends both.
-struct Joined {
+struct JoinedAppends {
     sim: Sim,
     id: String,
 }
 
-impl Drop for Joined {
+impl Drop for JoinedAppends {
     fn drop(&mut self) {
         self.sim.service.appends.close(&self.id);
     }

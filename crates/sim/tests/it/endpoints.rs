@@ -11,7 +11,7 @@ use ibeam_proto::{
     agent::{GetServerConfigResponse, GetUsableModelsResponse},
     aiserver::{AvailableModelsRequest, AvailableModelsResponse, ErrorKind},
 };
-use ibeam_sim::{Http2, Quirk, Quirks, Recorder, Sim, SimConfig};
+use ibeam_sim::{FrameRecorder, Quirk, Quirks, Sim, SimConfig, SimHttp2};
 use prost::Message as _;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_util::sync::CancellationToken;
@@ -179,7 +179,7 @@ async fn the_account_pages_need_a_token() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_are_recorded_both_ways() {
-    let recorder = Recorder::new(1 << 20);
+    let recorder = FrameRecorder::new(1 << 20);
     let sim = Sim::new(SimConfig { recorder: Some(recorder.clone()), ..SimConfig::default() });
     Peer::new(&sim).ask("hello").await;
     let jsonl = recorder.jsonl();
@@ -213,7 +213,7 @@ fn tls() -> (Arc<rustls::ServerConfig>, rustls::ClientConfig) {
     (Arc::new(server), client)
 }
 
-async fn alpn(http2: Http2) -> Option<Vec<u8>> {
+async fn alpn(http2: SimHttp2) -> Option<Vec<u8>> {
     let (server, client) = tls();
     let sim = Sim::new(SimConfig { http2, ..SimConfig::default() });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -252,8 +252,8 @@ async fn alpn(http2: Http2) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn tls_offers_both_protocols_or_only_the_old_one() {
-    assert_eq!(alpn(Http2::Served).await.as_deref(), Some(&b"h2"[..]));
-    assert_eq!(alpn(Http2::NotOffered).await.as_deref(), Some(&b"http/1.1"[..]));
+    assert_eq!(alpn(SimHttp2::Served).await.as_deref(), Some(&b"h2"[..]));
+    assert_eq!(alpn(SimHttp2::NotOffered).await.as_deref(), Some(&b"http/1.1"[..]));
 }
 
 #[tokio::test]

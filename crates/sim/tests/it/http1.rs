@@ -8,7 +8,9 @@ use ibeam_proto::{
     agent::{AgentClientMessage, AgentRunRequest, agent_client_message::Message as ToServer},
     aiserver::{BidiAppendRequest, BidiRequestId},
 };
-use ibeam_sim::{Cut, ErrorSpec, Fault, Http2, Refuse, Rule, Scenario, Sim, SimConfig};
+use ibeam_sim::{
+    ErrorSpec, Refuse, Scenario, ScenarioRule, Sim, SimConfig, SimHttp2, StreamCut, StreamFault,
+};
 use prost::Message as _;
 
 use crate::peer::{Ended, Heard, Peer, call, spawn};
@@ -132,7 +134,7 @@ async fn every_style_completes_a_tool_call() {
         (Style::GrpcWeb, "application/grpc-web+proto", false),
         (Style::GrpcWeb, "application/grpc-web+proto", true),
     ] {
-        let sim = Sim::new(SimConfig { http2: Http2::NotOffered, ..SimConfig::default() });
+        let sim = Sim::new(SimConfig { http2: SimHttp2::NotOffered, ..SimConfig::default() });
         let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
         let heard = turn(&mut peer, "run `ls`", style, mime, first).await;
         assert_eq!(heard.headers["content-type"], mime);
@@ -151,9 +153,14 @@ async fn every_style_completes_a_tool_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_break_on_http1_is_a_broken_body() {
-    let cut = Cut { after_frames: 6, how: Fault::Reset(ibeam_sim::ResetCode::INTERNAL_ERROR) };
-    let scenario =
-        Scenario { rules: vec![Rule { cut: Some(cut), ..Rule::default() }], ..Scenario::builtin() };
+    let cut = StreamCut {
+        after_frames: 6,
+        how: StreamFault::Reset(ibeam_sim::ResetCode::INTERNAL_ERROR),
+    };
+    let scenario = Scenario {
+        rules: vec![ScenarioRule { cut: Some(cut), ..ScenarioRule::default() }],
+        ..Scenario::builtin()
+    };
     let sim = Sim::new(SimConfig::scenario(scenario));
     let mut peer = Peer::new(&sim);
     let mime = "application/connect+proto";
@@ -195,7 +202,7 @@ async fn grpc_web_is_refused_in_kind() {
     // A refusal of the service is in the trailers too; a bare status is not.
     for (error, status) in [(ErrorSpec::kind("RATE_LIMITED"), 200), (ErrorSpec::default(), 429)] {
         let refuse = Some(Refuse { error, ..Refuse::status(429) });
-        let rules = vec![Rule { refuse, ..Rule::default() }];
+        let rules = vec![ScenarioRule { refuse, ..ScenarioRule::default() }];
         let sim = Sim::new(SimConfig::scenario(Scenario { rules, ..Scenario::builtin() }));
         let peer = Peer::new(&sim);
         let run = AgentClientMessage { message: Some(ToServer::RunRequest(peer.request("x"))) };

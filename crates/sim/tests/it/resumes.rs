@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
 use ibeam_proto::agent::ConversationStateStructure;
-use ibeam_sim::{Cut, Fault, ResetCode, Rule, Scenario, Sim, SimConfig};
+use ibeam_sim::{ResetCode, Scenario, ScenarioRule, Sim, SimConfig, StreamCut, StreamFault};
 use prost::Message as _;
 use serde_json::json;
 
@@ -128,9 +128,9 @@ async fn a_checkpoint_belongs_to_an_account() {
 }
 
 /// A run that breaks at a frame, and the rest of it by a resume with what the client has.
-async fn broken_at(frame: u64, how: &Fault, sse: bool) -> (Heard, Heard, Sim) {
-    let cut = Some(Cut { after_frames: frame, how: how.clone() });
-    let rules = vec![Rule { cut, times: Some(1), ..Rule::default() }];
+async fn broken_at(frame: u64, how: &StreamFault, sse: bool) -> (Heard, Heard, Sim) {
+    let cut = Some(StreamCut { after_frames: frame, how: how.clone() });
+    let rules = vec![ScenarioRule { cut, times: Some(1), ..ScenarioRule::default() }];
     let scenario = Scenario { rules, ..Scenario::builtin() };
     let sim = Sim::new(SimConfig::scenario(scenario));
     let mut peer = coder(&sim);
@@ -156,11 +156,11 @@ async fn a_break_at_any_frame_loses_nothing() {
     let frames = sim.stats().server_frames;
     assert!(frames > 60, "{frames}");
     for (how, sse, every) in [
-        (Fault::Reset(ResetCode::INTERNAL_ERROR), false, 1),
-        (Fault::Eof, false, 5),
-        (Fault::Truncate, false, 5),
-        (Fault::Reset(ResetCode::INTERNAL_ERROR), true, 3),
-        (Fault::Eof, true, 7),
+        (StreamFault::Reset(ResetCode::INTERNAL_ERROR), false, 1),
+        (StreamFault::Eof, false, 5),
+        (StreamFault::Truncate, false, 5),
+        (StreamFault::Reset(ResetCode::INTERNAL_ERROR), true, 3),
+        (StreamFault::Eof, true, 7),
     ] {
         for frame in (0..frames).step_by(every) {
             let (first, second, sim) = Box::pin(broken_at(frame, &how, sse)).await;

@@ -11,26 +11,26 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use self::{rpc::Rpc, session::Session};
+use self::{rpc::Rpc, session::AcpSession};
 use super::{
-    args::{Args, Mode},
-    context::World,
+    args::{CliArgs, CliMode},
+    context::FakeAgent,
     messages,
-    output::Lines,
-    print::Stop,
+    output::OutputLines,
+    print::AgentStop,
 };
 use crate::models;
 
-pub(super) use self::rpc::Asker;
+pub(super) use self::rpc::PermissionAsker;
 
 /// An error of JSON-RPC.
 #[derive(Debug)]
-struct Failure {
+struct RpcFailure {
     code: i64,
     message: String,
 }
 
-impl Failure {
+impl RpcFailure {
     const PARSE: i64 = -32700;
     const UNKNOWN_METHOD: i64 = -32601;
     const BAD_PARAMS: i64 = -32602;
@@ -43,36 +43,36 @@ impl Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for RpcFailure {
     fn from(error: std::io::Error) -> Self {
         Self::new(Self::SERVER, error.to_string())
     }
 }
 
-type Answer = Result<Value, Failure>;
+type RpcResult = Result<Value, RpcFailure>;
 
 /// The agent at the other end of the pipes.
 #[derive(Debug)]
-struct Agent {
-    world: World,
+struct AcpAgent {
+    world: FakeAgent,
     rpc: Arc<Rpc>,
     model: Option<String>,
     force: bool,
     signed_in: bool,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
 }
 
 /// Serves until there are no more lines.
 pub(super) async fn serve(
-    world: World,
-    args: &Args,
+    world: FakeAgent,
+    args: &CliArgs,
     mut input: mpsc::Receiver<Vec<u8>>,
-    lines: Lines,
-) -> Result<(), Stop> {
+    lines: OutputLines,
+) -> Result<(), AgentStop> {
     if let Some(model) = args.model.as_deref().filter(|m| models::display_name(m).is_none()) {
         return Err(messages::bad_model(model).into());
     }
-    let agent = Arc::new(Agent {
+    let agent = Arc::new(AcpAgent {
         rpc: Arc::new(Rpc::new(lines)),
         model: args.model.clone(),
         force: args.force,
@@ -93,13 +93,13 @@ pub(super) async fn serve(
     }
 }
 
-impl Agent {
+impl AcpAgent {
     fn hear(self: &Arc<Self>, line: &[u8], work: &mut JoinSet<()>) {
         if line.trim_ascii().is_empty() {
             return;
         }
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
-            let failure = Failure::new(Failure::PARSE, "Parse error");
+            let failure = RpcFailure::new(RpcFailure::PARSE, "Parse error");
             return self.rpc.answer(&Value::Null, Err(failure));
         };
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
@@ -129,7 +129,7 @@ impl Agent {
     }
 
     /// `None`: there never is an answer.
-    async fn request(&self, method: &str, params: &Value) -> Option<Answer> {
+    async fn request(&self, method: &str, params: &Value) -> Option<RpcResult> {
         Some(match method {
             "initialize" => Ok(objects::initialized(params)),
             "authenticate" => self.check().map(|()| json!({})),
@@ -143,63 +143,66 @@ impl Agent {
             "cursor/list_available_models" => Ok(objects::available()),
             _ => {
                 let words = format!("\"Method not found\": {method}");
-                Err(Failure::new(Failure::UNKNOWN_METHOD, words))
+                Err(RpcFailure::new(RpcFailure::UNKNOWN_METHOD, words))
             }
         })
     }
 
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), RpcFailure> {
         let words = "Authentication required: not logged in. Run 'cursor-agent login'.";
-        if self.signed_in { Ok(()) } else { Err(Failure::new(Failure::SIGNED_OUT, words)) }
+        if self.signed_in { Ok(()) } else { Err(RpcFailure::new(RpcFailure::SIGNED_OUT, words)) }
     }
 
     /// The session that a request is about.
-    fn session(&self, params: &Value) -> Result<Arc<Session>, Failure> {
+    fn session(&self, params: &Value) -> Result<Arc<AcpSession>, RpcFailure> {
         let id = text(params, "sessionId")?;
         let found = self.sessions.lock().get(id).map(Arc::clone);
-        found.ok_or_else(|| Failure::new(Failure::NO_SESSION, format!("Session {id} not found")))
+        found.ok_or_else(|| {
+            RpcFailure::new(RpcFailure::NO_SESSION, format!("Session {id} not found"))
+        })
     }
 
-    fn set_mode(&self, params: &Value) -> Answer {
+    fn set_mode(&self, params: &Value) -> RpcResult {
         let session = self.session(params)?;
         let mode = text(params, "modeId")?;
-        let bad = || Failure::new(Failure::BAD_PARAMS, format!("unknown mode {mode}"));
-        session.set_mode(Mode::of(mode).ok_or_else(bad)?);
+        let bad = || RpcFailure::new(RpcFailure::BAD_PARAMS, format!("unknown mode {mode}"));
+        session.set_mode(CliMode::of(mode).ok_or_else(bad)?);
         let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode });
         self.rpc.update(session.id(), &update);
         Ok(json!({}))
     }
 
-    fn set_option(&self, params: &Value) -> Answer {
+    fn set_option(&self, params: &Value) -> RpcResult {
         let session = match text(params, "configId")? {
             "model" => self.set_model(params, "value")?,
             "mode" => {
                 let session = self.session(params)?;
                 let mode = text(params, "value")?;
-                let bad = || Failure::new(Failure::BAD_PARAMS, format!("unknown mode {mode}"));
-                session.set_mode(Mode::of(mode).ok_or_else(bad)?);
+                let bad =
+                    || RpcFailure::new(RpcFailure::BAD_PARAMS, format!("unknown mode {mode}"));
+                session.set_mode(CliMode::of(mode).ok_or_else(bad)?);
                 session
             }
             other => {
                 let words = format!("unknown config option {other}");
-                return Err(Failure::new(Failure::BAD_PARAMS, words));
+                return Err(RpcFailure::new(RpcFailure::BAD_PARAMS, words));
             }
         };
         Ok(json!({ "configOptions": session.options() }))
     }
 
-    fn set_model(&self, params: &Value, key: &str) -> Result<Arc<Session>, Failure> {
+    fn set_model(&self, params: &Value, key: &str) -> Result<Arc<AcpSession>, RpcFailure> {
         let session = self.session(params)?;
         let model = text(params, key)?;
         if models::display_name(model).is_none() {
-            return Err(Failure::new(Failure::BAD_PARAMS, messages::bad_model(model)));
+            return Err(RpcFailure::new(RpcFailure::BAD_PARAMS, messages::bad_model(model)));
         }
         session.set_model(model);
         Ok(session)
     }
 }
 
-fn text<'a>(params: &'a Value, name: &str) -> Result<&'a str, Failure> {
-    let missing = || Failure::new(Failure::BAD_PARAMS, format!("{name} is missing"));
+fn text<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcFailure> {
+    let missing = || RpcFailure::new(RpcFailure::BAD_PARAMS, format!("{name} is missing"));
     params.get(name).and_then(Value::as_str).ok_or_else(missing)
 }

@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::super::{VERSION, args::Mode, prompt_blocks, state_dir::Chat, tool_calls::Act};
+use super::super::{
+    VERSION, args::CliMode, prompt_blocks, state_dir::StoredChat, tool_calls::ToolActivity,
+};
 use crate::{assistant::title_of, models};
 
-const MODES: &[(Mode, &str, &str)] = &[
-    (Mode::Agent, "Agent", "Full agent capabilities with tool access"),
-    (Mode::Plan, "Plan", "Read-only mode for planning and designing before implementation"),
-    (Mode::Ask, "Ask", "Q&A mode: no edits or command execution"),
+const MODES: &[(CliMode, &str, &str)] = &[
+    (CliMode::Agent, "Agent", "Full agent capabilities with tool access"),
+    (CliMode::Plan, "Plan", "Read-only mode for planning and designing before implementation"),
+    (CliMode::Ask, "Ask", "Q&A mode: no edits or command execution"),
 ];
 
 /// The version is ours, unless the client is older.
@@ -30,7 +32,7 @@ pub(super) fn initialized(params: &Value) -> Value {
     })
 }
 
-pub(super) fn session(model: &str, mode: Mode) -> Value {
+pub(super) fn session(model: &str, mode: CliMode) -> Value {
     let modes: Vec<_> = MODES
         .iter()
         .map(|(mode, name, about)| json!({ "id": mode.id(), "name": name, "description": about }))
@@ -46,7 +48,7 @@ pub(super) fn session(model: &str, mode: Mode) -> Value {
     })
 }
 
-pub(super) fn options(model: &str, mode: Mode) -> Value {
+pub(super) fn options(model: &str, mode: CliMode) -> Value {
     let modes: Vec<_> =
         MODES.iter().map(|(mode, name, _)| json!({ "value": mode.id(), "name": name })).collect();
     let models: Vec<_> = models::acp_list()
@@ -69,8 +71,8 @@ pub(super) fn available() -> Value {
     json!({ "models": known })
 }
 
-pub(super) fn listed(chats: &[Chat]) -> Value {
-    let title = |chat: &Chat| {
+pub(super) fn listed(chats: &[StoredChat]) -> Value {
+    let title = |chat: &StoredChat| {
         let first = chat.messages.iter().find(|message| prompt_blocks::role(message) == "user")?;
         let text = first.get("content")?.get(0)?.get("text")?.as_str()?;
         Some(title_of(text))
@@ -86,14 +88,14 @@ pub(super) fn chunk(kind: &str, text: &str) -> Value {
     json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } })
 }
 
-pub(super) fn call(act: &Act) -> Value {
+pub(super) fn call(act: &ToolActivity) -> Value {
     json!({
         "sessionUpdate": "tool_call", "toolCallId": act.call_id, "title": act.title(),
         "kind": act.kind(), "status": "pending", "rawInput": act.raw_input(),
     })
 }
 
-pub(super) fn call_done(act: &Act) -> Value {
+pub(super) fn call_done(act: &ToolActivity) -> Value {
     let text = json!({ "type": "text", "text": act.output() });
     json!({
         "sessionUpdate": "tool_call_update", "toolCallId": act.call_id,

@@ -4,35 +4,35 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::super::{
-    context::Said,
+    context::UserInput,
     messages,
-    print::Stop,
-    switches::Manner,
-    turn::{Event, Image},
+    print::AgentStop,
+    switches::FakeSwitch,
+    turn::{FakeTurnEvent, PromptImage},
 };
-use super::{Agent, Answer, Failure, objects};
+use super::{AcpAgent, RpcFailure, RpcResult, objects};
 
-impl Agent {
+impl AcpAgent {
     /// `None`: there never is an answer.
-    pub(super) async fn prompt(&self, params: &Value) -> Option<Answer> {
+    pub(super) async fn prompt(&self, params: &Value) -> Option<RpcResult> {
         let manners = &self.world.manners;
         let session = match self.check().and_then(|()| self.session(params)) {
             Ok(session) => session,
             Err(failure) => return Some(Err(failure)),
         };
         let (chat, mode, cancel) = session.begin();
-        if manners.has(&Manner::UsageLimit) {
-            return Some(Err(Failure::new(Failure::SERVER, messages::USAGE_LIMIT)));
+        if manners.has(&FakeSwitch::UsageLimit) {
+            return Some(Err(RpcFailure::new(RpcFailure::SERVER, messages::USAGE_LIMIT)));
         }
         if let Some(words) = manners.exit() {
-            self.rpc.end(Stop::Words(words.to_owned()));
+            self.rpc.end(AgentStop::Words(words.to_owned()));
             return None;
         }
-        if manners.has(&Manner::Hang) {
+        if manners.has(&FakeSwitch::Hang) {
             cancel.cancelled().await;
             return Some(cancelled());
         }
-        let said = Said { mode: mode.number(), ..said(params) };
+        let said = UserInput { mode: mode.number(), ..said(params) };
         let (mut turn, mut exchange) = match self.world.turn(chat, said, session.hands()).await {
             Ok(begun) => begun,
             Err(error) => return Some(Err(error.into())),
@@ -44,49 +44,53 @@ impl Agent {
                 event = turn.next() => event?,
             };
             exchange.note(&event);
-            for update in updates(&event, manners.has(&Manner::NoThinking)) {
+            for update in updates(&event, manners.has(&FakeSwitch::NoThinking)) {
                 self.rpc.update(session.id(), &update);
             }
             match event {
-                Event::Ended(_) => break,
-                Event::Failed(words) => return Some(Err(Failure::new(Failure::SERVER, words))),
+                FakeTurnEvent::Ended(_) => break,
+                FakeTurnEvent::Failed(words) => {
+                    return Some(Err(RpcFailure::new(RpcFailure::SERVER, words)));
+                }
                 _ => {}
             }
         }
         let chat = exchange.into_chat();
         let kept = self.world.home.keep(&chat);
         session.keep(chat);
-        if manners.has(&Manner::NoResult) {
+        if manners.has(&FakeSwitch::NoResult) {
             return None;
         }
         let answer = json!({ "stopReason": "end_turn" });
-        Some(kept.map(|()| answer).map_err(Failure::from))
+        Some(kept.map(|()| answer).map_err(RpcFailure::from))
     }
 }
 
-fn cancelled() -> Answer {
+fn cancelled() -> RpcResult {
     Ok(json!({ "stopReason": "cancelled" }))
 }
 
-fn updates(event: &Event, silent: bool) -> Vec<Value> {
+fn updates(event: &FakeTurnEvent, silent: bool) -> Vec<Value> {
     match event {
-        Event::Text(text) => vec![objects::chunk("agent_message_chunk", text)],
-        Event::Thought(text) if !silent => vec![objects::chunk("agent_thought_chunk", text)],
-        Event::Started(act) => {
+        FakeTurnEvent::Text(text) => vec![objects::chunk("agent_message_chunk", text)],
+        FakeTurnEvent::Thought(text) if !silent => {
+            vec![objects::chunk("agent_thought_chunk", text)]
+        }
+        FakeTurnEvent::Started(act) => {
             let begun = json!({
                 "sessionUpdate": "tool_call_update", "toolCallId": act.call_id,
                 "status": "in_progress",
             });
             vec![objects::call(act), begun]
         }
-        Event::Completed(act) => vec![objects::call_done(act)],
+        FakeTurnEvent::Completed(act) => vec![objects::call_done(act)],
         _ => Vec::new(),
     }
 }
 
 /// The texts and images of a prompt.
-fn said(params: &Value) -> Said {
-    let mut said = Said::default();
+fn said(params: &Value) -> UserInput {
+    let mut said = UserInput::default();
     let mut texts = Vec::new();
     for part in params.get("prompt").and_then(Value::as_array).into_iter().flatten() {
         let word = |name: &str| part.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -95,7 +99,7 @@ fn said(params: &Value) -> Said {
             "image" => {
                 let data = base64::engine::general_purpose::STANDARD.decode(word("data"));
                 let data = data.unwrap_or_default().into();
-                said.images.push(Image { mime: word("mimeType").to_owned(), data });
+                said.images.push(PromptImage { mime: word("mimeType").to_owned(), data });
             }
             _ => {}
         }

@@ -13,42 +13,42 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 use super::super::{
-    output::{Halt, Lines},
-    print::Stop,
-    toolbox::Wish,
+    output::{OutputHalt, OutputLines},
+    print::AgentStop,
+    toolbox::PermissionRequest,
 };
-use super::Answer;
+use super::RpcResult;
 
 #[derive(Debug)]
 pub(super) struct Rpc {
-    lines: Mutex<Lines>,
+    lines: Mutex<OutputLines>,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
     ids: AtomicU64,
     /// Why it ends, once it does.
-    halt: watch::Sender<Option<Stop>>,
+    halt: watch::Sender<Option<AgentStop>>,
 }
 
 impl Rpc {
-    pub(super) fn new(lines: Lines) -> Self {
+    pub(super) fn new(lines: OutputLines) -> Self {
         let (halt, _) = watch::channel(None);
         let (lines, waiting) = (Mutex::new(lines), Mutex::default());
         Self { lines, waiting, ids: AtomicU64::new(0), halt }
     }
 
     /// Waits until it has to end.
-    pub(super) async fn halted(&self) -> Stop {
+    pub(super) async fn halted(&self) -> AgentStop {
         let mut halt = self.halt.subscribe();
         // The sender is ours, so there is always one.
         let _ = halt.wait_for(Option::is_some).await;
-        self.halt.send_replace(None).unwrap_or(Stop::Halt(Halt::Gone))
+        self.halt.send_replace(None).unwrap_or(AgentStop::Halt(OutputHalt::Gone))
     }
 
     /// Ends the process.
-    pub(super) fn end(&self, why: Stop) {
+    pub(super) fn end(&self, why: AgentStop) {
         self.halt.send_replace(Some(why));
     }
 
-    pub(super) fn answer(&self, id: &Value, answer: Answer) {
+    pub(super) fn answer(&self, id: &Value, answer: RpcResult) {
         self.send(&match answer {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
             Err(failure) => json!({ "jsonrpc": "2.0", "id": id, "error": {
@@ -82,21 +82,21 @@ impl Rpc {
 
     fn send(&self, message: &Value) {
         if let Err(halt) = self.lines.lock().object(message) {
-            self.end(Stop::Halt(halt));
+            self.end(AgentStop::Halt(halt));
         }
     }
 }
 
 /// Asks the client of a session for leave.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Asker {
+pub(in super::super) struct PermissionAsker {
     pub(super) rpc: Arc<Rpc>,
     pub(super) session: String,
 }
 
-impl Asker {
+impl PermissionAsker {
     /// Whether this may be done. No answer is no.
-    pub(in super::super) async fn ask(&self, wish: &Wish) -> bool {
+    pub(in super::super) async fn ask(&self, wish: &PermissionRequest) -> bool {
         let option = |id: &str, kind: &str, name: &str| json!({ "optionId": id, "kind": kind, "name": name });
         let params = json!({
             "sessionId": self.session,

@@ -16,7 +16,7 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 #[derive(Debug)]
-pub(super) struct Http {
+pub(super) struct McpHttp {
     uri: Uri,
     authority: String,
     headers: HeaderMap,
@@ -25,12 +25,12 @@ pub(super) struct Http {
 }
 
 /// An answer, and the connection that brings it.
-struct Answer {
+struct HttpAnswer {
     response: Response<Incoming>,
     _connection: JoinSet<()>,
 }
 
-impl Http {
+impl McpHttp {
     pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, String> {
         let uri: Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
         if uri.scheme_str() != Some("http") {
@@ -87,7 +87,7 @@ impl Http {
     }
 
     /// A request on a connection of its own.
-    async fn send(&self, method: Method, message: Option<&Value>) -> Result<Answer, String> {
+    async fn send(&self, method: Method, message: Option<&Value>) -> Result<HttpAnswer, String> {
         let words = |error: &dyn std::fmt::Display| format!("fetch failed: {error}");
         let stream = TcpStream::connect(&self.authority).await.map_err(|e| words(&e))?;
         let _ = stream.set_nodelay(true);
@@ -114,11 +114,11 @@ impl Http {
             headers.insert(SESSION, session);
         }
         let response = sender.send_request(request).await.map_err(|e| words(&e))?;
-        Ok(Answer { response, _connection: running })
+        Ok(HttpAnswer { response, _connection: running })
     }
 }
 
-impl Answer {
+impl HttpAnswer {
     async fn document(self) -> Result<Value, String> {
         let body = Limited::new(self.response.into_body(), MESSAGE_CAP);
         let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
@@ -127,7 +127,7 @@ impl Answer {
 
     /// Reads events until the answer is among them; progress and the like is passed over.
     async fn event(mut self, id: u64) -> Result<Value, String> {
-        let mut events = Events::default();
+        let mut events = EventReader::default();
         loop {
             while let Some(data) = events.next() {
                 let Ok(message) = serde_json::from_str::<Value>(&data) else { continue };
@@ -150,12 +150,12 @@ impl Answer {
 
 /// Server-sent events, as far as they carry data.
 #[derive(Debug, Default)]
-struct Events {
+struct EventReader {
     bytes: Vec<u8>,
     data: Option<String>,
 }
 
-impl Events {
+impl EventReader {
     fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         if self.bytes.len() + bytes.len() > MESSAGE_CAP {
             return Err("an event is too long".to_owned());
@@ -192,11 +192,11 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::Events;
+    use super::EventReader;
 
     #[test]
     fn events_come_in_any_pieces() {
-        let mut events = Events::default();
+        let mut events = EventReader::default();
         events.push(b": hello\r\nid: 1\r\nda").unwrap();
         assert_eq!(events.next(), None);
         events.push(b"ta: {\"a\":\r\ndata: 1}\r\n\r\ndata:x\n\n\n").unwrap();

@@ -14,9 +14,9 @@ use std::{
 use ibeam_proto::agent::McpSuccess;
 use serde_json::{Map, Value, json};
 
-pub(super) use self::config::{ServerConfig, from_acp, from_workspace};
-use self::{http::Http, stdio::Stdio};
-use super::toolbox::{self, Offer};
+pub(super) use self::config::{McpServerConfig, from_acp, from_workspace};
+use self::{http::McpHttp, stdio::McpStdio};
+use super::toolbox::{self, McpTool};
 
 /// The newest version this client speaks.
 const VERSION: &str = "2025-06-18";
@@ -29,31 +29,33 @@ const MESSAGE_CAP: usize = 64 * 1024 * 1024;
 
 /// A server that has been greeted.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct McpConnection {
     name: String,
-    wire: Wire,
+    wire: McpTransport,
     /// Numbers of requests.
     ids: AtomicU64,
 }
 
 #[derive(Debug)]
-enum Wire {
-    Http(Http),
-    Stdio(Stdio),
+enum McpTransport {
+    Http(McpHttp),
+    Stdio(McpStdio),
 }
 
-impl Server {
+impl McpConnection {
     /// Connects, greets, and asks for the tools.
     ///
     /// # Errors
     /// In words, for stderr.
-    pub(super) async fn open(config: &ServerConfig) -> Result<(Self, Vec<Offer>), String> {
+    pub(super) async fn open(config: &McpServerConfig) -> Result<(Self, Vec<McpTool>), String> {
         let name = config.name.clone();
         let greeting = async {
             let wire = match &config.target {
-                config::Target::Http { url, headers } => Wire::Http(Http::new(url, headers)?),
-                config::Target::Command { command, args, env } => {
-                    Wire::Stdio(Stdio::start(command, args, env)?)
+                config::McpTarget::Http { url, headers } => {
+                    McpTransport::Http(McpHttp::new(url, headers)?)
+                }
+                config::McpTarget::Command { command, args, env } => {
+                    McpTransport::Stdio(McpStdio::start(command, args, env)?)
                 }
             };
             let mut server = Self { name: name.clone(), wire, ids: AtomicU64::new(0) };
@@ -78,7 +80,7 @@ impl Server {
             "clientInfo": { "name": "cursor", "version": super::VERSION },
         });
         let answer = self.ask("initialize", hello).await?;
-        if let (Wire::Http(http), Some(version)) =
+        if let (McpTransport::Http(http), Some(version)) =
             (&mut self.wire, answer.get("protocolVersion").and_then(Value::as_str))
         {
             http.agree(version);
@@ -86,7 +88,7 @@ impl Server {
         self.tell("notifications/initialized", json!({})).await
     }
 
-    async fn list(&self) -> Result<Vec<Offer>, String> {
+    async fn list(&self) -> Result<Vec<McpTool>, String> {
         let mut offers = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_CAP {
@@ -103,9 +105,9 @@ impl Server {
         Ok(offers)
     }
 
-    fn offer(&self, tool: &Value) -> Offer {
+    fn offer(&self, tool: &Value) -> McpTool {
         let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
-        Offer {
+        McpTool {
             server: self.name.clone(),
             name: text("name").to_owned(),
             description: text("description").to_owned(),
@@ -143,7 +145,7 @@ impl Server {
 
     /// Says goodbye, where there is a way to.
     pub(super) async fn close(&self) {
-        if let Wire::Http(http) = &self.wire {
+        if let McpTransport::Http(http) = &self.wire {
             http.close().await;
         }
     }
@@ -159,8 +161,8 @@ impl Server {
     async fn send(&self, id: u64, method: &str, params: Value) -> Result<Value, String> {
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let answer = match &self.wire {
-            Wire::Http(http) => http.ask(id, &message).await?,
-            Wire::Stdio(stdio) => stdio.ask(id, &message).await?,
+            McpTransport::Http(http) => http.ask(id, &message).await?,
+            McpTransport::Stdio(stdio) => stdio.ask(id, &message).await?,
         };
         result_of(answer)
     }
@@ -168,8 +170,8 @@ impl Server {
     async fn tell(&self, method: &str, params: Value) -> Result<(), String> {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         match &self.wire {
-            Wire::Http(http) => http.tell(&message).await,
-            Wire::Stdio(stdio) => stdio.write(&message).await,
+            McpTransport::Http(http) => http.tell(&message).await,
+            McpTransport::Stdio(stdio) => stdio.write(&message).await,
         }
     }
 }
