@@ -9,7 +9,6 @@ use ibeam_core::{
     model::ids,
     models::{ModelInfo, ModelList},
 };
-use ibeam_sim::Sim;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +20,7 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Backend, Config, Via},
+    config::{self, Backend, Config, Sim, Via},
     counter::Counter,
     driver::{
         AgentConfig, AgentDriver, Driver, MakeRoom, Profile, Transport,
