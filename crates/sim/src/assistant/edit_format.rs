@@ -14,8 +14,8 @@ pub(crate) enum EditFormat {
 
 impl EditFormat {
     /// The format that instructions explain, if any.
-    pub(crate) fn of<'a>(told: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        told.into_iter().find_map(|text| {
+    pub(crate) fn of<'a>(instructions: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        instructions.into_iter().find_map(|text| {
             if text.contains("<<<<<<< SEARCH") && text.contains(">>>>>>> REPLACE") {
                 return Some(Self::Blocks);
             }

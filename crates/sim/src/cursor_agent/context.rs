@@ -35,7 +35,7 @@ const RULES_CAP: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(super) struct FakeAgent {
-    pub(super) manners: FakeSwitches,
+    pub(super) switches: FakeSwitches,
     pub(super) home: StateDir,
     sim: Arc<SimState>,
     scenario: String,
@@ -45,13 +45,13 @@ pub(super) struct FakeAgent {
 impl FakeAgent {
     /// # Errors
     /// In words: the folder cannot be used, or the scenario cannot be read.
-    pub(super) fn new(manners: FakeSwitches, home: PathBuf) -> Result<Self, String> {
+    pub(super) fn new(switches: FakeSwitches, home: PathBuf) -> Result<Self, String> {
         let home = StateDir::open(home).map_err(|error| error.to_string())?;
-        let scenario = match &manners.scenario {
+        let scenario = match &switches.scenario {
             Some(file) => Scenario::from_path(file).map_err(|error| error.to_string())?,
             None => Scenario::builtin(),
         };
-        let name = manners.scenario.as_ref().map(|file| file.display().to_string());
+        let name = switches.scenario.as_ref().map(|file| file.display().to_string());
         // What only the wire shows is left out, and ids are those of the CLI.
         let mut quirks: Quirks =
             [Quirk::Terse, Quirk::EffortSlugsOk, Quirk::AnyCallIdOk].into_iter().collect();
@@ -59,7 +59,7 @@ impl FakeAgent {
             (FakeSwitch::OwnTools, Quirk::NativeToolsFirst),
             (FakeSwitch::Empty, Quirk::EmptyTurn),
         ];
-        quirks.extend(given.into_iter().filter(|(m, _)| manners.has(m)).map(|(_, quirk)| quirk));
+        quirks.extend(given.into_iter().filter(|(m, _)| switches.has(m)).map(|(_, quirk)| quirk));
         let mut config = SimConfig {
             scenario,
             quirks,
@@ -67,9 +67,9 @@ impl FakeAgent {
             client_silence: FOR_EVER,
             ..SimConfig::default()
         };
-        config.pace = manners.slow().unwrap_or(config.pace);
+        config.pace = switches.slow().unwrap_or(config.pace);
         let (sim, born) = (Arc::new(SimState::new(config)), Instant::now());
-        Ok(Self { manners, home, sim, scenario: name.unwrap_or_default(), born })
+        Ok(Self { switches, home, sim, scenario: name.unwrap_or_default(), born })
     }
 
     /// Milliseconds since 1970 by the simulator's clock.
@@ -82,7 +82,7 @@ impl FakeAgent {
     }
 
     pub(super) fn signed_in(&self, key: Option<&str>) -> bool {
-        !self.manners.has(&FakeSwitch::NotLoggedIn) && (key.is_some() || self.home.signed_in())
+        !self.switches.has(&FakeSwitch::NotLoggedIn) && (key.is_some() || self.home.signed_in())
     }
 
     /// Connects to servers, and says which could not be reached.
@@ -107,34 +107,34 @@ impl FakeAgent {
     pub(super) async fn turn(
         &self,
         chat: StoredChat,
-        said: UserInput,
-        hands: Arc<FakeTools>,
+        input: UserInput,
+        tools: Arc<FakeTools>,
     ) -> io::Result<(FakeTurn, ChatLog)> {
-        let told = ParsedPrompt::read(&said.text);
-        let mut exchange = ChatLog { chat, text: String::new() };
-        let StoredChat { rules, messages, .. } = &mut exchange.chat;
-        rules.extend(told.rules);
-        messages.extend(told.messages);
+        let parsed = ParsedPrompt::read(&input.text);
+        let mut log = ChatLog { chat, text: String::new() };
+        let StoredChat { rules, messages, .. } = &mut log.chat;
+        rules.extend(parsed.rules);
+        messages.extend(parsed.messages);
         let mut all_rules = rules.clone();
-        all_rules.extend(project_rules(Path::new(&exchange.chat.cwd)));
+        all_rules.extend(project_rules(Path::new(&log.chat.cwd)));
         let mut ask = FakeTurnRequest {
-            session: exchange.chat.id.clone(),
+            session: log.chat.id.clone(),
             number: 0,
-            model: exchange.chat.model.clone(),
-            mode: said.mode,
-            text: told.request.clone(),
-            images: said.images,
+            model: log.chat.model.clone(),
+            mode: input.mode,
+            text: parsed.request.clone(),
+            images: input.images,
             rules: all_rules,
-            history: exchange.chat.messages.clone(),
+            history: log.chat.messages.clone(),
         };
         ask.number = self.home.counted(|counts| {
             counts.runs += 1;
             counts.runs
         })?;
-        exchange.chat.messages.extend(told.request.map(|text| prompt_blocks::said("user", &text)));
+        log.chat.messages.extend(parsed.request.map(|text| prompt_blocks::said("user", &text)));
         let conversations = &self.sim.conversations;
         let mut counted = Ok(());
-        let turn = FakeTurn::begin(&self.sim, ask, hands, |run| {
+        let turn = FakeTurn::begin(&self.sim, ask, tools, |run| {
             counted = self.home.counted(|counts| {
                 let hits = counts.of(&self.scenario, conversations.hits().len());
                 conversations.set_hits(hits);
@@ -144,7 +144,7 @@ impl FakeAgent {
         });
         let turn = turn.await;
         counted?;
-        Ok((turn, exchange))
+        Ok((turn, log))
     }
 }
 

@@ -56,8 +56,8 @@ pub(super) fn models() -> String {
     out
 }
 
-pub(super) fn status(world: &FakeAgent, key: Option<&str>, as_json: bool) -> String {
-    let good = world.signed_in(key);
+pub(super) fn status(fake: &FakeAgent, key: Option<&str>, as_json: bool) -> String {
+    let good = fake.signed_in(key);
     if as_json {
         let status = if good { "authenticated" } else { "unauthenticated" };
         let email = good.then_some(EMAIL);
@@ -67,11 +67,11 @@ pub(super) fn status(world: &FakeAgent, key: Option<&str>, as_json: bool) -> Str
     if good { format!("✓ Logged in as {EMAIL}\n") } else { "Not logged in\n".to_owned() }
 }
 
-pub(super) fn about(world: &FakeAgent, key: Option<&str>) -> String {
-    let who = if world.signed_in(key) { EMAIL } else { "Not logged in" };
+pub(super) fn about(fake: &FakeAgent, key: Option<&str>) -> String {
+    let who = if fake.signed_in(key) { EMAIL } else { "Not logged in" };
     format!("About Cursor CLI\n\nCLI Version    {}\nUser Email     {who}\n", super::VERSION)
 }
 
-pub(super) fn chats(world: &FakeAgent) -> String {
-    world.home.chats().iter().map(|chat| format!("{}\n", chat.id)).collect()
+pub(super) fn chats(fake: &FakeAgent) -> String {
+    fake.home.chats().iter().map(|chat| format!("{}\n", chat.id)).collect()
 }

@@ -86,17 +86,17 @@ const LINES_CAP: usize = 16;
 /// Runs the stand-in with these arguments, without the program's own name.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let outcome = prepare(args).and_then(|(world, args)| {
+    let outcome = prepare(args).and_then(|(fake, args)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| AgentStop::Words(error.to_string()))?;
-        runtime.block_on(run(world, args))
+        runtime.block_on(run(fake, args))
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(AgentStop::Words(words)) => {
-            say(&words);
+            print_error(&words);
             ExitCode::FAILURE
         }
         Err(AgentStop::Halt(OutputHalt::Gone)) => ExitCode::FAILURE,
@@ -115,9 +115,9 @@ pub async fn serve_acp(
     input: mpsc::Receiver<Vec<u8>>,
     output: Box<dyn io::Write + Send>,
 ) -> Result<(), String> {
-    let world = FakeAgent::new(FakeSwitches::parse(words)?, home)?;
-    let lines = OutputLines::new(output, &world.manners);
-    match acp::serve(world, &CliArgs::default(), input, lines).await {
+    let fake = FakeAgent::new(FakeSwitches::parse(words)?, home)?;
+    let lines = OutputLines::new(output, &fake.switches);
+    match acp::serve(fake, &CliArgs::default(), input, lines).await {
         Ok(()) => Ok(()),
         Err(AgentStop::Words(words)) => Err(words),
         Err(AgentStop::Halt(halt)) => Err(format!("{halt:?}")),
@@ -129,8 +129,8 @@ fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(FakeAgent, CliAr
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let key = || env("CURSOR_API_KEY").or_else(|| env("CURSOR_AUTH_TOKEN"));
     args.api_key = args.api_key.or_else(key);
-    let manners = FakeSwitches::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
-    let home = manners.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
+    let switches = FakeSwitches::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
+    let home = switches.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
     // Not where others could have made it first, to read what is said.
     let cache = || {
         let home = || Some(PathBuf::from(env("HOME")?).join(".cache"));
@@ -138,53 +138,49 @@ fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(FakeAgent, CliAr
     };
     let home = home.or_else(|| Some(cache()?.join("ibeam").join("fake-agent")));
     let home = home.unwrap_or_else(|| std::env::temp_dir().join("ibeam-fake-agent"));
-    Ok((FakeAgent::new(manners, home)?, args))
+    Ok((FakeAgent::new(switches, home)?, args))
 }
 
-async fn run(world: FakeAgent, args: CliArgs) -> Result<(), AgentStop> {
-    let mut lines = OutputLines::new(Box::new(io::stdout()), &world.manners);
+async fn run(fake: FakeAgent, args: CliArgs) -> Result<(), AgentStop> {
+    let mut lines = OutputLines::new(Box::new(io::stdout()), &fake.switches);
     let key = args.api_key.as_deref();
     let text = match args.command {
-        CliCommand::Agent => return agent(&world, &args, &mut lines).await,
-        CliCommand::Acp => return serve(world, &args, lines).await,
+        CliCommand::Agent => return agent(&fake, &args, &mut lines).await,
+        CliCommand::Acp => return serve(fake, &args, lines).await,
         CliCommand::Version => format!("{VERSION}\n"),
         CliCommand::Help => messages::HELP.to_owned(),
-        CliCommand::Models if !world.signed_in(key) => {
+        CliCommand::Models if !fake.signed_in(key) => {
             return Err(messages::NOT_LOGGED_IN.to_owned().into());
         }
         CliCommand::Models => messages::models(),
-        CliCommand::Status => messages::status(&world, key, args.json_status),
-        CliCommand::About => messages::about(&world, key),
-        CliCommand::Ls => messages::chats(&world),
+        CliCommand::Status => messages::status(&fake, key, args.json_status),
+        CliCommand::About => messages::about(&fake, key),
+        CliCommand::Ls => messages::chats(&fake),
         CliCommand::Login | CliCommand::Logout => {
             let on = args.command == CliCommand::Login;
-            world.home.sign(on).map_err(|error| error.to_string())?;
-            if on { messages::status(&world, key, false) } else { "Logged out\n".to_owned() }
+            fake.home.sign(on).map_err(|error| error.to_string())?;
+            if on { messages::status(&fake, key, false) } else { "Logged out\n".to_owned() }
         }
         CliCommand::CreateChat => {
-            let id = world.home.new_id().map_err(|error| error.to_string())?;
+            let id = fake.home.new_id().map_err(|error| error.to_string())?;
             let chat = state_dir::StoredChat { id: id.clone(), ..state_dir::StoredChat::default() };
-            world.home.keep(&chat).map_err(|error| error.to_string())?;
+            fake.home.keep(&chat).map_err(|error| error.to_string())?;
             format!("{id}\n")
         }
-        CliCommand::Mcp => servers(&world, &args).await?,
+        CliCommand::Mcp => servers(&fake, &args).await?,
         CliCommand::Update => "Already up to date\n".to_owned(),
     };
-    lines.text(&coloured(&world, &text))?;
+    lines.text(&coloured(&fake, &text))?;
     Ok(())
 }
 
 /// A prompt on the command line, or on stdin up to its end.
-async fn agent(
-    world: &FakeAgent,
-    args: &CliArgs,
-    lines: &mut OutputLines,
-) -> Result<(), AgentStop> {
-    let _deaf = misbehave(world)?;
-    if !world.signed_in(args.api_key.as_deref()) {
+async fn agent(fake: &FakeAgent, args: &CliArgs, lines: &mut OutputLines) -> Result<(), AgentStop> {
+    let _sigterm = apply_process_switches(fake)?;
+    if !fake.signed_in(args.api_key.as_deref()) {
         return Err(messages::NOT_LOGGED_IN.to_owned().into());
     }
-    if world.manners.has(&FakeSwitch::TrustPrompt) && !args.trust {
+    if fake.switches.has(&FakeSwitch::TrustPrompt) && !args.trust {
         return Ok(lines.text(messages::TRUST_PROMPT)?);
     }
     let mut prompt = args.words.join(" ");
@@ -195,11 +191,11 @@ async fn agent(
     if prompt.trim().is_empty() {
         return Err("Error: No prompt provided for print mode".to_owned().into());
     }
-    print::print(world, args, prompt, lines).await
+    print::print(fake, args, prompt, lines).await
 }
 
-async fn serve(world: FakeAgent, args: &CliArgs, lines: OutputLines) -> Result<(), AgentStop> {
-    let _deaf = misbehave(&world)?;
+async fn serve(fake: FakeAgent, args: &CliArgs, lines: OutputLines) -> Result<(), AgentStop> {
+    let _sigterm = apply_process_switches(&fake)?;
     let (tx, input) = mpsc::channel(LINES_CAP);
     // A thread of its own: a read of stdin may never end, and nothing waits for it.
     std::thread::spawn(move || {
@@ -212,11 +208,11 @@ async fn serve(world: FakeAgent, args: &CliArgs, lines: OutputLines) -> Result<(
             }
         }
     });
-    acp::serve(world, args, input, lines).await
+    acp::serve(fake, args, input, lines).await
 }
 
 /// `mcp list` and `mcp list-tools NAME`.
-async fn servers(world: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> {
+async fn servers(fake: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> {
     let known = mcp::from_workspace(&workspace(args)?)?;
     let mut words = args.words.iter().map(String::as_str);
     match (words.next(), words.next()) {
@@ -225,7 +221,7 @@ async fn servers(world: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop>
         }
         (Some("list-tools"), Some(name)) => {
             let chosen: Vec<_> = known.into_iter().filter(|server| server.name() == name).collect();
-            let (open, failed) = world.connect(&chosen).await;
+            let (open, failed) = fake.connect(&chosen).await;
             if let Some(words) = failed.into_iter().next() {
                 return Err(words.into());
             }
@@ -251,9 +247,9 @@ fn workspace(args: &CliArgs) -> Result<PathBuf, String> {
 
 /// The habits that are about the process itself.
 #[cfg(unix)]
-fn misbehave(world: &FakeAgent) -> Result<impl Sized + use<>, String> {
+fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
     use tokio::signal::unix::{SignalKind, signal};
-    if world.manners.has(&FakeSwitch::Zombie) {
+    if fake.switches.has(&FakeSwitch::Zombie) {
         // In a session of its own, and with our stdout and stderr.
         std::process::Command::new("setsid")
             .args(["sleep", "60"])
@@ -261,32 +257,32 @@ fn misbehave(world: &FakeAgent) -> Result<impl Sized + use<>, String> {
             .spawn()
             .map_err(|error| format!("setsid: {error}"))?;
     }
-    let deaf = world.manners.has(&FakeSwitch::IgnoreSigterm);
-    deaf.then(|| signal(SignalKind::terminate())).transpose().map_err(|error| error.to_string())
+    let ignore = fake.switches.has(&FakeSwitch::IgnoreSigterm);
+    ignore.then(|| signal(SignalKind::terminate())).transpose().map_err(|error| error.to_string())
 }
 
 #[cfg(not(unix))]
-fn misbehave(world: &FakeAgent) -> Result<impl Sized + use<>, String> {
+fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
     let unix = [FakeSwitch::Zombie, FakeSwitch::IgnoreSigterm];
-    match unix.iter().any(|manner| world.manners.has(manner)) {
+    match unix.iter().any(|switch| fake.switches.has(switch)) {
         true => Err("IBEAM_FAKE_AGENT: there are no such signals here".to_owned()),
         false => Ok(()),
     }
 }
 
-fn coloured(world: &FakeAgent, text: &str) -> String {
-    if !world.manners.has(&FakeSwitch::Ansi) {
+fn coloured(fake: &FakeAgent, text: &str) -> String {
+    if !fake.switches.has(&FakeSwitch::Ansi) {
         return text.to_owned();
     }
     text.lines().map(|line| format!("\x1b[2K\x1b[1;32m{line}\x1b[0m\n")).collect()
 }
 
 /// A word on stderr in the middle of things.
-fn complain(world: &FakeAgent, words: &str) {
-    say(coloured(world, words).trim_end());
+fn warn(fake: &FakeAgent, words: &str) {
+    print_error(coloured(fake, words).trim_end());
 }
 
 /// Where it cannot be written, there is nobody to tell.
-fn say(words: &str) {
+fn print_error(words: &str) {
     let _ = writeln!(io::stderr().lock(), "{words}");
 }

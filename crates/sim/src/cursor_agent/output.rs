@@ -26,7 +26,7 @@ impl From<io::Error> for OutputHalt {
 
 pub(super) struct OutputLines {
     out: Box<dyn Write + Send>,
-    manners: FakeSwitches,
+    switches: FakeSwitches,
     written: u64,
 }
 
@@ -37,8 +37,8 @@ impl std::fmt::Debug for OutputLines {
 }
 
 impl OutputLines {
-    pub(super) fn new(out: Box<dyn Write + Send>, manners: &FakeSwitches) -> Self {
-        Self { out, manners: manners.clone(), written: 0 }
+    pub(super) fn new(out: Box<dyn Write + Send>, switches: &FakeSwitches) -> Self {
+        Self { out, switches: switches.clone(), written: 0 }
     }
 
     /// Writes one object.
@@ -46,20 +46,20 @@ impl OutputLines {
     /// # Errors
     /// Nobody reads any more, or it is time to crash.
     pub(super) fn object(&mut self, object: &Value) -> Result<(), OutputHalt> {
-        if self.manners.crash_after().is_some_and(|lines| self.written >= lines) {
+        if self.switches.crash_after().is_some_and(|lines| self.written >= lines) {
             return Err(OutputHalt::Crash);
         }
-        if self.manners.has(&FakeSwitch::Noise) && self.written.is_multiple_of(3) {
+        if self.switches.has(&FakeSwitch::Noise) && self.written.is_multiple_of(3) {
             self.bytes(b"(node:1) Warning: this line is no JSON {\n")?;
         }
         let mut line = object.to_string();
-        if self.manners.has(&FakeSwitch::Ansi) {
+        if self.switches.has(&FakeSwitch::Ansi) {
             line = format!("\x1b[0m{line}\x1b[0m");
         }
-        line.push_str(if self.manners.has(&FakeSwitch::Crlf) { "\r\n" } else { "\n" });
+        line.push_str(if self.switches.has(&FakeSwitch::Crlf) { "\r\n" } else { "\n" });
         self.bytes(line.as_bytes())?;
         self.written += 1;
-        if self.manners.has(&FakeSwitch::HugeLine) && self.written == 1 {
+        if self.switches.has(&FakeSwitch::HugeLine) && self.written == 1 {
             let huge = json!({ "type": "debug", "data": "x".repeat(HUGE) });
             self.bytes(format!("{huge}\n").as_bytes())?;
         }
@@ -75,7 +75,7 @@ impl OutputLines {
     }
 
     fn bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        if self.manners.has(&FakeSwitch::SplitUtf8) {
+        if self.switches.has(&FakeSwitch::SplitUtf8) {
             // Behind the first byte of every character that has more of them.
             while let Some(at) = bytes.iter().position(|byte| *byte >= 0xc0) {
                 let (head, tail) = bytes.split_at(at + 1);
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn it_crashes_after_so_many_lines() {
-        let manners = FakeSwitches::parse("crash-after:1").unwrap();
-        let mut lines = OutputLines::new(Box::new(Paper::default()), &manners);
+        let switches = FakeSwitches::parse("crash-after:1").unwrap();
+        let mut lines = OutputLines::new(Box::new(Paper::default()), &switches);
         lines.object(&json!({})).unwrap();
         assert!(matches!(lines.object(&json!({})), Err(OutputHalt::Crash)));
     }

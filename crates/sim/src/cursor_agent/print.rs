@@ -42,7 +42,7 @@ impl From<String> for AgentStop {
 
 /// Answers one prompt.
 pub(super) async fn print(
-    world: &FakeAgent,
+    fake: &FakeAgent,
     args: &CliArgs,
     prompt: String,
     lines: &mut OutputLines,
@@ -51,71 +51,71 @@ pub(super) async fn print(
     let model = args.model.clone().unwrap_or_else(|| "auto".to_owned());
     let name = models::display_name(&model).ok_or_else(|| messages::bad_model(&model))?;
     let cwd = workspace.display().to_string();
-    let mut chat = chat(world, args, &cwd)?;
+    let mut chat = chat(fake, args, &cwd)?;
     chat.cwd = cwd;
     chat.model = model;
-    let mut hands = FakeTools {
+    let mut tools = FakeTools {
         permissions: CliPermissions::read(&workspace)?,
         force: args.force,
-        timeout: world.manners.mcp_timeout(),
+        timeout: fake.switches.mcp_timeout(),
         ..FakeTools::default()
     };
     let mut notes = Vec::new();
     // Servers that nobody has approved are not loaded.
     if args.approve_mcps {
-        let (open, failed) = world.connect(&mcp::from_workspace(&workspace)?).await;
-        hands.take_up(open);
+        let (open, failed) = fake.connect(&mcp::from_workspace(&workspace)?).await;
+        tools.add_servers(open);
         notes = failed;
     }
     for note in notes {
-        super::complain(world, &note);
+        super::warn(fake, &note);
     }
-    let hands = Arc::new(hands);
+    let tools = Arc::new(tools);
     let said = UserInput { text: prompt, images: Vec::new(), mode: args.mode.number() };
-    let mut printer = Printer::new(world, args, &chat, lines);
+    let mut printer = Printer::new(fake, args, &chat, lines);
     printer.open(&name, &said.text)?;
-    if world.manners.has(&FakeSwitch::Hang) {
+    if fake.switches.has(&FakeSwitch::Hang) {
         std::future::pending::<()>().await;
     }
-    if world.manners.has(&FakeSwitch::UsageLimit) {
+    if fake.switches.has(&FakeSwitch::UsageLimit) {
         return Err(messages::USAGE_LIMIT.to_owned().into());
     }
-    if let Some(words) = world.manners.exit() {
+    if let Some(words) = fake.switches.exit() {
         return Err(words.to_owned().into());
     }
-    let (mut turn, mut exchange) =
-        world.turn(chat, said, Arc::clone(&hands)).await.map_err(|error| error.to_string())?;
+    let (mut turn, mut log) =
+        fake.turn(chat, said, Arc::clone(&tools)).await.map_err(|error| error.to_string())?;
     let mut outcome = Ok(());
     while let Some(event) = turn.next().await {
-        exchange.note(&event);
+        log.note(&event);
         if let FakeTurnEvent::Failed(words) = &event {
             outcome = Err(words.clone());
         }
-        printer.tell(event)?;
+        printer.event(event)?;
     }
-    for server in &hands.servers {
+    for server in &tools.servers {
         server.close().await;
     }
     outcome?;
-    world.home.keep(&exchange.into_chat()).map_err(|error| AgentStop::Words(error.to_string()))
+    fake.home.keep(&log.into_chat()).map_err(|error| AgentStop::Words(error.to_string()))
 }
 
 /// The conversation to go on with, or a new one.
-fn chat(world: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, String> {
+fn chat(fake: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, String> {
     match &args.resume {
         // They are kept by the folder they were held in (§3.7); one without a folder was made
         // by `create-chat`.
         Some(id) => {
             let chat = match id {
-                Some(id) => world.home.chat(id),
-                None => world.home.newest(),
+                Some(id) => fake.home.chat(id),
+                None => fake.home.newest(),
             };
             let here = |chat: &StoredChat| chat.cwd.is_empty() || chat.cwd == cwd;
             let name = id.as_deref().unwrap_or("(newest)");
             chat.filter(here).ok_or_else(|| messages::lost_chat(name))
         }
         None => {
-            let id = world.home.new_id().map_err(|error| error.to_string())?;
+            let id = fake.home.new_id().map_err(|error| error.to_string())?;
             Ok(StoredChat { id, ..StoredChat::default() })
         }
     }
@@ -123,7 +123,7 @@ fn chat(world: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, Stri
 
 /// Writes down what happens, in the format that was asked for.
 struct Printer<'a> {
-    world: &'a FakeAgent,
+    fake: &'a FakeAgent,
     lines: &'a mut OutputLines,
     format: PrintFormat,
     partial: bool,
@@ -138,22 +138,22 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(
-        world: &'a FakeAgent,
+        fake: &'a FakeAgent,
         args: &CliArgs,
         chat: &StoredChat,
         lines: &'a mut OutputLines,
     ) -> Self {
         Self {
-            world,
+            fake,
             lines,
             format: args.format,
-            partial: args.partial && !world.manners.has(&FakeSwitch::NoPartial),
+            partial: args.partial && !fake.switches.has(&FakeSwitch::NoPartial),
             key_source: if args.api_key.is_some() { "flag" } else { "login" },
             cwd: chat.cwd.clone(),
             session: chat.id.clone(),
             message: String::new(),
             all: String::new(),
-            began_ms: world.elapsed_ms(),
+            began_ms: fake.elapsed_ms(),
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Printer<'a> {
         self.stream(&json!({ "type": "user", "message": message, "session_id": self.session }))
     }
 
-    fn tell(&mut self, event: FakeTurnEvent) -> Result<(), OutputHalt> {
+    fn event(&mut self, event: FakeTurnEvent) -> Result<(), OutputHalt> {
         match event {
             FakeTurnEvent::Text(text) => {
                 let times = 1 + usize::from(self.has(&FakeSwitch::RepeatText));
@@ -180,14 +180,14 @@ impl<'a> Printer<'a> {
                 Ok(())
             }
             FakeTurnEvent::Thought(text) => {
-                let stamp = self.world.now_ms();
+                let stamp = self.fake.now_ms();
                 self.stream(&json!({
                     "type": "thinking", "subtype": "delta", "text": text,
                     "session_id": self.session, "timestamp_ms": stamp,
                 }))
             }
             FakeTurnEvent::ThoughtOver => {
-                let stamp = self.world.now_ms();
+                let stamp = self.fake.now_ms();
                 self.stream(&json!({
                     "type": "thinking", "subtype": "completed",
                     "session_id": self.session, "timestamp_ms": stamp,
@@ -245,7 +245,7 @@ impl<'a> Printer<'a> {
             json!({ "type": "assistant", "message": message, "session_id": self.session });
         if let Some(table) = line.as_object_mut() {
             if stamped {
-                table.insert("timestamp_ms".to_owned(), json!(self.world.now_ms()));
+                table.insert("timestamp_ms".to_owned(), json!(self.fake.now_ms()));
             }
             if let Some(id) = model_call_id {
                 table.insert("model_call_id".to_owned(), json!(id));
@@ -256,7 +256,7 @@ impl<'a> Printer<'a> {
 
     fn act(&mut self, subtype: &str, act: &ToolActivity) -> Result<(), OutputHalt> {
         let payload = act.payload(self.has(&FakeSwitch::OldNames));
-        let stamp = self.world.now_ms();
+        let stamp = self.fake.now_ms();
         self.stream(&json!({
             "type": "tool_call", "subtype": subtype, "call_id": act.call_id,
             "tool_call": payload, "model_call_id": act.model_call_id,
@@ -268,7 +268,7 @@ impl<'a> Printer<'a> {
         if self.has(&FakeSwitch::NoResult) {
             return Ok(());
         }
-        let took = self.world.elapsed_ms() - self.began_ms;
+        let took = self.fake.elapsed_ms() - self.began_ms;
         let count = |tokens: Option<u64>| tokens.unwrap_or_default();
         let result = json!({
             "type": "result", "subtype": "success", "duration_ms": took,
@@ -294,8 +294,8 @@ impl<'a> Printer<'a> {
         if self.format == PrintFormat::StreamJson { self.lines.object(line) } else { Ok(()) }
     }
 
-    fn has(&self, manner: &FakeSwitch) -> bool {
-        self.world.manners.has(manner)
+    fn has(&self, switch: &FakeSwitch) -> bool {
+        self.fake.switches.has(switch)
     }
 }
 

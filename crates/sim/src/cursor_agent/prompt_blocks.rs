@@ -24,24 +24,24 @@ pub(super) struct ParsedPrompt {
 
 impl ParsedPrompt {
     pub(super) fn read(prompt: &str) -> Self {
-        let mut told = Self::default();
+        let mut parsed = Self::default();
         let mut rest = prompt.trim();
         if let Some((body, tail)) = section(rest, "system") {
-            told.rules.push(plain(body));
+            parsed.rules.push(plain(body));
             rest = tail;
         }
         if let Some(head) = rest.strip_prefix(ABOUT_TOOLS) {
             rest = head.split_once("\n\n").map_or("", |(_, tail)| tail).trim_start();
         }
         if let Some((body, tail)) = section(rest, "conversation") {
-            told.messages = conversation(body);
+            parsed.messages = conversation(body);
             rest = tail;
         }
-        let results_last = told.messages.last().is_some_and(|message| role(message) == "tool");
+        let results_last = parsed.messages.last().is_some_and(|message| role(message) == "tool");
         if !(results_last && rest.starts_with(GO_ON)) {
-            told.request = Some(rest.to_owned());
+            parsed.request = Some(rest.to_owned());
         }
-        told
+        parsed
     }
 }
 
@@ -125,23 +125,23 @@ mod tests {
 
     #[test]
     fn a_bare_prompt_is_the_request() {
-        let told = ParsedPrompt::read("say <user>hi</user>\n\nand more\n");
+        let parsed = ParsedPrompt::read("say <user>hi</user>\n\nand more\n");
         let request = Some("say <user>hi</user>\n\nand more".to_owned());
-        assert_eq!(told, ParsedPrompt { request, ..ParsedPrompt::default() });
+        assert_eq!(parsed, ParsedPrompt { request, ..ParsedPrompt::default() });
     }
 
     #[test]
     fn a_conversation_is_taken_apart() {
-        let told = ParsedPrompt::read(
+        let parsed = ParsedPrompt::read(
             "<system>\nBe brief.\n</system>\n\nThe user's tools are those of a server.\n\n\
              <conversation>\n<user>\nread a\n</user>\n\
              <tool_call id=\"c&#34;1\" name=\"read\">{\"path\":\"a\"}</tool_call>\n\
              <tool_result id=\"c&#34;1\" is_error=\"true\">no <\\/user> here</tool_result>\n\
              <assistant>\nIt failed.\n</assistant>\n</conversation>\n\nand b?",
         );
-        assert_eq!(told.rules, ["Be brief."]);
+        assert_eq!(parsed.rules, ["Be brief."]);
         assert_eq!(
-            told.messages,
+            parsed.messages,
             [
                 said("user", "read a"),
                 called("c\"1", "read", &json!({ "path": "a" })),
@@ -149,17 +149,17 @@ mod tests {
                 said("assistant", "It failed."),
             ]
         );
-        assert_eq!(told.request.as_deref(), Some("and b?"));
+        assert_eq!(parsed.request.as_deref(), Some("and b?"));
     }
 
     #[test]
     fn results_at_the_end_are_gone_on_with() {
-        let told = ParsedPrompt::read(
+        let parsed = ParsedPrompt::read(
             "<conversation>\n<tool_call id=\"c1\" name=\"read\">{}</tool_call>\n\
              <tool_result id=\"c1\">A</tool_result>\n</conversation>\n\n\
              Go on with the results above.",
         );
-        assert_eq!(told.request, None);
-        assert_eq!(told.messages.len(), 2);
+        assert_eq!(parsed.request, None);
+        assert_eq!(parsed.messages.len(), 2);
     }
 }

@@ -46,63 +46,63 @@ impl FakeSwitches {
     /// # Errors
     /// Names the word that means nothing.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut manners = Self::default();
+        let mut switches = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
             // The words for stderr may have commas in them, so they come last.
             if let Some(words) = rest.strip_prefix("exit-1:") {
-                manners.list.push(FakeSwitch::Exit(words.to_owned()));
+                switches.list.push(FakeSwitch::Exit(words.to_owned()));
                 break;
             }
             let (word, tail) = rest.split_once(',').unwrap_or((rest, ""));
             rest = tail.trim_start();
             let word = word.trim();
             if let Some(file) = word.strip_prefix("scenario=") {
-                manners.scenario = Some(PathBuf::from(file));
+                switches.scenario = Some(PathBuf::from(file));
             } else if let Some(folder) = word.strip_prefix("home=") {
-                manners.home = Some(PathBuf::from(folder));
+                switches.home = Some(PathBuf::from(folder));
             } else if !word.is_empty() {
                 let bad = || format!("IBEAM_FAKE_AGENT: `{word}` is not one of its words");
-                manners.list.push(manner(word).ok_or_else(bad)?);
+                switches.list.push(switch(word).ok_or_else(bad)?);
             }
         }
-        Ok(manners)
+        Ok(switches)
     }
 
-    pub(super) fn has(&self, manner: &FakeSwitch) -> bool {
-        self.list.contains(manner)
+    pub(super) fn has(&self, switch: &FakeSwitch) -> bool {
+        self.list.contains(switch)
     }
 
     pub(super) fn exit(&self) -> Option<&str> {
-        self.list.iter().find_map(|manner| match manner {
+        self.list.iter().find_map(|switch| match switch {
             FakeSwitch::Exit(words) => Some(words.as_str()),
             _ => None,
         })
     }
 
     pub(super) fn slow(&self) -> Option<Duration> {
-        self.list.iter().find_map(|manner| match manner {
+        self.list.iter().find_map(|switch| match switch {
             FakeSwitch::Slow(pace) => Some(*pace),
             _ => None,
         })
     }
 
     pub(super) fn mcp_timeout(&self) -> Option<Duration> {
-        self.list.iter().find_map(|manner| match manner {
+        self.list.iter().find_map(|switch| match switch {
             FakeSwitch::McpTimeout(time) => Some(*time),
             _ => None,
         })
     }
 
     pub(super) fn crash_after(&self) -> Option<u64> {
-        self.list.iter().find_map(|manner| match manner {
+        self.list.iter().find_map(|switch| match switch {
             FakeSwitch::CrashAfter(lines) => Some(*lines),
             _ => None,
         })
     }
 }
 
-fn manner(word: &str) -> Option<FakeSwitch> {
+fn switch(word: &str) -> Option<FakeSwitch> {
     let (name, value) = word.split_once(':').unwrap_or((word, ""));
     let plain = match name {
         "slow" => return Some(FakeSwitch::Slow(duration(value)?)),

@@ -4,22 +4,22 @@ use super::{FakeSwitch, FakeSwitches};
 
 #[test]
 fn words_are_told_apart_by_commas() {
-    let manners =
+    let switches =
         FakeSwitches::parse("crlf, slow:100ms,mcp-timeout:5s,scenario=/x/y.toml,crash-after:3")
             .unwrap();
-    assert!(manners.has(&FakeSwitch::Crlf));
-    assert!(!manners.has(&FakeSwitch::Noise));
-    assert_eq!(manners.slow(), Some(Duration::from_millis(100)));
-    assert_eq!(manners.mcp_timeout(), Some(Duration::from_secs(5)));
-    assert_eq!(manners.crash_after(), Some(3));
-    assert_eq!(manners.scenario, Some(PathBuf::from("/x/y.toml")));
+    assert!(switches.has(&FakeSwitch::Crlf));
+    assert!(!switches.has(&FakeSwitch::Noise));
+    assert_eq!(switches.slow(), Some(Duration::from_millis(100)));
+    assert_eq!(switches.mcp_timeout(), Some(Duration::from_secs(5)));
+    assert_eq!(switches.crash_after(), Some(3));
+    assert_eq!(switches.scenario, Some(PathBuf::from("/x/y.toml")));
 }
 
 #[test]
 fn words_for_stderr_take_the_rest() {
-    let manners = FakeSwitches::parse("noise,exit-1:fetch failed, twice").unwrap();
-    assert_eq!(manners.exit(), Some("fetch failed, twice"));
-    assert!(manners.has(&FakeSwitch::Noise));
+    let switches = FakeSwitches::parse("noise,exit-1:fetch failed, twice").unwrap();
+    assert_eq!(switches.exit(), Some("fetch failed, twice"));
+    assert!(switches.has(&FakeSwitch::Noise));
 }
 
 #[test]

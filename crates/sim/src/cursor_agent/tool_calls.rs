@@ -164,7 +164,7 @@ fn mcp(call: McpToolCall) -> Parts {
         .iter()
         .map(|(name, value)| (name.clone(), value_from_proto(value).unwrap_or_default()))
         .collect();
-    let told = json!({
+    let args_json = json!({
         "name": args.name,
         "args": inner,
         "toolCallId": args.tool_call_id,
@@ -183,7 +183,7 @@ fn mcp(call: McpToolCall) -> Parts {
             json!({ "rejected": { "reason": denied.error } })
         }
     });
-    ("mcpToolCall", told, result)
+    ("mcpToolCall", args_json, result)
 }
 
 fn content(success: &McpSuccess) -> Vec<Value> {
@@ -205,7 +205,7 @@ fn content(success: &McpSuccess) -> Vec<Value> {
 fn shell(call: ShellToolCall) -> Parts {
     use shell_result::Result as Arm;
     let args = call.args.unwrap_or_default();
-    let told = json!({
+    let args_json = json!({
         "command": args.command,
         "workingDirectory": args.working_directory,
         "timeout": args.timeout,
@@ -226,7 +226,7 @@ fn shell(call: ShellToolCall) -> Parts {
         }
         other => json!({ "error": { "error": format!("{other:?}") } }),
     });
-    ("shellToolCall", told, result)
+    ("shellToolCall", args_json, result)
 }
 
 fn read(call: ReadToolCall) -> Parts {
@@ -252,7 +252,7 @@ fn read(call: ReadToolCall) -> Parts {
 
 fn edit(call: EditToolCall) -> Parts {
     let args = call.args.unwrap_or_default();
-    let told = json!({ "path": args.path, "streamContent": args.stream_content });
+    let args_json = json!({ "path": args.path, "streamContent": args.stream_content });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
         edit_result::Result::Success(done) => json!({ "success": {
             "path": done.path, "linesAdded": done.lines_added,
@@ -264,12 +264,12 @@ fn edit(call: EditToolCall) -> Parts {
         }
         other => json!({ "error": { "error": format!("{other:?}") } }),
     });
-    ("editToolCall", told, result)
+    ("editToolCall", args_json, result)
 }
 
 fn ls(call: LsToolCall) -> Parts {
     let args = call.args.unwrap_or_default();
-    let told = json!({ "path": args.path, "ignore": args.ignore });
+    let args_json = json!({ "path": args.path, "ignore": args.ignore });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
         ls_result::Result::Success(done) => {
             let root = done.directory_tree_root.as_ref().map(tree);
@@ -280,7 +280,7 @@ fn ls(call: LsToolCall) -> Parts {
         }
         other => json!({ "error": { "error": format!("{other:?}") } }),
     });
-    ("lsToolCall", told, result)
+    ("lsToolCall", args_json, result)
 }
 
 /// One level: this stand-in lists no more.
@@ -292,7 +292,7 @@ fn tree(node: &LsDirectoryTreeNode) -> Value {
 
 fn glob(call: GlobToolCall) -> Parts {
     let args = call.args.unwrap_or_default();
-    let told =
+    let args_json =
         json!({ "globPattern": args.glob_pattern, "targetDirectory": args.target_directory });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
         glob_tool_result::Result::Success(done) => {
@@ -300,24 +300,24 @@ fn glob(call: GlobToolCall) -> Parts {
         }
         glob_tool_result::Result::Error(error) => json!({ "error": { "error": error.error } }),
     });
-    ("globToolCall", told, result)
+    ("globToolCall", args_json, result)
 }
 
 fn grep(call: GrepToolCall) -> Parts {
     let args = call.args.unwrap_or_default();
-    let told = json!({ "pattern": args.pattern, "path": args.path, "glob": args.glob });
+    let args_json = json!({ "pattern": args.pattern, "path": args.path, "glob": args.glob });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
         grep_result::Result::Success(done) => {
             json!({ "success": { "pattern": done.pattern, "workspaceResults": {} } })
         }
         grep_result::Result::Error(error) => json!({ "error": { "error": error.error } }),
     });
-    ("grepToolCall", told, result)
+    ("grepToolCall", args_json, result)
 }
 
 fn fetch(call: FetchToolCall) -> Parts {
     let args = call.args.unwrap_or_default();
-    let told = json!({ "url": args.url, "toolCallId": args.tool_call_id });
+    let args_json = json!({ "url": args.url, "toolCallId": args.tool_call_id });
     let result = call.result.and_then(|result| result.result).map(|result| match result {
         fetch_result::Result::Success(done) => {
             json!({ "success": { "url": done.url, "content": done.content } })
@@ -326,5 +326,5 @@ fn fetch(call: FetchToolCall) -> Parts {
             json!({ "error": { "url": error.url, "error": error.error } })
         }
     });
-    ("webFetchToolCall", told, result)
+    ("webFetchToolCall", args_json, result)
 }

@@ -59,7 +59,7 @@ pub(super) struct PermissionRequest {
 
 impl FakeTools {
     /// Takes up servers that are connected, and their tools.
-    pub(super) fn take_up(&mut self, servers: Vec<(McpConnection, Vec<McpTool>)>) {
+    pub(super) fn add_servers(&mut self, servers: Vec<(McpConnection, Vec<McpTool>)>) {
         for (server, offers) in servers {
             self.servers.push(server);
             self.offers.extend(offers);

@@ -93,7 +93,7 @@ pub(super) enum FakeTurnEvent {
 pub(super) struct FakeTurn {
     /// Tells of a connection that was broken on purpose.
     control: Arc<ConnectionControl>,
-    hands: Arc<FakeTools>,
+    tools: Arc<FakeTools>,
     context: RequestContext,
     to_sim: mpsc::Sender<Bytes>,
     from_sim: mpsc::Receiver<Chunk>,
@@ -101,7 +101,7 @@ pub(super) struct FakeTurn {
     blobs: HashMap<Bytes, Bytes>,
     /// Tools at work, and what they answer.
     work: JoinSet<Vec<Bytes>>,
-    heard: VecDeque<FakeTurnEvent>,
+    events: VecDeque<FakeTurnEvent>,
     over: bool,
 }
 
@@ -110,7 +110,7 @@ impl FakeTurn {
     pub(super) async fn begin(
         sim: &Arc<SimState>,
         ask: FakeTurnRequest,
-        hands: Arc<FakeTools>,
+        tools: Arc<FakeTools>,
         choose: impl FnOnce(&mut SimRun),
     ) -> Self {
         let (to_sim, answers) = mpsc::channel(ANSWERS_CAP);
@@ -132,20 +132,20 @@ impl FakeTurn {
         io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
         let mut run = SimRun::new(io, ask.number, false);
         run.request_id.clone_from(&ask.session);
-        let context = context(&ask, &hands.offers);
+        let context = context(&ask, &tools.offers);
         let request = request(ask, context.clone());
         run.prepare(&request);
         choose(&mut run);
         let mut turn = Self {
             control,
-            hands,
+            tools,
             context,
             to_sim,
             from_sim,
             decoder: Decoder::new(),
             blobs: HashMap::new(),
             work: JoinSet::new(),
-            heard: VecDeque::new(),
+            events: VecDeque::new(),
             over: false,
         };
         if let Some(rule) = run.chosen().cloned() {
@@ -164,7 +164,7 @@ impl FakeTurn {
     /// What happens next; `None` when the turn is over.
     pub(super) async fn next(&mut self) -> Option<FakeTurnEvent> {
         loop {
-            if let Some(event) = self.heard.pop_front() {
+            if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
             if self.over {
@@ -179,7 +179,7 @@ impl FakeTurn {
                 () = self.control.killed() => self.fail("fetch failed: ECONNRESET".to_owned()),
                 Some(done) = self.work.join_next() => {
                     for answer in done.unwrap_or_default() {
-                        self.tell(answer).await;
+                        self.send(answer).await;
                     }
                 }
             }
@@ -190,7 +190,7 @@ impl FakeTurn {
         self.decoder.push(chunk);
         while !self.over {
             match self.decoder.next() {
-                Ok(Some(Envelope::Message(bytes))) => self.hear(&bytes).await,
+                Ok(Some(Envelope::Message(bytes))) => self.on_message(&bytes).await,
                 Ok(Some(Envelope::End(None))) => self.end(TurnEndedUpdate::default()),
                 Ok(Some(Envelope::End(Some(error)))) => self.fail(words(&error)),
                 Ok(None) => return,
@@ -199,7 +199,7 @@ impl FakeTurn {
         }
     }
 
-    async fn hear(&mut self, bytes: &Bytes) {
+    async fn on_message(&mut self, bytes: &Bytes) {
         let message = AgentServerMessage::from_wire(bytes.clone()).unwrap_or_default().message;
         match message {
             Some(FromSim::InteractionUpdate(update)) => {
@@ -210,9 +210,9 @@ impl FakeTurn {
             Some(FromSim::ExecServerMessage(exec)) => self.exec(exec),
             Some(FromSim::KvServerMessage(ask)) => {
                 let answer = self.kv(ask);
-                self.tell(client(ToSim::KvClientMessage(answer))).await;
+                self.send(client(ToSim::KvClientMessage(answer))).await;
             }
-            Some(FromSim::InteractionQuery(query)) => self.tell(approve(query.id, bytes)).await,
+            Some(FromSim::InteractionQuery(query)) => self.send(approve(query.id, bytes)).await,
             _ => {}
         }
     }
@@ -238,20 +238,20 @@ impl FakeTurn {
             Update::TurnEnded(ended) => return self.end(ended),
             _ => return,
         };
-        self.heard.push_back(event);
+        self.events.push_back(event);
     }
 
     /// Sets a tool to work; its answer comes when it comes.
     fn exec(&mut self, message: ExecServerMessage) {
         let ExecServerMessage { id, exec_id, message, .. } = message;
-        let hands = Arc::clone(&self.hands);
+        let tools = Arc::clone(&self.tools);
         let context =
             matches!(message, Some(Exec::RequestContextArgs(_))).then(|| self.context.clone());
         self.work.spawn(async move {
             let replies = match message {
                 Some(Exec::RequestContextArgs(_)) => vec![context_reply(context)],
-                Some(Exec::McpArgs(args)) => vec![Reply::McpResult(hands.call(args).await)],
-                Some(exec) => hands.own(exec).await,
+                Some(Exec::McpArgs(args)) => vec![Reply::McpResult(tools.call(args).await)],
+                Some(exec) => tools.own(exec).await,
                 // An arm that this build does not know.
                 None => Vec::new(),
             };
@@ -290,17 +290,17 @@ impl FakeTurn {
     }
 
     /// A run that is over hears nothing more, which is its own affair.
-    async fn tell(&self, message: Bytes) {
+    async fn send(&self, message: Bytes) {
         let _ = self.to_sim.send(message).await;
     }
 
     fn end(&mut self, usage: TurnEndedUpdate) {
-        self.heard.push_back(FakeTurnEvent::Ended(usage));
+        self.events.push_back(FakeTurnEvent::Ended(usage));
         self.over = true;
     }
 
     fn fail(&mut self, message: String) {
-        self.heard.push_back(FakeTurnEvent::Failed(message));
+        self.events.push_back(FakeTurnEvent::Failed(message));
         self.over = true;
     }
 }

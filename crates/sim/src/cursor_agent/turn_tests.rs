@@ -26,8 +26,8 @@ fn ask(text: &str) -> FakeTurnRequest {
 }
 
 async fn events(sim: &Arc<SimState>, ask: FakeTurnRequest) -> Vec<FakeTurnEvent> {
-    let hands = Arc::new(FakeTools::default());
-    let mut turn = FakeTurn::begin(sim, ask, hands, |run| run.choose()).await;
+    let tools = Arc::new(FakeTools::default());
+    let mut turn = FakeTurn::begin(sim, ask, tools, |run| run.choose()).await;
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);

@@ -38,7 +38,7 @@ impl SimRun {
         let text = self.question();
         if let Some(answer) = self.plain_answer(&text) {
             self.think(&text, "answer that from what I know").await?;
-            return self.tell(&answer).await;
+            return self.answer(&answer).await;
         }
         let offered: Vec<&str> =
             self.prompt.tools.iter().map(|tool| tool.tool_name.as_str()).collect();
@@ -47,7 +47,7 @@ impl SimRun {
             self.think(&text, "write down the changes").await?;
             let mut said = self.questions();
             said.push(text);
-            return self.tell(&format.answer(&intents, &said)).await;
+            return self.answer(&format.answer(&intents, &said)).await;
         }
         let done = self.results();
         let open: Vec<_> = intents.iter().skip(progress(&intents, &done)).cloned().collect();
@@ -57,26 +57,26 @@ impl SimRun {
             self.think(&text, "use the results I already have").await?;
             let who = last.tool.as_deref().unwrap_or("The tool");
             let report = if last.failed { failure } else { quote };
-            return self.tell(&report(who, last.result())).await;
+            return self.answer(&report(who, last.result())).await;
         }
         if open.is_empty() {
             self.think(&text, "answer in a few words").await?;
-            return self.tell(&self.echo(&text)).await;
+            return self.answer(&self.echo(&text)).await;
         }
         if self.prompt.mode == ASK && !self.has(Quirk::AskModeToolsOk) {
             return self
-                .tell("In ask mode I do not use tools. Switch to agent mode for that.")
+                .answer("In ask mode I do not use tools. Switch to agent mode for that.")
                 .await;
         }
         self.think(&text, "use a tool for that").await?;
         if self.has(Quirk::XmlToolText) {
-            return self.tell(&xml(&open)).await;
+            return self.answer(&xml(&open)).await;
         }
-        Box::pin(self.work(&text, &open)).await
+        Box::pin(self.carry_out_all(&text, &open)).await
     }
 
     /// Carries out what the user asked for, then reports.
-    async fn work(&mut self, text: &str, open: &[Intent]) -> RunResult {
+    async fn carry_out_all(&mut self, text: &str, open: &[Intent]) -> RunResult {
         let mut report = Vec::new();
         if intent::in_parallel(text) && open.len() > 1 {
             let mut calls = Vec::new();
@@ -88,11 +88,12 @@ impl SimRun {
             }
             let names: Vec<_> = calls.iter().map(|call| call.tool_name.clone()).collect();
             let answers = Box::pin(self.call_all(calls)).await?;
-            let told = names.iter().zip(&answers).map(|(name, answer)| tell_of(name, answer));
+            let told =
+                names.iter().zip(&answers).map(|(name, answer)| describe_answer(name, answer));
             report.extend(told);
         } else {
             for intent in open {
-                let (line, good) = self.one(intent).await?;
+                let (line, good) = self.carry_out(intent).await?;
                 report.push(line);
                 if !good {
                     // What was to come may rest on this.
@@ -100,22 +101,22 @@ impl SimRun {
                 }
             }
         }
-        self.tell(&report.join("\n\n")).await
+        self.answer(&report.join("\n\n")).await
     }
 
     /// Does one thing: what to tell of it, and whether it went well.
-    async fn one(&mut self, intent: &Intent) -> RunResult<(String, bool)> {
+    async fn carry_out(&mut self, intent: &Intent) -> RunResult<(String, bool)> {
         if self.has(Quirk::NativeToolsFirst)
             && let Some((name, answer)) = Box::pin(self.call_native(intent)).await?
         {
-            return Ok((tell_of(name, &answer), went_well(&answer)));
+            return Ok((describe_answer(name, &answer), succeeded(&answer)));
         }
         // Row 4: no such tool, or it was refused, so fall back to what the client offers.
         let Some((tool, args)) = self.pick(intent) else { return Ok((missing(intent), true)) };
         let call = self.mcp_args(&tool, &args);
         let answer =
             Box::pin(self.call_all(vec![call])).await?.into_iter().next().unwrap_or_default();
-        Ok((tell_of(&tool.tool_name, &answer), went_well(&answer)))
+        Ok((describe_answer(&tool.tool_name, &answer), succeeded(&answer)))
     }
 
     /// The tool for a wish, with its arguments.
@@ -239,7 +240,7 @@ impl SimRun {
         Box::pin(self.say_now(Speech::Thinking, thought, CHUNK * 2, self.pace())).await
     }
 
-    async fn tell(&mut self, text: &str) -> RunResult {
+    async fn answer(&mut self, text: &str) -> RunResult {
         let mut text = text.to_owned();
         if self.has(Quirk::EosLiteral) {
             text.push_str("<|eos|>");
@@ -264,12 +265,12 @@ fn progress(intents: &[Intent], results: &[HistoryMessage]) -> usize {
     done
 }
 
-fn went_well(answer: &ExecAnswer) -> bool {
+fn succeeded(answer: &ExecAnswer) -> bool {
     matches!(answer.outcome, ExecOutcome::Success | ExecOutcome::Open)
 }
 
 /// What became of a call, in words.
-fn tell_of(who: &str, answer: &ExecAnswer) -> String {
+fn describe_answer(who: &str, answer: &ExecAnswer) -> String {
     match answer.outcome {
         ExecOutcome::Success | ExecOutcome::Open => quote(who, &answer.text),
         ExecOutcome::Error => failure(who, &answer.text),

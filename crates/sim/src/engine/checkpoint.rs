@@ -187,12 +187,12 @@ impl SimRun {
     }
 
     /// What was said since the last call goes before the next one.
-    pub(crate) fn tell_so_far(&mut self) {
-        let text = self.said.get(self.told..).unwrap_or_default();
+    pub(crate) fn record_text_so_far(&mut self) {
+        let text = self.said.get(self.recorded_len..).unwrap_or_default();
         if !text.is_empty() {
             self.messages.push(message_json("assistant", text));
             self.steps.push(answer_step(text));
-            self.told = self.said.len();
+            self.recorded_len = self.said.len();
         }
     }
 
@@ -229,7 +229,7 @@ impl SimRun {
         let mut messages: Vec<Bytes> =
             self.messages.iter().map(|message| message.to_string().into()).collect();
         let mut steps = self.steps.clone();
-        let text = self.said.get(self.told..).unwrap_or_default();
+        let text = self.said.get(self.recorded_len..).unwrap_or_default();
         if !text.is_empty() {
             messages.push(self.answer_json(text).to_string().into());
             steps.push(answer_step(text));
@@ -253,7 +253,7 @@ impl SimRun {
             ..ConversationStateStructure::default()
         };
         self.bind(&state);
-        self.know(&state, true);
+        self.remember_state(&state, true);
         self.io.emit(ToClient::ConversationCheckpointUpdate(state)).await
     }
 

@@ -54,12 +54,12 @@ impl RunIo {
         }
     }
 
-    pub(crate) fn hear(&mut self, heard: InboundEvent) -> RunResult {
-        match heard {
+    pub(crate) fn on_inbound(&mut self, event: InboundEvent) -> RunResult {
+        match event {
             InboundEvent::Message(bytes) => {
                 self.last_heard = Instant::now();
                 match self.decode(&bytes)? {
-                    Some(message) => self.hear_message(message, &bytes),
+                    Some(message) => self.on_message(message, &bytes),
                     None => Ok(()),
                 }
             }
@@ -78,14 +78,14 @@ impl RunIo {
         }
     }
 
-    fn hear_message(&mut self, message: FromClient, raw: &[u8]) -> RunResult {
+    fn on_message(&mut self, message: FromClient, raw: &[u8]) -> RunResult {
         let counters = &self.sim.counters();
         match message {
             FromClient::ClientHeartbeat(_) => add(&counters.client_heartbeats),
-            FromClient::ExecClientMessage(message) => self.hear_exec(&message),
-            FromClient::ExecClientControlMessage(message) => self.hear_control(message),
-            FromClient::KvClientMessage(message) => return self.hear_kv(message),
-            FromClient::InteractionResponse(response) => self.hear_response(response, raw),
+            FromClient::ExecClientMessage(message) => self.on_exec_result(&message),
+            FromClient::ExecClientControlMessage(message) => self.on_exec_control(message),
+            FromClient::KvClientMessage(message) => return self.on_blob_answer(message),
+            FromClient::InteractionResponse(response) => self.on_query_answer(response, raw),
             FromClient::ConversationAction(action) => match action.action {
                 Some(conversation_action::Action::CancelAction(_)) => {
                     return Err(RunStop::Cancelled);
@@ -100,7 +100,7 @@ impl RunIo {
         Ok(())
     }
 
-    fn hear_exec(&mut self, message: &ExecClientMessage) {
+    fn on_exec_result(&mut self, message: &ExecClientMessage) {
         add(&self.sim.counters().exec_results);
         let key = QuestionKey::Exec(message.id);
         let note = |what: String| self.sim.counters().violation(what);
@@ -138,7 +138,7 @@ impl RunIo {
         self.close(key, ClientAnswer::Exec(answer));
     }
 
-    fn hear_control(&mut self, message: ExecClientControlMessage) {
+    fn on_exec_control(&mut self, message: ExecClientControlMessage) {
         let counters = &self.sim.counters();
         match message.message {
             Some(Control_::StreamClose(close)) => {
@@ -157,7 +157,7 @@ impl RunIo {
         }
     }
 
-    fn hear_kv(&mut self, message: KvClientMessage) -> RunResult {
+    fn on_blob_answer(&mut self, message: KvClientMessage) -> RunResult {
         let key = QuestionKey::Kv(message.id);
         let (field, answer) = match message.message {
             Some(KvReply::GetBlobResult(result)) => (KV_GET, result.blob_data),
@@ -182,7 +182,7 @@ impl RunIo {
 
     /// An approval. The arm is looked up in the bytes, so that one no schema has can be
     /// answered too: under its own number, with something in it.
-    fn hear_response(&mut self, response: InteractionResponse, raw: &[u8]) {
+    fn on_query_answer(&mut self, response: InteractionResponse, raw: &[u8]) {
         add(&self.sim.counters().query_answers);
         let key = QuestionKey::Query(response.id);
         let arm = pbwalk::fields(raw)

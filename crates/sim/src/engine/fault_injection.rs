@@ -15,7 +15,7 @@ const BLACK_HOLE: Duration = Duration::from_secs(3600);
 
 impl RunIo {
     /// Carries out a fault in place of the frame that was to come.
-    pub(crate) async fn strike(&mut self, fault: StreamFault, frame: &[u8]) -> RunResult {
+    pub(crate) async fn inject_fault(&mut self, fault: StreamFault, frame: &[u8]) -> RunResult {
         self.flush().await?;
         match fault {
             StreamFault::Goaway => {

@@ -40,7 +40,7 @@ impl SimRun {
             return Ok(None);
         };
         let id = self.call_id();
-        self.tell_so_far();
+        self.record_text_so_far();
         let model_call_id = self.model_call_id();
         let partial = PartialToolCallUpdate {
             call_id: id.clone(),

@@ -52,7 +52,7 @@ impl SimRun {
                 return Ok(());
             }
             let results = self.results();
-            from = resume::behind(&steps, results.len());
+            from = resume::step_after_results(&steps, results.len());
             self.last_result =
                 results.last().map(|said| said.result().to_owned()).unwrap_or_default();
         }
@@ -135,7 +135,7 @@ impl SimRun {
                 Err(RunStop::Closed)
             }
             ScenarioStep::Error(spec) => Err(RunStop::Scripted(spec.connect_error(Code::Internal))),
-            ScenarioStep::Fault(fault) => self.io.strike(fault, &[0, 0, 0, 0, 4, 10]).await,
+            ScenarioStep::Fault(fault) => self.io.inject_fault(fault, &[0, 0, 0, 0, 4, 10]).await,
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) struct ResumePoint {
 
 impl SimRun {
     /// A state that the client has from now on.
-    pub(crate) fn know(&mut self, state: &ConversationStateStructure, with_turn: bool) {
+    pub(crate) fn remember_state(&mut self, state: &ConversationStateStructure, with_turn: bool) {
         let holds = with_turn.then_some((self.messages.len(), self.steps.len()));
         self.states.push(KnownState { id: state_id(state), holds });
     }
@@ -85,13 +85,13 @@ impl SimRun {
     }
 
     /// Takes up the turn that this run resumes, if it is remembered.
-    pub(crate) fn pick_up(&mut self) -> ResumePoint {
+    pub(crate) fn find_resume_point(&mut self) -> ResumePoint {
         let mut start = ResumePoint::default();
         if self.prompt.resume {
             add(&self.sim().counters().resumes);
             let saved = self.sim().conversations.take_saved(&self.prompt.conversation);
             if let Some(saved) = saved {
-                start = self.take_over(saved);
+                start = self.take_over_turn(saved);
             }
         }
         let state = self.prompt.state.clone();
@@ -102,7 +102,7 @@ impl SimRun {
         start
     }
 
-    fn take_over(&mut self, saved: InterruptedTurn) -> ResumePoint {
+    fn take_over_turn(&mut self, saved: InterruptedTurn) -> ResumePoint {
         let id = state_id(&self.prompt.state);
         let bare = id == state_id(&ConversationStateStructure::default());
         let known = saved.states.iter().rev().find(|known| known.id == id);
@@ -150,7 +150,7 @@ impl SimRun {
 }
 
 /// Where a script goes on when so many of its calls have results: behind them.
-pub(crate) fn behind(steps: &[ScenarioStep], results: usize) -> usize {
+pub(crate) fn step_after_results(steps: &[ScenarioStep], results: usize) -> usize {
     let calls = |execs: &[ExecStep]| execs.iter().filter(|exec| exec.arm == "mcp").count();
     let (mut seen, mut at) = (0, 0);
     for (number, step) in steps.iter().enumerate() {

@@ -58,7 +58,7 @@ pub(crate) struct SimRun {
     pub(crate) said: String,
     pub(crate) thought: String,
     /// How much of what was said is in `messages`.
-    pub(crate) told: usize,
+    pub(crate) recorded_len: usize,
     /// What is being said now, and how far it went.
     pub(crate) saying: Option<(String, usize)>,
     pub(crate) at_step: usize,
@@ -99,7 +99,7 @@ impl SimRun {
             rule: None,
             said: String::new(),
             thought: String::new(),
-            told: 0,
+            recorded_len: 0,
             saying: None,
             at_step: 0,
             played: false,
@@ -245,7 +245,7 @@ impl SimRun {
             self.io.update(Update::TurnEnded(TurnEndedUpdate::default())).await?;
             return self.io.end(None).await;
         }
-        let start = self.pick_up();
+        let start = self.find_resume_point();
         add(&self.sim().counters().bootstraps);
         self.io.sleep(self.sim().config.bootstrap).await?;
         // Boxed one by one: a run that waits holds only what it needs to go on.
@@ -427,7 +427,7 @@ impl SimRun {
 
     /// The prompt, and what was said that is not yet part of it.
     pub(crate) fn context_tokens(&self) -> u64 {
-        let said = self.said.get(self.told..).unwrap_or_default();
+        let said = self.said.get(self.recorded_len..).unwrap_or_default();
         self.input_tokens() + tokens(said) + tokens(&self.thought)
     }
 

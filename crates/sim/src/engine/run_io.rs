@@ -173,7 +173,7 @@ impl RunIo {
     /// Sends bytes that count as one frame.
     pub(crate) async fn emit_frame(&mut self, frame: &[u8]) -> RunResult {
         if let Some(cut) = self.cut.take_if(|cut| cut.after_frames <= self.out.frames) {
-            self.strike(cut.how, frame).await?;
+            self.inject_fault(cut.how, frame).await?;
         }
         self.out.push_frame(frame);
         self.flush_if_due().await
@@ -203,17 +203,17 @@ impl RunIo {
         // The client reads slowly. Listen to it meanwhile: it may cancel. What was begun is
         // sent all the same, or a frame would miss its middle.
         let tx = self.out.tx.clone();
-        let mut heard_end = Ok(());
+        let mut outcome = Ok(());
         loop {
             tokio::select! {
                 permit = tx.reserve() => {
                     permit.map_err(|_| RunStop::Gone)?.send(chunk);
-                    return heard_end;
+                    return outcome;
                 }
-                heard = self.inbound.next(), if !self.half_closed && heard_end.is_ok() => {
-                    heard_end = self.hear(heard);
-                    if matches!(heard_end, Err(RunStop::Gone)) {
-                        return heard_end;
+                event = self.inbound.next(), if !self.half_closed && outcome.is_ok() => {
+                    outcome = self.on_inbound(event);
+                    if matches!(outcome, Err(RunStop::Gone)) {
+                        return outcome;
                     }
                 }
             }
@@ -259,7 +259,7 @@ impl RunIo {
             let (beat, drop) = (self.last_sent + heartbeat, self.last_heard + silence);
             let wake = end.map_or(beat.min(drop), |end| end.min(beat).min(drop));
             tokio::select! {
-                heard = self.inbound.next(), if !self.half_closed => self.hear(heard)?,
+                event = self.inbound.next(), if !self.half_closed => self.on_inbound(event)?,
                 () = self.out.tx.closed() => return Err(RunStop::Gone),
                 () = tokio::time::sleep_until(wake) => {
                     let now = Instant::now();
@@ -343,12 +343,12 @@ impl RunIo {
     /// Takes what has already come, and waits for nothing.
     pub(crate) async fn listen(&mut self) -> RunResult {
         while !self.half_closed {
-            let heard = tokio::select! {
+            let event = tokio::select! {
                 biased;
-                heard = self.inbound.next() => heard,
+                event = self.inbound.next() => event,
                 () = std::future::ready(()) => return Ok(()),
             };
-            self.hear(heard)?;
+            self.on_inbound(event)?;
         }
         Ok(())
     }
@@ -357,13 +357,13 @@ impl RunIo {
     pub(crate) async fn first(&mut self) -> RunResult<FromClient> {
         let limit = self.sim.config.client_silence;
         loop {
-            let heard = tokio::select! {
-                heard = self.inbound.next() => heard,
+            let event = tokio::select! {
+                event = self.inbound.next() => event,
                 () = self.out.tx.closed() => return Err(RunStop::Gone),
                 () = tokio::time::sleep(limit) => return Err(RunStop::Silent),
             };
             self.last_heard = Instant::now();
-            match heard {
+            match event {
                 InboundEvent::Message(bytes) => match self.decode(&bytes)? {
                     Some(FromClient::ClientHeartbeat(_) | FromClient::PrewarmRequest(_)) | None => {
                     }

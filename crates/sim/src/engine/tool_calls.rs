@@ -77,7 +77,7 @@ impl SimRun {
         args: &McpArgs,
         piece: Option<usize>,
     ) -> RunResult {
-        self.tell_so_far();
+        self.record_text_so_far();
         let (call_id, model_call_id) = (args.tool_call_id.clone(), self.model_call_id());
         let partial = |mcp: McpToolCall, text: &str| {
             Update::PartialToolCall(PartialToolCallUpdate {

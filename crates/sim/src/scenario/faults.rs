@@ -118,7 +118,7 @@ impl Chaos {
 
     /// The fault of a run, if it is to have one.
     #[must_use]
-    pub fn strike(&self, run: u64) -> Option<ChaosEffect> {
+    pub fn effect(&self, run: u64) -> Option<ChaosEffect> {
         let mut rng = Rng(self.seed ^ run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         if rng.below(100) >= self.percent {
             return None;

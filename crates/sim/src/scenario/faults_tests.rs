@@ -3,10 +3,10 @@ use super::*;
 #[test]
 fn chance_is_the_same_for_the_same_seed_and_run() {
     let chaos = Chaos::new(7);
-    let first: Vec<_> = (0..200).map(|run| chaos.strike(run)).collect();
-    let again: Vec<_> = (0..200).map(|run| chaos.strike(run)).collect();
+    let first: Vec<_> = (0..200).map(|run| chaos.effect(run)).collect();
+    let again: Vec<_> = (0..200).map(|run| chaos.effect(run)).collect();
     assert_eq!(first, again);
-    let other: Vec<_> = (0..200).map(|run| Chaos::new(8).strike(run)).collect();
+    let other: Vec<_> = (0..200).map(|run| Chaos::new(8).effect(run)).collect();
     assert_ne!(first, other);
     let hit = first.iter().flatten().count();
     assert!((60..140).contains(&hit), "{hit} of 200");

@@ -198,7 +198,7 @@ async fn start(
     let mut io =
         RunIo::new(Arc::clone(&sim.service.state), control, inbound, out, tape, tally.clone());
     io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
-    match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.strike(number)) {
+    match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.effect(number)) {
         Some(ChaosEffect::Refuse(refuse)) => {
             tally.ended("refused");
             return responses::refusal_in(form, &refuse);

@@ -54,7 +54,7 @@ type RpcResult = Result<Value, RpcFailure>;
 /// The agent at the other end of the pipes.
 #[derive(Debug)]
 struct AcpAgent {
-    world: FakeAgent,
+    fake: FakeAgent,
     rpc: Arc<Rpc>,
     model: Option<String>,
     force: bool,
@@ -64,7 +64,7 @@ struct AcpAgent {
 
 /// Serves until there are no more lines.
 pub(super) async fn serve(
-    world: FakeAgent,
+    fake: FakeAgent,
     args: &CliArgs,
     mut input: mpsc::Receiver<Vec<u8>>,
     lines: OutputLines,
@@ -76,15 +76,15 @@ pub(super) async fn serve(
         rpc: Arc::new(Rpc::new(lines)),
         model: args.model.clone(),
         force: args.force,
-        signed_in: world.signed_in(args.api_key.as_deref()),
+        signed_in: fake.signed_in(args.api_key.as_deref()),
         sessions: Mutex::default(),
-        world,
+        fake,
     });
     let mut work = JoinSet::new();
     loop {
         tokio::select! {
             line = input.recv() => match line {
-                Some(line) => agent.hear(&line, &mut work),
+                Some(line) => agent.on_line(&line, &mut work),
                 None => return Ok(()),
             },
             halt = agent.rpc.halted() => return Err(halt),
@@ -94,7 +94,7 @@ pub(super) async fn serve(
 }
 
 impl AcpAgent {
-    fn hear(self: &Arc<Self>, line: &[u8], work: &mut JoinSet<()>) {
+    fn on_line(self: &Arc<Self>, line: &[u8], work: &mut JoinSet<()>) {
         if line.trim_ascii().is_empty() {
             return;
         }
@@ -135,7 +135,7 @@ impl AcpAgent {
             "authenticate" => self.check().map(|()| json!({})),
             "session/new" => self.open(params).await,
             "session/load" => self.load(params).await,
-            "session/list" => Ok(objects::listed(&self.world.home.chats())),
+            "session/list" => Ok(objects::listed(&self.fake.home.chats())),
             "session/set_mode" => self.set_mode(params),
             "session/set_model" => self.set_model(params, "modelId").map(|_| json!({})),
             "session/set_config_option" => self.set_option(params),

@@ -15,25 +15,25 @@ use super::{AcpAgent, RpcFailure, RpcResult, objects};
 impl AcpAgent {
     /// `None`: there never is an answer.
     pub(super) async fn prompt(&self, params: &Value) -> Option<RpcResult> {
-        let manners = &self.world.manners;
+        let switches = &self.fake.switches;
         let session = match self.check().and_then(|()| self.session(params)) {
             Ok(session) => session,
             Err(failure) => return Some(Err(failure)),
         };
         let (chat, mode, cancel) = session.begin();
-        if manners.has(&FakeSwitch::UsageLimit) {
+        if switches.has(&FakeSwitch::UsageLimit) {
             return Some(Err(RpcFailure::new(RpcFailure::SERVER, messages::USAGE_LIMIT)));
         }
-        if let Some(words) = manners.exit() {
+        if let Some(words) = switches.exit() {
             self.rpc.end(AgentStop::Words(words.to_owned()));
             return None;
         }
-        if manners.has(&FakeSwitch::Hang) {
+        if switches.has(&FakeSwitch::Hang) {
             cancel.cancelled().await;
             return Some(cancelled());
         }
         let said = UserInput { mode: mode.number(), ..said(params) };
-        let (mut turn, mut exchange) = match self.world.turn(chat, said, session.hands()).await {
+        let (mut turn, mut log) = match self.fake.turn(chat, said, session.tools()).await {
             Ok(begun) => begun,
             Err(error) => return Some(Err(error.into())),
         };
@@ -43,8 +43,8 @@ impl AcpAgent {
                 () = cancel.cancelled() => return Some(cancelled()),
                 event = turn.next() => event?,
             };
-            exchange.note(&event);
-            for update in updates(&event, manners.has(&FakeSwitch::NoThinking)) {
+            log.note(&event);
+            for update in updates(&event, switches.has(&FakeSwitch::NoThinking)) {
                 self.rpc.update(session.id(), &update);
             }
             match event {
@@ -55,10 +55,10 @@ impl AcpAgent {
                 _ => {}
             }
         }
-        let chat = exchange.into_chat();
-        let kept = self.world.home.keep(&chat);
+        let chat = log.into_chat();
+        let kept = self.fake.home.keep(&chat);
         session.keep(chat);
-        if manners.has(&FakeSwitch::NoResult) {
+        if switches.has(&FakeSwitch::NoResult) {
             return None;
         }
         let answer = json!({ "stopReason": "end_turn" });

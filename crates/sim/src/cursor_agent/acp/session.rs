@@ -20,7 +20,7 @@ use super::{AcpAgent, PermissionAsker, RpcFailure, RpcResult, objects, text};
 #[derive(Debug)]
 pub(super) struct AcpSession {
     id: String,
-    hands: Arc<FakeTools>,
+    tools: Arc<FakeTools>,
     state: Mutex<AcpSessionState>,
 }
 
@@ -36,8 +36,8 @@ impl AcpSession {
         &self.id
     }
 
-    pub(super) fn hands(&self) -> Arc<FakeTools> {
-        Arc::clone(&self.hands)
+    pub(super) fn tools(&self) -> Arc<FakeTools> {
+        Arc::clone(&self.tools)
     }
 
     /// A turn begins: the conversation so far, the mode, and how it may be cancelled.
@@ -78,7 +78,7 @@ impl AcpSession {
 impl AcpAgent {
     pub(super) async fn open(&self, params: &Value) -> RpcResult {
         self.check()?;
-        let id = self.world.home.new_id()?;
+        let id = self.fake.home.new_id()?;
         let model = self.model.clone().unwrap_or_else(|| "default[]".to_owned());
         let chat = StoredChat { id, model, ..StoredChat::default() };
         let session = self.set_up(chat, params).await?;
@@ -94,7 +94,7 @@ impl AcpAgent {
         self.check()?;
         let id = text(params, "sessionId")?;
         let lost = || RpcFailure::new(RpcFailure::NO_SESSION, format!("Session {id} not found"));
-        let chat = self.world.home.chat(id).ok_or_else(lost)?;
+        let chat = self.fake.home.chat(id).ok_or_else(lost)?;
         let past = chat.messages.clone();
         let session = self.set_up(chat, params).await?;
         for update in past.iter().flat_map(replayed) {
@@ -115,27 +115,27 @@ impl AcpAgent {
         }
         let bad = |words: String| RpcFailure::new(RpcFailure::SERVER, words);
         let servers = self.servers(Path::new(cwd), params).map_err(bad)?;
-        let (open, failed) = self.world.connect(&servers).await;
+        let (open, failed) = self.fake.connect(&servers).await;
         for words in failed {
-            super::super::complain(&self.world, &words);
+            super::super::warn(&self.fake, &words);
         }
         let asker = PermissionAsker { rpc: Arc::clone(&self.rpc), session: chat.id.clone() };
-        let mut hands = FakeTools {
+        let mut tools = FakeTools {
             permissions: CliPermissions::read(Path::new(cwd)).map_err(bad)?,
             force: self.force,
             asker: Some(asker),
-            ask_mcp: self.world.manners.has(&FakeSwitch::AskMcp),
-            timeout: self.world.manners.mcp_timeout(),
+            ask_mcp: self.fake.switches.has(&FakeSwitch::AskMcp),
+            timeout: self.fake.switches.mcp_timeout(),
             ..FakeTools::default()
         };
-        hands.take_up(open);
-        self.world.home.keep(&chat)?;
+        tools.add_servers(open);
+        self.fake.home.keep(&chat)?;
         let id = chat.id.clone();
         let state =
             AcpSessionState { chat, mode: CliMode::Agent, cancel: CancellationToken::new() };
         let session = Arc::new(AcpSession {
             id: id.clone(),
-            hands: Arc::new(hands),
+            tools: Arc::new(tools),
             state: Mutex::new(state),
         });
         self.sessions.lock().insert(id, Arc::clone(&session));
@@ -146,7 +146,7 @@ impl AcpAgent {
     /// same name in both is the request's.
     fn servers(&self, cwd: &Path, params: &Value) -> Result<Vec<McpServerConfig>, String> {
         let mut servers = mcp::from_workspace(cwd)?;
-        if !self.world.manners.has(&FakeSwitch::AcpIgnoresMcp) {
+        if !self.fake.switches.has(&FakeSwitch::AcpIgnoresMcp) {
             let given = mcp::from_acp(params.get("mcpServers").unwrap_or(&Value::Null));
             servers.retain(|server| !given.iter().any(|other| other.name() == server.name()));
             servers.extend(given);

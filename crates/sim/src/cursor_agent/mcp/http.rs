@@ -73,7 +73,7 @@ impl McpHttp {
         if stream { answer.event(id).await } else { answer.document().await }
     }
 
-    pub(super) async fn tell(&self, notice: &Value) -> Result<(), String> {
+    pub(super) async fn notify(&self, notice: &Value) -> Result<(), String> {
         let answer = self.send(Method::POST, Some(notice)).await?;
         let status = answer.response.status();
         if status.is_success() { Ok(()) } else { Err(format!("HTTP {status}")) }

@@ -85,7 +85,7 @@ impl McpConnection {
         {
             http.agree(version);
         }
-        self.tell("notifications/initialized", json!({})).await
+        self.notify("notifications/initialized", json!({})).await
     }
 
     async fn list(&self) -> Result<Vec<McpTool>, String> {
@@ -135,7 +135,7 @@ impl McpConnection {
                 Err(_) => {
                     let params = json!({ "requestId": id, "reason": "Request timed out" });
                     // A server that cannot hear this either is gone.
-                    let _ = self.tell("notifications/cancelled", params).await;
+                    let _ = self.notify("notifications/cancelled", params).await;
                     return Err("MCP error -32001: Request timed out".to_owned());
                 }
             },
@@ -167,10 +167,10 @@ impl McpConnection {
         result_of(answer)
     }
 
-    async fn tell(&self, method: &str, params: Value) -> Result<(), String> {
+    async fn notify(&self, method: &str, params: Value) -> Result<(), String> {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         match &self.wire {
-            McpTransport::Http(http) => http.tell(&message).await,
+            McpTransport::Http(http) => http.notify(&message).await,
             McpTransport::Stdio(stdio) => stdio.write(&message).await,
         }
     }
