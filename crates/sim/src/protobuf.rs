@@ -1,5 +1,5 @@
 //! Turns names and JSON from scenario files into protobuf bytes, by the field table
-//! of the schema. A scenario may so use every arm there is without code of its own.
+//! of the schema. This way a scenario can use every arm without code for it here.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use ibeam_proto::fields::{MESSAGES, MessageInfo};
@@ -238,7 +238,7 @@ fn read_struct(mut fields: &[u8], depth: usize) -> Option<Value> {
     Some(Value::Object(table))
 }
 
-/// Doubles that are whole numbers read better as such.
+/// Doubles that are whole numbers become integers, which read better.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked first")]
 fn whole(number: f64) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;

@@ -8,7 +8,7 @@ use super::intent::Intent;
 pub(crate) enum EditFormat {
     /// The lines before and after, between marks.
     Blocks,
-    /// Each file with all it holds afterwards.
+    /// Each file with its complete new contents.
     Listings,
 }
 
@@ -23,10 +23,10 @@ impl EditFormat {
         })
     }
 
-    /// The answer that does what is wished. `said` are the messages that may show files.
-    pub(crate) fn answer(self, wishes: &[Intent], said: &[String]) -> String {
+    /// The answer that carries out the intents. `said` are the messages that may show files.
+    pub(crate) fn answer(self, intents: &[Intent], said: &[String]) -> String {
         let mut files = MentionedFiles { said, changed: Vec::new() };
-        let parts: Vec<_> = wishes.iter().map(|wish| self.part(wish, &mut files)).collect();
+        let parts: Vec<_> = intents.iter().map(|intent| self.part(intent, &mut files)).collect();
         let mut parts = parts.concat();
         if self == Self::Listings {
             // Once for each file, with all changes in it.
@@ -36,10 +36,10 @@ impl EditFormat {
         parts.join("\n\n")
     }
 
-    fn part(self, wish: &Intent, files: &mut MentionedFiles<'_>) -> Vec<String> {
-        match wish {
+    fn part(self, intent: &Intent, files: &mut MentionedFiles<'_>) -> Vec<String> {
+        match intent {
             Intent::Read(path) => match files.text(path) {
-                // A fence would be taken for a change.
+                // The client would read a fence as a change.
                 Some(text) => {
                     let lines: Vec<_> = text.lines().map(|line| format!("> {line}")).collect();
                     vec![format!("{path} holds:\n{}", lines.join("\n"))]
@@ -59,7 +59,7 @@ impl EditFormat {
                 files.change(path, before.replace(old, new));
                 self.only_block(blocks)
             }
-            _ => vec![format!("I was not offered a tool for that ({}).", wish.name())],
+            _ => vec![format!("I was not offered a tool for that ({}).", intent.name())],
         }
     }
 
@@ -68,14 +68,14 @@ impl EditFormat {
     }
 }
 
-/// The files that are spoken of.
+/// The files that the conversation mentions.
 struct MentionedFiles<'a> {
     said: &'a [String],
     changed: Vec<(String, String)>,
 }
 
 impl MentionedFiles<'_> {
-    /// What a file holds now, as far as it was shown.
+    /// The present contents of a file, if a message showed it.
     fn text(&self, path: &str) -> Option<String> {
         let changed = self.changed.iter().find(|(name, _)| name == path);
         if let Some((_, text)) = changed {

@@ -3,7 +3,7 @@ use super::*;
 const SHOWN: &str = "These are the files:\n\nb.txt\n```\nother\n```\n\na/f.txt\n```\nfirst\nthe \
                      alpha here\nlast\n```\n";
 
-fn wishes() -> Vec<Intent> {
+fn intents() -> Vec<Intent> {
     let edit = |old: &str, new: &str| Intent::Edit {
         path: "a/f.txt".into(),
         old: old.into(),
@@ -24,7 +24,7 @@ fn the_format_is_known_by_how_it_is_explained() {
 
 #[test]
 fn blocks_hold_the_lines_before_and_after() {
-    let answer = EditFormat::Blocks.answer(&wishes(), &[SHOWN.to_owned()]);
+    let answer = EditFormat::Blocks.answer(&intents(), &[SHOWN.to_owned()]);
     assert_eq!(
         answer,
         "a/f.txt holds:\n> first\n> the alpha here\n> last\n\n\
@@ -37,10 +37,10 @@ fn blocks_hold_the_lines_before_and_after() {
 
 #[test]
 fn listings_hold_each_file_once_with_all_changes() {
-    // The newest message that shows a file is right.
+    // The newest message that shows a file counts.
     let said = ["a/f.txt\n```\nold\n```".to_owned(), SHOWN.to_owned()];
     assert_eq!(
-        EditFormat::Listings.answer(&wishes(), &said),
+        EditFormat::Listings.answer(&intents(), &said),
         "a/f.txt holds:\n> first\n> the alpha here\n> last\n\n\
          a/f.txt\n```\nfirst\nthe beta here\nend\n```\n\n\
          n.txt\n```\nnew\n```"
@@ -50,9 +50,9 @@ fn listings_hold_each_file_once_with_all_changes() {
 #[test]
 fn what_was_not_shown_is_not_made_up() {
     for format in [EditFormat::Blocks, EditFormat::Listings] {
-        let wishes = &wishes()[..2];
+        let intents = &intents()[..2];
         assert_eq!(
-            format.answer(wishes, &["a/f.txt is a file".to_owned()]),
+            format.answer(intents, &["a/f.txt is a file".to_owned()]),
             "I was not shown a/f.txt.\n\nI was not shown a/f.txt."
         );
         let shell = [Intent::Shell("ls".into())];

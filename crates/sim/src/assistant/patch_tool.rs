@@ -1,4 +1,4 @@
-//! Changes written as one patch, for clients whose tool takes that instead of a path and
+//! Changes as one patch, for clients whose edit tool takes a patch rather than a path and
 //! strings.
 
 use serde_json::{Map, Value, json};
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::prompt::{HistoryMessage, OfferedTool};
 
-/// Names under which such a tool takes the patch.
+/// Names of the argument that takes the patch.
 const PATCH_NAMES: &[&str] = &["input", "patch", "patchText", "diff"];
 
-/// The offered tool with the patch for a wish. `None` when there is no such tool, or the
-/// lines to change were never seen.
+/// The offered tool with the patch for an intent. `None` without such a tool, or when the lines
+/// to change were never shown.
 pub(crate) fn call<'a>(
     tools: &'a [OfferedTool],
     intent: &Intent,
@@ -41,7 +41,7 @@ fn write(intent: &Intent, seen: &[HistoryMessage]) -> Option<String> {
     Some(format!("*** Begin Patch\n{body}*** End Patch"))
 }
 
-/// The lines with a text in them, as the newest result that has any shows them.
+/// The lines that contain a text, from the newest result that has any.
 fn lines_with<'a>(text: &str, seen: &'a [HistoryMessage]) -> Vec<&'a str> {
     seen.iter()
         .rev()
@@ -50,7 +50,7 @@ fn lines_with<'a>(text: &str, seen: &'a [HistoryMessage]) -> Vec<&'a str> {
         .unwrap_or_default()
 }
 
-/// A line without the number that many readers put in front of it.
+/// A line without the line number that many file readers put in front of it.
 fn bare(line: &str) -> &str {
     let digits = line.trim_start();
     let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -19,20 +19,20 @@ fn a_patch_changes_the_lines_that_were_seen() {
         "00002| the alpha  here",
         "2\tthe alpha  here",
     ] {
-        // An older result shows what is there no more.
+        // An older result, which is out of date.
         let results = [seen("old alpha"), seen(shown), seen("nothing of it")];
         assert_eq!(write(&edit(), &results).as_deref(), Some(changed), "{shown}");
     }
     assert_eq!(write(&edit(), &[seen("something else")]), None);
-    // A number that is the line's own.
+    // A number that belongs to the line itself.
     assert_eq!(lines_with("alpha", &[seen("12 alpha")]), ["12 alpha"]);
 }
 
 #[test]
 fn a_patch_adds_a_file_by_its_lines() {
-    let wish = Intent::Write { path: "n.txt".into(), text: "one\ntwo".into() };
+    let intent = Intent::Write { path: "n.txt".into(), text: "one\ntwo".into() };
     let patch = "*** Begin Patch\n*** Add File: n.txt\n+one\n+two\n*** End Patch";
-    assert_eq!(write(&wish, &[]).as_deref(), Some(patch));
+    assert_eq!(write(&intent, &[]).as_deref(), Some(patch));
     assert_eq!(write(&Intent::Read("n.txt".into()), &[]), None);
 }
 

@@ -1,5 +1,5 @@
-//! Tools inside a tool: some clients offer one that runs a script, and tell in its
-//! description which functions the script may call.
+//! Tools inside a tool: some clients offer one that runs a script, and list in its description
+//! the functions that the script may call.
 
 use serde_json::{Map, Value, json};
 
@@ -8,12 +8,12 @@ use crate::prompt::{HistoryMessage, OfferedTool};
 
 /// How such a description declares a function.
 const DECLARED: &str = "declare const tools: { ";
-/// Names under which the script is taken.
+/// Names of the argument that takes the script.
 const SCRIPT_NAMES: &[&str] = &["input", "code", "script", "source"];
-/// The argument of a function that takes a text and no table; its schema is of that type.
+/// The argument of a function that takes a string rather than an object.
 const PLAIN: &str = "input";
 
-/// The offered tool with a script that does what is wished.
+/// The offered tool with a script that carries out the intent.
 pub(crate) fn call(
     tools: &[OfferedTool],
     intent: &Intent,
@@ -30,7 +30,7 @@ pub(crate) fn call(
     })
 }
 
-/// Calls the function and prints what it gives: a text, or a table with one in it.
+/// A script that calls the function and prints its output.
 fn script(function: &OfferedTool, mut args: Map<String, Value>) -> String {
     let plain = function.schema.get("type").and_then(Value::as_str) == Some("string");
     let text = if plain { args.remove(PLAIN) } else { None };
@@ -43,7 +43,7 @@ fn functions(description: &str) -> Vec<OfferedTool> {
     description.split(DECLARED).skip(1).filter_map(function).collect()
 }
 
-/// One declaration: `name(input: string)…`, or `name(args: {` and a line for each value.
+/// One declaration: `name(input: string)…`, or `name(args: {` and a line for each argument.
 fn function(declaration: &str) -> Option<OfferedTool> {
     let (name, rest) = declaration.split_once('(')?;
     let tool = |kind: &str, properties: Map<String, Value>, required: &[&str]| OfferedTool {

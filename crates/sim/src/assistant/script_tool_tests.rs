@@ -1,6 +1,6 @@
 use super::*;
 
-/// In the manner of a client that offers its tools to scripts only.
+/// As a client writes it that offers its tools to scripts only.
 const DESCRIPTION: &str = r#"Runs a script.
 
 ### `apply_patch`
@@ -77,7 +77,7 @@ fn a_script_calls_the_function_for_the_wish() {
              n.txt\\n+new\\n*** End Patch\"){ends}"
         ))
     );
-    // What no function does is not done.
+    // An intent that no function can carry out.
     let named = Intent::Named { tool: "other".into(), args: Map::new(), words: Vec::new() };
     assert_eq!(script(&named, &[]), None);
 }

@@ -1,6 +1,6 @@
 //! Titles of conversations.
 
-/// A short title out of the first words of a text.
+/// A short title, made of the first words of a text.
 pub(crate) fn title_of(text: &str) -> String {
     let words: Vec<_> = text
         .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '-')

@@ -21,7 +21,7 @@ const PATTERN_NAMES: &[&str] = &["pattern", "query", "regex", "glob_pattern", "s
 const URL_NAMES: &[&str] = &["url", "uri", "link"];
 const NOTE_NAMES: &[&str] = &["description", "explanation"];
 
-/// The tool for a wish, with its arguments. `seen` are the results so far.
+/// The tool for an intent, with its arguments. `seen` are the results so far.
 pub(crate) fn call(
     tools: &[OfferedTool],
     intent: &Intent,
@@ -36,8 +36,8 @@ pub(crate) fn call(
         full.extend(args.clone());
         return Some((found.clone(), full));
     }
-    let (kind, wants) = wishes(intent);
-    if let Some(tool) = kind.find(tools) {
+    let (purpose, wants) = needs(intent);
+    if let Some(tool) = purpose.find(tools) {
         return Some((tool.clone(), fit(&tool.schema, &wants)));
     }
     if let Some((tool, args)) = patch_tool::call(tools, intent, seen) {
@@ -46,15 +46,15 @@ pub(crate) fn call(
     by_shell(tools, intent).or_else(|| script_tool::call(tools, intent, seen))
 }
 
-/// A shell can do most of it.
+/// The shell tool, which can do most things.
 fn by_shell(tools: &[OfferedTool], intent: &Intent) -> Option<(OfferedTool, Map<String, Value>)> {
     let (tool, command) = (ToolPurpose::Shell.find(tools)?, intent.as_command()?);
     let wants = [(SHELL_NAMES, json!(command)), (NOTE_NAMES, json!("As the user asked"))];
     Some((tool.clone(), fit(&tool.schema, &wants)))
 }
 
-/// The kind of tool a wish needs, and the values under the names they may go by.
-fn wishes(intent: &Intent) -> (ToolPurpose, Vec<(&'static [&'static str], Value)>) {
+/// The purpose of the tool that an intent needs, and the argument values with their usual names.
+fn needs(intent: &Intent) -> (ToolPurpose, Vec<(&'static [&'static str], Value)>) {
     match intent {
         Intent::Shell(command) => (
             ToolPurpose::Shell,
@@ -82,7 +82,7 @@ fn wishes(intent: &Intent) -> (ToolPurpose, Vec<(&'static [&'static str], Value)
     }
 }
 
-/// Loose words become the first text that the schema requires.
+/// Words without an argument name become the first string that the schema requires.
 fn say_into(schema: &Value, words: &[String], args: &mut Map<String, Value>) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     let said: Vec<&str> =

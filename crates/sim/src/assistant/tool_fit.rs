@@ -1,10 +1,10 @@
-//! Offered tools by what they do, and arguments that fit their schemas.
+//! Finds offered tools by purpose, and makes arguments that fit their schemas.
 
 use serde_json::{Map, Value, json};
 
 use crate::prompt::OfferedTool;
 
-/// Parts of names that make a tool mean something else.
+/// Parts of names that give a tool another purpose.
 const OTHER: &[&str] = &["todo", "notebook", "web_search", "tool_search", "memory"];
 
 /// What a tool is for.
@@ -14,7 +14,7 @@ pub(crate) enum ToolPurpose {
     Read,
     Write,
     Edit,
-    /// Takes a patch as one text.
+    /// Takes a patch as one string.
     Patch,
     List,
     Glob,
@@ -60,12 +60,12 @@ impl ToolPurpose {
         }
     }
 
-    /// Whether a tool of this name does this.
+    /// Whether a tool of this name has this purpose.
     pub(crate) fn is(self, name: &str) -> bool {
         self.names().contains(&name.to_lowercase().replace('-', "_").as_str())
     }
 
-    /// The offered tool that does this.
+    /// The offered tool with this purpose.
     pub(crate) fn find(self, tools: &[OfferedTool]) -> Option<&OfferedTool> {
         let plain = |name: &str| name.to_lowercase().replace('-', "_");
         let exact = self
@@ -77,7 +77,7 @@ impl ToolPurpose {
             self.names().iter().find_map(|name| {
                 tools.iter().find(|tool| {
                     let full = plain(&tool.tool_name);
-                    // `todo_write` writes no file, `web_search` searches no folder.
+                    // `todo_write` does not write files, `web_search` does not search folders.
                     !OTHER.iter().any(|other| full.contains(other))
                         && full
                             .strip_suffix(name)
@@ -88,10 +88,10 @@ impl ToolPurpose {
     }
 }
 
-/// Puts values under the property names that a schema uses for them, and fills what is
-/// required besides.
+/// Puts values under the property names that a schema uses for them, and fills in everything
+/// else that it requires.
 ///
-/// `wants` holds a value and the names it may go by, the likeliest first.
+/// `wants` holds each value with its possible names, the likeliest first.
 pub(crate) fn fit(schema: &Value, wants: &[(&[&str], Value)]) -> Map<String, Value> {
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -119,7 +119,7 @@ pub(crate) fn fit(schema: &Value, wants: &[(&[&str], Value)]) -> Map<String, Val
     args
 }
 
-/// A command that must be a list of words becomes one.
+/// Turns a command into a list of words where the schema wants one.
 fn shape(property: Option<&Value>, value: &Value) -> Value {
     let kind = property.and_then(|p| p.get("type")).and_then(Value::as_str);
     match (kind, value) {
@@ -128,7 +128,7 @@ fn shape(property: Option<&Value>, value: &Value) -> Value {
     }
 }
 
-/// A value that fits a property nobody spoke of.
+/// A valid value for a property that the user did not mention.
 fn sample(property: Option<&Value>, name: &str) -> Value {
     let get = |key: &str| property.and_then(|p| p.get(key));
     if let Some(value) = get("default").or_else(|| get("const")) {

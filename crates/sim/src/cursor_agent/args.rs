@@ -1,5 +1,5 @@
-//! The command line of Cursor's CLI (§9.2), read as the real one reads it: what it does not
-//! know, it refuses.
+//! The command line of Cursor's CLI (§9.2), parsed as the real one parses it: unknown options are
+//! errors.
 
 use std::ffi::OsString;
 
@@ -16,7 +16,7 @@ pub(super) struct CliArgs {
     pub(super) approve_mcps: bool,
     pub(super) trust: bool,
     pub(super) workspace: Option<String>,
-    /// `Some` of nothing: the newest chat.
+    /// `Some(None)`: the newest chat.
     pub(super) resume: Option<Option<String>>,
     pub(super) api_key: Option<String>,
     /// `status --format json`.
@@ -59,7 +59,7 @@ pub(super) enum CliMode {
 }
 
 impl CliMode {
-    /// As the service counts them.
+    /// The service's number for it.
     pub(super) fn number(self) -> i32 {
         match self {
             Self::Agent => 1,
@@ -86,7 +86,7 @@ impl CliMode {
     }
 }
 
-/// How an option takes its value.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OptionValue {
     Nothing,
@@ -94,7 +94,7 @@ enum OptionValue {
     Maybe,
 }
 
-/// Options by every name they have; the first is the one they are told by.
+/// Options with all their names; the first one is used in error messages.
 const OPTIONS: &[(&[&str], OptionValue)] = &[
     (&["--print", "-p"], OptionValue::Nothing),
     (&["--output-format"], OptionValue::Value),
@@ -186,7 +186,7 @@ impl CliArgs {
                 parsed.words.push(arg);
             }
         }
-        // `--version` and the like were set as a command already, and go first.
+        // `--version` and the like have set the command already, and take precedence.
         if parsed.command == CliCommand::Agent {
             parsed.command = command.unwrap_or_default();
         }

@@ -1,4 +1,4 @@
-//! All that a start of the stand-in has around it, and how a turn is begun and kept.
+//! The state of one start of the stand-in, and how a turn is started and stored.
 
 use std::{
     io,
@@ -28,9 +28,9 @@ use crate::{
     },
 };
 
-/// Nobody is ever silent for too long in one process.
+/// Timeouts do not apply inside one process.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// The longest file of rules that is read.
+/// The largest file of rules that is read.
 const RULES_CAP: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) struct FakeAgent {
 
 impl FakeAgent {
     /// # Errors
-    /// In words: the folder cannot be used, or the scenario cannot be read.
+    /// The folder cannot be used, or the scenario cannot be read; as text.
     pub(super) fn new(switches: FakeSwitches, home: PathBuf) -> Result<Self, String> {
         let home = StateDir::open(home).map_err(|error| error.to_string())?;
         let scenario = match &switches.scenario {
@@ -52,7 +52,7 @@ impl FakeAgent {
             None => Scenario::builtin(),
         };
         let name = switches.scenario.as_ref().map(|file| file.display().to_string());
-        // What only the wire shows is left out, and ids are those of the CLI.
+        // Leaves out what only shows on the wire, and accepts the CLI's ids.
         let mut quirks: Quirks =
             [Quirk::Terse, Quirk::EffortSlugsOk, Quirk::AnyCallIdOk].into_iter().collect();
         let given = [
@@ -85,7 +85,7 @@ impl FakeAgent {
         !self.switches.has(&FakeSwitch::NotLoggedIn) && (key.is_some() || self.home.signed_in())
     }
 
-    /// Connects to servers, and says which could not be reached.
+    /// Connects to servers. Returns those that answer, and an error for each of the others.
     pub(super) async fn connect(
         &self,
         servers: &[McpServerConfig],
@@ -100,10 +100,10 @@ impl FakeAgent {
         (open, failed)
     }
 
-    /// Begins a turn of a conversation.
+    /// Starts a turn of a conversation.
     ///
     /// # Errors
-    /// The counts cannot be kept.
+    /// The counts cannot be stored.
     pub(super) async fn turn(
         &self,
         chat: StoredChat,
@@ -148,7 +148,7 @@ impl FakeAgent {
     }
 }
 
-/// What is said to the model in a turn.
+/// The user's input of a turn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UserInput {
     pub(super) text: String,
@@ -156,7 +156,7 @@ pub(super) struct UserInput {
     pub(super) mode: i32,
 }
 
-/// A conversation with the turn that is added to it.
+/// A conversation, and the turn that is being added to it.
 #[derive(Debug)]
 pub(super) struct ChatLog {
     chat: StoredChat,
@@ -192,7 +192,7 @@ impl ChatLog {
     }
 }
 
-/// A call and its result, as history has them.
+/// A call and its result as messages of the history.
 fn messages(act: &ToolActivity) -> [Value; 2] {
     let (id, name) = (act.call_id.as_str(), act.name());
     [

@@ -1,5 +1,4 @@
-//! The sub-commands that say something and end (§9.2), and what is said when nothing can be
-//! done (§9.5).
+//! The output of subcommands that print something and exit (§9.2), and error messages (§9.5).
 
 use std::fmt::Write as _;
 

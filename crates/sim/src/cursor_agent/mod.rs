@@ -1,33 +1,33 @@
-//! A stand-in for Cursor's CLI: the same flags, the same lines, the same quirks. Tests and
+//! A stand-in for Cursor's CLI: the same flags, output and quirks. Tests and
 //! `ibeam up --sim --backend cli` start it in place of `cursor-agent`.
 //!
-//! What it says comes from the simulator's assistant or from a scenario file, so the same
-//! scenario gives the same answers here, under ACP and over the agent interface. It really
-//! connects to the MCP servers it is given; its own tools do nothing on the machine.
+//! Its answers come from the simulator's assistant or from a scenario file, so the same scenario
+//! gives the same answers here, under ACP and over the agent interface. It really connects to the
+//! MCP servers it is given; its own tools do nothing on the machine.
 //!
-//! # How it is told what to do
+//! # Switches
 //!
 //! `IBEAM_FAKE_AGENT_HOME` is the folder where it keeps conversations and counts; by default
-//! one in the user's cache. `IBEAM_FAKE_AGENT` is a list of words with commas between them.
-//! Each names the section of the protocol notes that its behaviour is from.
+//! one in the user's cache. `IBEAM_FAKE_AGENT` is a comma-separated list of switches. The last
+//! column is the section of the protocol notes that describes the behaviour.
 //!
-//! | word | what it does | from |
+//! | switch | effect | section |
 //! |---|---|---|
 //! | `scenario=FILE` | plays this scenario | |
 //! | `home=DIR` | the folder, in place of the variable | |
 //! | `slow:100ms` | waits after each piece of text | |
-//! | `not-logged-in` | nobody is signed in | §9.5 |
+//! | `not-logged-in` | not signed in | §9.5 |
 //! | `usage-limit` | the plan is used up | §9.5 |
 //! | `trust-prompt` | asks about the folder unless `--trust` is given, and exits with 0 | §9.5 |
-//! | `no-result` | ends well without a `result` line; under ACP, never answers | §9.4 |
-//! | `error-result` | a failure is told in a `result` line, too | §9.4 |
+//! | `no-result` | exits with 0 and without a `result` line; under ACP, never answers | §9.4 |
+//! | `error-result` | a failure also has a `result` line | §9.4 |
 //! | `empty` | an answer with no text in it | §9.4 |
-//! | `snapshots` | every `assistant` line holds all text so far, without a time | §9.4 |
+//! | `snapshots` | every `assistant` line has all text so far, and no time stamp | §9.4 |
 //! | `no-partial` | does not know `--stream-partial-output` | §9.4 |
-//! | `no-thinking` | keeps its thoughts to itself | §9.4 |
-//! | `repeat-text` | says every piece of text twice, and means it | §9.4 |
+//! | `no-thinking` | prints no thinking | §9.4 |
+//! | `repeat-text` | prints every piece of text twice, as part of the answer | §9.4 |
 //! | `crlf` | lines end with `\r\n` | §9.4 |
-//! | `noise` | lines between that are no JSON | §9.4 |
+//! | `noise` | some lines are not JSON | §9.4 |
 //! | `ansi` | colour codes around everything | §9.5 |
 //! | `huge-line` | one line of 8 MiB | §9.4 |
 //! | `split-utf8` | characters come in two pieces | §9.4 |
@@ -36,11 +36,11 @@
 //! | `mcp-timeout:5s` | gives up on a call of an MCP tool | §9.6 |
 //! | `ask-mcp` | under ACP, asks before it calls an MCP tool | §9.6 |
 //! | `acp-ignores-mcp` | under ACP, takes MCP servers from `.cursor/mcp.json` only | §9.6 |
-//! | `hang` | says nothing more once it has begun | §9.5 |
-//! | `crash-after:N` | a signal ends it after so many lines | §9.5 |
+//! | `hang` | prints nothing more after the first line | §9.5 |
+//! | `crash-after:N` | a signal ends it after N lines | §9.5 |
 //! | `zombie` | leaves a process behind that holds its pipes | §9.5 |
 //! | `ignore-sigterm` | only SIGKILL ends it | §9.5 |
-//! | `exit-1:WORDS` | these words on stderr, and 1; takes the rest of the list | §9.5 |
+//! | `exit-1:TEXT` | prints the text on stderr and exits with 1; takes the rest of the list | §9.5 |
 
 mod acp;
 mod args;
@@ -74,12 +74,12 @@ use self::{
     switches::{FakeSwitch, FakeSwitches},
 };
 
-/// In the form of the real ones.
+/// A version in the format of the real ones.
 const VERSION: &str = "2026.01.09-231024f";
 /// The longest prompt that is read.
 const PROMPT_CAP: u64 = 256 * 1024 * 1024;
 
-/// The longest line that is read, and how many of them wait.
+/// The longest line that is read, and how many lines are buffered.
 const LINE_CAP: u64 = 64 * 1024 * 1024;
 const LINES_CAP: usize = 16;
 
@@ -104,7 +104,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Serves ACP in this process, for tests: lines go in and come out, the words are those of
+/// Serves ACP in this process, for tests: lines go in and come out, `words` are the switches of
 /// `IBEAM_FAKE_AGENT`.
 ///
 /// # Errors
@@ -131,7 +131,7 @@ fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(FakeAgent, CliAr
     args.api_key = args.api_key.or_else(key);
     let switches = FakeSwitches::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
     let home = switches.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
-    // Not where others could have made it first, to read what is said.
+    // Not in a folder that another user could create first, to read conversations.
     let cache = || {
         let home = || Some(PathBuf::from(env("HOME")?).join(".cache"));
         env("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
@@ -174,7 +174,7 @@ async fn run(fake: FakeAgent, args: CliArgs) -> Result<(), AgentStop> {
     Ok(())
 }
 
-/// A prompt on the command line, or on stdin up to its end.
+/// Answers a prompt from the command line, or else from stdin.
 async fn agent(fake: &FakeAgent, args: &CliArgs, lines: &mut OutputLines) -> Result<(), AgentStop> {
     let _sigterm = apply_process_switches(fake)?;
     if !fake.signed_in(args.api_key.as_deref()) {
@@ -236,7 +236,7 @@ async fn servers(fake: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> 
 /// The folder it works in.
 ///
 /// # Errors
-/// There is none of that name.
+/// It does not exist.
 fn workspace(args: &CliArgs) -> Result<PathBuf, String> {
     let folder = match &args.workspace {
         Some(folder) => PathBuf::from(folder),
@@ -245,12 +245,12 @@ fn workspace(args: &CliArgs) -> Result<PathBuf, String> {
     folder.canonicalize().map_err(|error| format!("Error: {}: {error}", folder.display()))
 }
 
-/// The habits that are about the process itself.
+/// Applies the switches that are about the process itself.
 #[cfg(unix)]
 fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
     use tokio::signal::unix::{SignalKind, signal};
     if fake.switches.has(&FakeSwitch::Zombie) {
-        // In a session of its own, and with our stdout and stderr.
+        // In its own session, and with our stdout and stderr.
         std::process::Command::new("setsid")
             .args(["sleep", "60"])
             .stdin(Stdio::null())
@@ -277,12 +277,12 @@ fn coloured(fake: &FakeAgent, text: &str) -> String {
     text.lines().map(|line| format!("\x1b[2K\x1b[1;32m{line}\x1b[0m\n")).collect()
 }
 
-/// A word on stderr in the middle of things.
+/// Prints a warning on stderr.
 fn warn(fake: &FakeAgent, words: &str) {
     print_error(coloured(fake, words).trim_end());
 }
 
-/// Where it cannot be written, there is nobody to tell.
+/// An error while writing it is ignored: nothing else can report it.
 fn print_error(words: &str) {
     let _ = writeln!(io::stderr().lock(), "{words}");
 }

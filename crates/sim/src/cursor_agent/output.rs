@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::switches::{FakeSwitch, FakeSwitches};
 
-/// The length of a line that nobody expects.
+/// The length of the line of `huge-line`.
 const HUGE: usize = 8 * 1024 * 1024;
 
-/// Why there are no more lines.
+/// Why the output stops.
 #[derive(Debug)]
 pub(super) enum OutputHalt {
-    /// Nobody reads them.
+    /// The reader has closed it.
     Gone,
-    /// It is told to crash here.
+    /// The switch `crash-after`.
     Crash,
 }
 
@@ -44,7 +44,7 @@ impl OutputLines {
     /// Writes one object.
     ///
     /// # Errors
-    /// Nobody reads any more, or it is time to crash.
+    /// The reader has closed the output, or it is time to crash.
     pub(super) fn object(&mut self, object: &Value) -> Result<(), OutputHalt> {
         if self.switches.crash_after().is_some_and(|lines| self.written >= lines) {
             return Err(OutputHalt::Crash);
@@ -66,17 +66,17 @@ impl OutputLines {
         Ok(())
     }
 
-    /// Writes a text as it is.
+    /// Writes a text unchanged.
     ///
     /// # Errors
-    /// Nobody reads any more.
+    /// The reader has closed the output.
     pub(super) fn text(&mut self, text: &str) -> Result<(), OutputHalt> {
         Ok(self.bytes(text.as_bytes())?)
     }
 
     fn bytes(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         if self.switches.has(&FakeSwitch::SplitUtf8) {
-            // Behind the first byte of every character that has more of them.
+            // After the first byte of every multi-byte character.
             while let Some(at) = bytes.iter().position(|byte| *byte >= 0xc0) {
                 let (head, tail) = bytes.split_at(at + 1);
                 self.out.write_all(head)?;
@@ -98,7 +98,7 @@ pub(super) mod testing {
 
     use parking_lot::Mutex;
 
-    /// A place to write to, and to look at afterwards. Every write is kept apart.
+    /// Records what is written. Every write is kept separately.
     #[derive(Clone, Debug, Default)]
     pub(in super::super) struct Paper(pub(in super::super) Arc<Mutex<Vec<Vec<u8>>>>);
 

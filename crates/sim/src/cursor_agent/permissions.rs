@@ -1,5 +1,5 @@
-//! `<workspace>/.cursor/cli.json`: what is allowed and what is denied (§9.2). Deny beats
-//! allow.
+//! `<workspace>/.cursor/cli.json`: what is allowed and what is denied (§9.2). Deny takes
+//! precedence.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ struct CliFile {
 
 impl CliPermissions {
     /// # Errors
-    /// The file is there and says nothing that can be understood.
+    /// The file exists and is not valid.
     pub(super) fn read(workspace: &Path) -> Result<Self, String> {
         let path = workspace.join(".cursor").join("cli.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Self::default()) };
@@ -38,7 +38,7 @@ impl CliPermissions {
     }
 }
 
-/// Whether `Shell(git)` or `Read(src/**)` speaks of this.
+/// Whether a rule such as `Shell(git)` or `Read(src/**)` covers this.
 fn covers(rule: &str, class: &str, object: &str) -> bool {
     let Some((name, rest)) = rule.split_once('(') else { return rule == class };
     let Some(pattern) = rest.strip_suffix(')').filter(|_| name == class) else { return false };
@@ -47,7 +47,7 @@ fn covers(rule: &str, class: &str, object: &str) -> bool {
     matches(pattern, object) || (class == "Shell" && matches(pattern, program))
 }
 
-/// `*` stands for anything, also for nothing.
+/// `*` stands for any text, also an empty one.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -59,7 +59,7 @@ fn matches(pattern: &str, text: &str) -> bool {
             None => return false,
         }
     }
-    // Without a star, the whole must fit; with one, the end.
+    // Without a star, the whole text must match; with one, its end.
     last.map_or(rest.is_empty(), |end| end.is_empty() || rest.is_empty() || text.ends_with(end))
 }
 

@@ -1,5 +1,4 @@
-//! `--print`: one prompt, one answer, as text, as JSON, or as lines of JSON while it comes
-//! (§9.4).
+//! `--print`: one prompt, one answer, as text, as JSON, or streamed as lines of JSON (§9.4).
 
 use std::sync::Arc;
 
@@ -61,7 +60,7 @@ pub(super) async fn print(
         ..FakeTools::default()
     };
     let mut notes = Vec::new();
-    // Servers that nobody has approved are not loaded.
+    // Servers that were not approved are not loaded.
     if args.approve_mcps {
         let (open, failed) = fake.connect(&mcp::from_workspace(&workspace)?).await;
         tools.add_servers(open);
@@ -100,11 +99,11 @@ pub(super) async fn print(
     fake.home.keep(&log.into_chat()).map_err(|error| AgentStop::Words(error.to_string()))
 }
 
-/// The conversation to go on with, or a new one.
+/// The conversation to resume, or a new one.
 fn chat(fake: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, String> {
     match &args.resume {
-        // They are kept by the folder they were held in (§3.7); one without a folder was made
-        // by `create-chat`.
+        // A conversation belongs to its folder (§3.7); one without a folder was made by
+        // `create-chat`.
         Some(id) => {
             let chat = match id {
                 Some(id) => fake.home.chat(id),
@@ -121,7 +120,7 @@ fn chat(fake: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, Strin
     }
 }
 
-/// Writes down what happens, in the format that was asked for.
+/// Prints events in the chosen format.
 struct Printer<'a> {
     fake: &'a FakeAgent,
     lines: &'a mut OutputLines,
@@ -130,7 +129,7 @@ struct Printer<'a> {
     key_source: &'static str,
     cwd: String,
     session: String,
-    /// What was said since the last call, and all of it.
+    /// The text since the last call, and all of it.
     message: String,
     all: String,
     began_ms: u64,
@@ -233,7 +232,7 @@ impl<'a> Printer<'a> {
         if text.is_empty() {
             return Ok(());
         }
-        // Without deltas, a message is told once, and in one form.
+        // Without deltas, a message is printed once, in one form.
         let before_call = model_call_id.filter(|_| self.partial);
         let line = self.assistant(&text, before_call.is_some(), before_call);
         self.stream(&line)
@@ -289,7 +288,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// A line, if lines were asked for.
+    /// Prints a line, if the format has lines.
     fn stream(&mut self, line: &Value) -> Result<(), OutputHalt> {
         if self.format == PrintFormat::StreamJson { self.lines.object(line) } else { Ok(()) }
     }

@@ -1,5 +1,5 @@
-//! A prompt is one text, and what was said before may be written into it in tagged blocks.
-//! A model reads that as the conversation it is; so does this.
+//! Parses a prompt. It is one text, in which earlier messages may stand in tagged blocks; a real
+//! model reads those as the conversation, too.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 /// Blocks that a conversation is made of.
 const BLOCKS: &[&str] = &["user", "assistant", "tool_call", "tool_result"];
-/// A paragraph that begins so tells the model about its tools, and asks for nothing.
+/// The beginning of a paragraph that describes the tools and asks for nothing.
 const ABOUT_TOOLS: &str = "The user's tools are";
-/// What is asked for where results are the newest there is.
+/// The beginning of the request when results are the newest messages.
 const GO_ON: &str = "Go on";
 
-/// What a prompt says.
+/// The parts of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ParsedPrompt {
     pub(super) rules: Vec<String>,
-    /// In the form the service has for them.
+    /// In the service's format.
     pub(super) messages: Vec<Value>,
-    /// What is wanted now; `None` when the results are to be gone on with.
+    /// What is asked now; `None` to continue with the results.
     pub(super) request: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn answered(id: &str, name: &str, result: &str, failed: bool) -> Valu
     json!({ "role": "tool", "content": [part] })
 }
 
-/// The block at the very beginning, and what comes after it.
+/// The block at the start of a text, and the rest.
 fn section<'a>(text: &'a str, tag: &str) -> Option<(&'a str, &'a str)> {
     let inside = text.strip_prefix('<')?.strip_prefix(tag)?.strip_prefix(">\n")?;
     let (body, tail) = inside.split_once(&format!("\n</{tag}>"))?;
@@ -112,7 +112,7 @@ fn attribute(head: &str, name: &str) -> String {
     marks.iter().fold(text.to_owned(), |text, (mark, meant)| text.replace(mark, meant))
 }
 
-/// A backslash keeps a tag from being one.
+/// Removes the backslashes that escape tags.
 fn plain(text: &str) -> String {
     text.replace("<\\", "<")
 }

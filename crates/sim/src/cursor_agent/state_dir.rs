@@ -1,5 +1,5 @@
-//! What the stand-in remembers from one start to the next: conversations, how often it ran,
-//! and whether somebody is signed in. It is a folder of small files, under a lock.
+//! What the stand-in remembers between starts: conversations, how often it ran, and whether it is
+//! signed in. It is a folder of small files; the counts are under a lock.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,7 +20,7 @@ pub(super) struct StateDir {
     folder: PathBuf,
 }
 
-/// A conversation. Its messages have the form the service has for them.
+/// A conversation. Its messages are in the service's format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct StoredChat {
@@ -35,7 +35,7 @@ pub(super) struct StoredChat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct RunCounts {
-    /// Ids that were given out.
+    /// How many ids were made.
     ids: u64,
     pub(super) runs: u64,
     /// How often each rule of the scenario was used.
@@ -50,14 +50,14 @@ impl StateDir {
         let chats = folder.join("chats");
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
-        // Conversations are nobody else's business.
+        // Conversations are private to the user.
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(chats)?;
         Ok(Self { folder })
     }
 
-    /// Changes the counts while nobody else does.
+    /// Changes the counts under a lock.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -71,7 +71,7 @@ impl StateDir {
         file.lock()?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // A start that was killed in the middle of this leaves half a file.
+        // A start that was killed while writing leaves an incomplete file.
         let mut counts: RunCounts = serde_json::from_str(&text).unwrap_or_default();
         let out = change(&mut counts);
         let text = serde_json::to_string(&counts)?;
@@ -81,7 +81,7 @@ impl StateDir {
         Ok(out)
     }
 
-    /// A new id in the form of a uuid. No two starts in this folder get the same one.
+    /// A new id in the format of a uuid, unique in this folder.
     ///
     /// # Errors
     /// The count cannot be written.
@@ -94,7 +94,7 @@ impl StateDir {
         Ok(uuid(&seed))
     }
 
-    /// Keeps a conversation, as the newest one.
+    /// Stores a conversation, as the newest one.
     ///
     /// # Errors
     /// It cannot be written.
@@ -103,9 +103,9 @@ impl StateDir {
         self.put(&self.folder.join("newest"), chat.id.as_bytes())
     }
 
-    /// The conversation of this name.
+    /// The conversation with this id.
     pub(super) fn chat(&self, id: &str) -> Option<StoredChat> {
-        // A name goes into a path, so it is held to the form that is given out.
+        // The id becomes part of a path, so only characters of our ids are allowed.
         let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
         if id.is_empty() || !id.chars().all(good) {
             return None;
@@ -121,7 +121,7 @@ impl StateDir {
         self.chat(id.trim())
     }
 
-    /// All of them, in the order of their names.
+    /// All conversations, in the order of their ids.
     pub(super) fn chats(&self) -> Vec<StoredChat> {
         let files = fs::read_dir(self.folder.join("chats")).into_iter().flatten().flatten();
         let mut ids: Vec<_> = files
@@ -150,7 +150,7 @@ impl StateDir {
         self.folder.join("chats").join(format!("{id}.json"))
     }
 
-    /// Whole or not at all: another start may read it at any time.
+    /// Replaces a file atomically: another start may read it at any time.
     fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let fresh = self.folder.join(format!("fresh-{}", std::process::id()));
         fs::write(&fresh, bytes)?;
@@ -159,7 +159,7 @@ impl StateDir {
 }
 
 impl RunCounts {
-    /// The counts of this scenario; those of another one are forgotten.
+    /// The counts of this scenario; those of another one are dropped.
     pub(super) fn of(&mut self, scenario: &str, rules: usize) -> &mut Vec<u64> {
         if self.scenario != scenario || self.hits.len() != rules {
             scenario.clone_into(&mut self.scenario);
@@ -169,11 +169,11 @@ impl RunCounts {
     }
 }
 
-/// A uuid that follows from a text.
+/// A uuid derived from a text.
 pub(super) fn uuid(seed: &str) -> String {
     let digits = hex(id_of(seed.as_bytes()).get(..16).unwrap_or_default());
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
-    // Version and variant, so that strict readers take it.
+    // With version and variant, so that strict parsers accept it.
     format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))
 }
 

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::{StateDir, StoredChat, uuid};
 
-/// A folder that goes with its test.
+/// A folder that is deleted with its test.
 struct Folder(PathBuf);
 
 impl Folder {

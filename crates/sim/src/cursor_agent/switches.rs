@@ -1,8 +1,8 @@
-//! How the stand-in is told to misbehave: the words of `IBEAM_FAKE_AGENT`.
+//! The switches of `IBEAM_FAKE_AGENT`, which make the stand-in misbehave.
 
 use std::{path::PathBuf, time::Duration};
 
-/// One habit, named as in the table of the module above.
+/// One switch, named as in the table of the module above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FakeSwitch {
     NoResult,
@@ -33,23 +33,23 @@ pub(super) enum FakeSwitch {
     CrashAfter(u64),
 }
 
-/// All that is asked of it.
+/// All switches that are on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FakeSwitches {
     list: Vec<FakeSwitch>,
     pub(super) scenario: Option<PathBuf>,
-    /// Where it remembers things, in place of the variable for that.
+    /// The folder for its state; overrides `IBEAM_FAKE_AGENT_HOME`.
     pub(super) home: Option<PathBuf>,
 }
 
 impl FakeSwitches {
     /// # Errors
-    /// Names the word that means nothing.
+    /// Names the unknown switch.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut switches = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            // The words for stderr may have commas in them, so they come last.
+            // The text for stderr may contain commas, so it comes last.
             if let Some(words) = rest.strip_prefix("exit-1:") {
                 switches.list.push(FakeSwitch::Exit(words.to_owned()));
                 break;

@@ -1,5 +1,5 @@
-//! What the model did with a tool, as the CLI tells of it: one payload per tool, its keys
-//! in camel case (§9.4), and the kind and title that ACP has for it (§9.6).
+//! Tool calls as the CLI prints them: one payload per tool with keys in camel case (§9.4), and
+//! ACP's kind and title for it (§9.6).
 
 use ibeam_proto::agent::{
     EditToolCall, FetchToolCall, GlobToolCall, GrepToolCall, LsDirectoryTreeNode, LsToolCall,
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::protobuf::value_from_proto;
 
-/// A call, and its result once it is over.
+/// A call, and its result once it has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ToolActivity {
     pub(super) call_id: String,
@@ -24,7 +24,7 @@ pub(super) struct ToolActivity {
 }
 
 impl ToolActivity {
-    /// `None` for a call of a kind that this stand-in never makes.
+    /// `None` for kinds of calls that this stand-in never makes.
     pub(super) fn new(
         call_id: String,
         call: Option<ToolCall>,
@@ -44,8 +44,8 @@ impl ToolActivity {
         Some(Self { call_id, model_call_id, tool, args, result })
     }
 
-    /// `{"<tool>": {"args": …, "result": …}}`. Older builds began the key with a capital,
-    /// and called the shell by another name.
+    /// `{"<tool>": {"args": …, "result": …}}`. In older builds the key began with a capital
+    /// letter, and the shell had another name.
     pub(super) fn payload(&self, old_names: bool) -> Value {
         let key = match self.tool {
             "shellToolCall" if old_names => "BashToolCall".to_owned(),
@@ -69,13 +69,13 @@ impl ToolActivity {
         self.tool == "mcpToolCall"
     }
 
-    /// Whether it went well.
+    /// Whether it succeeded.
     pub(super) fn good(&self) -> bool {
         let success = self.result.as_ref().and_then(|result| result.get("success"));
         success.is_some_and(|success| success.get("isError") != Some(&Value::Bool(true)))
     }
 
-    /// The name of the tool as history has it.
+    /// The name of the tool in the history.
     pub(super) fn name(&self) -> &str {
         let name = self.args.get("toolName").and_then(Value::as_str);
         name.unwrap_or(self.tool.trim_end_matches("ToolCall"))
@@ -86,7 +86,7 @@ impl ToolActivity {
         if self.is_mcp() { self.args.get("args").unwrap_or(&Value::Null) } else { &self.args }
     }
 
-    /// The result in words.
+    /// The result as text.
     pub(super) fn output(&self) -> String {
         let Some(result) = &self.result else { return String::new() };
         let inner = result.as_object().and_then(|table| table.values().next());
@@ -140,7 +140,7 @@ impl ToolActivity {
         })
     }
 
-    /// Shell output has its own form; everything else is the result as it is.
+    /// Shell output has its own format; everything else is the result unchanged.
     pub(super) fn raw_output(&self) -> Value {
         let result = self.result.clone().unwrap_or_default();
         let inner = ["success", "failure"].into_iter().find_map(|name| result.get(name));
@@ -283,7 +283,7 @@ fn ls(call: LsToolCall) -> Parts {
     ("lsToolCall", args_json, result)
 }
 
-/// One level: this stand-in lists no more.
+/// One level: this stand-in lists only that.
 fn tree(node: &LsDirectoryTreeNode) -> Value {
     let files: Vec<_> =
         node.children_files.iter().map(|file| json!({ "name": file.name })).collect();

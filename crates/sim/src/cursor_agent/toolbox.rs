@@ -1,6 +1,6 @@
-//! What the model may use: the tools of MCP servers, which are really called, and the CLI's
-//! own tools, which do nothing on this machine. Whether they may is decided as the CLI does
-//! (§9.2): by `.cursor/cli.json`, by `--force`, and under ACP by asking.
+//! The model's tools: those of MCP servers, which are really called, and the CLI's own, which do
+//! nothing on this machine. Permission is decided as in the CLI (§9.2): by `.cursor/cli.json`, by
+//! `--force`, and under ACP by asking.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::{acp::PermissionAsker, mcp::McpConnection, permissions::CliPermissions};
 use crate::protobuf::value_from_proto;
 
-/// What a refused tool is told.
+/// The result of a refused call.
 const REFUSED: &str = "The tool call was rejected by the user's permissions";
 
 #[derive(Debug, Default)]
@@ -27,10 +27,10 @@ pub(super) struct FakeTools {
     pub(super) servers: Vec<McpConnection>,
     pub(super) permissions: CliPermissions,
     pub(super) force: bool,
-    /// Who is asked, under ACP.
+    /// Asks the client for permission, under ACP.
     pub(super) asker: Option<PermissionAsker>,
     pub(super) ask_mcp: bool,
-    /// After so long a call of an MCP tool is given up.
+    /// The timeout for calls of MCP tools.
     pub(super) timeout: Option<Duration>,
     pub(super) offers: Vec<McpTool>,
 }
@@ -44,21 +44,21 @@ pub(super) struct McpTool {
     pub(super) schema: Value,
 }
 
-/// What is about to be done, for those who decide.
+/// A call that needs permission.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PermissionRequest {
     pub(super) call_id: String,
-    /// `Shell`, `Read`, `Write`, `WebFetch` or `Mcp`, as permissions have it.
+    /// `Shell`, `Read`, `Write`, `WebFetch` or `Mcp`, as in permission rules.
     pub(super) class: &'static str,
-    /// What stands between the brackets.
+    /// The text between the brackets of a rule.
     pub(super) object: String,
-    /// As ACP has it.
+    /// ACP's kind of tool.
     pub(super) kind: &'static str,
     pub(super) raw_input: Value,
 }
 
 impl FakeTools {
-    /// Takes up servers that are connected, and their tools.
+    /// Adds connected servers and their tools.
     pub(super) fn add_servers(&mut self, servers: Vec<(McpConnection, Vec<McpTool>)>) {
         for (server, offers) in servers {
             self.servers.push(server);
@@ -76,7 +76,7 @@ impl FakeTools {
             .iter()
             .map(|(name, value)| (name.clone(), value_from_proto(value).unwrap_or_default()))
             .collect();
-        let wish = PermissionRequest {
+        let request = PermissionRequest {
             call_id: args.tool_call_id.clone(),
             class: "Mcp",
             object: format!("{server}:{tool}"),
@@ -84,8 +84,8 @@ impl FakeTools {
             raw_input: json!({ "providerIdentifier": server, "toolName": tool, "args": input }),
         };
         let asked = self.asker.as_ref().filter(|_| self.ask_mcp);
-        if self.permissions.denies(wish.class, &wish.object)
-            || !asked_for(asked, &wish).await.unwrap_or(true)
+        if self.permissions.denies(request.class, &request.object)
+            || !asked_for(asked, &request).await.unwrap_or(true)
         {
             let reason = REFUSED.to_owned();
             return result(mcp_result::Result::Rejected(McpRejected {
@@ -102,34 +102,36 @@ impl FakeTools {
         }
     }
 
-    /// Pretends to use a tool of the CLI's own. Empty for one it does not have.
+    /// Pretends to use one of the CLI's own tools. Empty for a tool it does not have.
     pub(super) async fn own(&self, exec: Exec) -> Vec<Reply> {
-        let Some(wish) = wish(&exec) else { return Vec::new() };
-        let allowed = self.allows(&wish).await;
+        let Some(request) = permission_request(&exec) else { return Vec::new() };
+        let allowed = self.allows(&request).await;
         answer(exec, allowed)
     }
 
-    /// Reading is free, the rest needs a word: `--force`, a permission, or a yes.
-    async fn allows(&self, wish: &PermissionRequest) -> bool {
-        if self.permissions.denies(wish.class, &wish.object) {
+    /// Reading is always allowed; the rest needs `--force`, a rule, or the client's consent.
+    async fn allows(&self, request: &PermissionRequest) -> bool {
+        if self.permissions.denies(request.class, &request.object) {
             return false;
         }
-        if let Some(answer) = asked_for(self.asker.as_ref(), wish).await {
+        if let Some(answer) = asked_for(self.asker.as_ref(), request).await {
             return answer;
         }
-        wish.class == "Read" || self.force || self.permissions.allows(wish.class, &wish.object)
+        request.class == "Read"
+            || self.force
+            || self.permissions.allows(request.class, &request.object)
     }
 }
 
-/// `None` when there is nobody to ask.
-async fn asked_for(asker: Option<&PermissionAsker>, wish: &PermissionRequest) -> Option<bool> {
+/// `None` when there is no client to ask.
+async fn asked_for(asker: Option<&PermissionAsker>, request: &PermissionRequest) -> Option<bool> {
     match asker {
-        Some(asker) => Some(asker.ask(wish).await),
+        Some(asker) => Some(asker.ask(request).await),
         None => None,
     }
 }
 
-fn wish(exec: &Exec) -> Option<PermissionRequest> {
+fn permission_request(exec: &Exec) -> Option<PermissionRequest> {
     let of = |call_id: &str, class, object: &str, kind, raw_input| {
         let (call_id, object) = (call_id.to_owned(), object.to_owned());
         Some(PermissionRequest { call_id, class, object, kind, raw_input })
@@ -160,7 +162,7 @@ fn wish(exec: &Exec) -> Option<PermissionRequest> {
     }
 }
 
-/// The canned result, or the refusal that the tool has for it.
+/// The canned result, or the tool's own refusal.
 fn answer(exec: Exec, allowed: bool) -> Vec<Reply> {
     let reason = REFUSED.to_owned();
     match exec {
@@ -251,7 +253,7 @@ fn answer(exec: Exec, allowed: bool) -> Vec<Reply> {
     }
 }
 
-/// The result of a call as MCP has it, in the service's form.
+/// Converts an MCP result into the service's format.
 pub(super) fn success(result: &Value) -> McpSuccess {
     use base64::Engine as _;
     use ibeam_proto::agent::{

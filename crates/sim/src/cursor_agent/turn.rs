@@ -1,6 +1,5 @@
-//! The one who answers: a run of the simulator's own, in this process and without a wire,
-//! of which this is the client. So the same scenario says the same here as it does over
-//! Cursor's agent interface.
+//! A turn of the stand-in: the client of a simulator run in this process, without a wire. This
+//! way a scenario gives the same answers here as over Cursor's agent interface.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -48,13 +47,13 @@ use crate::{
     },
 };
 
-/// Answers on their way to the run.
+/// Answers that wait for the run to read them.
 const ANSWERS_CAP: usize = 16;
 /// `AgentServerMessage.interaction_query` and `AgentClientMessage.interaction_response`.
 const QUERY: u32 = 7;
 const RESPONSE: u32 = 6;
 
-/// What a turn begins with.
+/// The input of a turn.
 #[derive(Debug, Default)]
 pub(super) struct FakeTurnRequest {
     pub(super) session: String,
@@ -62,7 +61,7 @@ pub(super) struct FakeTurnRequest {
     pub(super) number: u64,
     pub(super) model: String,
     pub(super) mode: i32,
-    /// `None`: nothing new is said, results are there to go on with.
+    /// `None`: no new message, continue with the results.
     pub(super) text: Option<String>,
     pub(super) images: Vec<PromptImage>,
     pub(super) rules: Vec<String>,
@@ -82,16 +81,16 @@ pub(super) enum FakeTurnEvent {
     ThoughtOver,
     Started(ToolActivity),
     Completed(ToolActivity),
-    /// The last one, if all went well.
+    /// The last event of a turn that succeeds.
     Ended(TurnEndedUpdate),
-    /// The last one, if not: in the words of the service.
+    /// The last event of a turn that fails, with the service's error message.
     Failed(String),
 }
 
-/// A turn under way.
+/// A running turn.
 #[derive(Debug)]
 pub(super) struct FakeTurn {
-    /// Tells of a connection that was broken on purpose.
+    /// Shows when a fault breaks the connection.
     control: Arc<ConnectionControl>,
     tools: Arc<FakeTools>,
     context: RequestContext,
@@ -99,14 +98,14 @@ pub(super) struct FakeTurn {
     from_sim: mpsc::Receiver<Chunk>,
     decoder: Decoder,
     blobs: HashMap<Bytes, Bytes>,
-    /// Tools at work, and what they answer.
+    /// Running tools, which return their answers.
     work: JoinSet<Vec<Bytes>>,
     events: VecDeque<FakeTurnEvent>,
     over: bool,
 }
 
 impl FakeTurn {
-    /// Starts a run. `choose` lets it pick its rule.
+    /// Starts a run. `choose` makes it choose its rule.
     pub(super) async fn begin(
         sim: &Arc<SimState>,
         ask: FakeTurnRequest,
@@ -161,7 +160,7 @@ impl FakeTurn {
         turn
     }
 
-    /// What happens next; `None` when the turn is over.
+    /// The next event; `None` when the turn has ended.
     pub(super) async fn next(&mut self) -> Option<FakeTurnEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -241,7 +240,7 @@ impl FakeTurn {
         self.events.push_back(event);
     }
 
-    /// Sets a tool to work; its answer comes when it comes.
+    /// Starts a tool; its answer is sent later.
     fn exec(&mut self, message: ExecServerMessage) {
         let ExecServerMessage { id, exec_id, message, .. } = message;
         let tools = Arc::clone(&self.tools);
@@ -289,7 +288,7 @@ impl FakeTurn {
         KvClientMessage { id: ask.id, message }
     }
 
-    /// A run that is over hears nothing more, which is its own affair.
+    /// Sends to the run; one that has ended does not need the message.
     async fn send(&self, message: Bytes) {
         let _ = self.to_sim.send(message).await;
     }
@@ -397,8 +396,8 @@ fn throw(id: u32) -> Bytes {
     client(ToSim::ExecClientControlMessage(ExecClientControlMessage { message }))
 }
 
-/// Says yes to a question of any arm, known or not: under its own number, field 1 of the
-/// answer is the approval.
+/// Approves a query of any arm, known or not: under its own number, field 1 of the answer is the
+/// approval.
 fn approve(id: u32, question: &[u8]) -> Bytes {
     const ID: u32 = 1;
     let arm = pbwalk::fields(question)
@@ -415,7 +414,7 @@ fn approve(id: u32, question: &[u8]) -> Bytes {
     message.freeze()
 }
 
-/// An error as the CLI writes it down.
+/// An error as the CLI prints it.
 fn words(error: &ConnectError) -> String {
     let code = error.code.as_str();
     match &error.detail {

@@ -1,6 +1,5 @@
-//! The built-in model: small, deterministic, and willing. It thinks out loud, uses the
-//! client's tools when the user's words ask for it, and can say what it was told, which
-//! is how tests see that a prompt really arrived.
+//! The built-in model's turn. It is deterministic: it thinks, uses the client's tools when the
+//! user asks for that, and can repeat its prompt, which is how tests see that it arrived.
 
 use std::time::Duration;
 
@@ -25,9 +24,9 @@ use crate::{
 
 /// Characters in a delta.
 const CHUNK: usize = 4;
-/// As much of a result is quoted.
+/// Characters of a result that are quoted at most.
 const QUOTE: usize = 4000;
-/// As much of a question is repeated.
+/// Characters of a question that are repeated at most.
 const ECHO: usize = 400;
 /// The mode in which the model refuses tools (row 10).
 const ASK: i32 = 2;
@@ -96,7 +95,7 @@ impl SimRun {
                 let (line, good) = self.carry_out(intent).await?;
                 report.push(line);
                 if !good {
-                    // What was to come may rest on this.
+                    // Later steps may depend on this one.
                     break;
                 }
             }
@@ -104,7 +103,7 @@ impl SimRun {
         self.answer(&report.join("\n\n")).await
     }
 
-    /// Does one thing: what to tell of it, and whether it went well.
+    /// Carries out one intent. Returns the report, and whether it succeeded.
     async fn carry_out(&mut self, intent: &Intent) -> RunResult<(String, bool)> {
         if self.has(Quirk::NativeToolsFirst)
             && let Some((name, answer)) = Box::pin(self.call_native(intent)).await?
@@ -119,14 +118,14 @@ impl SimRun {
         Ok((describe_answer(&tool.tool_name, &answer), succeeded(&answer)))
     }
 
-    /// The tool for a wish, with its arguments.
+    /// The tool for an intent, with its arguments.
     fn pick(&self, intent: &Intent) -> Option<(OfferedTool, Map<String, Value>)> {
         tool_choice::call(&self.prompt.tools, intent, &self.results())
     }
 
     // === words ===
 
-    /// What the user wants now: the message, or on a resume the last one in history.
+    /// What the user asks now: the message, or on a resume the last one in the history.
     fn question(&self) -> String {
         let text = if self.prompt.text.is_empty() {
             self.questions().last().cloned().unwrap_or_default()
@@ -140,12 +139,12 @@ impl SimRun {
     fn questions(&self) -> Vec<String> {
         let users =
             self.prompt.history.iter().filter(|said| said.role == "user" && !said.is_result());
-        // One that is for the model's eyes only is nothing that the user said.
+        // A message that is only a reminder for the model does not count.
         let said = users.map(|said| intent::without_reminders(&said.text));
         said.filter(|text| !text.is_empty()).collect()
     }
 
-    /// What it was told to obey.
+    /// The instructions that the model follows.
     fn rules(&self) -> Vec<String> {
         let mut rules = self.prompt.rules.clone();
         if self.has(Quirk::SystemHonoured) {
@@ -154,14 +153,14 @@ impl SimRun {
         rules
     }
 
-    /// How to write changes where there is no tool for them.
+    /// The edit format that the instructions ask for, if there are no tools.
     fn format(&self, text: &str) -> Option<EditFormat> {
         let rules = self.rules();
         let told = rules.iter().map(String::as_str).chain([text]);
         EditFormat::of(told).filter(|_| self.prompt.tools.is_empty())
     }
 
-    /// Questions about the prompt itself, and titles.
+    /// The answer to a question about the prompt itself, or a title.
     fn plain_answer(&self, text: &str) -> Option<String> {
         let lower = text.to_lowercase();
         let asks = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
@@ -253,7 +252,7 @@ impl SimRun {
     }
 }
 
-/// How many wishes have their results. The service edits in two steps, and the first is a
+/// How many intents have their results. The service edits in two steps, and the first is a
 /// read.
 fn progress(intents: &[Intent], results: &[HistoryMessage]) -> usize {
     let mut done = 0;
@@ -269,7 +268,7 @@ fn succeeded(answer: &ExecAnswer) -> bool {
     matches!(answer.outcome, ExecOutcome::Success | ExecOutcome::Open)
 }
 
-/// What became of a call, in words.
+/// The outcome of a call as text.
 fn describe_answer(who: &str, answer: &ExecAnswer) -> String {
     match answer.outcome {
         ExecOutcome::Success | ExecOutcome::Open => quote(who, &answer.text),
@@ -298,5 +297,5 @@ fn xml(open: &[Intent]) -> String {
     format!("<tool_use>{}</tool_use>", calls.join(""))
 }
 
-/// Words that make a request for a title out of the word itself.
+/// Words that, together with "title", mean that a title is asked for.
 const TITLE_WORDS: &[&str] = &["generat", "conversation", "concise", "short", "summar"];

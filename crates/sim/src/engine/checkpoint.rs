@@ -1,5 +1,5 @@
-//! The conversation as blobs: fetched from the client before a turn, stored at the
-//! client after it, and named in checkpoints.
+//! The conversation as blobs: fetched from the client before a turn, stored at the client after
+//! it, and referenced by checkpoints.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ use crate::{
 const FETCH_BATCH: usize = 64;
 
 impl SimRun {
-    /// Fetches all blobs the state names, and reads the history out of them.
+    /// Fetches all blobs that the state references, and reads the history from them.
     pub(crate) async fn gather(&mut self, pushed: Vec<PreFetchedBlob>) -> RunResult {
         let mut blobs = HashMap::new();
         for blob in pushed {
@@ -45,7 +45,7 @@ impl SimRun {
         self.check_account()?;
         self.fetch(self.prompt.roots(), &mut blobs).await?;
         self.fetch(self.prompt.nested(&blobs), &mut blobs).await?;
-        // The images of earlier turns are named inside the messages of those.
+        // Images of earlier turns are referenced by their messages.
         let past = self.prompt.past_messages(&blobs);
         let images = past.iter().flat_map(|user| image_blobs(Some(user))).collect();
         self.fetch(images, &mut blobs).await?;
@@ -136,7 +136,7 @@ impl SimRun {
         self.ask_kv(KvAsk::SetBlobArgs(SetBlobArgs { blob_id, blob_data: data })).await.map(Some)
     }
 
-    /// Stores several, waits for all, and gives their ids.
+    /// Stores several, waits for all, and returns their ids.
     pub(crate) async fn store_all(&mut self, blobs: Vec<Bytes>) -> RunResult<Vec<Bytes>> {
         let (mut ids, mut keys) = (Vec::with_capacity(blobs.len()), Vec::new());
         for data in blobs {
@@ -151,8 +151,8 @@ impl SimRun {
         Ok(ids)
     }
 
-    /// Stores the user's message, if there is one. It may be large, so its blobs are made and
-    /// hashed once, and others run in between.
+    /// Stores the user's message, if there is one. It may be large, so it is encoded and hashed
+    /// once, and other tasks may run in between.
     pub(crate) async fn store_user(&mut self) -> RunResult<Option<(Bytes, Bytes)>> {
         if self.user_blobs.is_none()
             && let Some(user) = &self.prompt.user_message
@@ -168,7 +168,7 @@ impl SimRun {
 
     // === the turn as blobs ===
 
-    /// Sends the answer as a blob of the client's.
+    /// Stores the answer as a blob at the client.
     pub(crate) async fn store_answer(&mut self) -> RunResult {
         if self.said.is_empty() {
             return Ok(());
@@ -186,7 +186,7 @@ impl SimRun {
         json!({ "role": "assistant", "id": "1", "content": parts })
     }
 
-    /// What was said since the last call goes before the next one.
+    /// Adds the text since the last call to the turn, before the next call.
     pub(crate) fn record_text_so_far(&mut self) {
         let text = self.said.get(self.recorded_len..).unwrap_or_default();
         if !text.is_empty() {
@@ -196,9 +196,9 @@ impl SimRun {
         }
     }
 
-    /// The newest state of the conversation. Historical user entries of the root list
-    /// are blanked, as the service does: clients must not build prompts from it. What was
-    /// in them is in the turns, one for each, so that a run from this state misses nothing.
+    /// Sends the newest state of the conversation. Earlier user entries of the root list are
+    /// blank, as in the real service: clients must not build prompts from it. Their text is in
+    /// the turns, one for each, so that a run from this state has everything.
     pub(crate) async fn checkpoint(&mut self) -> RunResult {
         let blank = Bytes::from(message_json("user", "").to_string());
         let mut root = Vec::new();
@@ -218,7 +218,7 @@ impl SimRun {
         if self.prompt.user_message.is_none()
             && let Some(last) = last
         {
-            // The turn of an earlier run goes on.
+            // This run continues the turn of an earlier one.
             turns.pop();
             turn = last;
         }
@@ -257,7 +257,7 @@ impl SimRun {
         self.io.emit(ToClient::ConversationCheckpointUpdate(state)).await
     }
 
-    /// The turns before this run, one for each user entry, and the last of them whole.
+    /// The turns before this run, one for each user entry, and the last one decoded.
     async fn past_turns(
         &mut self,
     ) -> RunResult<(Vec<Bytes>, Option<AgentConversationTurnStructure>)> {
@@ -280,14 +280,14 @@ impl SimRun {
         Ok((turns, last))
     }
 
-    /// A checkpoint belongs to the account it was made for; its last turn tells it.
+    /// Ties a checkpoint, known by its last turn, to the account it was made for.
     fn bind(&self, state: &ConversationStateStructure) {
         if let Some(turn) = state.turns.last() {
             self.sim().conversations.bind(turn, self.account);
         }
     }
 
-    /// Fails when the state is a checkpoint of somebody else's.
+    /// Fails when the state is a checkpoint of another account.
     fn check_account(&self) -> RunResult {
         let theirs = |turn| self.sim().conversations.foreign(turn, self.account);
         if self.prompt.state.turns.last().is_some_and(theirs) {

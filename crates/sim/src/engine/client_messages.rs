@@ -1,5 +1,5 @@
-//! What the client says in the middle of a run, and which question it answers. Only the
-//! right answer closes a question; anything else is noted, and the run waits on.
+//! Client messages during a run, and the questions they answer. Only the right answer closes a
+//! question; anything else is recorded as a violation, and the run keeps waiting.
 
 use bytes::Bytes;
 use ibeam_core::codec::{connect::Code, pbwalk};
@@ -66,7 +66,7 @@ impl RunIo {
             InboundEvent::HalfClosed => {
                 self.half_closed = true;
                 if self.turn_over || self.quirks.has(Quirk::HalfCloseOk) {
-                    // Nobody can say any more that a blob is stored.
+                    // Stored blobs can no longer be confirmed.
                     self.open.retain(|key, asked| !is_store(*key, asked.field));
                     return Ok(());
                 }
@@ -90,7 +90,7 @@ impl RunIo {
                 Some(conversation_action::Action::CancelAction(_)) => {
                     return Err(RunStop::Cancelled);
                 }
-                // Seen from clients after tool results; harmless.
+                // Some clients send it after tool results; harmless.
                 Some(conversation_action::Action::ResumeAction(_)) => {}
                 _ => self.violation("action in the middle of a run"),
             },
@@ -121,7 +121,7 @@ impl RunIo {
             return note(format!("exec arm {sent} answered with result arm {got}"));
         }
         match reply {
-            // Row 7: there is no way to refuse a search but an error.
+            // Row 7: a search can only be refused with an error.
             Reply::GrepResult(grep) if grep.result.is_none() => {
                 if !self.quirks.has(Quirk::GrepRefusalOk) {
                     return note("grep answered with neither success nor error".to_owned());
@@ -180,8 +180,8 @@ impl RunIo {
         Ok(())
     }
 
-    /// An approval. The arm is looked up in the bytes, so that one no schema has can be
-    /// answered too: under its own number, with something in it.
+    /// An approval. The arm is looked up in the bytes, so that an arm outside the schema can be
+    /// answered too: under its own number, and not empty.
     fn on_query_answer(&mut self, response: InteractionResponse, raw: &[u8]) {
         add(&self.sim.counters().query_answers);
         let key = QuestionKey::Query(response.id);

@@ -1,5 +1,5 @@
-//! What the simulator remembers between runs: how often rules were used, which
-//! conversations are poisoned, and where interrupted turns stopped.
+//! What the simulator remembers between runs: how often rules were used, which conversation is
+//! stuck, where interrupted turns stopped, and who owns a checkpoint.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -39,7 +39,7 @@ impl ConversationMemory {
         Self(Mutex::new(MemoryEntries { hits: vec![0; rules], ..MemoryEntries::default() }))
     }
 
-    /// The first rule that fits and has uses left; the use is counted.
+    /// The first rule that matches and has uses left; the use is counted.
     pub(crate) fn choose(&self, rules: &[ScenarioRule], facts: &RunFacts<'_>) -> Option<usize> {
         let mut state = self.0.lock();
         let at = rules.iter().zip(&state.hits).position(|(rule, hits)| {
@@ -51,7 +51,7 @@ impl ConversationMemory {
         Some(at)
     }
 
-    /// How often each rule was used: for a simulator that lives as long as one run.
+    /// How often each rule was used, to be carried over to the next process.
     pub(crate) fn hits(&self) -> Vec<u64> {
         self.0.lock().hits.clone()
     }
@@ -88,7 +88,7 @@ impl ConversationMemory {
         Some(saved)
     }
 
-    /// Notes whose checkpoint this is.
+    /// Records the account of a checkpoint.
     pub(crate) fn bind(&self, turn: &Bytes, account: u64) {
         let mut state = self.0.lock();
         if state.bound.insert(turn.clone(), account).is_none() {

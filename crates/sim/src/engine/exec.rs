@@ -1,5 +1,5 @@
-//! Exec requests and what clients answer: the bytes of a request, which result arm
-//! belongs to it, and what a result says in plain text.
+//! Exec requests and their results: the bytes of a request, the result arms that answer it, and
+//! a result as plain text.
 
 use bytes::{Bytes, BytesMut};
 use ibeam_proto::agent::{
@@ -16,10 +16,10 @@ use crate::{
 
 /// The longest result text that is kept and quoted.
 const TEXT_CAP: usize = 256 * 1024;
-/// How deep a directory tree is told.
+/// How deep a directory tree is listed.
 const DEPTH_CAP: usize = 64;
 
-/// The answer to one exec, as far as it has come.
+/// The answer to one exec, as far as it has arrived.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ExecAnswer {
     pub(crate) text: String,
@@ -27,7 +27,7 @@ pub(crate) struct ExecAnswer {
     pub(crate) reply: Option<Reply>,
 }
 
-/// How an exec went, seen from the model.
+/// The outcome of an exec as the model sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ExecOutcome {
     #[default]
@@ -116,7 +116,7 @@ pub(crate) fn answers(request: u32, reply: &Reply) -> bool {
 }
 
 impl ExecAnswer {
-    /// Takes a result of the right arm. True when the exec is answered by it.
+    /// Takes a result of the right arm. True when it completes the exec.
     pub(crate) fn take(&mut self, reply: &Reply) -> bool {
         if let Reply::ShellStream(stream) = reply {
             return self.take_stream(stream.event.as_ref());
@@ -183,7 +183,7 @@ fn describe(reply: &Reply) -> (ExecOutcome, String) {
             None => (ExecOutcome::Error, String::new()),
         },
         other => {
-            // The rest only needs to be told apart; their debug form names the arm.
+            // For the rest the outcome is enough, and their debug form shows it.
             let text = format!("{other:?}");
             let outcome = if text.contains("Rejected") || text.contains("rejected") {
                 ExecOutcome::Rejected

@@ -10,11 +10,11 @@ use crate::scenario::faults::{ResetCode, StreamFault};
 
 /// What was sent must be on the wire before a fault breaks it.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Even a black hole is given up some day.
+/// How long a black hole is kept open at most.
 const BLACK_HOLE: Duration = Duration::from_secs(3600);
 
 impl RunIo {
-    /// Carries out a fault in place of the frame that was to come.
+    /// Carries out a fault instead of sending the next frame.
     pub(crate) async fn inject_fault(&mut self, fault: StreamFault, frame: &[u8]) -> RunResult {
         self.flush().await?;
         match fault {
@@ -60,13 +60,13 @@ impl RunIo {
         Err(RunStop::Cut)
     }
 
-    /// Breaks the stream with a code, after what was sent is on its way.
+    /// Resets the stream with a code, once everything before it is on the wire.
     pub(crate) async fn reset(&mut self, code: ResetCode) {
         tokio::time::sleep(SETTLE).await;
         let _ = self.out.tx.send(Err(code)).await;
     }
 
-    /// Does nothing at all until the client gives up.
+    /// Does nothing until the client gives up.
     async fn hold(&mut self) {
         let _ = tokio::time::timeout(BLACK_HOLE, self.out.tx.closed()).await;
     }

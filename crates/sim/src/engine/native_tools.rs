@@ -1,5 +1,5 @@
-//! The service's own tools: which exec carries out a wish, what comes of it, and the
-//! notices around it.
+//! The service's own tools: the exec that carries out an intent, its result, and the updates
+//! around it.
 
 use ibeam_proto::agent::{
     EditArgs, EditError, EditResult, EditSuccess, EditToolCall, FetchArgs, FetchToolCall, GlobArgs,
@@ -30,8 +30,8 @@ const SHELL_STREAM: u32 = 14;
 const FETCH: u32 = 20;
 
 impl SimRun {
-    /// Does it with the service's own tool. `None` when there is none for that, or the
-    /// client does not want it.
+    /// Carries out an intent with the service's own tool. `None` when it has none for that, or
+    /// the client does not allow it.
     pub(crate) async fn call_native(
         &mut self,
         intent: &Intent,
@@ -51,7 +51,7 @@ impl SimRun {
         self.io.update(Update::PartialToolCall(partial)).await?;
         let started = ToolCallStartedUpdate {
             call_id: id.clone(),
-            tool_call: notice(intent, &id, None, None),
+            tool_call: call_update(intent, &id, None, None),
             model_call_id,
         };
         self.io.update(Update::ToolCallStarted(started)).await?;
@@ -60,7 +60,7 @@ impl SimRun {
             _ => (self.run_natively(intent, &id).await?, None),
         };
         self.last_result.clone_from(&answer.text);
-        let tool_call = notice(intent, &id, Some(&answer), text).unwrap_or_default();
+        let tool_call = call_update(intent, &id, Some(&answer), text).unwrap_or_default();
         let refused = match answer.outcome {
             ExecOutcome::Rejected | ExecOutcome::Thrown => true,
             // These have no other way to refuse.
@@ -98,8 +98,8 @@ impl SimRun {
         self.io.exec_answer(key).await
     }
 
-    /// There is no exec to edit: the file is read, and written whole under the same id.
-    /// Also gives the new text.
+    /// Edits a file. No exec does that, so the file is read, and written whole under the same id.
+    /// Also returns the new text.
     async fn edit_natively(
         &mut self,
         id: &str,
@@ -137,7 +137,7 @@ fn name_of(intent: &Intent) -> Option<&'static str> {
     })
 }
 
-/// The exec of a wish that one exec can do.
+/// The exec for an intent that takes one exec.
 fn exec_of(intent: &Intent, id: &str) -> Option<EncodedArm> {
     Some(match intent {
         Intent::Shell(command) => arm(SHELL_STREAM, &shell_args(command, id)),
@@ -196,13 +196,13 @@ fn fetch_args(url: &str, id: &str) -> FetchArgs {
     FetchArgs { url: url.to_owned(), tool_call_id: id.to_owned() }
 }
 
-// === notices ===
+// === updates ===
 
 fn of(tool: Tool, id: Option<&str>) -> ToolCall {
     ToolCall { tool: Some(tool), tool_call_id: id.map(str::to_owned), ..ToolCall::default() }
 }
 
-/// The arm alone, which only names the tool.
+/// An empty call, which only names the tool.
 fn bare(intent: &Intent) -> Option<Tool> {
     Some(match intent {
         Intent::Shell(_) => Tool::ShellToolCall(ShellToolCall::default()),
@@ -216,9 +216,9 @@ fn bare(intent: &Intent) -> Option<Tool> {
     })
 }
 
-/// The call with its arguments and, when it is over, its result. `text` is what a file
-/// holds after an edit.
-fn notice(
+/// The call with its arguments and, once it has ended, its result. `text` is the contents of a
+/// file after an edit.
+fn call_update(
     intent: &Intent,
     id: &str,
     answer: Option<&ExecAnswer>,
@@ -234,8 +234,8 @@ fn notice(
             args: Some(ReadToolArgs { path: path.clone(), ..ReadToolArgs::default() }),
             result: answer.map(|answer| read_result(path, answer)),
         }),
-        Intent::Write { path, text } => edit_notice(path, Some(text.clone()), answer),
-        Intent::Edit { path, .. } => edit_notice(path, text, answer),
+        Intent::Write { path, text } => edit_call(path, Some(text.clone()), answer),
+        Intent::Edit { path, .. } => edit_call(path, text, answer),
         Intent::List(path) => Tool::LsToolCall(LsToolCall {
             args: Some(ls_args(path, id)),
             result: reply.and_then(|reply| match reply {
@@ -266,7 +266,7 @@ fn notice(
     Some(of(tool, Some(id)))
 }
 
-fn edit_notice(path: &str, text: Option<String>, answer: Option<&ExecAnswer>) -> Tool {
+fn edit_call(path: &str, text: Option<String>, answer: Option<&ExecAnswer>) -> Tool {
     let result = answer.map(|answer| EditResult {
         result: Some(if answer.outcome == ExecOutcome::Success {
             edit_result::Result::Success(EditSuccess {

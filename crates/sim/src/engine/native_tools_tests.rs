@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn every_native_tool_has_its_arm() {
-    let wish = |text: &str| crate::assistant::intent::all(text, &[]).into_iter().next().unwrap();
+    let intent = |text: &str| crate::assistant::intent::all(text, &[]).into_iter().next().unwrap();
     for (text, field) in [
         ("run `ls`", 14),
         ("read file x.txt", 7),
@@ -12,9 +12,9 @@ fn every_native_tool_has_its_arm() {
         ("search for `x`", 5),
         ("fetch http://x", 20),
     ] {
-        assert_eq!(exec_of(&wish(text), "call_1").unwrap().field, field, "{text}");
+        assert_eq!(exec_of(&intent(text), "call_1").unwrap().field, field, "{text}");
     }
-    // An edit is two execs, and only the notices know of it.
-    let edit = wish("replace `a` with `b` in `f.txt`");
+    // An edit is two execs, and only the updates call it an edit.
+    let edit = intent("replace `a` with `b` in `f.txt`");
     assert_eq!((exec_of(&edit, "call_1"), name_of(&edit)), (None, Some("search_replace")));
 }

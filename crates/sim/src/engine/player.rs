@@ -33,8 +33,8 @@ const PIECE: usize = 12;
 const MCP: u32 = 11;
 
 impl SimRun {
-    /// The script of the chosen rule, or the assistant; from where it was interrupted
-    /// when the run is a resume.
+    /// Plays the script of the chosen rule, or the assistant's turn; on a resume, from where it
+    /// was interrupted.
     pub(crate) async fn play(&mut self, start: ResumePoint) -> RunResult {
         let steps = self.chosen().map(|rule| rule.steps.clone()).unwrap_or_default();
         let mut from = start.step;
@@ -151,7 +151,7 @@ impl SimRun {
             }
             Some(times) => {
                 for _ in 0..times {
-                    // Filled anew: the clock has moved.
+                    // Filled in again: the clock has moved.
                     let text = self.fill(&say.text);
                     self.say_now(speech, text, say.chunk, pace).await?;
                 }
@@ -160,7 +160,7 @@ impl SimRun {
         }
     }
 
-    /// Streams a text in deltas of so many characters.
+    /// Streams a text in deltas of `chunk` characters.
     pub(crate) async fn say_now(
         &mut self,
         speech: Speech,
@@ -185,7 +185,7 @@ impl SimRun {
         if !thinking && self.has(Quirk::TextAndBlob) {
             Box::pin(self.store_answer()).await?;
         }
-        // Small pieces together are no more than the whole.
+        // Counted over the whole text, so that small deltas do not add up to more.
         let count = self.output_tokens().saturating_sub(before);
         let speech = if leaked { Speech::Text } else { speech };
         self.saying = (speech == Speech::Text && !leaked).then(|| (text.clone(), 0));
@@ -214,7 +214,7 @@ impl SimRun {
         Ok(())
     }
 
-    /// The same delta again and again, encoded once: the load of benches.
+    /// Repeats one delta that is encoded once: the load for benchmarks.
     async fn say_often(&mut self, speech: Speech, text: &str, times: u64) -> RunResult {
         let update = InteractionUpdate { message: Some(speech.update(text.to_owned())) };
         let message = AgentServerMessage { message: Some(ToClient::InteractionUpdate(update)) };
@@ -304,7 +304,7 @@ impl SimRun {
         self.settle(started, 1).await.map(drop)
     }
 
-    /// Plays steps, and waits for their execs at the end.
+    /// Plays steps, then waits for all their execs.
     async fn in_batch(&mut self, steps: Vec<ScenarioStep>) -> RunResult {
         self.batch = Some(Vec::new());
         for step in steps {
@@ -314,8 +314,8 @@ impl SimRun {
         self.settle(started, 1).await.map(drop)
     }
 
-    /// Waits until all of these have their answers, and takes note of them. One that was
-    /// aborted meanwhile has none. With the answers, so many steps of a script are done.
+    /// Waits until all of these are answered, and records the answers. One that was aborted
+    /// meanwhile has none. `steps` is how many steps of the script are done with that.
     async fn settle(
         &mut self,
         started: Vec<RunningExec>,
@@ -334,7 +334,7 @@ impl SimRun {
         }
         let texts: Vec<_> = answers.iter().map(|answer| answer.text.as_str()).collect();
         self.last_result = texts.join("\n");
-        // All are in: a turn that breaks from here on does not ask again.
+        // From here on, a turn that is interrupted does not call these again.
         self.at_step += steps;
         Box::pin(self.announce_ends(calls)).await?;
         if self.has(Quirk::ReaskContext) {
@@ -372,7 +372,7 @@ impl SimRun {
         Ok(RunningExec { key, mcp: mcp.filter(|_| announce) })
     }
 
-    /// Calls client tools at once and waits for all.
+    /// Calls client tools in parallel and waits for all.
     pub(crate) async fn call_all(&mut self, calls: Vec<McpArgs>) -> RunResult<Vec<ExecAnswer>> {
         let exec = ExecStep { partial: Some(PIECE), ..ExecStep::default() };
         let mut started = Vec::with_capacity(calls.len());
@@ -409,7 +409,7 @@ impl SimRun {
 #[derive(Debug)]
 pub(crate) struct RunningExec {
     pub(crate) key: QuestionKey,
-    /// For the notices around a client tool.
+    /// For the updates around a client tool.
     pub(crate) mcp: Option<McpArgs>,
 }
 
@@ -429,7 +429,7 @@ impl Speech {
     }
 }
 
-/// A step that was checked when the scenario was read, and yet does not encode.
+/// The error for a step that does not encode, although the scenario was checked.
 fn broken(error: &crate::scenario::step::StepError) -> RunStop {
     fail(Code::Internal, &error.to_string())
 }

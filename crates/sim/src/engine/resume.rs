@@ -1,8 +1,8 @@
-//! Interrupted turns: what is remembered of one, and how a later run goes on.
+//! Interrupted turns: what is remembered of one, and how a later run resumes it.
 //!
-//! A resume that brings the state the turn had, or nothing, is the same turn on a new
-//! transport: it goes on where it stopped. Any other state is a turn that the client has
-//! rebuilt, and only what is in it counts.
+//! A resume with a state that the turn had, or with none, is the same turn on a new transport:
+//! it continues where it stopped. Any other state is a turn that the client has rebuilt, and
+//! only the contents of the state count.
 
 use bytes::Bytes;
 use ibeam_proto::Wire as _;
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct InterruptedTurn {
     pub(crate) rule: Option<usize>,
     pub(crate) step: usize,
-    /// Text of that step that was not sent; nothing more is to be said after it.
+    /// Text of that step that was not sent.
     pub(crate) rest: Option<String>,
     /// What the user had asked.
     pub(crate) text: String,
@@ -32,11 +32,11 @@ pub(crate) struct InterruptedTurn {
     states: Vec<KnownState>,
 }
 
-/// A state that clients have of a turn, and how much of it is in there.
+/// A state of a turn that the client has, and how much of the turn it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownState {
     id: BlobId,
-    /// Messages and steps of the turn; `None`: not even the question.
+    /// Messages and steps of the turn; `None`: not even the user's message.
     holds: Option<(usize, usize)>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct ResumePoint {
 }
 
 impl SimRun {
-    /// A state that the client has from now on.
+    /// Records a state that the client has from now on.
     pub(crate) fn remember_state(&mut self, state: &ConversationStateStructure, with_turn: bool) {
         let holds = with_turn.then_some((self.messages.len(), self.steps.len()));
         self.states.push(KnownState { id: state_id(state), holds });
@@ -63,9 +63,9 @@ impl SimRun {
         }
         let rest =
             self.saying.take().map(|(text, at)| text.get(at..).unwrap_or_default().to_owned());
-        // All was said, and only the end is missing.
+        // All text was sent, and only the end is missing.
         let rest = rest.or_else(|| self.played.then(String::new));
-        // A fault strikes once; the resumed turn goes on behind it.
+        // A fault happens once; the resumed turn continues after it.
         let rules = &self.sim().config.scenario.rules;
         let struck = self
             .rule
@@ -84,7 +84,7 @@ impl SimRun {
         self.sim().conversations.save(&self.prompt.conversation, saved);
     }
 
-    /// Takes up the turn that this run resumes, if it is remembered.
+    /// Restores the turn that this run resumes, if it is remembered.
     pub(crate) fn find_resume_point(&mut self) -> ResumePoint {
         let mut start = ResumePoint::default();
         if self.prompt.resume {
@@ -122,8 +122,8 @@ impl SimRun {
         ResumePoint { step: saved.step, rest: saved.rest, known: true }
     }
 
-    /// Results of this turn that are there already: from its history when the turn was
-    /// rebuilt or comes from a checkpoint, and from the turn itself.
+    /// Results that this turn already has: from its history when the turn was rebuilt or comes
+    /// from a checkpoint, and from the turn itself.
     pub(crate) fn results(&self) -> Vec<HistoryMessage> {
         let mut results = Vec::new();
         if self.prompt.user_message.is_none() {
@@ -141,7 +141,7 @@ impl SimRun {
         results
     }
 
-    /// Whether a resumed turn has come to its end already: the model has answered.
+    /// Whether the model has already answered in a resumed turn.
     pub(crate) fn answered_already(&self) -> bool {
         let last = self.prompt.history.last();
         self.prompt.user_message.is_none()
@@ -149,7 +149,7 @@ impl SimRun {
     }
 }
 
-/// Where a script goes on when so many of its calls have results: behind them.
+/// The step after the calls of a script that already have results.
 pub(crate) fn step_after_results(steps: &[ScenarioStep], results: usize) -> usize {
     let calls = |execs: &[ExecStep]| execs.iter().filter(|exec| exec.arm == "mcp").count();
     let (mut seen, mut at) = (0, 0);

@@ -1,5 +1,5 @@
-//! The frame of a turn around its script: what is asked before, what is stored and
-//! reported after, and how the stream ends.
+//! A run around its script: the questions before it, what is stored and reported after it, and
+//! how the stream ends.
 
 use std::{
     collections::HashSet,
@@ -43,7 +43,7 @@ const COMPOSER: &str = "composer-2.5";
 pub(crate) struct SimRun {
     pub(crate) io: RunIo,
     pub(crate) prompt: RunPrompt,
-    /// Whether the request was read and, unless tools decide, a rule chosen.
+    /// Whether the request was read and, unless that needs the tools, a rule chosen.
     prepared: bool,
     pub(crate) number: u64,
     pub(crate) http1: bool,
@@ -51,24 +51,24 @@ pub(crate) struct SimRun {
     pub(crate) allowed_tools: Option<String>,
     pub(crate) streaming_header: bool,
     pub(crate) request_id: String,
-    /// Whose token it was.
+    /// The account of the token.
     pub(crate) account: u64,
     pub(crate) rule: Option<usize>,
-    /// Text said so far, and text thought.
+    /// Answer and thinking so far.
     pub(crate) said: String,
     pub(crate) thought: String,
-    /// How much of what was said is in `messages`.
+    /// How much of `said` is in `messages`.
     pub(crate) recorded_len: usize,
-    /// What is being said now, and how far it went.
+    /// The text that is being streamed, and how much of it was sent.
     pub(crate) saying: Option<(String, usize)>,
     pub(crate) at_step: usize,
-    /// All that the model has to say was said.
+    /// The model has nothing more to say.
     pub(crate) played: bool,
-    /// Execs of a batch, which are waited for together; `None` outside of one.
+    /// Execs of a batch, which are awaited together; `None` outside of one.
     pub(crate) batch: Option<Vec<RunningExec>>,
     pub(crate) usage: UsageStep,
     pub(crate) calls: u32,
-    /// Responses of the model that called tools and got their results.
+    /// How many responses of the model called tools and got their results.
     pub(crate) responses: u32,
     pub(crate) last_result: String,
     pub(crate) turn_ended: bool,
@@ -77,8 +77,7 @@ pub(crate) struct SimRun {
     pub(crate) steps: Vec<Bytes>,
     /// Blobs the client has stored for us on this stream.
     pub(crate) stored: HashSet<BlobId>,
-    /// The blobs of the user's message, as the prompt and as the turn have it, once they are
-    /// stored.
+    /// The ids of the user's message in the prompt and in the turn, once it is stored.
     pub(crate) user_blobs: Option<(Bytes, Bytes)>,
     /// States that the client has of this turn.
     pub(crate) states: Vec<KnownState>,
@@ -130,7 +129,7 @@ impl SimRun {
         self.prepared = true;
     }
 
-    /// Picks the rule and takes over what it says about the stream.
+    /// Chooses the rule and applies its settings for the stream.
     pub(crate) fn choose(&mut self) {
         let scenario = &self.io.sim.config.scenario;
         let facts = self.prompt.facts(self.number, self.http1);
@@ -151,7 +150,7 @@ impl SimRun {
         self.sim().config.scenario.rules.get(self.rule?)
     }
 
-    /// Runs to the end, whatever it is, and counts it.
+    /// Runs to the end, and counts how it ended.
     pub(crate) async fn drive(mut self, first: Option<FromClient>) {
         add(&self.sim().counters().runs_started);
         let _open = OpenStreamCount::new(self.io.sim.clone());
@@ -220,7 +219,7 @@ impl SimRun {
         self.io.tally.begun(&self.prompt.conversation, self.prompt.resume);
         let model = validate::request(&request, &self.io.quirks).map_err(RunStop::Fail)?;
         self.note_parameters(model);
-        // Some clients close their half with the request.
+        // Some clients close their side with the request.
         self.io.listen().await?;
         self.refuse_by_quirk()?;
         if self.has(Quirk::IdsFromZero) {
@@ -231,7 +230,7 @@ impl SimRun {
         if !self.prompt.inline_context {
             Box::pin(self.ask_context()).await?;
         }
-        // A run may wait for long; what was read of the request is enough.
+        // A run may wait for long, and does not need the request any more.
         let pushed = std::mem::take(&mut request.pre_fetched_blobs);
         drop(request);
         Box::pin(self.gather(pushed)).await?;
@@ -248,14 +247,14 @@ impl SimRun {
         let start = self.find_resume_point();
         add(&self.sim().counters().bootstraps);
         self.io.sleep(self.sim().config.bootstrap).await?;
-        // Boxed one by one: a run that waits holds only what it needs to go on.
+        // Boxed one by one: a run that waits holds only what it still needs.
         Box::pin(self.open_turn()).await?;
         Box::pin(self.play(start)).await?;
         self.played = true;
         Box::pin(self.finish()).await
     }
 
-    /// What the model was not offered with.
+    /// Records parameters that the model does not have.
     fn note_parameters(&self, model: &SimModel) {
         let counters = &self.sim().counters();
         for (id, value) in &self.prompt.parameters {
@@ -355,7 +354,7 @@ impl SimRun {
         message_json("user", &self.prompt.text).to_string().into()
     }
 
-    /// The usual end, bent by the quirks that are about it.
+    /// The usual end, as changed by the quirks that are about it.
     async fn finish(&mut self) -> RunResult {
         self.io.listen().await?;
         if self.has(Quirk::BareEof) {
@@ -415,8 +414,8 @@ impl SimRun {
         said.chain(&self.prompt.system).map(|text| tokens(text)).sum()
     }
 
-    /// The whole prompt that was read last, the cached part included: what the run began
-    /// with, and since then the calls, what was said before them, and their results.
+    /// The size of the newest prompt, with its cached part: what the run began with, and since
+    /// then the calls, the text before them, and their results.
     pub(crate) fn input_tokens(&self) -> u64 {
         let rules: u64 = self.prompt.rules.iter().map(|rule| tokens(rule)).sum();
         let tools: u64 = self.prompt.tools.iter().map(OfferedTool::tokens).sum();
@@ -425,7 +424,7 @@ impl SimRun {
         self.history_tokens() + rules + tools + tokens(&self.prompt.text) + since + 4
     }
 
-    /// The prompt, and what was said that is not yet part of it.
+    /// The prompt, and the text that is not yet part of it.
     pub(crate) fn context_tokens(&self) -> u64 {
         let said = self.said.get(self.recorded_len..).unwrap_or_default();
         self.input_tokens() + tokens(said) + tokens(&self.thought)

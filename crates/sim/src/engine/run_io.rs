@@ -1,6 +1,6 @@
-//! One run on either transport: frames out, client messages in, patience between.
-//! Everything that waits goes through here, so that heartbeats, silence and cancel are
-//! looked after in one place.
+//! One run on either transport: frames out, client messages in, and the waiting in between.
+//! Every wait goes through here, so that heartbeats, silence and cancel are handled in one
+//! place.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -40,20 +40,20 @@ use crate::{
 /// The exec arm that asks for the request context.
 pub(crate) const CONTEXT: u32 = 10;
 
-/// Why a run goes no further.
+/// Why a run stops.
 #[derive(Debug)]
 pub(crate) enum RunStop {
     /// The client asked for it.
     Cancelled,
-    /// The client is not there any more.
+    /// The client has left.
     Gone,
-    /// The client has not been heard for too long.
+    /// The client sent nothing for too long.
     Silent,
-    /// The client closed its half in the middle of the run.
+    /// The client closed its side during the run.
     HalfClosed,
-    /// The service refuses to go on.
+    /// The service refuses to continue.
     Fail(ConnectError),
-    /// The script wants an error end frame.
+    /// The script asks for an error end frame.
     Scripted(ConnectError),
     /// An injected fault ended the stream; nothing more is sent.
     Cut,
@@ -74,12 +74,12 @@ pub(crate) enum QuestionKey {
 #[derive(Clone, Debug)]
 pub(crate) enum ClientAnswer {
     Exec(Box<ExecAnswer>),
-    /// `None`: the client does not have the blob. For stores: `Some` of nothing.
+    /// `None`: the client does not have the blob. For stores: `Some`, and empty.
     Kv(Option<Bytes>),
     Query(InteractionResponse),
 }
 
-/// What is known about an open question.
+/// An open question, and its answer as far as it has arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenQuestion {
     /// The arm: of the exec, of the query, of the KV message.
@@ -98,7 +98,7 @@ pub(crate) struct RunIo {
     pub(crate) next_exec: u32,
     pub(crate) next_kv: u32,
     pub(crate) next_query: u32,
-    /// `turn_ended` is out: the client may close its half.
+    /// `turn_ended` was sent: the client may close its side.
     pub(crate) turn_over: bool,
     pub(crate) tape: RunTape,
     pub(crate) tally: RunTally,
@@ -107,8 +107,8 @@ pub(crate) struct RunIo {
     pub(crate) last_heard: Instant,
     last_sent: Instant,
     pub(crate) open: BTreeMap<QuestionKey, OpenQuestion>,
-    /// All that was ever asked: an abort may cross with a result, and some clients follow
-    /// a streamed shell with a plain result.
+    /// All questions so far: an abort may cross with a result, and some clients send a plain
+    /// result after a streamed shell.
     pub(crate) asked: BTreeSet<QuestionKey>,
     pub(crate) answers: HashMap<QuestionKey, ClientAnswer>,
 }
@@ -183,7 +183,7 @@ impl RunIo {
         if self.out.due() { self.flush().await } else { Ok(()) }
     }
 
-    /// Gives everything that was sent so far to the transport.
+    /// Passes everything so far to the transport.
     pub(crate) async fn flush(&mut self) -> RunResult {
         while let Some(chunk) = self.out.take() {
             self.send_chunk(chunk).await?;
@@ -200,8 +200,8 @@ impl RunIo {
             Err(TrySendError::Closed(_)) => return Err(RunStop::Gone),
             Err(TrySendError::Full(chunk)) => chunk,
         };
-        // The client reads slowly. Listen to it meanwhile: it may cancel. What was begun is
-        // sent all the same, or a frame would miss its middle.
+        // The client reads slowly. Read its messages meanwhile: it may cancel. This chunk is sent
+        // all the same, or a frame would be incomplete.
         let tx = self.out.tx.clone();
         let mut outcome = Ok(());
         loop {
@@ -220,7 +220,7 @@ impl RunIo {
         }
     }
 
-    /// The end frame; the caller then drops the engine, which closes the stream.
+    /// Sends the end frame; dropping this then closes the stream.
     pub(crate) async fn end(&mut self, error: Option<&ConnectError>) -> RunResult {
         let frame = self.out.end_frame(error);
         self.tape.note(Direction::FromServer, 2, || frame.slice(5..));
@@ -230,7 +230,7 @@ impl RunIo {
 
     // === waiting ===
 
-    /// Waits for a time; the client is heard and heartbeats go out.
+    /// Waits for a time, while client messages are read and heartbeats are sent.
     pub(crate) async fn sleep(&mut self, time: Duration) -> RunResult {
         if time.is_zero() {
             return Ok(());
@@ -240,7 +240,7 @@ impl RunIo {
         self.wait(Some(end), |_| false).await
     }
 
-    /// Only heartbeats from here on, until the client leaves.
+    /// Sends only heartbeats from here on, until the client leaves.
     pub(crate) async fn heartbeats_only(&mut self) -> RunResult {
         self.flush().await?;
         self.wait(None, |_| false).await
@@ -290,7 +290,7 @@ impl RunIo {
 
     // === asking ===
 
-    /// Sends an exec request; the answer is waited for elsewhere.
+    /// Sends an exec request and does not wait for the answer.
     pub(crate) async fn ask_exec(
         &mut self,
         id: u32,
@@ -322,7 +322,7 @@ impl RunIo {
         self.emit_bytes(message).await
     }
 
-    /// No answer is expected any more.
+    /// Drops a question: its answer is no longer expected.
     pub(crate) fn forget(&mut self, key: QuestionKey) {
         self.open.remove(&key);
     }
@@ -331,7 +331,7 @@ impl RunIo {
         self.answers.remove(&key)
     }
 
-    /// Waits for one exec and gives its answer.
+    /// Waits for one exec and returns its answer.
     pub(crate) async fn exec_answer(&mut self, key: QuestionKey) -> RunResult<ExecAnswer> {
         self.answered(&[key]).await?;
         Ok(match self.take_answer(key) {
@@ -340,7 +340,7 @@ impl RunIo {
         })
     }
 
-    /// Takes what has already come, and waits for nothing.
+    /// Handles messages that have already arrived, without waiting.
     pub(crate) async fn listen(&mut self) -> RunResult {
         while !self.half_closed {
             let event = tokio::select! {
@@ -353,7 +353,7 @@ impl RunIo {
         Ok(())
     }
 
-    /// The first message that counts, before the run has begun.
+    /// The first message of the client apart from heartbeats, before the run begins.
     pub(crate) async fn first(&mut self) -> RunResult<FromClient> {
         let limit = self.sim.config.client_silence;
         loop {

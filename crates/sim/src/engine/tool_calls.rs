@@ -1,5 +1,4 @@
-//! Client tools as the model sees them: ids, the notices around a call, and arguments
-//! made to fit a schema.
+//! Calls of client tools: their ids, the updates around a call, and the record of it in the turn.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +37,7 @@ impl SimRun {
         }
     }
 
-    /// The same for all calls of one response of the model.
+    /// The id that all calls of one response of the model share.
     pub(crate) fn model_call_id(&self) -> String {
         format!("{}-{}-sim0", self.request_id, self.responses)
     }
@@ -93,7 +92,7 @@ impl SimRun {
         let text = written(&decode_args(&args.args));
         for (number, so_far) in growing(&text, piece).into_iter().enumerate() {
             if number == 1 {
-                // Often there is nothing in it, also in the middle.
+                // The real service often sends an empty one, also in the middle.
                 self.io.update(partial(named.clone(), "")).await?;
             }
             self.io.update(partial(named.clone(), so_far)).await?;
@@ -106,22 +105,22 @@ impl SimRun {
         self.io.update(Update::ToolCallStarted(started)).await
     }
 
-    /// The messages of calls that are over, `tool_call_completed` for each, and a
+    /// Records calls that have ended, and sends `tool_call_completed` for each, and a
     /// checkpoint.
     pub(crate) async fn announce_ends(
         &mut self,
         calls: Vec<(McpArgs, Box<ExecAnswer>)>,
     ) -> RunResult {
-        let mut notices = Vec::with_capacity(calls.len());
+        let mut updates = Vec::with_capacity(calls.len());
         for (args, answer) in calls {
             let (call_id, name) = (args.tool_call_id.clone(), args.tool_name.clone());
             let json_args = Value::Object(decode_args(&args.args));
             let result = Some(tool_result(&answer));
             let tool_call = call(McpToolCall { args: Some(args), result });
             self.record(&call_id, &name, &json_args, &answer, tool_call.clone());
-            notices.push((call_id, tool_call));
+            updates.push((call_id, tool_call));
         }
-        for (call_id, tool_call) in notices {
+        for (call_id, tool_call) in updates {
             self.announce_end(call_id, tool_call).await?;
         }
         self.responses += 1;
@@ -135,7 +134,7 @@ impl SimRun {
         self.io.update(Update::ToolCallCompleted(completed)).await
     }
 
-    /// Puts a call and its result into the turn.
+    /// Adds a call and its result to the turn.
     pub(crate) fn record(
         &mut self,
         call_id: &str,
@@ -162,7 +161,7 @@ impl SimRun {
     }
 }
 
-/// Arguments as a model writes them: with spaces, and keys in an order of its own.
+/// Arguments as a model writes them: with spaces, and not in alphabetical order.
 fn written(args: &Map<String, Value>) -> String {
     let fields: Vec<_> = args
         .iter()
@@ -182,7 +181,7 @@ fn spaced(value: &Value) -> String {
     }
 }
 
-/// The text as it grows, so many characters at a time.
+/// The prefixes of a text as it grows by `piece` characters.
 fn growing(text: &str, piece: Option<usize>) -> Vec<&str> {
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     match piece {
@@ -205,7 +204,7 @@ fn call(mcp: McpToolCall) -> ToolCall {
     ToolCall { tool: Some(tool_call::Tool::McpToolCall(mcp)), ..ToolCall::default() }
 }
 
-/// The result as the notices carry it.
+/// The result as the updates carry it.
 fn tool_result(answer: &ExecAnswer) -> McpToolResult {
     let result = match &answer.reply {
         Some(exec_client_message::Message::McpResult(mcp)) => match &mcp.result {

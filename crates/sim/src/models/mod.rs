@@ -1,4 +1,4 @@
-//! The models this backend claims to have, and the unary calls that list them.
+//! The models of the simulated backend, and their ids in each list.
 
 pub(crate) mod proto_json;
 
@@ -29,7 +29,7 @@ pub(crate) struct SimModel {
     /// The parameter that sets the effort.
     effort: Option<&'static str>,
     fast: bool,
-    /// There is no other mode than max.
+    /// Available in max mode only.
     pub(crate) max_only: bool,
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn family(id: &str) -> Option<&'static SimModel> {
     by_id.or_else(|| MODELS.iter().find(|m| m.slugs().iter().any(|(slug, _)| slug == id)))
 }
 
-/// What people call a model, by an id or a variant string of it. `None`: there is none.
+/// The display name of a model, by its id or a variant string. `None` if there is no such model.
 pub(crate) fn display_name(id: &str) -> Option<String> {
     let base = split_variant(id).map_or(id, |(base, _)| base);
     let base = if base == "auto" { "default" } else { base };
@@ -306,7 +306,7 @@ pub(crate) fn judge(
             Err(ConnectError::new(Code::ResourceExhausted, "Error"))
         }
         Some(model) => Ok(model),
-        // Row 11: `auto` is only a name for people.
+        // Row 11: `auto` is a display name only.
         None if base == "auto" && quirks.has(Quirk::AutoIdOk) => default().ok_or_else(not_found),
         None if quirks.has(Quirk::UnknownModelOk) => default().ok_or_else(not_found),
         None => Err(not_found()),

@@ -88,7 +88,7 @@ fn variant(variant: &Variant) -> Value {
     ])
 }
 
-/// A table of the fields that hold something.
+/// An object of the fields that are set.
 fn set_only<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let empty = |value: &Value| match value {
         Value::Null => true,

@@ -15,9 +15,9 @@ fn wire_ids_are_judged_as_the_service_does() {
         ("default[]", Some(Code::NotFound)),
         ("claude-opus-4-8-high", None),
         ("gpt-5.4", None),
-        // Row 11: `auto` is only a name for people.
+        // Row 11: `auto` is a display name only.
         ("auto", Some(Code::NotFound)),
-        // Row 13: effort belongs into a parameter.
+        // Row 13: effort belongs in a parameter.
         ("gpt-5.4-high-fast", Some(Code::ResourceExhausted)),
         ("no-such-model", Some(Code::NotFound)),
     ] {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tokens;
 
-/// What tool results begin with that are written as the user's words.
+/// The prefix of tool results that are written as user messages.
 const RESULT: &str = "[Tool Result]";
 
 /// A message of the prompt.
@@ -12,7 +12,7 @@ const RESULT: &str = "[Tool Result]";
 pub(crate) struct HistoryMessage {
     pub(crate) role: String,
     pub(crate) text: String,
-    /// Of a result: the tool's name, when it was told.
+    /// Of a result: the tool's name, when it is known.
     pub(crate) tool: Option<String>,
     /// Of a result: the tool failed.
     pub(crate) failed: bool,
@@ -31,7 +31,7 @@ pub(crate) struct OfferedTool {
 }
 
 impl OfferedTool {
-    /// What it takes in a prompt; the format around it takes some as well.
+    /// Its size in a prompt, with the format around it.
     pub(crate) fn tokens(&self) -> u64 {
         let schema = self.schema.to_string();
         [&self.name, &self.description, &schema].into_iter().map(|text| tokens(text)).sum::<u64>()
@@ -40,7 +40,7 @@ impl OfferedTool {
 }
 
 impl HistoryMessage {
-    /// What a JSON message says: one entry, or one for each tool result in it.
+    /// The contents of a JSON message: one entry, or one for each tool result in it.
     pub(crate) fn all(message: &Value) -> Vec<Self> {
         let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
         let of = |text: String| Self { role: role.to_owned(), text, ..Self::default() };
@@ -68,7 +68,7 @@ impl HistoryMessage {
         vec![Self { calls, ..of(text) }]
     }
 
-    /// Whether this is a tool's result; some clients write those as the user.
+    /// Whether this is a tool result; some clients send those as user messages.
     pub(crate) fn is_result(&self) -> bool {
         self.role == "tool" || self.text.starts_with(RESULT)
     }

@@ -1,5 +1,5 @@
-//! What a run brings: the question, the model, the tools, the rules, and the history
-//! that came by blobs.
+//! The input of a run: the question, the model, the tools, the rules, and the history from
+//! blobs.
 
 mod message;
 pub(crate) mod validate;
@@ -24,7 +24,7 @@ use crate::{
     scenario::RunFacts,
 };
 
-/// Everything the model knows when it begins.
+/// Everything the model knows at the start of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunPrompt {
     pub(crate) conversation: String,
@@ -36,16 +36,16 @@ pub(crate) struct RunPrompt {
     pub(crate) mode: i32,
     pub(crate) resume: bool,
     pub(crate) images: usize,
-    /// Cloud rule and rules: what the model obeys.
+    /// Cloud rule and rules, which the model follows.
     pub(crate) rules: Vec<String>,
-    /// System messages in the prompt, which it mostly does not.
+    /// System messages in the prompt, which it usually ignores.
     pub(crate) system: Vec<String>,
     pub(crate) history: Vec<HistoryMessage>,
-    /// What the user said, by the root entries of that role.
+    /// The texts of the root entries with the role `user`.
     pub(crate) user_texts: Vec<String>,
     /// The newest turn of the state.
     pub(crate) last_turn: Option<AgentConversationTurnStructure>,
-    /// The role of each root entry; empty for one that is no message.
+    /// The role of each root entry; empty for one that is not a message.
     pub(crate) root_roles: Vec<String>,
     pub(crate) tools: Vec<OfferedTool>,
     pub(crate) tool_names: Vec<String>,
@@ -145,7 +145,7 @@ impl RunPrompt {
         }
     }
 
-    /// Blob ids that the state names directly.
+    /// Blob ids that the state references directly.
     pub(crate) fn roots(&self) -> Vec<Bytes> {
         let state = &self.state;
         state
@@ -170,7 +170,7 @@ impl RunPrompt {
             .collect()
     }
 
-    /// What the user said in earlier turns, as it was sent then.
+    /// The user's messages of earlier turns, as they were sent then.
     pub(crate) fn past_messages(&self, blobs: &HashMap<BlobId, Bytes>) -> Vec<UserMessage> {
         self.turns(blobs)
             .filter_map(|turn| UserMessage::from_wire(get(blobs, &turn.user_message)?.clone()).ok())
@@ -190,7 +190,7 @@ impl RunPrompt {
         })
     }
 
-    /// Reads the history out of the blobs. Gives ids of tool calls found on the way.
+    /// Reads the history from the blobs. Returns the ids of the tool calls in it.
     ///
     /// The prompt is made from the root messages. User entries that are blank, as the
     /// service's own checkpoints have them, are filled from the turns.
@@ -224,7 +224,7 @@ impl RunPrompt {
         for _ in 0..fill.len().saturating_sub(blanks) {
             fill.next();
         }
-        // More entries than turns: the client has put some behind the state.
+        // More entries than turns: the client has added some after the state.
         for entry in history.iter_mut().filter(|said| said.role == "user") {
             let text = fill.next().unwrap_or_default();
             if entry.text.is_empty() {
@@ -240,7 +240,7 @@ impl RunPrompt {
     }
 }
 
-/// About four letters to a token.
+/// An estimate: four characters per token.
 pub(crate) fn tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
 }

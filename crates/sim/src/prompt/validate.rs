@@ -1,4 +1,4 @@
-//! What the service refuses, in its own words.
+//! Requests that the service refuses, with its own error messages.
 
 use ibeam_core::codec::connect::{Code, ConnectError};
 use ibeam_proto::agent::{
@@ -44,7 +44,7 @@ pub(crate) fn request(
     Ok(model)
 }
 
-/// The model a request names, in the newer field or the older.
+/// The model of a request, from the newer field or the older one.
 pub(crate) fn model_id(request: &AgentRunRequest) -> &str {
     match (&request.requested_model, &request.model_details) {
         (Some(model), _) if !model.model_id.is_empty() => &model.model_id,
@@ -73,7 +73,7 @@ pub(crate) fn inline_context(action: &Action) -> Option<&RequestContext> {
 /// Checks a request context, inline or asked for.
 ///
 /// # Errors
-/// A tool schema is not what it must be.
+/// A tool schema is malformed.
 pub(crate) fn context(context: &RequestContext, quirks: &Quirks) -> Result<(), ConnectError> {
     tools(&context.tools, quirks)
 }
@@ -87,7 +87,7 @@ fn tools(tools: &[McpToolDefinition], quirks: &Quirks) -> Result<(), ConnectErro
             && !matches!(value_from_proto(&tool.input_schema), Some(Value::Object(_)))
     };
     match tools.iter().find(|tool| bad(tool)) {
-        // Row 19: the words do not say which tool.
+        // Row 19: the message does not say which tool.
         Some(_) => {
             Err(ConnectError::new(Code::InvalidArgument, "parse binary: invalid end group tag"))
         }
@@ -95,7 +95,7 @@ fn tools(tools: &[McpToolDefinition], quirks: &Quirks) -> Result<(), ConnectErro
     }
 }
 
-/// Row 15: ids of tool calls in history that providers do not take.
+/// Row 15: whether providers accept the id of a tool call in the history.
 #[must_use]
 pub(crate) fn good_call_id(id: &str) -> bool {
     (1..=64).contains(&id.len())

@@ -70,7 +70,7 @@ fn switches_allow_what_is_refused() {
         Quirk::RawStructOk,
     ];
     assert!(request(&bad, &all.into_iter().collect()).is_ok());
-    // Each of them is needed.
+    // Each of the switches is needed.
     for left_out in all {
         let quirks = all.into_iter().filter(|quirk| *quirk != left_out).collect();
         assert!(request(&bad, &quirks).is_err(), "{left_out:?}");

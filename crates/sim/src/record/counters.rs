@@ -1,4 +1,4 @@
-//! What the simulator saw, for tests and benches.
+//! Counters over everything the simulator has seen, for tests and benchmarks.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -8,9 +8,9 @@ use std::{
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// Notes kept at most; a client that is wrong all the time must not fill the memory.
+/// The number of notes kept, so that a broken client cannot fill the memory.
 const NOTES_CAP: usize = 256;
-/// Different paths counted one by one.
+/// The number of paths that are counted separately.
 const PATHS_CAP: usize = 256;
 /// Conversations whose runs are counted; the oldest are forgotten.
 const CONVERSATIONS_CAP: usize = 16_384;
@@ -25,7 +25,7 @@ macro_rules! counters {
             pub requests: BTreeMap<String, u64>,
             /// Runs by conversation id.
             pub conversations: BTreeMap<String, u64>,
-            /// What clients did that the real service would not like.
+            /// Breaches of the protocol by clients.
             pub violations: Vec<String>,
             /// Fields of client messages that our schema does not have.
             pub unknown_fields: Vec<String>,
@@ -57,23 +57,23 @@ macro_rules! counters {
 counters! {
     connections,
     open_connections,
-    /// Runs whose engine is alive now, on either transport.
+    /// Runs that are open now, on either transport.
     open_streams,
     runs_started,
-    /// Ended as the script wanted, faults included.
+    /// Ended as the script says, faults included.
     runs_finished,
-    /// Ended with an error end frame that nobody scripted.
+    /// Ended with an error end frame that is not from a script.
     runs_failed,
     /// The client sent a cancel action.
     runs_cancelled,
-    /// The client went away without a word.
+    /// The client left without a cancel action.
     runs_abandoned,
     /// Dropped because the client was silent for too long.
     runs_silent,
     /// Ended by an injected fault.
     runs_cut,
     resumes,
-    /// Runs that came as far as the model, and so paid for its start.
+    /// Runs that reached the model, and so waited for its start.
     bootstraps,
     /// Bytes of clients in runs, after HTTP framing: envelopes, and bodies of appends.
     bytes_in,

@@ -1,4 +1,4 @@
-//! What the simulator keeps about the clients it served: counters, runs and their frames.
+//! What the simulator records: counters, runs and their frames.
 
 pub(crate) mod counters;
 pub(crate) mod runs;

@@ -1,5 +1,5 @@
-//! What each run cost: bytes both ways, execs, and how it ended. The newest runs are
-//! listed, also while they are open.
+//! What each run cost: bytes in both directions, execs, and how it ended. The newest runs are
+//! listed, open ones included.
 
 use std::{
     collections::VecDeque,
@@ -20,7 +20,7 @@ use super::{
 /// Runs that are listed; older ones are forgotten.
 const RUNS_CAP: usize = 512;
 
-/// One run, as far as it has come.
+/// One run so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunReport {
     /// The number of the run in this simulator, from 1.
@@ -31,7 +31,7 @@ pub struct RunReport {
     pub transport: &'static str,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// Execs other than the question for the request context.
+    /// Execs other than the one for the request context.
     pub execs: u64,
     /// Whether it began with a resume action.
     pub resumed: bool,
@@ -68,7 +68,7 @@ impl RunLedger {
     }
 }
 
-/// A run's line in the ledger; clones write to the same one.
+/// A run's entry in the ledger; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct RunTally {
     records: Arc<Records>,
@@ -76,7 +76,7 @@ pub(crate) struct RunTally {
 }
 
 impl RunTally {
-    /// Opens a line. `bytes_in` is there when appends have been counted already.
+    /// Opens an entry. `bytes_in` is given when appends have been counted already.
     pub(crate) fn open(
         records: &Arc<Records>,
         report: RunReport,
@@ -111,7 +111,7 @@ impl RunTally {
         add(&self.entry.execs);
     }
 
-    /// The request has come: whose run it is.
+    /// The request has arrived: which conversation it belongs to.
     pub(crate) fn begun(&self, conversation: &str, resumed: bool) {
         self.records.counters.conversation(conversation);
         let mut report = self.entry.report.lock();

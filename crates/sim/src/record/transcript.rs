@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::protobuf::hex;
 
-/// Who sent a frame.
+/// Which side sent a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     FromClient,
@@ -26,7 +26,7 @@ pub struct FrameRecord {
     pub payload: Bytes,
 }
 
-/// Keeps records up to a number of bytes; what comes later is left out. Clones share.
+/// Keeps records up to a number of bytes and drops later ones. Clones share the records.
 #[derive(Clone, Debug)]
 pub struct FrameRecorder {
     inner: Arc<Mutex<Tape>>,

@@ -1,5 +1,5 @@
-//! What can go wrong, on purpose: refusals before a stream, and cuts within it. Also
-//! the seeded mode that picks faults by itself.
+//! Injected faults: refusals before a stream and cuts within it, and the seeded mode that chooses
+//! them at random.
 
 use ibeam_core::codec::connect::{Code, ConnectError, CursorError};
 use ibeam_proto::aiserver::ErrorKind;
@@ -33,16 +33,16 @@ pub struct ErrorSpec {
     pub retryable: Option<bool>,
 }
 
-/// Ends a stream before its time.
+/// Ends a stream early.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamCut {
-    /// So many frames go out whole; then the fault strikes.
+    /// The number of frames before the fault.
     pub after_frames: u64,
     pub how: StreamFault,
 }
 
-/// How a stream ends before its time.
+/// How a stream is broken.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamFault {
@@ -53,13 +53,13 @@ pub enum StreamFault {
     /// `RST_STREAM` with this code (`internal_error`, `cancel`, … or a number). On
     /// HTTP/1.1 the connection breaks.
     Reset(ResetCode),
-    /// GOAWAY; the stream itself goes on to its end.
+    /// GOAWAY; the stream itself continues to its end.
     Goaway,
     /// GOAWAY, and the connection closes on all its streams.
     GoawayNow,
-    /// The connection closes without a word.
+    /// The connection closes without GOAWAY.
     Disconnect,
-    /// Nothing is sent any more, heartbeats neither, and nothing is closed.
+    /// Nothing more is sent, not even heartbeats, and nothing is closed.
     BlackHole,
     /// The whole connection stops reading and writing, and stays open.
     BlackHoleConnection,
@@ -67,9 +67,9 @@ pub enum StreamFault {
     HeartbeatsOnly,
     /// An error end frame.
     Error(ErrorSpec),
-    /// A frame that says gzip and is none.
+    /// A frame that is marked as gzip and is not compressed.
     GarbageGzip,
-    /// Bytes that are no frame at all.
+    /// Bytes that do not form a frame.
     Garbage,
 }
 
@@ -77,15 +77,15 @@ pub enum StreamFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResetCode(pub u32);
 
-/// Faults by chance: the same seed and run number always give the same fault.
+/// Random faults: the same seed and run number always give the same fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chaos {
     pub seed: u64,
-    /// How many of a hundred runs are hit.
+    /// The percentage of runs that get a fault.
     #[serde(default = "Chaos::default_percent")]
     pub percent: u64,
-    /// The latest frame at which a cut may come.
+    /// The latest frame at which a stream may be cut.
     #[serde(default = "Chaos::default_frames")]
     pub frames: u64,
 }
@@ -95,7 +95,7 @@ pub struct Chaos {
 pub enum ChaosEffect {
     Refuse(Refuse),
     Cut(StreamCut),
-    /// Harmless: gzip frames, or frames cut in pieces of so many bytes.
+    /// Harmless: gzip frames, or frames split into pieces of this many bytes.
     Gzip,
     Split(usize),
 }
@@ -116,7 +116,7 @@ impl Chaos {
         30
     }
 
-    /// The fault of a run, if it is to have one.
+    /// The fault of a run, if it gets one.
     #[must_use]
     pub fn effect(&self, run: u64) -> Option<ChaosEffect> {
         let mut rng = Rng(self.seed ^ run.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -163,8 +163,7 @@ impl Rng {
 // === impl Refuse ===
 
 impl Refuse {
-    /// A refusal with the usual code of that status, and a word on when to come back
-    /// where that is usual.
+    /// A refusal with the usual code of that status, and with `Retry-After` where that is usual.
     #[must_use]
     pub fn status(status: u16) -> Self {
         let retry_after = matches!(status, 429 | 503).then_some(1);
@@ -210,7 +209,7 @@ impl ErrorSpec {
         ConnectError { code, message: message.to_owned(), detail }
     }
 
-    /// Names that do not exist, for the check when a scenario is read.
+    /// Fails on unknown names, for the check when a scenario is read.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(kind) = &self.kind
             && error_kind(kind).is_none()

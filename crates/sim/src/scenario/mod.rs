@@ -1,5 +1,5 @@
 //! Scenario files: rules that pick a script for each run. TOML and JSON have the same
-//! shape. A scenario is checked when it is read, so that a run never meets a bad name.
+//! shape. A scenario is checked when it is read, so that a run never finds an unknown name.
 
 pub(crate) mod faults;
 pub(crate) mod quirks;
@@ -18,14 +18,14 @@ use self::{
 /// The largest scenario file that is read.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-/// A list of rules; the first that fits a run decides. A run that no rule fits gets
-/// the built-in assistant.
+/// A list of rules; the first one that matches a run applies. Without a match, the built-in
+/// assistant answers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     #[serde(default)]
     pub name: String,
-    /// Switches for every run, also those that no rule fits.
+    /// Switches for every run, also without a matching rule.
     #[serde(default)]
     pub quirks: Quirks,
     /// Random faults for every run.
@@ -39,32 +39,32 @@ pub struct Scenario {
 #[serde(deny_unknown_fields, default)]
 pub struct ScenarioRule {
     pub when: When,
-    /// The rule fits at most so many times.
+    /// How often the rule applies at most.
     pub times: Option<u64>,
     pub quirks: Quirks,
     /// An HTTP status instead of a stream.
     pub refuse: Option<Refuse>,
     /// Ends the stream early.
     pub cut: Option<StreamCut>,
-    /// Waits before the response begins.
+    /// A delay before the response begins.
     pub delay_ms: u64,
     /// Compresses every frame, if the client accepts that.
     pub gzip: bool,
-    /// Cuts the bytes into DATA frames of this size.
+    /// Splits the bytes into DATA frames of this size.
     pub split: Option<usize>,
-    /// How many frames share a DATA frame; 0 fills it up.
+    /// Frames per DATA frame; 0 fills each DATA frame.
     pub frames_per_chunk: Option<usize>,
     /// Without steps, the built-in assistant answers.
     pub steps: Vec<ScenarioStep>,
 }
 
-/// Conditions; all that are given must hold.
+/// Conditions; all of them must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
     /// The model id on the wire.
     pub model: Option<String>,
-    /// Part of the last user message, in any case of letters.
+    /// Part of the last user message; upper and lower case are the same.
     pub contains: Option<String>,
     /// Whether the client offers tools.
     pub tools: Option<bool>,
@@ -74,13 +74,13 @@ pub struct When {
     pub nth: Option<u64>,
     /// Whether the run is a resume.
     pub resume: Option<bool>,
-    /// Whether the run came by RunSSE.
+    /// Whether the run uses RunSSE.
     pub http1: Option<bool>,
-    /// Whether history came with the run.
+    /// Whether the run has a history.
     pub history: Option<bool>,
 }
 
-/// What conditions are held against.
+/// What conditions are compared with.
 #[derive(Debug, Default)]
 pub(crate) struct RunFacts<'a> {
     pub(crate) model: &'a str,
@@ -92,7 +92,7 @@ pub(crate) struct RunFacts<'a> {
     pub(crate) history: bool,
 }
 
-/// A scenario that cannot be used, with the place that is wrong.
+/// An invalid scenario, with the place of the error.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     #[error("{file}: {source}")]
@@ -128,7 +128,7 @@ impl Scenario {
         Self::parse_json("scenario", text)
     }
 
-    /// Reads a file: JSON if it is named so, else TOML.
+    /// Reads a file: JSON if its extension is `json`, else TOML.
     ///
     /// # Errors
     /// Names the file, the line and the field that is wrong.

@@ -1,14 +1,14 @@
-//! The odd habits of the real service, each as a switch. The row numbers are those
-//! of the quirk table in the protocol notes (§5.11), or the section that tells of it.
+//! The quirks of the real service, each as a switch. The row numbers are those of the quirk
+//! table in the protocol notes (§5.11), or the section that describes it.
 //!
-//! Habits that every server shows are on by default; their switches turn them off, end in
-//! `_ok` where that makes the server kinder, and say what happens without them.
+//! Quirks that every server has are on by default; their switches turn them off, end in `_ok`
+//! where that makes the server more lenient, and say what happens without them.
 
 use serde::Deserialize;
 
 macro_rules! quirks {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $row:literal;)*) => {
-        /// One habit. In scenario files it is written in snake case.
+        /// One quirk. In scenario files it is written in snake case.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         pub enum Quirk {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
@@ -36,8 +36,8 @@ quirks! {
     BlobOnly = "blob_only", "1";
     /// As `blob_only`, but only for RunSSE without `x-cursor-streaming`.
     BlobWithoutStreamingHeader = "blob_without_streaming_header", "1, §1.5";
-    /// The blob with the answer comes before the same text is streamed. (After it, it
-    /// always comes.)
+    /// The blob with the answer also comes before the text is streamed. (It always comes after
+    /// it.)
     TextAndBlob = "text_and_blob", "2";
     /// The built-in assistant tries its native tool before the client's. A refusal makes
     /// it fall back (row 4), a typed result is used (row 5), and
@@ -58,7 +58,7 @@ quirks! {
     /// A bare `composer-2.5` is the standard tier. (Off: it is the fast one unless the
     /// parameter `fast=false` is there.)
     ComposerStandard = "composer_standard", "12";
-    /// Slugs with an effort are good ids for every model. (Off: those of the OpenAI family
+    /// Slugs with an effort are valid ids for every model. (Off: those of the OpenAI family
     /// are a bare `resource_exhausted`.)
     EffortSlugsOk = "effort_slugs_ok", "13";
     /// The first conversation id seen fails with a bare `resource_exhausted`, for ever.
@@ -91,7 +91,7 @@ quirks! {
     EmptyExecId = "empty_exec_id", "27";
     /// Ids start at 0, which is not written on the wire.
     IdsFromZero = "ids_from_zero", "28";
-    /// A run goes on after the client has closed its half. (Off: only heartbeats follow.)
+    /// A run continues after the client has closed its side. (Off: only heartbeats follow.)
     HalfCloseOk = "half_close_ok", "§1.4";
     /// Tool-call ids have a newline in them.
     NewlineIds = "newline_ids", "§5.4";
@@ -101,7 +101,7 @@ quirks! {
     NoEndFrame = "no_end_frame", "§5.10";
     /// Neither `turn_ended` nor an end frame: a KV message, then heartbeats for ever.
     NoEnd = "no_end", "§5.10";
-    /// Neither of both, and the stream closes.
+    /// Neither `turn_ended` nor an end frame, and the stream closes.
     BareEof = "bare_eof", "§5.10";
     /// An error end frame after `turn_ended`.
     ErrorAfterTurnEnded = "error_after_turn_ended", "§5.10";

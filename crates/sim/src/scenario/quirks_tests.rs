@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// The rows a switch names: `3-6` is four of them, sections are none.
+/// The rows of a switch: `3-6` is four of them, a section is not a row.
 fn rows(quirk: Quirk) -> Vec<u32> {
     let numbers = |part: &str| -> Option<Vec<u32>> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

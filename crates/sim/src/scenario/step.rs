@@ -23,7 +23,7 @@ pub enum ScenarioStep {
     /// Stores a blob at the client.
     #[serde(deserialize_with = "text_or_table")]
     KvSet(Blob),
-    /// Fetches a blob from the client: by id (hex), or by what it should hold.
+    /// Fetches a blob from the client: by id (hex), or by its contents.
     #[serde(deserialize_with = "text_or_table")]
     KvGet(BlobRef),
     Checkpoint,
@@ -31,14 +31,14 @@ pub enum ScenarioStep {
     AskContext,
     /// One exec arm.
     Exec(ExecStep),
-    /// Several at once; the script goes on when all are answered.
+    /// Several in parallel; the script continues when all are answered.
     Execs(Vec<ExecStep>),
-    /// Steps whose execs are not waited for until all of the steps are done: late siblings,
-    /// text behind a call, blobs while a call is open.
+    /// Steps whose execs are awaited only after all of the steps: later calls, text after a call,
+    /// blobs while a call is open.
     Batch(Vec<ScenarioStep>),
     /// Starts an exec and aborts it after a while.
     Abort(AbortStep),
-    /// An arm that no schema has.
+    /// An arm outside the schema.
     UnknownExec(UnknownArm),
     /// An approval.
     Query(MessageArm),
@@ -53,21 +53,21 @@ pub enum ScenarioStep {
     StepCompleted,
     /// Bytes put on the stream as they are.
     RawHex(String),
-    /// A frame with flags of one's own choice.
+    /// A frame with any flags.
     Frame(RawFrame),
-    /// Waits; heartbeats go on.
+    /// Waits; heartbeats continue.
     WaitMs(u64),
     /// The same in seconds.
     Silence(u64),
     /// The built-in assistant's turn.
     Assistant,
-    /// `turn_ended`, and the script may go on.
+    /// `turn_ended`; the script may continue.
     TurnEnded,
     /// The end frame, and the stream closes.
     End,
     /// An error end frame.
     Error(ErrorSpec),
-    /// A fault, here and now.
+    /// A fault at this point.
     Fault(StreamFault),
 }
 
@@ -80,7 +80,7 @@ pub struct Say {
     pub chunk: usize,
     /// A wait after each delta. By default the simulator's.
     pub pace_ms: Option<u64>,
-    /// The text is streamed so many times.
+    /// How often the text is streamed.
     pub repeat: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ pub struct Say {
 pub struct Blob {
     pub data: String,
     pub hex: String,
-    /// A wrong id, to see what the client makes of it.
+    /// A wrong id, to test how the client handles it.
     pub id: Option<String>,
 }
 
@@ -101,7 +101,7 @@ pub struct BlobRef {
     /// 64 hex digits.
     pub id: Option<String>,
     pub data: String,
-    /// Go on when the client does not have it.
+    /// Continue if the client does not have it.
     pub optional: bool,
 }
 
@@ -113,12 +113,12 @@ pub struct ExecStep {
     pub args: Map<String, Value>,
     pub id: Option<u32>,
     pub exec_id: Option<String>,
-    /// Tool notices around the exec. By default for `mcp` only.
+    /// Tool-call updates around the exec. By default for `mcp` only.
     pub announce: Option<bool>,
     /// Do not wait for the answer.
     pub forget: bool,
-    /// Of `mcp`: characters by which the arguments grow in `partial_tool_call`. Without
-    /// it they come in one piece, with 0 not at all.
+    /// Of `mcp`: characters by which the arguments grow in `partial_tool_call`. By default they
+    /// come in one piece; with 0, not at all.
     pub partial: Option<usize>,
 }
 
@@ -166,7 +166,7 @@ pub struct RawFrame {
     pub text: String,
 }
 
-/// A step that the schema or common sense refuses.
+/// An invalid step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     #[error(transparent)]
@@ -279,7 +279,7 @@ impl From<&str> for BlobRef {
     }
 }
 
-/// Plain text stands for the table with only its main field.
+/// Accepts a string in place of a table that has only its main field.
 fn text_or_table<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

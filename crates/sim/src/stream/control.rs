@@ -1,10 +1,10 @@
-//! The connection under a stream, as far as a run can break it.
+//! The handle by which a run can break its connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-/// Handles with which a run can break the connection it came by.
+/// Breaks a connection; shared by the connection and its runs.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionControl {
     goaway: CancellationToken,
@@ -13,7 +13,7 @@ pub(crate) struct ConnectionControl {
 }
 
 impl ConnectionControl {
-    /// GOAWAY, and open streams go on.
+    /// Sends GOAWAY; open streams continue.
     pub(crate) fn goaway(&self) {
         self.goaway.cancel();
     }

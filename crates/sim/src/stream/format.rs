@@ -9,7 +9,7 @@ use ibeam_proto::aiserver::{CustomErrorDetails, ErrorDetails};
 
 use crate::protobuf::{put_bytes_field, put_varint_field};
 
-/// How a request body is written, and so the answer.
+/// The format of a request body, and of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     Json,
@@ -42,7 +42,7 @@ impl BodyFormat {
         })
     }
 
-    /// The message inside an enveloped body; other bodies as they are.
+    /// The message inside an enveloped body; other bodies unchanged.
     pub(crate) fn payload(self, body: &[u8]) -> &[u8] {
         match self {
             Self::Json | Self::Proto => body,

@@ -15,15 +15,15 @@ pub(crate) enum RunInbound {
     Appends(mpsc::Receiver<Bytes>),
 }
 
-/// What was heard.
+/// What arrives from the client.
 #[derive(Debug)]
 pub(crate) enum InboundEvent {
     Message(Bytes),
-    /// The client has closed its half.
+    /// The client has closed its side.
     HalfClosed,
     /// The stream is broken.
     Gone,
-    /// Bytes that are no envelope.
+    /// Bytes that are not an envelope.
     Malformed(String),
 }
 

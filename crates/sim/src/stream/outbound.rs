@@ -1,5 +1,4 @@
-//! The server's frames on their way out: envelopes, compression, and how they are put
-//! into chunks.
+//! The server's frames: envelopes, compression, and how frames are grouped into chunks.
 
 use std::io::Write as _;
 
@@ -29,7 +28,7 @@ pub(crate) struct FrameStyle {
     pub(crate) format: BodyFormat,
     pub(crate) gzip: bool,
     pub(crate) split: Option<usize>,
-    /// Frames to a chunk; 0 fills it up.
+    /// Frames per chunk; 0 fills each chunk.
     pub(crate) per_chunk: usize,
 }
 
@@ -48,7 +47,7 @@ impl RunOutbound {
         Self { tx, style, frames: 0, buf: BytesMut::new(), in_buf: 0 }
     }
 
-    /// Adds a message, in one pass where nothing special is asked for.
+    /// Adds a message; without compression it is encoded straight into the buffer.
     pub(crate) fn push<M: Wire>(&mut self, message: &M) {
         if self.style.gzip {
             let frame = self.frame_of(&message.to_wire());
@@ -70,7 +69,7 @@ impl RunOutbound {
         if self.style.gzip { connect::frame(1, &gzip(payload)) } else { connect::frame(0, payload) }
     }
 
-    /// Adds bytes as they are, and counts them as one frame.
+    /// Adds bytes unchanged, and counts them as one frame.
     pub(crate) fn push_frame(&mut self, frame: &[u8]) {
         self.buf.extend_from_slice(frame);
         self.count();
@@ -81,7 +80,7 @@ impl RunOutbound {
         self.frames += 1;
     }
 
-    /// Whether what is in the buffer should go out now.
+    /// Whether the buffer should be sent now.
     pub(crate) fn due(&self) -> bool {
         self.buf.len() >= CHUNK || (self.style.per_chunk > 0 && self.in_buf >= self.style.per_chunk)
     }
@@ -96,14 +95,14 @@ impl RunOutbound {
         Some(self.buf.split_to(len).freeze())
     }
 
-    /// Gives the buffer back: who waits for the client may wait long.
+    /// Frees the buffer before a wait, which may be long.
     pub(crate) fn relax(&mut self) {
         if self.buf.is_empty() {
             self.buf = BytesMut::new();
         }
     }
 
-    /// The end of the stream, in its own form.
+    /// The end of the stream in its format.
     pub(crate) fn end_frame(&self, error: Option<&ConnectError>) -> Bytes {
         match self.style.format {
             BodyFormat::GrpcWeb => format::trailer_frame(error),

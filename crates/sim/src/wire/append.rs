@@ -1,5 +1,5 @@
-//! `BidiAppend`: the upward half of the HTTP/1.1 transport. Puts messages in order,
-//! drops repeated ones, and joins them with their RunSSE stream, whichever comes first.
+//! `BidiAppend`: the client's direction of the HTTP/1.1 transport. Puts messages in order, drops
+//! duplicates, and joins them with their RunSSE stream, whichever arrives first.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -33,11 +33,11 @@ const MESSAGES_CAP: usize = 256;
 const AHEAD_CAP: usize = 64;
 /// Streams and early appends known at the same time.
 const SESSIONS_CAP: usize = 32_768;
-/// Ids of finished streams that are remembered, so that a late append does not open one.
+/// Ids of finished streams that are remembered, so that a late append does not open a new one.
 const FINISHED_CAP: usize = 4096;
 /// How long appends wait for their stream.
 const ORPHAN: Duration = Duration::from_secs(60);
-/// How often it is looked whether some have waited too long.
+/// How often appends that have waited too long are dropped.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ pub(crate) struct Appends(Mutex<AppendState>);
 struct AppendState {
     sessions: HashMap<String, AppendSession>,
     finished: HashSet<String>,
-    /// The same, the oldest first.
+    /// The ids in `finished`, the oldest first.
     finished_order: VecDeque<String>,
     swept: Option<Instant>,
 }
@@ -57,14 +57,14 @@ struct AppendSession {
     next: i64,
     ahead: BTreeMap<i64, Bytes>,
     tx: mpsc::Sender<Bytes>,
-    /// Until the stream comes and takes it.
+    /// Until the stream arrives and takes it.
     rx: Option<mpsc::Receiver<Bytes>>,
     /// Bytes of all bodies.
     bytes: Arc<AtomicU64>,
     since: Instant,
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Appended {
     New,
@@ -111,15 +111,15 @@ impl AppendSession {
 }
 
 impl Appended {
-    /// Whether it belongs to a stream: also when it came before.
+    /// Whether it was accepted, as a duplicate or not.
     fn taken(self) -> bool {
         matches!(self, Self::New | Self::Duplicate)
     }
 }
 
 impl Appends {
-    /// Takes a message; those that are in order by now go on to the run. `size` is that of
-    /// the body it came in.
+    /// Takes a message, and passes on those that are in order now. `size` is the size of its
+    /// request body.
     pub(crate) fn append(&self, id: &str, seqno: i64, data: Bytes, size: usize) -> Appended {
         let mut state = self.0.lock();
         if state.finished.contains(id) {
@@ -133,8 +133,8 @@ impl Appends {
         outcome
     }
 
-    /// The stream has come: gives it the messages and the count of their bytes. `None`
-    /// when it already has them.
+    /// Gives a new stream its messages and the count of their bytes. `None` if another stream has
+    /// taken them.
     pub(crate) fn open(&self, id: &str) -> Option<(mpsc::Receiver<Bytes>, Arc<AtomicU64>)> {
         let mut state = self.0.lock();
         if state.finished.contains(id) {
@@ -144,7 +144,7 @@ impl Appends {
         Some((session.rx.take()?, Arc::clone(&session.bytes)))
     }
 
-    /// The stream is over; later appends find nothing.
+    /// The stream has ended; later appends fail.
     pub(crate) fn close(&self, id: &str) {
         let mut state = self.0.lock();
         state.sessions.remove(id);

@@ -33,7 +33,7 @@ async fn messages_come_in_order_and_once() {
         assert_eq!(put(&appends, seqno), Appended::New);
     }
     assert_eq!(read(&mut rx), (3..19).collect::<Vec<u8>>());
-    // Repeated ones came over the wire, too.
+    // Duplicates count as bytes, too.
     assert_eq!(bytes.load(std::sync::atomic::Ordering::Relaxed), 21);
     appends.close("r");
     assert_eq!(put(&appends, 19), Appended::Gone);

@@ -33,7 +33,7 @@ const MINTED_CAP: usize = 4096;
 pub(crate) struct Auth {
     any: bool,
     api_keys: HashSet<String>,
-    /// The clock: what it showed at first, and when that was.
+    /// The simulator's clock: its first value, and when it started.
     epoch: u64,
     born: Instant,
     expiry: u64,
@@ -50,7 +50,7 @@ struct TokenState {
     serial: u64,
 }
 
-/// What a bearer token is worth.
+/// Whether a bearer token is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenStatus {
     Good,
@@ -101,7 +101,7 @@ impl Auth {
         }
     }
 
-    /// Whether the request carries a token that is good.
+    /// Checks that the request has a valid token.
     ///
     /// # Errors
     /// The 401 of the real service.
@@ -149,8 +149,8 @@ impl Auth {
     }
 }
 
-/// Answers the paths of this module; `None` for all others. The answers tell the time of
-/// the simulator's clock.
+/// Answers the paths of this module; `None` for all others. Answers carry the time of the
+/// simulator's clock.
 pub(crate) fn answer(
     sim: &Sim,
     method: &Method,
@@ -224,7 +224,7 @@ fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> SimResponse {
     }
 }
 
-/// BodyFormat (c): a JSON body, and no new refresh token in the answer.
+/// Form (c): a JSON body, and no new refresh token in the answer.
 fn oauth_token(sim: &Sim, body: &[u8]) -> SimResponse {
     let auth = &sim.service.auth;
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -243,14 +243,14 @@ fn oauth_token(sim: &Sim, body: &[u8]) -> SimResponse {
 }
 
 impl Auth {
-    /// A revoked or expired access token may still be refreshed: access dies first.
+    /// A revoked or expired access token can still be refreshed: access ends first.
     fn accepts_refresh(&self, token: &str) -> bool {
         self.worth(token) != TokenStatus::Nothing || self.state.lock().revoked.contains(token)
     }
 }
 
-/// A number for the account of a request: that of the token's subject, or of the token
-/// itself when it has none.
+/// A number for the account of a request, from the token's subject or, without one, from the
+/// token itself.
 pub(crate) fn account(headers: &HeaderMap) -> u64 {
     let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = value.unwrap_or_default();

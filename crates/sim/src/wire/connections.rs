@@ -1,5 +1,4 @@
-//! Connections: HTTP/2 and HTTP/1.1 by the first bytes, on sockets or in memory, with
-//! the means to break them.
+//! Connections: HTTP/2 or HTTP/1.1, recognised by the first bytes, on sockets or in memory.
 
 use std::{
     io,
@@ -25,9 +24,9 @@ use crate::{
     stream::control::ConnectionControl,
 };
 
-/// How long open streams may go on after `serve` was told to stop.
+/// How long open streams may continue after `serve` is stopped.
 const DRAIN: Duration = Duration::from_secs(2);
-/// A GOAWAY must be on its way before the connection closes behind it.
+/// Time to send a GOAWAY before the connection closes.
 const FLUSH: Duration = Duration::from_millis(5);
 /// Time for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -45,8 +44,8 @@ impl Sim {
         near
     }
 
-    /// Serves a listener until told to stop, then lets open streams go on for a moment.
-    /// The protocols offered by ALPN are set here.
+    /// Serves a listener until `stop`, then lets open streams continue for a moment. Sets the
+    /// protocols that are offered by ALPN.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -71,7 +70,7 @@ impl Sim {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of descriptors, or a peer that left again: neither ends the server.
+                    // Out of descriptors, or the peer has left: neither ends the server.
                     tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(FLUSH).await;
                     continue;
@@ -146,7 +145,7 @@ impl Sim {
                     break;
                 }
                 () = control.killed() => {
-                    // Let a GOAWAY out first, if one was asked for too.
+                    // Send a pending GOAWAY first.
                     if leaving {
                         let _ = tokio::time::timeout(FLUSH, connection.as_mut()).await;
                     }
@@ -166,7 +165,7 @@ impl Sim {
     }
 }
 
-/// Puts hyper's tasks on the simulator's tracker.
+/// Runs hyper's tasks on the simulator's tracker.
 #[derive(Clone, Debug)]
 struct Tracked(TaskTracker);
 

@@ -1,4 +1,4 @@
-//! Which headers a run must have.
+//! The headers that a run must have.
 
 use http::HeaderMap;
 use ibeam_core::codec::connect::{Code, ConnectError};
@@ -18,7 +18,7 @@ pub(super) fn check_run(sim: &Sim, headers: &HeaderMap) -> Result<(), ConnectErr
         return Err(ConnectError::new(Code::InvalidArgument, "Unsupported client type"));
     }
     for name in ["x-request-id", "x-ghost-mode", "connect-protocol-version"] {
-        // Needed by the service's own account, but community clients get by without some.
+        // Documented as required, but the service accepts requests without some of them.
         if text(name).is_empty() {
             sim.counters().violation(format!("header {name} is missing"));
         }
@@ -34,8 +34,8 @@ pub(super) fn check_run(sim: &Sim, headers: &HeaderMap) -> Result<(), ConnectErr
     Ok(())
 }
 
-/// Whether `cli-2026.01.09-231024f` is from before the floor. Versions without a date
-/// pass, a missing one does not.
+/// Whether a version such as `cli-2026.01.09-231024f` is older than `floor`. Versions without a
+/// date pass; a missing version does not.
 fn outdated(version: &str, floor: &str) -> bool {
     let Some(build) = version.strip_prefix("cli-") else { return true };
     let date = build.split('-').next().unwrap_or_default();

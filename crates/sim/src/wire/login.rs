@@ -1,5 +1,5 @@
-//! Signing in with the browser: the page with its two buttons, and the poll that waits
-//! for one of them.
+//! Signing in with the browser: the page with its two buttons, and the poll that waits for one
+//! of them.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use super::{
 /// Logins that may wait at the same time.
 const LOGINS_CAP: usize = 1024;
 
-/// What a policy that forbids the sign-in says.
+/// The error of a team policy that forbids the sign-in.
 const POLICY: &str = "Your team does not allow this sign-in";
 
 /// Logins that have begun and not ended, by their uuid.
@@ -40,7 +40,7 @@ enum Decision {
 }
 
 impl Logins {
-    /// Lets `change` see the login of this name, unless there are too many others.
+    /// Changes the login with this uuid. `None` if too many others wait.
     fn with<T>(&self, uuid: &str, change: impl FnOnce(&mut PendingLogin) -> T) -> Option<T> {
         let mut logins = self.0.lock();
         if !logins.contains_key(uuid) && logins.len() >= LOGINS_CAP {
@@ -95,8 +95,8 @@ pub(crate) fn poll(sim: &Sim, query: &str) -> SimResponse {
     )
 }
 
-/// The page that a browser opens. Looking at it decides nothing: links are fetched by
-/// many programs that are not their user.
+/// The page that a browser opens. Fetching it decides nothing: many programs fetch links on
+/// their own.
 pub(crate) fn page(query: &str) -> SimResponse {
     let (uuid, challenge) = (param(query, "uuid"), param(query, "challenge"));
     if !is_plain(&uuid) || !is_plain(&challenge) {
@@ -143,7 +143,8 @@ fn html(status: StatusCode, body: &str) -> SimResponse {
     responses::whole(status, HeaderValue::from_static("text/html; charset=utf-8"), page)
 }
 
-/// What challenges and uuids are made of. Nothing else gets into the page.
+/// Whether a text has only the characters of challenges and uuids. Nothing else gets into the
+/// page.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }

@@ -36,14 +36,13 @@ struct SimService {
 }
 
 impl Sim {
-    /// An access token that the default configuration accepts: shaped like the real ones,
-    /// valid until the year 2100. It also serves as refresh token.
+    /// An access token that the default configuration accepts: shaped like the real ones, valid
+    /// until the year 2100. It is also a refresh token.
     pub const TOKEN: &str = config::TOKEN;
-    /// An API key that the default configuration exchanges for a token. It opens nothing
+    /// An API key that the default configuration exchanges for a token. It is good for nothing
     /// else.
     pub const API_KEY: &str = config::API_KEY;
-    /// The last part of every token that is handed out: a mark by which a token is known
-    /// wherever it turns up.
+    /// The last part of every token that is handed out, by which tests find leaked tokens.
     pub const SIGNATURE: &str = auth::SIGNATURE;
 
     #[must_use]

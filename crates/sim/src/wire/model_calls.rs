@@ -1,4 +1,4 @@
-//! The unary calls about models, agents' names and the server's configuration.
+//! The unary calls about models, titles and the server's configuration.
 
 use bytes::Bytes;
 use http::HeaderMap;

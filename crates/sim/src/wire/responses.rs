@@ -1,4 +1,4 @@
-//! Responses: the body type, unary answers in the form the client asked for, errors.
+//! Responses: the body type, unary answers in the format of the request, errors.
 
 use std::{
     pin::Pin,
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// A response body: all at once, or as it comes.
+/// A response body: whole or streamed.
 #[derive(Debug)]
 pub(crate) enum SimBody {
     Whole(Bytes),
@@ -72,12 +72,12 @@ pub(crate) fn json(status: StatusCode, body: &serde_json::Value) -> SimResponse 
     whole(status, BodyFormat::Json.mime(), body.to_string())
 }
 
-/// The content type is not one that is understood.
+/// The refusal of an unknown content type.
 pub(crate) fn unsupported() -> SimResponse {
     whole(StatusCode::UNSUPPORTED_MEDIA_TYPE, BodyFormat::Json.mime(), "{}")
 }
 
-/// A unary answer, in the form of the request.
+/// A unary answer in the format of the request.
 pub(crate) fn unary<M: Wire>(
     form: BodyFormat,
     message: &M,
@@ -107,7 +107,7 @@ pub(crate) fn error(error: &ConnectError) -> SimResponse {
     json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.to_json())
 }
 
-/// The same in the form of the request: gRPC-Web has its errors in trailers, under 200.
+/// The same in the format of the request: gRPC-Web has errors in trailers, with status 200.
 pub(crate) fn error_in(form: BodyFormat, failure: &ConnectError) -> SimResponse {
     match form {
         BodyFormat::GrpcWeb => whole(StatusCode::OK, form.mime(), trailer_frame(Some(failure))),
@@ -115,8 +115,8 @@ pub(crate) fn error_in(form: BodyFormat, failure: &ConnectError) -> SimResponse 
     }
 }
 
-/// A refusal in the form of the request. One that only has a status comes from something
-/// in front of the service, which speaks plain HTTP.
+/// A refusal in the format of the request. One that has only a status comes from a proxy in
+/// front of the service, which speaks plain HTTP.
 pub(crate) fn refusal_in(form: BodyFormat, refuse: &Refuse) -> SimResponse {
     match &refuse.error.kind {
         Some(_) if form == BodyFormat::GrpcWeb => error_in(form, &refuse.connect_error()),
@@ -134,7 +134,7 @@ pub(crate) fn refusal(refuse: &Refuse) -> SimResponse {
     reply
 }
 
-/// A path nobody serves: Connect's `unimplemented`, under HTTP 404.
+/// An unknown path: Connect's `unimplemented`, with status 404.
 pub(crate) fn unknown_path(path: &str) -> SimResponse {
     let error = ConnectError::new(Code::Unimplemented, format!("{path} is not implemented"));
     json(StatusCode::NOT_FOUND, &error.to_json())
@@ -154,7 +154,7 @@ pub(crate) fn cursor_error(code: Code, kind: ErrorKind, title: &str, detail: &st
     }
 }
 
-/// Reads a body up to a limit; `None` when it is longer or breaks off.
+/// Reads a body up to a limit; `None` when it is longer or incomplete.
 pub(crate) async fn read_body<B>(body: B, limit: usize) -> Option<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,

@@ -1,4 +1,4 @@
-//! Which path does what, and how a run begins.
+//! The routes, and how a run is started.
 
 use std::{
     sync::{
@@ -39,12 +39,12 @@ use crate::{
     },
 };
 
-/// The largest body of a call that is no stream.
+/// The largest body of a unary call.
 const MAX_UNARY: usize = 64 * 1024 * 1024;
 
 const RUN: &str = "/agent.v1.AgentService/Run";
 const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
-/// Not a path of the real service: the counters, for other processes.
+/// The counters, for other processes. The real service has no such path.
 const STATS: &str = "/sim/stats";
 const BIDI_APPEND: &str = "/aiserver.v1.BidiService/BidiAppend";
 
@@ -98,7 +98,7 @@ async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> SimResponse
         .unwrap_or_else(|| responses::unknown_path(path))
 }
 
-/// The oldest chat calls, which only say that they are gone.
+/// The oldest chat calls, which only answer that they are deprecated.
 fn deprecated(path: &str) -> bool {
     const METHODS: &[&str] = &[
         "StreamChat",
@@ -129,7 +129,7 @@ async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incomin
         return responses::unsupported();
     }
     if head.version != Version::HTTP_2 {
-        // Both directions at once need HTTP/2, as Connect has it.
+        // Connect requires HTTP/2 for both directions at once.
         return responses::refusal(&Refuse::status(505));
     }
     if let Err(error) = headers::check_run(&sim, &head.headers) {
@@ -139,7 +139,7 @@ async fn run(sim: Sim, control: Arc<ConnectionControl>, request: Request<Incomin
     start(sim, control, source, &head.headers, BodyFormat::Connect).await
 }
 
-/// `RunSSE`: the downward half; the upward half comes by `BidiAppend`.
+/// `RunSSE`: the server's direction; the client's messages come by `BidiAppend`.
 async fn run_sse(
     sim: Sim,
     control: Arc<ConnectionControl>,
@@ -170,8 +170,8 @@ async fn run_sse(
     start(sim, control, source, &head.headers, form).await
 }
 
-/// Makes the run, and hands its stream to the client. Scenarios that may refuse with a
-/// status look at the first message before the response begins; others answer at once.
+/// Starts the run, and returns its stream. Scenarios that may refuse with a status read the first
+/// message before the response begins; others respond at once.
 async fn start(
     sim: Sim,
     control: Arc<ConnectionControl>,
@@ -289,7 +289,7 @@ impl RunSource {
     }
 }
 
-/// A RunSSE stream and its appends; leaving ends both.
+/// Ties appends to their RunSSE stream: dropping it ends both.
 struct JoinedAppends {
     sim: Sim,
     id: String,

@@ -37,7 +37,7 @@ async fn a_task_is_done_step_by_step() {
     let heard = peer.ask(TASK).await;
     assert_eq!(calls(&heard), ["read", "edit", "bash"]);
     assert!(heard.text.ends_with("bash answered:\n```\ntool says hi\n```"), "{}", heard.text);
-    // Each waited for the one before, with a sign of life every ten seconds.
+    // Each waited for the one before, with a heartbeat every ten seconds.
     assert!((27..=30).contains(&heard.heartbeats), "{}", heard.heartbeats);
     assert_eq!(sim.stats().runs_started, 1);
     assert_eq!(sim.stats().violations, Vec::<String>::new());
@@ -75,7 +75,7 @@ async fn changes_are_written_down_where_there_are_no_tools() {
     let id = peer.put_blob(said.to_string());
     request.conversation_state.get_or_insert_default().root_prompt_messages_json.push(id);
     assert_eq!(peer.run(request).await.text, change);
-    // Whoever has tools for it is not written to, and nobody who did not ask for it.
+    // Not for clients that have tools for it, nor for those that did not ask for it.
     peer = peer.tool("edit", Bytes::new());
     assert_eq!(calls(&peer.ask(wish).await), ["edit"]);
     let heard = Peer::new(&sim).ask(wish).await;
@@ -200,7 +200,7 @@ async fn two_hundred_conversations_do_not_mix() {
     assert_eq!(stats.violations, Vec::<String>::new());
 }
 
-/// Runs all at the same time.
+/// Runs all in parallel.
 async fn all_of(work: Vec<impl Future<Output = ()> + 'static>) {
     let local = tokio::task::LocalSet::new();
     let mut tasks = tokio::task::JoinSet::new();

@@ -90,7 +90,7 @@ async fn the_json_lists_say_as_much_as_the_binary_ones() {
     assert_eq!(strings[0], "claude-opus-4-8[context=1m,effort=low]");
     assert!(variants.iter().any(|variant| variant["isDefaultNonMaxConfig"] == true));
 
-    // One model has no other mode than max.
+    // One model is available in max mode only.
     assert_eq!(find("claude-opus-4-7")["supportsNonMaxMode"], false);
     let list = json(&sim, "/agent.v1.AgentService/GetUsableModels").await;
     assert!(no_nulls(&list));

@@ -21,7 +21,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// How appends are written.
+/// The format of appends.
 #[derive(Clone, Copy)]
 enum Style {
     Json,
@@ -78,7 +78,7 @@ async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_firs
     run(peer, request, style, mime, append_first).await
 }
 
-/// A run by RunSSE in the usual form.
+/// A run by RunSSE in the usual format.
 pub(crate) async fn run_sse(peer: &mut Peer, request: AgentRunRequest) -> Heard {
     run(peer, request, Style::Proto, "application/connect+proto", false).await
 }
@@ -116,9 +116,9 @@ async fn run(
     peer.read(response, &mut heard, async |message: Bytes| {
         seqno += 1;
         let status = append(&appender, seqno, &message, style).await;
-        // A stream that was cut takes no more.
+        // A stream that was cut accepts no more.
         assert!(matches!(status, 200 | 404), "{status}");
-        // A repeated one changes nothing. The last may find the stream closed.
+        // A duplicate changes nothing. For the last one, the stream may be closed.
         let again = append(&appender, seqno, &message, style).await;
         assert!(matches!(again, 200 | 404), "{again}");
     })
@@ -144,7 +144,7 @@ async fn every_style_completes_a_tool_call() {
         assert!(stats.duplicate_appends > 0);
         assert_eq!(stats.violations, Vec::<String>::new());
         assert_eq!((stats.open_streams, sim.tasks() > 0), (0, true));
-        // The id is used up.
+        // The id cannot be used again.
         let beat =
             AgentClientMessage { message: Some(ToServer::ClientHeartbeat(Default::default())) };
         assert_eq!(append(&peer, 99, &beat.encode_to_vec(), style).await, 404);

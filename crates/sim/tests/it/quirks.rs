@@ -1,4 +1,4 @@
-//! The switches for odd habits.
+//! The switches for quirks.
 
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn every_switch_names_its_row() {
     }
 }
 
-// === habits that are on by default ===
+// === quirks that are on by default ===
 
 fn with(quirk: Option<Quirk>) -> Peer {
     let quirks = quirk.into_iter().collect();

@@ -1,5 +1,4 @@
-//! Going on: from a checkpoint, from a history with results, and after a break at any
-//! frame.
+//! Resuming: from a checkpoint, from a history with results, and after a break at any frame.
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
@@ -29,7 +28,7 @@ async fn a_checkpoint_holds_the_whole_conversation() {
     for keep_blobs in [false, true] {
         let sim = Sim::new(SimConfig { keep_blobs, ..SimConfig::default() });
         let mut peer = coder(&sim);
-        // The first request is a history that the client has put together.
+        // The first request has a history that the client has built.
         let mut request = peer.request("My dog is Rex");
         let told = json!({"role": "user", "content": "My cat is Tom"});
         let said = json!({"role": "assistant", "content": "Nice"});
@@ -45,7 +44,7 @@ async fn a_checkpoint_holds_the_whole_conversation() {
             state = heard.checkpoint.unwrap();
         }
         assert_eq!(state.turns.len(), 4);
-        // More is put behind it, as the bytes of a message can be.
+        // More is appended, as protobuf allows.
         let late = json!({"role": "user", "content": "My bird is Kim"});
         let late = ConversationStateStructure {
             root_prompt_messages_json: vec![peer.put_blob(late.to_string())],
@@ -89,7 +88,7 @@ async fn results_behind_a_checkpoint_are_gone_on_with() {
     let heard = peer.run(request).await;
     assert_eq!(tools_called(&heard), 2, "{}", heard.text);
     assert!(heard.text.contains("edit answered") && heard.text.contains("bash answered"));
-    // And its own checkpoint knows all of it.
+    // Its own checkpoint has all of it.
     let mut request = peer.request("what did I say");
     request.conversation_state = heard.checkpoint;
     let heard = peer.run(request).await;
@@ -127,7 +126,7 @@ async fn a_checkpoint_belongs_to_an_account() {
     assert_eq!((error.code, error.message.as_str()), (Code::Internal, "Blob not found"));
 }
 
-/// A run that breaks at a frame, and the rest of it by a resume with what the client has.
+/// A run that breaks at a frame, and the rest of it after a resume with the client's state.
 async fn broken_at(frame: u64, how: &StreamFault, sse: bool) -> (Heard, Heard, Sim) {
     let cut = Some(StreamCut { after_frames: frame, how: how.clone() });
     let rules = vec![ScenarioRule { cut, times: Some(1), ..ScenarioRule::default() }];
@@ -170,7 +169,7 @@ async fn a_break_at_any_frame_loses_nothing() {
             let place = format!("frame {frame}, {how:?}, sse {sse}");
             assert_eq!(second.ended, Some(Ended::EndFrame), "{place}");
             let text = format!("{}{}", first.text, second.text);
-            // A resumed run tells of its own calls; one that broke while it told, of all.
+            // A resumed run reports its own calls; one that broke during that, all of them.
             assert!(whole.text.ends_with(&text), "{place}: {text}");
             assert!(text.contains("bash answered"), "{place}: {text}");
             assert!(first.text.is_empty() || text == whole.text, "{place}: {text}");

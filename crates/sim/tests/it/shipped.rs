@@ -1,4 +1,4 @@
-//! The scenario files of this crate: all are valid, and the important ones are played.
+//! The scenario files of this crate: all are valid, and the important ones run as described.
 
 use ibeam_proto::agent::exec_server_message::Message as Exec;
 use ibeam_sim::{Scenario, Sim, SimConfig};
@@ -26,7 +26,7 @@ fn all_files_are_valid() {
         }
     }
     assert!(count >= 6);
-    // The example in the guide is one too.
+    // So is the example in the guide.
     let guide = std::fs::read_to_string(format!("{dir}/README.md")).unwrap();
     let example = guide.split("```toml").nth(1).unwrap().split("```").next().unwrap();
     Scenario::from_toml(example).unwrap_or_else(|error| panic!("{error}"));
@@ -47,7 +47,7 @@ async fn a_scripted_tool_gets_its_ids_and_provider_filled_in() {
     assert!(args.tool_call_id.starts_with("call_"));
     let usage = heard.turn_ended.unwrap();
     assert_eq!((usage.input_tokens, usage.cache_read_tokens), (Some(120), Some(100)));
-    // No tools, no rule: the assistant answers.
+    // Without tools the rule does not match: the assistant answers.
     let heard = Peer::new(&sim).ask("How is the weather?").await;
     assert!(heard.text.starts_with("I understand"));
 }

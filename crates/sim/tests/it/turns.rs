@@ -85,7 +85,7 @@ async fn history_comes_by_blobs_and_is_remembered() {
     assert!(heard.text.contains("My cat is Tom"), "{}", heard.text);
     assert_eq!(sim.stats().kv_gets, 3);
 
-    // The checkpoint has the user's words blanked in its root list, but not in its turns.
+    // In the checkpoint the user's text is blank in the root list, but not in the turns.
     let mut next = peer.request("What did I say before?");
     next.conversation_state = heard.checkpoint;
     let heard = peer.run(next).await;
@@ -229,7 +229,7 @@ async fn cancel_ends_the_stream() {
     assert_eq!(heard.text, "one");
     assert_eq!(heard.ended, Some(Ended::EndFrame));
     assert_eq!(sim.stats().runs_cancelled, 1);
-    // Not at once: a client that waits for the end really has to wait.
+    // Not at once: a client that waits for the end has to wait.
     assert_eq!(start.elapsed().as_millis(), 20_050);
 }
 

@@ -1,4 +1,4 @@
-//! A clause, and where in it the things are that it speaks of.
+//! A clause, and where in it its objects are.
 
 use super::words::Word;
 
@@ -6,7 +6,7 @@ use super::words::Word;
 pub(super) struct Clause<'a> {
     pub(super) words: &'a [Word],
     pub(super) offered: &'a [&'a str],
-    /// The file that was spoken of last.
+    /// The file that was mentioned last.
     pub(super) file: Option<&'a str>,
 }
 
@@ -19,7 +19,7 @@ impl Clause<'_> {
         self.words.get(at).filter(|word| !word.quoted).map_or("", |word| word.plain.as_str())
     }
 
-    /// Quoted texts from a word on, with their places.
+    /// Quoted texts from a word onwards, with their positions.
     pub(super) fn quotes(&self, from: usize) -> Vec<(usize, String)> {
         let words = self.words.iter().enumerate().skip(from);
         words.filter(|(_, word)| word.quoted).map(|(at, word)| (at, word.value())).collect()
@@ -36,7 +36,7 @@ impl Clause<'_> {
         }
     }
 
-    /// Whether a place is introduced as one: "in the file x", "to x".
+    /// Whether a preposition introduces the word at this position: "in the file x", "to x".
     pub(super) fn is_placed(&self, at: usize) -> bool {
         const NOISE: &[&str] = &["the", "a", "an", "called", "named", "my", "this", "path"];
         const PLACES: &[&str] =
@@ -46,7 +46,7 @@ impl Clause<'_> {
         before.next().is_some_and(|word| word.is_any(PLACES))
     }
 
-    /// The path in this clause, outside of the words that mean something else.
+    /// The path in this clause, apart from words that have another meaning.
     pub(super) fn path(&self, taken: &[usize], strict: bool) -> Option<String> {
         let words = self.words.iter().enumerate().filter(|(at, _)| !taken.contains(at));
         let paths: Vec<_> = words.clone().filter(|(_, word)| word.is_path()).collect();
@@ -72,13 +72,13 @@ impl Clause<'_> {
     }
 }
 
-/// Words behind "file" that are not its name.
+/// Words that follow "file" and are not its name.
 const NOT_NAMES: &[&str] = &[
     "and", "again", "as", "by", "contains", "first", "has", "is", "it", "now", "so", "that",
     "there", "where", "which",
 ];
 
-/// Words that say nothing by themselves.
+/// Words without a meaning of their own.
 pub(super) fn filler(word: &str) -> bool {
     const FILLERS: &[&str] = &[
         "",

@@ -1,4 +1,4 @@
-//! Cuts a text into clauses that ask for one thing each.
+//! Splits a text into clauses that ask for one thing each.
 
 use super::{
     in_parallel,
@@ -44,7 +44,7 @@ const VERBS: &[&str] = &[
     "view",
     "write",
 ];
-/// Words behind which a new wish may begin.
+/// Words after which a new request may begin.
 const LINKS: &[&str] = &[
     "afterwards",
     "also",
@@ -61,16 +61,16 @@ const LINKS: &[&str] = &[
     "that",
     "third",
 ];
-/// Verbs that are often said once for several things.
+/// Verbs that often take several objects.
 const LISTING: &[&str] = &[
     "cat", "display", "download", "examine", "execute", "fetch", "inspect", "list", "open",
     "print", "read", "run", "show", "view",
 ];
-/// With these, several things are the arguments of one call, unless they go in parallel.
+/// Verbs whose objects are the arguments of one call, unless calls run in parallel.
 const CALLING: &[&str] = &["call", "invoke", "use"];
 
-/// Cuts at "then", at each verb that begins a new thought, between the things that a verb
-/// lists and, for parallel work, at "and".
+/// Splits at "then", at each verb that begins a new request, between the objects of a verb and,
+/// for parallel work, at "and".
 pub(super) fn clauses(text: &str) -> Vec<Vec<Word>> {
     let parallel = in_parallel(text);
     thoughts(text).into_iter().flat_map(|clause| spread(clause, parallel)).collect()
@@ -97,7 +97,7 @@ fn thoughts(text: &str) -> Vec<Vec<Word>> {
     out
 }
 
-/// "read a.txt, b.txt and c.txt" is the same once for each of them.
+/// "read a.txt, b.txt and c.txt" becomes one clause for each file.
 fn spread(clause: Vec<Word>, parallel: bool) -> Vec<Vec<Word>> {
     let start = clause.iter().position(is_thing).unwrap_or(clause.len());
     let (head, rest) = clause.split_at(start);
@@ -118,8 +118,7 @@ fn spread(clause: Vec<Word>, parallel: bool) -> Vec<Vec<Word>> {
     vec![clause]
 }
 
-/// The things of one kind with which the words begin, joined by commas and "and", and the
-/// words behind them.
+/// The leading objects of one kind, joined by commas and "and", and the words after them.
 fn listed(words: &[Word]) -> (Vec<Word>, &[Word]) {
     let mut things: Vec<Word> = Vec::new();
     let mut rest = words;
@@ -138,7 +137,7 @@ fn listed(words: &[Word]) -> (Vec<Word>, &[Word]) {
     (things, rest)
 }
 
-/// What a verb can be about: something quoted, a path, an address.
+/// What can be the object of a verb: a quote, a path, a URL.
 fn is_thing(word: &Word) -> bool {
     word.is_quote() || word.is_path() || word.value().contains("://")
 }

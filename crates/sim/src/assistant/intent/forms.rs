@@ -1,4 +1,4 @@
-//! The forms in which people ask: one for each kind of wish.
+//! The phrases that are understood: one function for each kind of intent.
 
 use super::{
     Intent,
@@ -7,7 +7,7 @@ use super::{
 };
 
 impl Clause<'_> {
-    /// What it asks for; the more definite forms come first.
+    /// What the clause asks for; the more specific phrases are tried first.
     pub(super) fn intent(&self) -> Option<Intent> {
         self.named()
             .or_else(|| self.shell())
@@ -18,8 +18,8 @@ impl Clause<'_> {
             .or_else(|| self.read())
     }
 
-    /// "use the tool NAME", "the NAME tool", "call NAME": the name of a tool that is an
-    /// everyday word counts only where the sentence is about tools.
+    /// "use the tool NAME", "the NAME tool", "call NAME". A tool name that is an everyday word
+    /// counts only in a sentence about tools.
     fn named(&self) -> Option<Intent> {
         let about_tools = self.find(&["use", "call", "tool", "invoke"]).is_some();
         let named = self.words.iter().map(Word::value).position(|word| {
@@ -46,7 +46,7 @@ impl Clause<'_> {
         if let Some((_, command)) = self.quotes(at).into_iter().next() {
             return Some(Intent::Shell(command));
         }
-        // Without quotes, only what is surely a command.
+        // Without quotes, only well-known commands count.
         let start = at + 1 + self.words.iter().skip(at + 1).position(|w| w.is_any(COMMANDS))?;
         if (at + 1..start).any(|at| !filler(self.plain(at)) && self.plain(at) != "command") {
             return None;
@@ -85,7 +85,7 @@ impl Clause<'_> {
         Some(Intent::Edit { path, old, new })
     }
 
-    /// The quoted text between two places, else the words there without the noise.
+    /// The quoted text between two positions, else the words there without fillers.
     fn meant(&self, from: usize, to: usize, loose: bool) -> Option<(Vec<usize>, String)> {
         if let Some((at, text)) = self.quotes(from).into_iter().find(|(at, _)| *at < to) {
             return Some((vec![at], text));
@@ -198,7 +198,7 @@ impl Clause<'_> {
     }
 }
 
-/// Commands that are known without quotes around them.
+/// Commands that are recognised without quotes.
 const COMMANDS: &[&str] = &[
     "cargo", "cat", "cp", "date", "diff", "echo", "git", "grep", "head", "ls", "make", "mkdir",
     "mv", "node", "npm", "printf", "pwd", "python", "python3", "sed", "sh", "sort", "tail",

@@ -1,5 +1,5 @@
-//! Reads wishes out of plain words: "run `ls`", "read file a.txt, replace "x" with "y" in
-//! it, then list files". No cleverness, only the forms in which people ask for such things.
+//! Reads intents out of plain text: "run `ls`", "read file a.txt, replace "x" with "y" in
+//! it, then list files". Only the common phrases are understood.
 
 mod clause;
 mod cut;
@@ -30,7 +30,7 @@ pub(crate) enum Intent {
     Glob(String),
     Grep(String),
     Fetch(String),
-    /// A tool by its name, with arguments as a table or as loose words.
+    /// A tool by its name, with arguments as a JSON object or as plain words.
     Named {
         tool: String,
         args: Map<String, Value>,
@@ -61,7 +61,7 @@ impl Intent {
         }
     }
 
-    /// The same by a shell, where that is simple.
+    /// The shell command for it, where there is a simple one.
     pub(crate) fn as_command(&self) -> Option<String> {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
         Some(match self {
@@ -84,7 +84,7 @@ impl Intent {
     }
 }
 
-/// All wishes of a text, in order. `offered` are the names of the client's tools.
+/// All intents of a text, in order. `offered` are the names of the client's tools.
 pub(crate) fn all(text: &str, offered: &[&str]) -> Vec<Intent> {
     let mut file = None;
     let mut out = Vec::new();
@@ -92,14 +92,14 @@ pub(crate) fn all(text: &str, offered: &[&str]) -> Vec<Intent> {
         let clause = Clause { words: &clause, offered, file: file.as_deref() };
         let intent = clause.intent();
         let named = intent.as_ref().and_then(Intent::file).map(str::to_owned);
-        // "it" is the file that was spoken of last.
+        // "it" is the file that was mentioned last.
         file = named.or_else(|| clause.path(&[], true)).or(file);
         out.extend(intent);
     }
     out
 }
 
-/// Whether they may be done at the same time.
+/// Whether the user asks for parallel calls.
 pub(crate) fn in_parallel(text: &str) -> bool {
     let lower = text.to_lowercase();
     lower.contains("in parallel") || lower.contains("at the same time")

@@ -1,10 +1,10 @@
-//! What of a user's message is the user's.
+//! Removes what clients add to the user's own words.
 
-/// The last is how the gateway tells what a client says as the system in between.
+/// In the last one the gateway puts a client's system messages from within a conversation.
 const BLOCKS: [&str; 4] =
     ["system-reminder", "environment_context", "user_instructions", "system_message"];
 
-/// Cuts out blocks that clients put into user messages for the model's eyes only.
+/// Removes blocks that clients put into user messages for the model only.
 pub(crate) fn without_reminders(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -22,7 +22,7 @@ pub(crate) fn without_reminders(text: &str) -> String {
         };
     }
     out.push_str(rest);
-    // Some clients put the whole message into quotes.
+    // Some clients quote the whole message.
     let text = out.trim();
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.filter(|inner| inner.contains(' ')).unwrap_or(text).trim().to_owned()

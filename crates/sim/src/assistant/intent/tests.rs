@@ -112,7 +112,7 @@ fn a_task_of_several_steps_is_understood_in_many_words() {
         "replace the word one two with three in Makefile.am",
         &[Intent::Edit { path: "Makefile.am".into(), old: "one two".into(), new: "three".into() }],
     );
-    // Nothing to do, or nothing that is said clearly.
+    // Nothing to do, or nothing clear enough.
     for text in ["run the tests", "show me", "replace it", "read and/or write", "It's a 'file'"] {
         check(text, &[]);
     }

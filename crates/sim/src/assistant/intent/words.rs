@@ -1,17 +1,17 @@
-//! A text as words: quoted text and JSON tables in one piece, and signs of where a new
-//! thought begins.
+//! Splits a text into words, with quotes and JSON objects in one piece, and finds where a new
+//! clause may begin.
 
 use serde_json::{Map, Value};
 
 /// One word, or something quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// As it is written, quotes and punctuation included.
+    /// As written, with quotes and punctuation.
     text: String,
-    /// In small letters, without punctuation.
+    /// In lower case, without punctuation.
     pub(crate) plain: String,
     pub(crate) quoted: bool,
-    /// A JSON table.
+    /// A JSON object.
     pub(crate) table: bool,
     /// The first of its line.
     pub(crate) line: bool,
@@ -36,7 +36,7 @@ impl Word {
         !self.quoted && !self.table && names.contains(&self.plain.as_str())
     }
 
-    /// What is meant: without quotes, or without the punctuation around it.
+    /// The word without its quotes or the punctuation around it.
     pub(crate) fn value(&self) -> String {
         if let Some(code) = self.text.strip_prefix("```").and_then(|t| t.strip_suffix("```")) {
             // The first line may name a language.
@@ -51,7 +51,7 @@ impl Word {
         plain.trim_matches(['\'', '(', ':']).to_owned()
     }
 
-    /// Whether a new thought may begin behind it.
+    /// Whether a new clause may begin after it.
     pub(crate) fn ends_clause(&self) -> bool {
         let number = self.plain.parse::<u32>().is_ok();
         let bullet = self.line && matches!(self.text.as_str(), "-" | "*" | "•");
@@ -59,12 +59,12 @@ impl Word {
         !self.quoted && (self.text.ends_with([',', '.', ';', ':', '!', '?']) || bullet || listed)
     }
 
-    /// Something quoted that is no table.
+    /// A quote that is not a JSON object.
     pub(crate) fn is_quote(&self) -> bool {
         self.quoted && !self.table
     }
 
-    /// A comma by itself, as behind a quote.
+    /// A comma by itself, as it follows a quote.
     pub(crate) fn is_comma(&self) -> bool {
         self.text == ","
     }
@@ -123,7 +123,7 @@ fn fence_len(text: &str) -> Option<usize> {
     text.get(3..)?.find("```").map(|end| end + 6)
 }
 
-/// Apostrophes quote only when the closing one is no part of a word.
+/// Apostrophes are quotes only if the closing one is not inside a word.
 fn apostrophes_len(text: &str) -> Option<usize> {
     let inner = text.get(1..)?;
     inner
@@ -135,7 +135,7 @@ fn apostrophes_len(text: &str) -> Option<usize> {
         .map(|(at, _)| at + 2)
 }
 
-/// The length of the JSON table at the start.
+/// The length of the JSON object at the start.
 fn table_len(text: &str) -> Option<usize> {
     if !text.starts_with('{') {
         return None;

@@ -1,4 +1,4 @@
-//! `acp`: many turns in one process, asked for by JSON-RPC over stdin and stdout (§9.6).
+//! `acp`: many turns in one process, controlled by JSON-RPC over stdin and stdout (§9.6).
 
 mod objects;
 mod prompt;
@@ -23,7 +23,7 @@ use crate::models;
 
 pub(super) use self::rpc::PermissionAsker;
 
-/// An error of JSON-RPC.
+/// A JSON-RPC error.
 #[derive(Debug)]
 struct RpcFailure {
     code: i64,
@@ -51,7 +51,7 @@ impl From<std::io::Error> for RpcFailure {
 
 type RpcResult = Result<Value, RpcFailure>;
 
-/// The agent at the other end of the pipes.
+/// The ACP agent.
 #[derive(Debug)]
 struct AcpAgent {
     fake: FakeAgent,
@@ -62,7 +62,7 @@ struct AcpAgent {
     sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
 }
 
-/// Serves until there are no more lines.
+/// Serves until the input ends.
 pub(super) async fn serve(
     fake: FakeAgent,
     args: &CliArgs,
@@ -114,13 +114,13 @@ impl AcpAgent {
                     }
                 });
             }
-            (Some(method), None) => self.notice(&method, message.get("params")),
+            (Some(method), None) => self.on_notification(&method, message.get("params")),
             (None, Some(id)) => self.rpc.answered(&id, message),
             (None, None) => {}
         }
     }
 
-    fn notice(&self, method: &str, params: Option<&Value>) {
+    fn on_notification(&self, method: &str, params: Option<&Value>) {
         if method == "session/cancel"
             && let Ok(session) = self.session(params.unwrap_or(&Value::Null))
         {
@@ -128,7 +128,7 @@ impl AcpAgent {
         }
     }
 
-    /// `None`: there never is an answer.
+    /// `None`: the request is never answered.
     async fn request(&self, method: &str, params: &Value) -> Option<RpcResult> {
         Some(match method {
             "initialize" => Ok(objects::initialized(params)),
@@ -153,7 +153,7 @@ impl AcpAgent {
         if self.signed_in { Ok(()) } else { Err(RpcFailure::new(RpcFailure::SIGNED_OUT, words)) }
     }
 
-    /// The session that a request is about.
+    /// The session of a request.
     fn session(&self, params: &Value) -> Result<Arc<AcpSession>, RpcFailure> {
         let id = text(params, "sessionId")?;
         let found = self.sessions.lock().get(id).map(Arc::clone);

@@ -1,4 +1,4 @@
-//! The objects that ACP and Cursor's additions to it are made of (§9.6).
+//! The JSON objects of ACP and of Cursor's additions to it (§9.6).
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const MODES: &[(CliMode, &str, &str)] = &[
     (CliMode::Ask, "Ask", "Q&A mode: no edits or command execution"),
 ];
 
-/// The version is ours, unless the client is older.
+/// The protocol version is ours, or the client's if that is older.
 pub(super) fn initialized(params: &Value) -> Value {
     let theirs = params.get("protocolVersion").and_then(Value::as_u64).unwrap_or(1);
     json!({

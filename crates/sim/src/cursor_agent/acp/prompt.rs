@@ -1,4 +1,4 @@
-//! `session/prompt`: a turn, told in updates while it goes on.
+//! `session/prompt`: a turn, reported by updates while it runs.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::super::{
 use super::{AcpAgent, RpcFailure, RpcResult, objects};
 
 impl AcpAgent {
-    /// `None`: there never is an answer.
+    /// `None`: the request is never answered.
     pub(super) async fn prompt(&self, params: &Value) -> Option<RpcResult> {
         let switches = &self.fake.switches;
         let session = match self.check().and_then(|()| self.session(params)) {

@@ -1,4 +1,4 @@
-//! A conversation under ACP: how it is opened, and what can be set about it.
+//! A conversation under ACP: how it is opened, and its settings.
 
 use std::{path::Path, sync::Arc};
 
@@ -40,7 +40,7 @@ impl AcpSession {
         Arc::clone(&self.tools)
     }
 
-    /// A turn begins: the conversation so far, the mode, and how it may be cancelled.
+    /// Begins a turn: the conversation so far, the mode, and the token to cancel it.
     pub(super) fn begin(&self) -> (StoredChat, CliMode, CancellationToken) {
         let mut state = self.state.lock();
         state.cancel = CancellationToken::new();
@@ -68,7 +68,7 @@ impl AcpSession {
         objects::options(&state.chat.model, state.mode)
     }
 
-    /// What a session has to say of itself when it is opened.
+    /// The description of a session in the answer that opens it.
     fn described(&self) -> Value {
         let state = self.state.lock();
         objects::session(&state.chat.model, state.mode)
@@ -89,7 +89,7 @@ impl AcpAgent {
         Ok(answer)
     }
 
-    /// Says all that was said before it answers.
+    /// Replays the conversation, then answers.
     pub(super) async fn load(&self, params: &Value) -> RpcResult {
         self.check()?;
         let id = text(params, "sessionId")?;
@@ -142,8 +142,8 @@ impl AcpAgent {
         Ok(session)
     }
 
-    /// Those of the folder, and those of the request unless this is an early build. The
-    /// same name in both is the request's.
+    /// The servers of the folder and, except in early builds, of the request, which takes
+    /// precedence.
     fn servers(&self, cwd: &Path, params: &Value) -> Result<Vec<McpServerConfig>, String> {
         let mut servers = mcp::from_workspace(cwd)?;
         if !self.fake.switches.has(&FakeSwitch::AcpIgnoresMcp) {
@@ -155,7 +155,7 @@ impl AcpAgent {
     }
 }
 
-/// What a message of the past looks like as updates.
+/// The updates that replay a message.
 fn replayed(message: &Value) -> Vec<Value> {
     let kind = match prompt_blocks::role(message) {
         "user" => "user_message_chunk",

@@ -1,5 +1,5 @@
-//! Which MCP servers there are: `<workspace>/.cursor/mcp.json` (§9.2), or the list that an
-//! ACP client gives with a session (§9.6).
+//! The configured MCP servers: from `<workspace>/.cursor/mcp.json` (§9.2), or from the list that
+//! an ACP client sends with a session (§9.6).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -42,10 +42,10 @@ struct McpFileEntry {
     env: BTreeMap<String, String>,
 }
 
-/// The servers of a workspace; none when there is no file.
+/// The servers of a workspace; empty without the file.
 ///
 /// # Errors
-/// The file is there and says nothing that can be understood.
+/// The file exists and is not valid.
 pub(in super::super) fn from_workspace(workspace: &Path) -> Result<Vec<McpServerConfig>, String> {
     let path = workspace.join(".cursor").join("mcp.json");
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Vec::new()) };

@@ -1,5 +1,5 @@
-//! MCP over streamable HTTP: every message is a POST of its own, and an answer is one JSON
-//! document or a stream of events that has it somewhere.
+//! MCP over streamable HTTP: every message is its own POST, and an answer is one JSON document or
+//! an event stream that contains it.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
@@ -20,11 +20,11 @@ pub(super) struct McpHttp {
     uri: Uri,
     authority: String,
     headers: HeaderMap,
-    /// Given by the server with its greeting.
+    /// From the server's answer to `initialize`.
     session: Mutex<Option<HeaderValue>>,
 }
 
-/// An answer, and the connection that brings it.
+/// An answer, and its connection.
 struct HttpAnswer {
     response: Response<Incoming>,
     _connection: JoinSet<()>,
@@ -51,7 +51,7 @@ impl McpHttp {
         Ok(Self { uri, authority, headers: map, session })
     }
 
-    /// The version that both speak, for every request from now on.
+    /// Sets the agreed version, for every request from now on.
     pub(super) fn agree(&mut self, version: &str) {
         if let Ok(version) = HeaderValue::from_str(version) {
             self.headers.insert(PROTOCOL, version);
@@ -73,20 +73,20 @@ impl McpHttp {
         if stream { answer.event(id).await } else { answer.document().await }
     }
 
-    pub(super) async fn notify(&self, notice: &Value) -> Result<(), String> {
-        let answer = self.send(Method::POST, Some(notice)).await?;
+    pub(super) async fn notify(&self, message: &Value) -> Result<(), String> {
+        let answer = self.send(Method::POST, Some(message)).await?;
         let status = answer.response.status();
         if status.is_success() { Ok(()) } else { Err(format!("HTTP {status}")) }
     }
 
     pub(super) async fn close(&self) {
         if self.session.lock().is_some() {
-            // A server that is gone needs no goodbye.
+            // The server may be gone already.
             let _ = self.send(Method::DELETE, None).await;
         }
     }
 
-    /// A request on a connection of its own.
+    /// Sends a request on its own connection.
     async fn send(&self, method: Method, message: Option<&Value>) -> Result<HttpAnswer, String> {
         let words = |error: &dyn std::fmt::Display| format!("fetch failed: {error}");
         let stream = TcpStream::connect(&self.authority).await.map_err(|e| words(&e))?;
@@ -95,7 +95,7 @@ impl McpHttp {
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| words(&e))?;
         let mut running = JoinSet::new();
         running.spawn(async move {
-            // What breaks here, the request notices.
+            // The request reports an error of the connection.
             let _ = connection.await;
         });
         let body = message.map(|message| Bytes::from(message.to_string())).unwrap_or_default();
@@ -125,7 +125,7 @@ impl HttpAnswer {
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 
-    /// Reads events until the answer is among them; progress and the like is passed over.
+    /// Reads events until the answer arrives; progress and the like is skipped.
     async fn event(mut self, id: u64) -> Result<Value, String> {
         let mut events = EventReader::default();
         loop {
@@ -148,7 +148,7 @@ impl HttpAnswer {
     }
 }
 
-/// Server-sent events, as far as they carry data.
+/// Parses server-sent events; only their data counts.
 #[derive(Debug, Default)]
 struct EventReader {
     bytes: Vec<u8>,
@@ -164,7 +164,7 @@ impl EventReader {
         Ok(())
     }
 
-    /// The data of the next whole event.
+    /// The data of the next complete event.
     fn next(&mut self) -> Option<String> {
         loop {
             let end = self.bytes.iter().position(|byte| *byte == b'\n')?;

@@ -1,6 +1,6 @@
-//! A small MCP client: enough of it to list tools and call them, over HTTP on this machine
-//! or over the pipes of a child. It is not shared with the gateway, so that neither can
-//! agree with itself only.
+//! A small MCP client that can list and call tools, over HTTP on this machine or over the pipes
+//! of a child process. It shares no code with the gateway, so that a mistake in one shows in the
+//! other.
 
 mod config;
 mod http;
@@ -20,19 +20,19 @@ use super::toolbox::{self, McpTool};
 
 /// The newest version this client speaks.
 const VERSION: &str = "2025-06-18";
-/// Time for the greeting and for the list; a call may take as long as it likes.
+/// The timeout for initialisation and the list of tools; calls have none.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pages of a list of tools.
+/// Pages of a list of tools that are read at most.
 const PAGES_CAP: usize = 64;
-/// The largest message that is taken from a server.
+/// The largest message that is read from a server.
 const MESSAGE_CAP: usize = 64 * 1024 * 1024;
 
-/// A server that has been greeted.
+/// An initialised connection to a server.
 #[derive(Debug)]
 pub(super) struct McpConnection {
     name: String,
     wire: McpTransport,
-    /// Numbers of requests.
+    /// The number of requests so far, for their ids.
     ids: AtomicU64,
 }
 
@@ -43,10 +43,10 @@ enum McpTransport {
 }
 
 impl McpConnection {
-    /// Connects, greets, and asks for the tools.
+    /// Connects, initialises, and lists the tools.
     ///
     /// # Errors
-    /// In words, for stderr.
+    /// As text for stderr.
     pub(super) async fn open(config: &McpServerConfig) -> Result<(Self, Vec<McpTool>), String> {
         let name = config.name.clone();
         let greeting = async {
@@ -115,10 +115,10 @@ impl McpConnection {
         }
     }
 
-    /// Calls a tool and waits for as long as it takes, or as long as it may.
+    /// Calls a tool and waits for its result, up to the timeout if there is one.
     ///
     /// # Errors
-    /// The server's own error, or what broke on the way to it.
+    /// The server's own error, or an error of the connection.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -134,7 +134,7 @@ impl McpConnection {
                 Ok(result) => result?,
                 Err(_) => {
                     let params = json!({ "requestId": id, "reason": "Request timed out" });
-                    // A server that cannot hear this either is gone.
+                    // If this fails too, the server is gone.
                     let _ = self.notify("notifications/cancelled", params).await;
                     return Err("MCP error -32001: Request timed out".to_owned());
                 }
@@ -143,7 +143,7 @@ impl McpConnection {
         Ok(toolbox::success(&result))
     }
 
-    /// Says goodbye, where there is a way to.
+    /// Ends the session, where the transport has one.
     pub(super) async fn close(&self) {
         if let McpTransport::Http(http) = &self.wire {
             http.close().await;
@@ -186,7 +186,7 @@ fn result_of(mut answer: Value) -> Result<Value, String> {
     answer.get_mut("result").map(Value::take).ok_or_else(|| "an answer without a result".to_owned())
 }
 
-/// Whether this is the answer to the request of this number.
+/// Whether this is the answer to the request with this id.
 fn answers(message: &Value, id: u64) -> bool {
     message.get("id").and_then(Value::as_u64) == Some(id) && message.get("method").is_none()
 }

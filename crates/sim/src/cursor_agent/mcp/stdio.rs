@@ -1,4 +1,4 @@
-//! MCP over the pipes of a child process: a message is a line.
+//! MCP over the pipes of a child process, one message per line.
 
 use std::{collections::HashMap, process::Stdio as Pipe, sync::Arc};
 
@@ -19,7 +19,7 @@ type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
 pub(super) struct McpStdio {
     input: AsyncMutex<ChildStdin>,
     waiting: Waiting,
-    /// Ends with this.
+    /// Killed when this is dropped.
     _child: Child,
     _reader: JoinSet<()>,
 }
