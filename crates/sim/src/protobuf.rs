@@ -12,9 +12,7 @@ pub enum SchemaError {
     Message(String),
     #[error("`{message}` has no field `{field}`; it has {known}")]
     Field { message: &'static str, field: String, known: String },
-    #[error("field `{0}`: expected a table")]
-    NotATable(String),
-    #[error("field `{0}`: a null has no protobuf form")]
+    #[error("field `{0}`: null cannot be encoded")]
     Null(String),
     #[error("`hex:` text in field `{0}` is not hexadecimal")]
     Hex(String),

@@ -30,7 +30,7 @@ fn names_and_values_become_typed_messages() {
 }
 
 #[test]
-fn fractions_are_doubles_and_maps_hold_values() {
+fn fractions_are_doubles_and_maps_have_values() {
     let bytes =
         encode(message("agent.v1.PiBashExecArgs").unwrap(), &table(json!({"timeout": 1.5})));
     assert_eq!(PiBashExecArgs::decode(bytes.unwrap()).unwrap().timeout, Some(1.5));
@@ -44,7 +44,7 @@ fn fractions_are_doubles_and_maps_hold_values() {
 }
 
 #[test]
-fn a_wrong_name_says_which_names_there_are() {
+fn unknown_field_error_lists_the_known_fields() {
     let error = encode(message("agent.v1.FetchArgs").unwrap(), &table(json!({"uri": "x"})));
     assert_eq!(
         error.unwrap_err().to_string(),
@@ -63,7 +63,7 @@ fn arms_are_found_by_their_short_name() {
 }
 
 #[test]
-fn a_value_survives_both_ways_and_a_struct_is_none() {
+fn value_round_trips_and_a_struct_is_rejected() {
     let schema = json!({"type": "object", "properties": {"a": {"enum": [1.5, true, "x"]}}});
     let bytes = value_to_proto(&schema);
     assert_eq!(value_from_proto(&bytes), Some(schema));

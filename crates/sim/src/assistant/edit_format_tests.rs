@@ -14,7 +14,7 @@ fn intents() -> Vec<Intent> {
 }
 
 #[test]
-fn the_format_is_known_by_how_it_is_explained() {
+fn edit_format_is_recognised_in_the_instructions() {
     let blocks = "Like this:\n<<<<<<< SEARCH\n=======\n>>>>>>> REPLACE\n";
     let listings = "You MUST use this *file listing* format:\n";
     assert_eq!(EditFormat::of(["Be kind.", blocks]), Some(EditFormat::Blocks));
@@ -23,7 +23,7 @@ fn the_format_is_known_by_how_it_is_explained() {
 }
 
 #[test]
-fn blocks_hold_the_lines_before_and_after() {
+fn edit_blocks_have_the_lines_before_and_after() {
     let answer = EditFormat::Blocks.answer(&intents(), &[SHOWN.to_owned()]);
     assert_eq!(
         answer,
@@ -36,7 +36,7 @@ fn blocks_hold_the_lines_before_and_after() {
 }
 
 #[test]
-fn listings_hold_each_file_once_with_all_changes() {
+fn listings_have_each_file_once_with_all_changes() {
     // The newest message that shows a file counts.
     let said = ["a/f.txt\n```\nold\n```".to_owned(), SHOWN.to_owned()];
     assert_eq!(
@@ -48,7 +48,7 @@ fn listings_hold_each_file_once_with_all_changes() {
 }
 
 #[test]
-fn what_was_not_shown_is_not_made_up() {
+fn files_that_were_not_shown_are_not_invented() {
     for format in [EditFormat::Blocks, EditFormat::Listings] {
         let intents = &intents()[..2];
         assert_eq!(

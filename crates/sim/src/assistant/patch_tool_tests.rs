@@ -9,7 +9,7 @@ fn edit() -> Intent {
 }
 
 #[test]
-fn a_patch_changes_the_lines_that_were_seen() {
+fn patch_changes_the_lines_that_were_read() {
     let changed = "*** Begin Patch\n*** Update File: a/f.txt\n@@\n-the alpha  here\n+the beta  \
                    here\n*** End Patch";
     for shown in [
@@ -29,7 +29,7 @@ fn a_patch_changes_the_lines_that_were_seen() {
 }
 
 #[test]
-fn a_patch_adds_a_file_by_its_lines() {
+fn patch_can_add_a_file() {
     let intent = Intent::Write { path: "n.txt".into(), text: "one\ntwo".into() };
     let patch = "*** Begin Patch\n*** Add File: n.txt\n+one\n+two\n*** End Patch";
     assert_eq!(write(&intent, &[]).as_deref(), Some(patch));
@@ -37,7 +37,7 @@ fn a_patch_adds_a_file_by_its_lines() {
 }
 
 #[test]
-fn the_patch_goes_where_the_schema_wants_it() {
+fn patch_goes_into_the_argument_of_the_schema() {
     for name in ["input", "patchText"] {
         let schema = json!({
             "type": "object", "properties": { name: {"type": "string"} }, "required": [name],

@@ -37,7 +37,7 @@ fn offered() -> Vec<OfferedTool> {
 }
 
 #[test]
-fn functions_are_read_out_of_the_description() {
+fn functions_are_parsed_from_the_description() {
     let found = functions(DESCRIPTION);
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].tool_name, "exec_command");
@@ -56,7 +56,7 @@ fn functions_are_read_out_of_the_description() {
 }
 
 #[test]
-fn a_script_calls_the_function_for_the_wish() {
+fn script_calls_the_function_for_the_intent() {
     let script = |intent: &Intent, seen: &[HistoryMessage]| {
         let (tool, args) = tool_choice::call(&offered(), intent, seen)?;
         assert_eq!(tool.tool_name, "exec");

@@ -7,7 +7,7 @@ fn parse(words: &[&str]) -> Result<CliArgs, String> {
 }
 
 #[test]
-fn the_vector_of_a_proxy_is_understood() {
+fn arguments_of_a_known_proxy_are_accepted() {
     let args = parse(&[
         "--print",
         "--approve-mcps",
@@ -36,7 +36,7 @@ fn the_vector_of_a_proxy_is_understood() {
 }
 
 #[test]
-fn root_options_go_before_a_sub_command() {
+fn root_options_may_precede_a_subcommand() {
     let args = parse(&["--trust", "-m", "auto", "acp"]).unwrap();
     assert_eq!((args.command, args.trust), (CliCommand::Acp, true));
     assert_eq!(parse(&["status", "--format", "json"]).unwrap().command, CliCommand::Status);
@@ -45,7 +45,7 @@ fn root_options_go_before_a_sub_command() {
 }
 
 #[test]
-fn what_it_does_not_know_is_refused() {
+fn unknown_options_are_refused() {
     assert_eq!(parse(&["--frob"]).unwrap_err(), "error: unknown option '--frob'");
     assert!(parse(&["--model"]).unwrap_err().contains("argument missing"));
     assert!(parse(&["--output-format", "xml"]).unwrap_err().contains("Allowed choices"));
@@ -53,7 +53,7 @@ fn what_it_does_not_know_is_refused() {
 }
 
 #[test]
-fn a_word_behind_the_dashes_is_no_command() {
+fn word_after_double_dash_is_not_a_command() {
     let args = parse(&["-p", "--", "login"]).unwrap();
     assert_eq!((args.command, args.words), (CliCommand::Agent, vec!["login".to_owned()]));
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::context::FakeAgent;
 use crate::models;
 
-pub(super) const EMAIL: &str = "somebody@example.com";
+pub(super) const EMAIL: &str = "user@example.com";
 
 pub(super) const NOT_LOGGED_IN: &str = "Error: Authentication required. Please run \
      'cursor-agent login' first, or set CURSOR_API_KEY environment variable. (not logged in)";

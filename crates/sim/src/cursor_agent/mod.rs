@@ -265,7 +265,7 @@ fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String
 fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
     let unix = [FakeSwitch::Zombie, FakeSwitch::IgnoreSigterm];
     match unix.iter().any(|switch| fake.switches.has(switch)) {
-        true => Err("IBEAM_FAKE_AGENT: there are no such signals here".to_owned()),
+        true => Err("IBEAM_FAKE_AGENT: `zombie` and `ignore-sigterm` work on Unix only".to_owned()),
         false => Ok(()),
     }
 }

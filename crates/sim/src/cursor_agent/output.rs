@@ -50,7 +50,7 @@ impl OutputLines {
             return Err(OutputHalt::Crash);
         }
         if self.switches.has(&FakeSwitch::Noise) && self.written.is_multiple_of(3) {
-            self.bytes(b"(node:1) Warning: this line is no JSON {\n")?;
+            self.bytes(b"(node:1) Warning: this line is not JSON {\n")?;
         }
         let mut line = object.to_string();
         if self.switches.has(&FakeSwitch::Ansi) {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_bent_as_told() {
+    fn switches_change_lines() {
         assert_eq!(written("").1, "{\"a\":\"é\"}\n");
         assert_eq!(written("crlf").1, "{\"a\":\"é\"}\r\n");
         assert_eq!(written("ansi").1, "\x1b[0m{\"a\":\"é\"}\x1b[0m\n");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_may_come_in_two_pieces() {
+    fn split_utf8_splits_characters() {
         let (pieces, text) = written("split-utf8");
         assert_eq!(text, "{\"a\":\"é\"}\n");
         assert_eq!(pieces.len(), 2);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_crashes_after_so_many_lines() {
+    fn crash_after_counts_lines() {
         let switches = FakeSwitches::parse("crash-after:1").unwrap();
         let mut lines = OutputLines::new(Box::new(Paper::default()), &switches);
         lines.object(&json!({})).unwrap();

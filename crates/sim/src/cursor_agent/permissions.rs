@@ -68,7 +68,7 @@ mod tests {
     use super::{CliPermissions, covers};
 
     #[test]
-    fn rules_speak_of_programs_and_paths() {
+    fn rules_match_programs_and_paths() {
         assert!(covers("Shell(git)", "Shell", "git push"));
         assert!(covers("Shell(*)", "Shell", "rm -rf /"));
         assert!(covers("Shell(**)", "Shell", "ls"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn deny_is_read_beside_allow() {
+    fn allow_and_deny_are_both_read() {
         let text = r#"{"allow":["Shell(ls)"],"deny":["Shell(rm)"]}"#;
         let permissions: CliPermissions = serde_json::from_str(text).unwrap();
         assert!(permissions.allows("Shell", "ls -l"));

@@ -124,14 +124,14 @@ mod tests {
     use super::{ParsedPrompt, answered, called, said};
 
     #[test]
-    fn a_bare_prompt_is_the_request() {
+    fn plain_prompt_is_the_request() {
         let parsed = ParsedPrompt::read("say <user>hi</user>\n\nand more\n");
         let request = Some("say <user>hi</user>\n\nand more".to_owned());
         assert_eq!(parsed, ParsedPrompt { request, ..ParsedPrompt::default() });
     }
 
     #[test]
-    fn a_conversation_is_taken_apart() {
+    fn conversation_blocks_are_parsed() {
         let parsed = ParsedPrompt::read(
             "<system>\nBe brief.\n</system>\n\nThe user's tools are those of a server.\n\n\
              <conversation>\n<user>\nread a\n</user>\n\
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn results_at_the_end_are_gone_on_with() {
+    fn results_at_the_end_leave_no_request() {
         let parsed = ParsedPrompt::read(
             "<conversation>\n<tool_call id=\"c1\" name=\"read\">{}</tool_call>\n\
              <tool_result id=\"c1\">A</tool_result>\n</conversation>\n\n\

@@ -20,7 +20,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_conversation_is_found_again() {
+fn conversation_is_stored_and_found() {
     let folder = Folder::new("chat");
     let home = StateDir::open(folder.0.clone()).unwrap();
     let id = home.new_id().unwrap();
@@ -34,7 +34,7 @@ fn a_conversation_is_found_again() {
 }
 
 #[test]
-fn half_a_file_of_counts_begins_anew() {
+fn incomplete_counts_start_from_zero() {
     let folder = Folder::new("counts");
     let home = StateDir::open(folder.0.clone()).unwrap();
     assert_eq!(home.counted(|counts| counts.of("a", 2).len()).unwrap(), 2);
@@ -57,7 +57,7 @@ fn signing_out_is_remembered() {
 }
 
 #[test]
-fn ids_have_the_form_of_a_uuid() {
+fn ids_have_the_format_of_a_uuid() {
     let id = uuid("x");
     let lengths: Vec<_> = id.split('-').map(str::len).collect();
     assert_eq!(lengths, [8, 4, 4, 4, 12]);

@@ -62,7 +62,7 @@ impl FakeSwitches {
             } else if let Some(folder) = word.strip_prefix("home=") {
                 switches.home = Some(PathBuf::from(folder));
             } else if !word.is_empty() {
-                let bad = || format!("IBEAM_FAKE_AGENT: `{word}` is not one of its words");
+                let bad = || format!("IBEAM_FAKE_AGENT: unknown switch `{word}`");
                 switches.list.push(switch(word).ok_or_else(bad)?);
             }
         }

@@ -3,7 +3,7 @@ use std::{path::PathBuf, time::Duration};
 use super::{FakeSwitch, FakeSwitches};
 
 #[test]
-fn words_are_told_apart_by_commas() {
+fn switches_are_separated_by_commas() {
     let switches =
         FakeSwitches::parse("crlf, slow:100ms,mcp-timeout:5s,scenario=/x/y.toml,crash-after:3")
             .unwrap();
@@ -16,14 +16,14 @@ fn words_are_told_apart_by_commas() {
 }
 
 #[test]
-fn words_for_stderr_take_the_rest() {
+fn exit_text_takes_the_rest() {
     let switches = FakeSwitches::parse("noise,exit-1:fetch failed, twice").unwrap();
     assert_eq!(switches.exit(), Some("fetch failed, twice"));
     assert!(switches.has(&FakeSwitch::Noise));
 }
 
 #[test]
-fn a_word_that_means_nothing_is_refused() {
+fn unknown_switch_is_refused() {
     for bad in ["frob", "slow", "slow:fast", "crlf:1", "crash-after:x"] {
         let said = FakeSwitches::parse(bad).unwrap_err();
         assert!(said.contains(bad), "{said}");

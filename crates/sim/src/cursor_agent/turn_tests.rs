@@ -44,7 +44,7 @@ fn text(events: &[FakeTurnEvent]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_says_what_the_simulator_says() {
+async fn turn_says_what_the_simulator_says() {
     let events = events(&sim(""), ask("hello")).await;
     assert_eq!(text(&events), "I understand: hello This is the simulator speaking.");
     let Some(FakeTurnEvent::Ended(usage)) = events.last() else { panic!("{events:?}") };
@@ -52,14 +52,14 @@ async fn it_says_what_the_simulator_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_is_known() {
+async fn history_is_known_to_the_model() {
     let history = vec![crate::cursor_agent::prompt_blocks::said("user", "my cat is Tom")];
     let ask = FakeTurnRequest { history, ..ask("what did I say?") };
     assert_eq!(text(&events(&sim(""), ask).await), "Earlier you said:\n- my cat is Tom");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_not_there_is_an_error_of_the_call() {
+async fn unknown_server_fails_the_call() {
     let script = r#"
         [[rule]]
         steps = [{ exec = { arm = "mcp", args = { name = "t", provider_identifier = "p" } } },
@@ -88,7 +88,7 @@ async fn questions_blobs_and_contexts_are_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_in_words() {
+async fn failures_become_text() {
     let cases = [
         ("{ error = { code = \"unavailable\", message = \"later\" } }", "[unavailable] later"),
         ("{ fault = \"eof\" }", "fetch failed"),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_native_tool_has_its_arm() {
+fn every_native_tool_has_an_exec_arm() {
     let intent = |text: &str| crate::assistant::intent::all(text, &[]).into_iter().next().unwrap();
     for (text, field) in [
         ("run `ls`", 14),

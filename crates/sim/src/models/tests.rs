@@ -6,7 +6,7 @@ fn code(id: &str, variant: bool, quirks: &[Quirk]) -> Option<Code> {
 }
 
 #[test]
-fn wire_ids_are_judged_as_the_service_does() {
+fn model_ids_are_validated_as_in_the_service() {
     for (id, expected) in [
         ("default", None),
         ("composer-2.5", None),
@@ -36,7 +36,7 @@ fn wire_ids_are_judged_as_the_service_does() {
 }
 
 #[test]
-fn switches_make_ids_good() {
+fn switches_make_ids_valid() {
     for (id, quirk) in [
         ("auto", Quirk::AutoIdOk),
         ("gpt-5.4-high-fast", Quirk::EffortSlugsOk),
@@ -47,7 +47,7 @@ fn switches_make_ids_good() {
 }
 
 #[test]
-fn a_model_knows_its_own_parameters() {
+fn model_knows_its_own_parameters() {
     let knows = |id: &str, parameter, value| family(id).unwrap().knows(parameter, value);
     assert!(knows("claude-opus-4-8", "effort", "high"));
     assert!(knows("composer-2.5", "fast", "false"));

@@ -30,7 +30,7 @@ fn check(edit: impl FnOnce(&mut AgentRunRequest), code: Code, part: &str) {
 }
 
 #[test]
-fn requests_are_refused_as_the_service_does() {
+fn requests_are_refused_as_in_the_service() {
     assert!(request(&good(), &Quirks::default()).is_ok());
     let state = "Conversation state is required";
     check(|r| r.conversation_state = None, Code::InvalidArgument, state);
@@ -52,7 +52,7 @@ fn requests_are_refused_as_the_service_does() {
 }
 
 #[test]
-fn switches_allow_what_is_refused() {
+fn switches_allow_refused_requests() {
     let tool = McpToolDefinition {
         name: "t".to_owned(),
         input_schema: Bytes::from(unhex("0a100a047479706512081a066f626a656374").unwrap()),
@@ -78,7 +78,7 @@ fn switches_allow_what_is_refused() {
 }
 
 #[test]
-fn call_ids_in_history_are_judged() {
+fn call_ids_in_history_are_validated() {
     assert!(good_call_id("call_97227667"));
     for bad in ["", "call_x\nfc_y", "a.b", &"x".repeat(65)] {
         assert!(!good_call_id(bad), "{bad:?}");

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn chance_is_the_same_for_the_same_seed_and_run() {
+fn chaos_is_deterministic_for_a_seed_and_run() {
     let chaos = Chaos::new(7);
     let first: Vec<_> = (0..200).map(|run| chaos.effect(run)).collect();
     let again: Vec<_> = (0..200).map(|run| chaos.effect(run)).collect();
@@ -13,7 +13,7 @@ fn chance_is_the_same_for_the_same_seed_and_run() {
 }
 
 #[test]
-fn errors_carry_cursors_own_kind() {
+fn errors_have_cursors_own_kind() {
     let spec = ErrorSpec { detail: "Slow down".into(), ..ErrorSpec::kind("rate_limited") };
     let error = spec.connect_error(Code::ResourceExhausted);
     assert_eq!(error.code, Code::ResourceExhausted);

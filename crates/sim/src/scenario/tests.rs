@@ -7,7 +7,7 @@ use super::{
 };
 
 #[test]
-fn toml_and_json_say_the_same() {
+fn toml_and_json_are_equivalent() {
     let toml = r#"
         name = "both"
         quirks = ["terse"]
@@ -66,7 +66,7 @@ fn complaint(toml: &str, parts: &[&str]) {
 }
 
 #[test]
-fn mistakes_are_named_with_their_place() {
+fn errors_name_their_place() {
     complaint("name = \"x\"\nrules = []", &["line 2", "unknown field `rules`"]);
     complaint("[[rule]]\nsteps = [\n  { txt = \"x\" },\n]", &["line 3", "unknown variant `txt`"]);
     complaint("[[rule]]\nquirks = [\"nope\"]", &["line 2", "unknown variant `nope`"]);

@@ -4,7 +4,7 @@ use ibeam_proto::aiserver::ErrorKind;
 use super::*;
 
 #[test]
-fn a_trailer_carries_the_whole_error() {
+fn trailer_has_the_whole_error() {
     let error = ConnectError {
         code: Code::ResourceExhausted,
         message: "Error".to_owned(),

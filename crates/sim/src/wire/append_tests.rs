@@ -16,7 +16,7 @@ fn put(appends: &Appends, seqno: i64) -> Appended {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_come_in_order_and_once() {
+async fn messages_arrive_in_order_and_once() {
     let appends = Appends::default();
     // Before the stream, and in the wrong order.
     assert_eq!(put(&appends, 2), Appended::New);
@@ -41,7 +41,7 @@ async fn messages_come_in_order_and_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn appends_without_a_stream_do_not_stay_for_ever() {
+async fn appends_without_a_stream_are_dropped() {
     let appends = Appends::default();
     appends.append("lost", 0, Bytes::new(), 0);
     tokio::time::advance(ORPHAN * 2).await;
@@ -50,7 +50,7 @@ async fn appends_without_a_stream_do_not_stay_for_ever() {
 }
 
 #[tokio::test]
-async fn every_form_of_body_is_read() {
+async fn every_body_format_is_read() {
     let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
     let (mut rx, _) = sim.service.appends.open("r").unwrap();
     let request = |seqno: i64, binary: bool| BidiAppendRequest {

@@ -2,7 +2,7 @@ use super::*;
 use crate::config::TOKEN;
 
 #[test]
-fn a_revoked_token_is_refused_and_can_be_refreshed() {
+fn revoked_token_is_refused_and_can_be_refreshed() {
     let sim = Sim::default();
     let mut headers = HeaderMap::new();
     let value = format!("Bearer {TOKEN}").parse().unwrap();
@@ -63,7 +63,7 @@ async fn tokens_expire_by_the_simulators_clock_and_can_be_refreshed() {
 }
 
 #[tokio::test]
-async fn api_keys_are_good_for_the_exchange_only() {
+async fn api_keys_are_accepted_by_the_exchange_only() {
     let sim = Sim::default();
     let token = exchange(&sim, "/auth/exchange_user_api_key", Sim::API_KEY).await.unwrap();
     assert!(sim.service.auth.check(&bearing(&token)).is_ok());

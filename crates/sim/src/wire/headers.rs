@@ -47,7 +47,7 @@ mod tests {
     use super::outdated;
 
     #[test]
-    fn versions_have_a_floor() {
+    fn versions_before_the_floor_are_outdated() {
         for (version, old) in [
             ("cli-2026.01.09-231024f", false),
             ("cli-2024.01.09-231024f", true),

@@ -132,7 +132,7 @@ pub(crate) fn decide(sim: &Sim, body: &[u8]) -> SimResponse {
     };
     match sim.service.logins.with(&uuid, |login| login.decision = Some(decision)) {
         Some(()) => html(StatusCode::OK, text),
-        None => html(StatusCode::SERVICE_UNAVAILABLE, "<p>Too many sign-ins wait.</p>"),
+        None => html(StatusCode::SERVICE_UNAVAILABLE, "<p>Too many sign-ins are pending.</p>"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::{config::SimConfig, wire::auth};
 
 #[test]
-fn the_challenge_is_the_hash_of_the_verifier_text() {
+fn challenge_is_the_hash_of_the_verifier() {
     let verifier = "A".repeat(43);
     assert_eq!(challenge_of(&verifier), "DwBzhbb51LfusnSGBa_hqYSgo7-j8BTQnip4TOnlzRo");
 }
@@ -32,7 +32,7 @@ const PAGE: &str = "/loginDeepControl";
 const POLL: &str = "uuid=u&verifier=v";
 
 #[tokio::test]
-async fn a_poll_succeeds_by_itself_after_some_tries() {
+async fn poll_succeeds_by_itself_after_some_tries() {
     let sim = Sim::default();
     for want in [404, 404, 200] {
         assert_eq!(poll_status(&sim, POLL).await, want);
@@ -41,7 +41,7 @@ async fn a_poll_succeeds_by_itself_after_some_tries() {
 }
 
 #[tokio::test]
-async fn only_the_button_completes_it_where_the_page_is_asked_for() {
+async fn only_the_button_completes_a_login_by_page() {
     let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
     let link = format!("challenge={}&uuid=u&mode=login", challenge_of("v"));
     let (status, page) = ask(&sim, Method::GET, PAGE, &link).await;
@@ -59,7 +59,7 @@ async fn only_the_button_completes_it_where_the_page_is_asked_for() {
 }
 
 #[tokio::test]
-async fn the_other_button_is_a_policy() {
+async fn deny_button_refuses_like_a_policy() {
     let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
     let (status, page) = ask(&sim, Method::POST, PAGE, "challenge=c&uuid=u&decision=deny").await;
     assert!(status == 200 && page.contains("Refused"), "{page}");
@@ -68,7 +68,7 @@ async fn the_other_button_is_a_policy() {
 }
 
 #[tokio::test]
-async fn a_page_shows_nothing_that_is_no_challenge() {
+async fn page_shows_only_valid_challenges() {
     let sim = Sim::default();
     for link in ["challenge=c", "uuid=u", "challenge=c&uuid=%3Cb%3E", "challenge=%22&uuid=u"] {
         assert_eq!(ask(&sim, Method::GET, PAGE, link).await.0, 400, "{link}");

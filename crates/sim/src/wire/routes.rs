@@ -78,7 +78,7 @@ async fn unary(sim: &Sim, path: &str, request: Request<Incoming>) -> SimResponse
     let Some(body) = responses::read_body(body, MAX_UNARY).await else {
         return responses::error(&ConnectError::new(
             Code::InvalidArgument,
-            "Body too large or cut",
+            "The body is too large or incomplete",
         ));
     };
     if head.method == Method::POST {

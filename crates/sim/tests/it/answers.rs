@@ -91,7 +91,7 @@ fn exec(arm: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn execs_are_answered_by_their_own_result() {
+async fn execs_are_answered_by_their_own_result_arm() {
     let ls = || result(Some(Result_::LsResult(LsResult::default())));
     let read = || result(Some(Result_::ReadResult(ReadResult::default())));
     let wrong = vec![
@@ -140,7 +140,7 @@ async fn shifted_results_and_streamed_shells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_search_is_refused_by_an_error_only() {
+async fn search_can_only_be_refused_with_an_error() {
     let grep = |grep| result(Some(Result_::GrepResult(GrepResult { result: grep })));
     let error = || grep(Some(grep_result::Result::Error(GrepError::default())));
     let wrong = vec![(grep(None), "grep answered with neither success nor error")];
@@ -154,7 +154,7 @@ fn kv(message_: Option<kv_client_message::Message>) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blobs_are_answered_in_kind() {
+async fn blobs_are_answered_by_their_own_arm() {
     use kv_client_message::Message as Kv;
     let get = || kv(Some(Kv::GetBlobResult(GetBlobResult { blob_data: Some(Bytes::new()) })));
     let set = |error| kv(Some(Kv::SetBlobResult(SetBlobResult { error })));

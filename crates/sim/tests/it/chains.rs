@@ -30,7 +30,7 @@ fn coder(sim: &Sim) -> Peer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_done_step_by_step() {
+async fn task_is_done_step_by_step() {
     let sim = Sim::default();
     let mut peer = coder(&sim);
     peer.tool_time = Duration::from_secs(100);
@@ -44,7 +44,7 @@ async fn a_task_is_done_step_by_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_is_written_from_what_was_read() {
+async fn patch_is_made_from_the_lines_that_were_read() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim).tool("exec_command", Bytes::new());
     peer = peer.tool("apply_patch", Bytes::new());
@@ -61,7 +61,7 @@ async fn a_patch_is_written_from_what_was_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_written_down_where_there_are_no_tools() {
+async fn changes_are_written_into_the_answer_without_tools() {
     let rule = "Mark changes so:\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n";
     let shown = "notes-7f3a.txt\n```\nfirst\nthe alpha line\n```\n";
     let wish = "Now replace \"alpha\" with \"beta\" in notes-7f3a.txt.";
@@ -88,7 +88,7 @@ fn native() -> Sim {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_services_own_edit_is_a_read_and_a_write() {
+async fn native_edit_is_a_read_and_a_write() {
     let sim = native();
     let mut peer = coder(&sim);
     let files = HashMap::from([("notes-7f3a.txt".to_owned(), "alpha, alpha\nend".to_owned())]);
@@ -118,7 +118,7 @@ async fn the_services_own_edit_is_a_read_and_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_ends_the_work() {
+async fn tool_error_ends_the_task() {
     let sim = native();
     let mut peer = coder(&sim);
     peer.files = Some(Arc::default());
@@ -129,7 +129,7 @@ async fn an_error_ends_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_come_in_pieces() {
+async fn arguments_are_streamed_in_pieces() {
     let heard = coder(&Sim::default()).ask("replace `a` with `b` in f.txt").await;
     let (first, rest) = heard.partials.split_first().unwrap();
     assert_eq!(first, &(String::new(), false), "an empty arm that names nothing");
@@ -152,7 +152,7 @@ async fn arguments_come_in_pieces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_waits_for_all_of_its_calls() {
+async fn batch_waits_for_all_of_its_calls() {
     let scenario = r#"
         [[rule]]
         steps = [

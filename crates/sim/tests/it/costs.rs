@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn every_run_pays_for_its_start_once() {
+async fn every_run_waits_for_the_model_once() {
     let bootstrap = Duration::from_secs(25);
     let config = SimConfig { bootstrap, pace: Duration::ZERO, ..SimConfig::default() };
     let sim = Sim::new(config);
@@ -28,7 +28,7 @@ async fn every_run_pays_for_its_start_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_are_counted_by_run_and_in_all() {
+async fn bytes_are_counted_per_run_and_in_total() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let heard = peer.ask("run `a`, then run `b`").await;

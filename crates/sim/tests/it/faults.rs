@@ -37,7 +37,7 @@ fn broken(heard: &Heard, part: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_end_as_told() {
+async fn streams_end_as_scripted() {
     let (heard, _) = cut(StreamFault::Eof).await;
     assert_eq!(heard.ended, Some(Ended::Eof(false)));
     let (heard, _) = cut(StreamFault::Truncate).await;
@@ -62,14 +62,14 @@ async fn streams_end_as_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goaway_lets_the_stream_finish() {
+async fn goaway_lets_the_stream_finish() {
     let (heard, sim) = cut(StreamFault::Goaway).await;
     assert_eq!(heard.ended, Some(Ended::EndFrame));
     assert_eq!(sim.stats().open_connections, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn black_holes_say_nothing_and_heartbeats_are_not_black() {
+async fn black_hole_is_silent_and_heartbeats_only_is_not() {
     let (heard, _) = cut(StreamFault::BlackHole).await;
     assert_eq!((heard.ended, heard.heartbeats), (None, 0));
     let (heard, _) = cut(StreamFault::HeartbeatsOnly).await;
@@ -77,7 +77,7 @@ async fn black_holes_say_nothing_and_heartbeats_are_not_black() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_connection_stays_open_and_dumb() {
+async fn frozen_connection_stays_open_and_silent() {
     let fault = StreamFault::BlackHoleConnection;
     let sim = rule(ScenarioRule {
         cut: Some(StreamCut { after_frames: 8, how: fault }),
@@ -105,7 +105,7 @@ async fn refusals_come_before_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_comes_before_the_headers() {
+async fn delay_comes_before_the_headers() {
     let sim = rule(ScenarioRule { delay_ms: 7000, ..ScenarioRule::default() });
     let start = tokio::time::Instant::now();
     let (tx, pending) = Peer::new(&sim).open().await;

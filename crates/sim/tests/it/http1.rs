@@ -127,7 +127,7 @@ async fn run(
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_style_completes_a_tool_call() {
+async fn every_append_format_completes_a_tool_call() {
     for (style, mime, first) in [
         (Style::Json, "application/connect+proto", false),
         (Style::Proto, "application/connect+proto", true),
@@ -152,7 +152,7 @@ async fn every_style_completes_a_tool_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_break_on_http1_is_a_broken_body() {
+async fn reset_on_http1_breaks_the_body() {
     let cut = StreamCut {
         after_frames: 6,
         how: StreamFault::Reset(ibeam_sim::ResetCode::INTERNAL_ERROR),
@@ -169,7 +169,7 @@ async fn a_break_on_http1_is_a_broken_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_itself_needs_a_stream_it_can_read() {
+async fn run_needs_http2_and_a_known_format() {
     let sim = Sim::default();
     let peer = Peer::new(&sim);
     let head = peer.head("/agent.v1.AgentService/Run", "application/json");
@@ -181,7 +181,7 @@ async fn run_itself_needs_a_stream_it_can_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grpc_web_is_refused_in_kind() {
+async fn grpc_web_gets_refusals_in_trailers() {
     let web = "application/grpc-web+proto";
     let body = connect::encode(&BidiRequestId { request_id: ID.to_owned() });
     let mut peer = Peer::new(&Sim::default());

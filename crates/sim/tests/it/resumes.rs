@@ -24,7 +24,7 @@ fn tools_called(heard: &Heard) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_holds_the_whole_conversation() {
+async fn checkpoint_has_the_whole_conversation() {
     for keep_blobs in [false, true] {
         let sim = Sim::new(SimConfig { keep_blobs, ..SimConfig::default() });
         let mut peer = coder(&sim);
@@ -62,7 +62,7 @@ async fn a_checkpoint_holds_the_whole_conversation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_behind_a_checkpoint_are_gone_on_with() {
+async fn results_after_a_checkpoint_are_used() {
     let sim = Sim::default();
     let mut peer = coder(&sim);
     let before = peer.ask("My cat is Tom").await.checkpoint.unwrap();
@@ -96,7 +96,7 @@ async fn results_behind_a_checkpoint_are_gone_on_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_result_in_the_history_ends_the_work() {
+async fn failed_result_in_the_history_ends_the_task() {
     let mut peer = coder(&Sim::default());
     let messages = [
         json!({"role": "user", "content": TASK}),
@@ -114,7 +114,7 @@ async fn a_failed_result_in_the_history_ends_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_belongs_to_an_account() {
+async fn checkpoint_belongs_to_an_account() {
     let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
     let mut peer = Peer::new(&sim);
     let state = peer.ask("My cat is Tom").await.checkpoint;
@@ -187,7 +187,7 @@ fn contexts(heard: &Heard) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_goes_on_behind_the_results_it_is_given() {
+async fn script_resumes_after_the_given_results() {
     let scenario = r#"
         [[rule]]
         steps = [

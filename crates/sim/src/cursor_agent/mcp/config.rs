@@ -100,7 +100,7 @@ mod tests {
     use super::{McpServerConfig, McpTarget, from_acp};
 
     #[test]
-    fn an_acp_client_gives_lists_of_pairs() {
+    fn acp_servers_have_lists_of_pairs() {
         let servers = from_acp(&json!([
             { "type": "http", "name": "a", "url": "http://127.0.0.1:1/x",
               "headers": [{ "name": "authorization", "value": "Bearer y" }] },

@@ -34,7 +34,7 @@ impl McpHttp {
     pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, String> {
         let uri: Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(format!("`{url}` is not on this machine; only http:// is spoken here"));
+            return Err(format!("`{url}`: only http:// URLs are supported"));
         }
         let authority = uri.authority().ok_or_else(|| format!("`{url}` names no host"))?;
         let authority = match authority.port_u16() {
@@ -195,7 +195,7 @@ mod tests {
     use super::EventReader;
 
     #[test]
-    fn events_come_in_any_pieces() {
+    fn events_may_be_split_anywhere() {
         let mut events = EventReader::default();
         events.push(b": hello\r\nid: 1\r\nda").unwrap();
         assert_eq!(events.next(), None);

@@ -65,7 +65,7 @@ impl McpConnection {
         };
         let outcome: Result<_, String> = tokio::time::timeout(PATIENCE, greeting)
             .await
-            .unwrap_or_else(|_| Err("it does not answer".to_owned()));
+            .unwrap_or_else(|_| Err("no answer in time".to_owned()));
         outcome.map_err(|error| format!("MCP server {name}: {error}"))
     }
 
