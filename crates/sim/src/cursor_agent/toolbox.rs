@@ -105,8 +105,7 @@ impl FakeTools {
     /// Pretends to use one of the CLI's own tools. Empty for a tool it does not have.
     pub(super) async fn own(&self, exec: Exec) -> Vec<Reply> {
         let Some(request) = permission_request(&exec) else { return Vec::new() };
-        let allowed = self.allows(&request).await;
-        answer(exec, allowed)
+        if self.allows(&request).await { pretend(exec) } else { refuse(exec) }
     }
 
     /// Reading is always allowed; the rest needs `--force`, a rule, or the client's consent.
@@ -162,95 +161,103 @@ fn permission_request(exec: &Exec) -> Option<PermissionRequest> {
     }
 }
 
-/// The canned result, or the tool's own refusal.
-fn answer(exec: Exec, allowed: bool) -> Vec<Reply> {
-    let reason = REFUSED.to_owned();
-    match exec {
+/// The canned result of a tool.
+fn pretend(exec: Exec) -> Vec<Reply> {
+    let reply = match exec {
         Exec::ShellStreamArgs(args) => {
-            use shell_stream::Event;
-            let event = |event| Reply::ShellStream(ShellStream { event: Some(event) });
-            if !allowed {
-                let command = args.command;
-                let refused = ShellRejected { command, reason, ..ShellRejected::default() };
-                return vec![event(Event::Rejected(refused))];
-            }
             let data = format!("pretended to run: {}\n", args.command);
+            let output = shell_stream::Event::Stdout(ShellStreamStdout { data });
             let exit =
                 ShellStreamExit { cwd: args.working_directory, ..ShellStreamExit::default() };
-            vec![event(Event::Stdout(ShellStreamStdout { data })), event(Event::Exit(exit))]
+            return vec![shell_event(output), shell_event(shell_stream::Event::Exit(exit))];
         }
         Exec::ShellArgs(args) => {
-            use shell_result::Result as Arm;
-            let command = args.command;
-            let arm = if allowed {
-                let stdout = format!("pretended to run: {command}\n");
-                Arm::Success(ShellSuccess { command, stdout, ..ShellSuccess::default() })
-            } else {
-                Arm::Rejected(ShellRejected { command, reason, ..ShellRejected::default() })
-            };
-            vec![Reply::ShellResult(ShellResult { result: Some(arm), ..ShellResult::default() })]
+            let (command, stdout) = (args.command.clone(), args.command);
+            let stdout = format!("pretended to run: {stdout}\n");
+            let success = ShellSuccess { command, stdout, ..ShellSuccess::default() };
+            let result = Some(shell_result::Result::Success(success));
+            Reply::ShellResult(ShellResult { result, ..ShellResult::default() })
         }
         Exec::ReadArgs(args) => {
-            use read_result::Result as Arm;
             let path = args.path;
-            let arm = if allowed {
-                let text = format!("pretended contents of {path}\n");
-                let output = Some(read_success::Output::Content(text));
-                Arm::Success(ReadSuccess { path, total_lines: 1, output, ..ReadSuccess::default() })
-            } else {
-                Arm::Rejected(ReadRejected { path, reason })
-            };
-            vec![Reply::ReadResult(ReadResult { result: Some(arm) })]
+            let text = format!("pretended contents of {path}\n");
+            let output = Some(read_success::Output::Content(text));
+            let success = ReadSuccess { path, total_lines: 1, output, ..ReadSuccess::default() };
+            Reply::ReadResult(ReadResult { result: Some(read_result::Result::Success(success)) })
         }
         Exec::WriteArgs(args) => {
-            use write_result::Result as Arm;
-            let path = args.path;
-            let arm = if allowed {
-                let size = i32::try_from(args.file_text.len()).unwrap_or(i32::MAX);
-                Arm::Success(WriteSuccess { path, file_size: size, ..WriteSuccess::default() })
-            } else {
-                Arm::Rejected(WriteRejected { path, reason })
-            };
-            vec![Reply::WriteResult(WriteResult { result: Some(arm) })]
+            let file_size = i32::try_from(args.file_text.len()).unwrap_or(i32::MAX);
+            let success = WriteSuccess { path: args.path, file_size, ..WriteSuccess::default() };
+            Reply::WriteResult(WriteResult { result: Some(write_result::Result::Success(success)) })
         }
         Exec::LsArgs(args) => {
-            use ls_result::Result as Arm;
-            let arm = if allowed {
-                let abs_path = args.path;
-                let root = LsDirectoryTreeNode { abs_path, ..LsDirectoryTreeNode::default() };
-                Arm::Success(LsSuccess { directory_tree_root: Some(root) })
-            } else {
-                Arm::Rejected(LsRejected { path: args.path, reason })
-            };
-            vec![Reply::LsResult(LsResult { result: Some(arm) })]
+            let root =
+                LsDirectoryTreeNode { abs_path: args.path, ..LsDirectoryTreeNode::default() };
+            let success = LsSuccess { directory_tree_root: Some(root) };
+            Reply::LsResult(LsResult { result: Some(ls_result::Result::Success(success)) })
         }
         Exec::GrepArgs(args) => {
-            use grep_result::Result as Arm;
-            let arm = if allowed {
-                Arm::Success(GrepSuccess { pattern: args.pattern, ..GrepSuccess::default() })
-            } else {
-                Arm::Error(GrepError { error: reason })
-            };
-            vec![Reply::GrepResult(GrepResult { result: Some(arm) })]
+            let success = GrepSuccess { pattern: args.pattern, ..GrepSuccess::default() };
+            Reply::GrepResult(GrepResult { result: Some(grep_result::Result::Success(success)) })
         }
         Exec::FetchArgs(args) => {
-            use fetch_result::Result as Arm;
-            let url = args.url;
-            let arm = if allowed {
-                let content = format!("pretended page of {url}\n");
-                Arm::Success(FetchSuccess {
-                    url,
-                    content,
-                    status_code: 200,
-                    ..FetchSuccess::default()
-                })
-            } else {
-                Arm::Error(FetchError { url, error: reason })
+            let content = format!("pretended page of {}\n", args.url);
+            let success = FetchSuccess {
+                url: args.url,
+                content,
+                status_code: 200,
+                ..FetchSuccess::default()
             };
-            vec![Reply::FetchResult(FetchResult { result: Some(arm) })]
+            Reply::FetchResult(FetchResult { result: Some(fetch_result::Result::Success(success)) })
         }
-        _ => Vec::new(),
-    }
+        _ => return Vec::new(),
+    };
+    vec![reply]
+}
+
+/// The tool's own refusal.
+fn refuse(exec: Exec) -> Vec<Reply> {
+    let reason = REFUSED.to_owned();
+    let reply = match exec {
+        Exec::ShellStreamArgs(args) => {
+            let command = args.command;
+            let refused = ShellRejected { command, reason, ..ShellRejected::default() };
+            shell_event(shell_stream::Event::Rejected(refused))
+        }
+        Exec::ShellArgs(args) => {
+            let command = args.command;
+            let refused = ShellRejected { command, reason, ..ShellRejected::default() };
+            let result = Some(shell_result::Result::Rejected(refused));
+            Reply::ShellResult(ShellResult { result, ..ShellResult::default() })
+        }
+        Exec::ReadArgs(args) => {
+            let refused = ReadRejected { path: args.path, reason };
+            Reply::ReadResult(ReadResult { result: Some(read_result::Result::Rejected(refused)) })
+        }
+        Exec::WriteArgs(args) => {
+            let refused = WriteRejected { path: args.path, reason };
+            let result = Some(write_result::Result::Rejected(refused));
+            Reply::WriteResult(WriteResult { result })
+        }
+        Exec::LsArgs(args) => {
+            let refused = LsRejected { path: args.path, reason };
+            Reply::LsResult(LsResult { result: Some(ls_result::Result::Rejected(refused)) })
+        }
+        Exec::GrepArgs(_) => {
+            let error = GrepError { error: reason };
+            Reply::GrepResult(GrepResult { result: Some(grep_result::Result::Error(error)) })
+        }
+        Exec::FetchArgs(args) => {
+            let error = FetchError { url: args.url, error: reason };
+            Reply::FetchResult(FetchResult { result: Some(fetch_result::Result::Error(error)) })
+        }
+        _ => return Vec::new(),
+    };
+    vec![reply]
+}
+
+fn shell_event(event: shell_stream::Event) -> Reply {
+    Reply::ShellStream(ShellStream { event: Some(event) })
 }
 
 /// Converts an MCP result into the service's format.

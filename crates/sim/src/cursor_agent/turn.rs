@@ -33,12 +33,9 @@ use super::{
 };
 use crate::{
     blobs::id_of,
-    engine::{RunIo, SimRun, SimState},
+    engine::{RunHeaders, RunIo, SimRun, SimState},
     protobuf::{put_bytes_field, value_to_proto},
-    record::{
-        runs::{RunReport, RunTally},
-        transcript::RunTape,
-    },
+    record::runs::{RunReport, RunTally},
     stream::{
         control::ConnectionControl,
         format::BodyFormat,
@@ -116,21 +113,19 @@ impl FakeTurn {
         let (tx, from_sim) = mpsc::channel(CHUNKS_CAP);
         let style =
             FrameStyle { format: BodyFormat::Connect, gzip: false, split: None, per_chunk: 1 };
-        let config = &sim.config;
         let report = RunReport { run: ask.number, transport: "cli", ..RunReport::default() };
-        let tally = RunTally::open(&sim.records, report, None);
         let control = Arc::<ConnectionControl>::default();
-        let mut io = RunIo::new(
-            Arc::clone(sim),
+        let io = RunIo::new(
+            sim,
             Arc::clone(&control),
             RunInbound::Appends(answers),
             RunOutbound::new(tx, style),
-            RunTape::new(config.recorder.clone(), ask.number),
-            tally.clone(),
+            RunTally::open(&sim.records, report, None),
+            ask.number,
         );
-        io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
-        let mut run = SimRun::new(io, ask.number, false);
-        run.request_id.clone_from(&ask.session);
+        let request_id = ask.session.clone();
+        let headers = RunHeaders { streaming: true, request_id, ..RunHeaders::default() };
+        let mut run = SimRun::new(io, ask.number, false, headers);
         let context = context(&ask, &tools.offers);
         let request = request(ask, context.clone());
         run.prepare(&request);
@@ -147,13 +142,9 @@ impl FakeTurn {
             events: VecDeque::new(),
             over: false,
         };
-        if let Some(rule) = run.chosen().cloned() {
-            tokio::time::sleep(std::time::Duration::from_millis(rule.delay_ms)).await;
-            if let Some(refuse) = rule.refuse {
-                tally.ended("refused");
-                turn.fail(words(&refuse.connect_error()));
-                return turn;
-            }
+        if let Some(refuse) = run.refusal().await {
+            turn.fail(words(&refuse.connect_error()));
+            return turn;
         }
         let first = ToSim::RunRequest(request);
         sim.tasks.spawn(Box::pin(run.drive(Some(first))));

@@ -95,7 +95,7 @@ impl SimRun {
                 if kept {
                     self.sim().blobs.put(*id, data.clone());
                 }
-                self.stored.insert(*id);
+                self.log.stored.insert(*id);
                 blobs.insert(*id, data);
             }
         }
@@ -124,7 +124,7 @@ impl SimRun {
     /// Stores a blob at the client; `None` when it is there already.
     pub(crate) async fn store(&mut self, id: &[u8], data: Bytes) -> RunResult<Option<QuestionKey>> {
         if let Ok(id) = BlobId::try_from(id)
-            && !self.stored.insert(id)
+            && !self.log.stored.insert(id)
         {
             return Ok(None);
         }
@@ -154,33 +154,34 @@ impl SimRun {
     /// Stores the user's message, if there is one. It may be large, so it is encoded and hashed
     /// once, and other tasks may run in between.
     pub(crate) async fn store_user(&mut self) -> RunResult<Option<(Bytes, Bytes)>> {
-        if self.user_blobs.is_none()
+        if self.log.user_blobs.is_none()
             && let Some(user) = &self.prompt.user_message
         {
             let wire = user.to_wire();
             let message = self.user_json();
             tokio::task::yield_now().await;
             let mut ids = self.store_all(vec![message, wire]).await?.into_iter();
-            self.user_blobs = ids.next().zip(ids.next());
+            self.log.user_blobs = ids.next().zip(ids.next());
         }
-        Ok(self.user_blobs.clone())
+        Ok(self.log.user_blobs.clone())
     }
 
     // === the turn as blobs ===
 
     /// Stores the answer as a blob at the client.
     pub(crate) async fn store_answer(&mut self) -> RunResult {
-        if self.said.is_empty() {
+        if self.log.said.is_empty() {
             return Ok(());
         }
-        let blobs = vec![self.answer_json(&self.said).to_string().into(), answer_step(&self.said)];
+        let blobs =
+            vec![self.answer_json(&self.log.said).to_string().into(), answer_step(&self.log.said)];
         self.store_all(blobs).await.map(drop)
     }
 
     fn answer_json(&self, said: &str) -> Value {
         let mut parts = Vec::new();
-        if !self.thought.is_empty() {
-            parts.push(json!({ "type": "reasoning", "text": self.thought }));
+        if !self.log.thought.is_empty() {
+            parts.push(json!({ "type": "reasoning", "text": self.log.thought }));
         }
         parts.push(json!({ "type": "text", "text": said }));
         json!({ "role": "assistant", "id": "1", "content": parts })
@@ -188,11 +189,11 @@ impl SimRun {
 
     /// Adds the text since the last call to the turn, before the next call.
     pub(crate) fn record_text_so_far(&mut self) {
-        let text = self.said.get(self.recorded_len..).unwrap_or_default();
+        let text = self.log.said.get(self.log.recorded_len..).unwrap_or_default();
         if !text.is_empty() {
-            self.messages.push(message_json("assistant", text));
-            self.steps.push(answer_step(text));
-            self.recorded_len = self.said.len();
+            self.log.messages.push(message_json("assistant", text));
+            self.log.steps.push(answer_step(text));
+            self.log.recorded_len = self.log.said.len();
         }
     }
 
@@ -212,7 +213,7 @@ impl SimRun {
         }
         let (mut turns, last) = self.past_turns().await?;
         let mut turn = AgentConversationTurnStructure {
-            request_id: Some(self.request_id.clone()),
+            request_id: Some(self.headers.request_id.clone()),
             ..AgentConversationTurnStructure::default()
         };
         if self.prompt.user_message.is_none()
@@ -227,9 +228,9 @@ impl SimRun {
             turn.user_message = wire;
         }
         let mut messages: Vec<Bytes> =
-            self.messages.iter().map(|message| message.to_string().into()).collect();
-        let mut steps = self.steps.clone();
-        let text = self.said.get(self.recorded_len..).unwrap_or_default();
+            self.log.messages.iter().map(|message| message.to_string().into()).collect();
+        let mut steps = self.log.steps.clone();
+        let text = self.log.said.get(self.log.recorded_len..).unwrap_or_default();
         if !text.is_empty() {
             messages.push(self.answer_json(text).to_string().into());
             steps.push(answer_step(text));
@@ -283,13 +284,13 @@ impl SimRun {
     /// Ties a checkpoint, known by its last turn, to the account it was made for.
     fn bind(&self, state: &ConversationStateStructure) {
         if let Some(turn) = state.turns.last() {
-            self.sim().conversations.bind(turn, self.account);
+            self.sim().conversations.bind(turn, self.headers.account);
         }
     }
 
     /// Fails when the state is a checkpoint of another account.
     fn check_account(&self) -> RunResult {
-        let theirs = |turn| self.sim().conversations.foreign(turn, self.account);
+        let theirs = |turn| self.sim().conversations.foreign(turn, self.headers.account);
         if self.prompt.state.turns.last().is_some_and(theirs) {
             return Err(fail(Code::Internal, "Blob not found"));
         }

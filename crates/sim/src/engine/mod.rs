@@ -21,13 +21,14 @@ use tokio_util::task::TaskTracker;
 
 use self::conversations::ConversationMemory;
 pub(crate) use self::{
-    run::SimRun,
+    run::{RunHeaders, SimRun},
     run_io::{RunIo, RunStop},
 };
 use crate::{
     blobs::BlobCache,
     config::SimConfig,
     record::{Records, counters::SimCounters},
+    scenario::quirks::Quirks,
 };
 
 /// What all runs of a simulator share.
@@ -55,6 +56,11 @@ impl SimState {
             born: tokio::time::Instant::now(),
             tasks: TaskTracker::new(),
         }
+    }
+
+    /// The quirks of every run.
+    pub(crate) fn quirks(&self) -> Quirks {
+        self.config.quirks.iter().chain(self.config.scenario.quirks.iter()).collect()
     }
 
     pub(crate) fn counters(&self) -> &SimCounters {

@@ -81,7 +81,8 @@ impl SimRun {
     }
 
     fn native_allowed(&self, name: &str) -> bool {
-        self.allowed_tools
+        self.headers
+            .allowed_tools
             .as_deref()
             .is_none_or(|list| list.split(',').any(|allowed| allowed.trim() == name))
     }

@@ -172,9 +172,9 @@ impl SimRun {
         let leaked = thinking && self.has(Quirk::LeakedThink);
         let before = self.output_tokens();
         if thinking {
-            self.thought.push_str(&text);
+            self.log.thought.push_str(&text);
         } else {
-            self.said.push_str(&text);
+            self.log.said.push_str(&text);
         }
         if leaked {
             text = format!("<think>{text}</think>");
@@ -223,8 +223,8 @@ impl SimRun {
             self.io.emit_frame(&frame).await?;
         }
         let said = match speech {
-            Speech::Text => &mut self.said,
-            Speech::Thinking => &mut self.thought,
+            Speech::Text => &mut self.log.said,
+            Speech::Thinking => &mut self.log.thought,
         };
         said.push_str(&text.repeat(usize::try_from(times).unwrap_or_default().min(65_536)));
         Ok(())
@@ -233,7 +233,9 @@ impl SimRun {
     /// Whether the answer is kept out of the stream.
     fn silent(&self) -> bool {
         self.has(Quirk::BlobOnly)
-            || (self.has(Quirk::BlobWithoutStreamingHeader) && self.http1 && !self.streaming_header)
+            || (self.has(Quirk::BlobWithoutStreamingHeader)
+                && self.http1
+                && !self.headers.streaming)
     }
 
     fn fill(&self, text: &str) -> String {

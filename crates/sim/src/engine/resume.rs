@@ -52,8 +52,8 @@ pub(crate) struct ResumePoint {
 impl SimRun {
     /// Records a state that the client has from now on.
     pub(crate) fn remember_state(&mut self, state: &ConversationStateStructure, with_turn: bool) {
-        let holds = with_turn.then_some((self.messages.len(), self.steps.len()));
-        self.states.push(KnownState { id: state_id(state), holds });
+        let holds = with_turn.then_some((self.log.messages.len(), self.log.steps.len()));
+        self.log.states.push(KnownState { id: state_id(state), holds });
     }
 
     /// Remembers where this turn stopped, so that it can be resumed.
@@ -77,9 +77,9 @@ impl SimRun {
             rest,
             text: self.prompt.text.clone(),
             user: self.prompt.user_message.clone(),
-            messages: std::mem::take(&mut self.messages),
-            steps: std::mem::take(&mut self.steps),
-            states: std::mem::take(&mut self.states),
+            messages: std::mem::take(&mut self.log.messages),
+            steps: std::mem::take(&mut self.log.steps),
+            states: std::mem::take(&mut self.log.states),
         };
         self.sim().conversations.save(&self.prompt.conversation, saved);
     }
@@ -96,8 +96,9 @@ impl SimRun {
         }
         let state = self.prompt.state.clone();
         let asked_before = self.prompt.user_message.is_none();
-        self.states.clear();
-        self.states
+        self.log.states.clear();
+        self.log
+            .states
             .push(KnownState { id: state_id(&state), holds: asked_before.then_some((0, 0)) });
         start
     }
@@ -115,8 +116,8 @@ impl SimRun {
         if holds.is_none() {
             self.prompt.user_message = saved.user;
         }
-        self.messages = saved.messages.into_iter().skip(messages).collect();
-        self.steps = saved.steps.into_iter().skip(steps).collect();
+        self.log.messages = saved.messages.into_iter().skip(messages).collect();
+        self.log.steps = saved.steps.into_iter().skip(steps).collect();
         self.prompt.text = saved.text;
         self.rule = saved.rule;
         ResumePoint { step: saved.step, rest: saved.rest, known: true }
@@ -136,7 +137,7 @@ impl SimRun {
             );
             results.reverse();
         }
-        let said = self.messages.iter().flat_map(HistoryMessage::all);
+        let said = self.log.messages.iter().flat_map(HistoryMessage::all);
         results.extend(said.filter(HistoryMessage::is_result));
         results
     }

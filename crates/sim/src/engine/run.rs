@@ -4,6 +4,7 @@
 use std::{
     collections::HashSet,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -29,7 +30,7 @@ use crate::{
     record::counters::{add, sub},
     scenario::{
         ScenarioRule,
-        faults::ResetCode,
+        faults::{Refuse, ResetCode},
         quirks::Quirk,
         step::{EncodedArm, UsageStep},
     },
@@ -47,18 +48,9 @@ pub(crate) struct SimRun {
     prepared: bool,
     pub(crate) number: u64,
     pub(crate) http1: bool,
-    /// `x-cursor-agent-allowed-tools`, when sent.
-    pub(crate) allowed_tools: Option<String>,
-    pub(crate) streaming_header: bool,
-    pub(crate) request_id: String,
-    /// The account of the token.
-    pub(crate) account: u64,
+    pub(crate) headers: RunHeaders,
     pub(crate) rule: Option<usize>,
-    /// Answer and thinking so far.
-    pub(crate) said: String,
-    pub(crate) thought: String,
-    /// How much of `said` is in `messages`.
-    pub(crate) recorded_len: usize,
+    pub(crate) log: TurnLog,
     /// The text that is being streamed, and how much of it was sent.
     pub(crate) saying: Option<(String, usize)>,
     pub(crate) at_step: usize,
@@ -72,7 +64,28 @@ pub(crate) struct SimRun {
     pub(crate) responses: u32,
     pub(crate) last_result: String,
     pub(crate) turn_ended: bool,
-    /// Messages and steps of this turn besides the answer, for checkpoints.
+}
+
+/// What the headers of a run say about it.
+#[derive(Debug, Default)]
+pub(crate) struct RunHeaders {
+    /// `x-cursor-agent-allowed-tools`, when sent.
+    pub(crate) allowed_tools: Option<String>,
+    pub(crate) streaming: bool,
+    pub(crate) request_id: String,
+    /// The account of the token.
+    pub(crate) account: u64,
+}
+
+/// The turn so far, for its checkpoints.
+#[derive(Debug, Default)]
+pub(crate) struct TurnLog {
+    /// Answer and thinking so far.
+    pub(crate) said: String,
+    pub(crate) thought: String,
+    /// How much of `said` is in `messages`.
+    pub(crate) recorded_len: usize,
+    /// Messages and steps of this turn besides the answer.
     pub(crate) messages: Vec<Value>,
     pub(crate) steps: Vec<Bytes>,
     /// Blobs the client has stored for us on this stream.
@@ -84,21 +97,16 @@ pub(crate) struct SimRun {
 }
 
 impl SimRun {
-    pub(crate) fn new(io: RunIo, number: u64, http1: bool) -> Self {
+    pub(crate) fn new(io: RunIo, number: u64, http1: bool, headers: RunHeaders) -> Self {
         Self {
             io,
             prompt: RunPrompt::default(),
             prepared: false,
             number,
             http1,
-            allowed_tools: None,
-            streaming_header: true,
-            request_id: String::new(),
-            account: 0,
+            headers,
             rule: None,
-            said: String::new(),
-            thought: String::new(),
-            recorded_len: 0,
+            log: TurnLog::default(),
             saying: None,
             at_step: 0,
             played: false,
@@ -108,11 +116,6 @@ impl SimRun {
             responses: 0,
             last_result: String::new(),
             turn_ended: false,
-            messages: Vec::new(),
-            steps: Vec::new(),
-            stored: HashSet::new(),
-            user_blobs: None,
-            states: Vec::new(),
         }
     }
 
@@ -146,8 +149,15 @@ impl SimRun {
         }
     }
 
-    pub(crate) fn chosen(&self) -> Option<&ScenarioRule> {
+    pub(super) fn chosen(&self) -> Option<&ScenarioRule> {
         self.sim().config.scenario.rules.get(self.rule?)
+    }
+
+    /// Waits for the delay of the chosen rule. Returns its refusal, if it has one.
+    pub(crate) async fn refusal(&self) -> Option<Refuse> {
+        let (delay, refuse) = self.chosen().map(|rule| (rule.delay_ms, rule.refuse.clone()))?;
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        refuse.inspect(|_| self.io.tally.ended("refused"))
     }
 
     /// Runs to the end, and counts how it ended.
@@ -405,7 +415,7 @@ impl SimRun {
             output_tokens: usage.output.or_else(|| Some(self.output_tokens())),
             cache_read_tokens: usage.cache_read.or_else(|| Some(self.history_tokens())),
             cache_write_tokens: usage.cache_write.or(Some(0)),
-            reasoning_tokens: usage.reasoning.or_else(|| Some(tokens(&self.thought))),
+            reasoning_tokens: usage.reasoning.or_else(|| Some(tokens(&self.log.thought))),
         }
     }
 
@@ -419,19 +429,19 @@ impl SimRun {
     pub(crate) fn input_tokens(&self) -> u64 {
         let rules: u64 = self.prompt.rules.iter().map(|rule| tokens(rule)).sum();
         let tools: u64 = self.prompt.tools.iter().map(OfferedTool::tokens).sum();
-        let since = self.messages.iter().filter_map(|message| message.get("content"));
+        let since = self.log.messages.iter().filter_map(|message| message.get("content"));
         let since: u64 = since.map(|content| tokens(&content.to_string())).sum();
         self.history_tokens() + rules + tools + tokens(&self.prompt.text) + since + 4
     }
 
     /// The prompt, and the text that is not yet part of it.
     pub(crate) fn context_tokens(&self) -> u64 {
-        let said = self.said.get(self.recorded_len..).unwrap_or_default();
-        self.input_tokens() + tokens(said) + tokens(&self.thought)
+        let said = self.log.said.get(self.log.recorded_len..).unwrap_or_default();
+        self.input_tokens() + tokens(said) + tokens(&self.log.thought)
     }
 
     pub(crate) fn output_tokens(&self) -> u64 {
-        tokens(&self.said) + tokens(&self.thought)
+        tokens(&self.log.said) + tokens(&self.log.thought)
     }
 }
 

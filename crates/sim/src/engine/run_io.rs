@@ -29,7 +29,10 @@ use crate::{
         runs::RunTally,
         transcript::{Direction, RunTape},
     },
-    scenario::{faults::StreamCut, quirks::Quirks},
+    scenario::{
+        faults::{ChaosEffect, Refuse, StreamCut},
+        quirks::Quirks,
+    },
     stream::{
         control::ConnectionControl,
         inbound::{InboundEvent, RunInbound},
@@ -115,25 +118,25 @@ pub(crate) struct RunIo {
 
 impl RunIo {
     pub(crate) fn new(
-        sim: Arc<SimState>,
+        sim: &Arc<SimState>,
         control: Arc<ConnectionControl>,
         inbound: RunInbound,
         out: RunOutbound,
-        tape: RunTape,
         tally: RunTally,
+        number: u64,
     ) -> Self {
         let now = Instant::now();
         Self {
-            sim,
+            quirks: sim.quirks(),
+            tape: RunTape::new(sim.config.recorder.clone(), number),
+            sim: Arc::clone(sim),
             control,
             out,
-            quirks: Quirks::default(),
             cut: None,
             next_exec: 1,
             next_kv: 1,
             next_query: 1,
             turn_over: false,
-            tape,
             tally,
             inbound,
             half_closed: false,
@@ -143,6 +146,20 @@ impl RunIo {
             asked: BTreeSet::new(),
             answers: HashMap::new(),
         }
+    }
+
+    /// Applies a random fault. Returns it if it is a refusal, which the caller has to send.
+    pub(crate) fn apply(&mut self, effect: ChaosEffect) -> Option<Refuse> {
+        match effect {
+            ChaosEffect::Refuse(refuse) => {
+                self.tally.ended("refused");
+                return Some(refuse);
+            }
+            ChaosEffect::Cut(cut) => self.cut = Some(cut),
+            ChaosEffect::Gzip => self.out.style.gzip = true,
+            ChaosEffect::Split(size) => self.out.style.split = Some(size),
+        }
+        None
     }
 
     // === sending ===

@@ -39,7 +39,7 @@ impl SimRun {
 
     /// The id that all calls of one response of the model share.
     pub(crate) fn model_call_id(&self) -> String {
-        format!("{}-{}-sim0", self.request_id, self.responses)
+        format!("{}-{}-sim0", self.headers.request_id, self.responses)
     }
 
     /// The arguments of a call to an offered tool.
@@ -143,7 +143,7 @@ impl SimRun {
         answer: &ExecAnswer,
         tool_call: ToolCall,
     ) {
-        self.messages.push(json!({ "role": "assistant", "id": call_id, "content": [{
+        self.log.messages.push(json!({ "role": "assistant", "id": call_id, "content": [{
             "type": "tool-call", "toolCallId": call_id, "toolName": name, "args": args,
         }] }));
         let mut result = json!({
@@ -154,10 +154,10 @@ impl SimRun {
         {
             table.insert("isError".to_owned(), json!(true));
         }
-        self.messages.push(json!({ "role": "tool", "id": call_id, "content": [result] }));
+        self.log.messages.push(json!({ "role": "tool", "id": call_id, "content": [result] }));
         let step =
             ConversationStep { message: Some(conversation_step::Message::ToolCall(tool_call)) };
-        self.steps.push(step.to_wire());
+        self.log.steps.push(step.to_wire());
     }
 }
 

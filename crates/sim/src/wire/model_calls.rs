@@ -51,8 +51,7 @@ pub(crate) fn answer(
         return Some(responses::error_in(form, &error));
     }
     let body = form.payload(body);
-    let enveloped = sim.config().quirks.has(Quirk::EnvelopedUnary)
-        || sim.config().scenario.quirks.has(Quirk::EnvelopedUnary);
+    let enveloped = sim.service.state.quirks().has(Quirk::EnvelopedUnary);
     Some(match method {
         "GetUsableModels" => {
             let models: Vec<_> = MODELS
@@ -71,33 +70,12 @@ pub(crate) fn answer(
             responses::unary(form, &GetDefaultModelForCliResponse { model }, &as_json, enveloped)
         }
         "NameAgent" => {
-            let text = match form {
-                BodyFormat::Json => serde_json::from_slice::<Value>(body)
-                    .ok()
-                    .and_then(|v| v.get("userMessage")?.as_str().map(str::to_owned))
-                    .unwrap_or_default(),
-                _ => {
-                    NameAgentRequest::from_wire(Bytes::copy_from_slice(body))
-                        .unwrap_or_default()
-                        .user_message
-                }
-            };
-            let name = title_of(&text);
+            let name = title_of(&first_message(form, body));
             let as_json = json!({ "name": name });
             responses::unary(form, &NameAgentResponse { name }, &as_json, enveloped)
         }
         "AvailableModels" => {
-            let with_parameters = match form {
-                BodyFormat::Json => serde_json::from_slice::<Value>(body)
-                    .ok()
-                    .and_then(|v| v.get("useModelParameters")?.as_bool())
-                    .unwrap_or_default(),
-                _ => {
-                    AvailableModelsRequest::from_wire(Bytes::copy_from_slice(body))
-                        .unwrap_or_default()
-                        .use_model_parameters
-                }
-            };
+            let with_parameters = wants_parameters(form, body);
             let message = AvailableModelsResponse {
                 model_names: MODELS.iter().map(|m| m.id.to_owned()).collect(),
                 models: MODELS.iter().map(|m| m.available(with_parameters)).collect(),
@@ -119,4 +97,30 @@ pub(crate) fn answer(
         }
         _ => responses::unary(form, &NameAgentResponse::default(), &json!({}), enveloped),
     })
+}
+
+fn first_message(form: BodyFormat, body: &[u8]) -> String {
+    match form {
+        BodyFormat::Json => json_field(body, "userMessage")
+            .and_then(|text| text.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+        _ => {
+            let body = Bytes::copy_from_slice(body);
+            NameAgentRequest::from_wire(body).unwrap_or_default().user_message
+        }
+    }
+}
+
+fn wants_parameters(form: BodyFormat, body: &[u8]) -> bool {
+    match form {
+        BodyFormat::Json => json_field(body, "useModelParameters") == Some(Value::Bool(true)),
+        _ => {
+            let body = Bytes::copy_from_slice(body);
+            AvailableModelsRequest::from_wire(body).unwrap_or_default().use_model_parameters
+        }
+    }
+}
+
+fn json_field(body: &[u8], name: &str) -> Option<Value> {
+    serde_json::from_slice::<Value>(body).ok()?.get_mut(name).map(Value::take)
 }

@@ -1,11 +1,8 @@
 //! The routes, and how a run is started.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use bytes::Bytes;
@@ -25,12 +22,9 @@ use super::{
 };
 use crate::{
     config::SimHttp2,
-    engine::{RunIo, RunStop, SimRun},
-    record::{
-        runs::{RunReport, RunTally},
-        transcript::RunTape,
-    },
-    scenario::faults::{ChaosEffect, Refuse},
+    engine::{RunHeaders, RunIo, RunStop, SimRun},
+    record::runs::{RunReport, RunTally},
+    scenario::faults::Refuse,
     stream::{
         control::ConnectionControl,
         format::BodyFormat,
@@ -186,7 +180,6 @@ async fn start(
     let (tx, rx) = mpsc::channel(CHUNKS_CAP);
     let style =
         FrameStyle { format: form, gzip: false, split: None, per_chunk: config.frames_per_chunk };
-    let tape = RunTape::new(config.recorder.clone(), number);
     let report = RunReport {
         run: number,
         request_id: text("x-request-id").unwrap_or_default(),
@@ -195,24 +188,18 @@ async fn start(
     };
     let (inbound, tally, joined) = source.open(&sim, report);
     let out = RunOutbound::new(tx, style);
-    let mut io =
-        RunIo::new(Arc::clone(&sim.service.state), control, inbound, out, tape, tally.clone());
-    io.quirks.extend(config.quirks.iter().chain(config.scenario.quirks.iter()));
-    match config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.effect(number)) {
-        Some(ChaosEffect::Refuse(refuse)) => {
-            tally.ended("refused");
-            return responses::refusal_in(form, &refuse);
-        }
-        Some(ChaosEffect::Cut(cut)) => io.cut = Some(cut),
-        Some(ChaosEffect::Gzip) => io.out.style.gzip = true,
-        Some(ChaosEffect::Split(size)) => io.out.style.split = Some(size),
-        None => {}
+    let mut io = RunIo::new(&sim.service.state, control, inbound, out, tally, number);
+    let chaos = config.chaos.or(config.scenario.chaos).and_then(|chaos| chaos.effect(number));
+    if let Some(refuse) = chaos.and_then(|effect| io.apply(effect)) {
+        return responses::refusal_in(form, &refuse);
     }
-    let mut run = SimRun::new(io, number, joined.is_some());
-    run.allowed_tools = text("x-cursor-agent-allowed-tools");
-    run.streaming_header = text("x-cursor-streaming").as_deref() == Some("true");
-    run.account = auth::account(headers);
-    run.request_id = text("x-request-id").unwrap_or_default();
+    let run_headers = RunHeaders {
+        allowed_tools: text("x-cursor-agent-allowed-tools"),
+        streaming: text("x-cursor-streaming").as_deref() == Some("true"),
+        request_id: text("x-request-id").unwrap_or_default(),
+        account: auth::account(headers),
+    };
+    let mut run = SimRun::new(io, number, joined.is_some(), run_headers);
     let mut first = None;
     if config.scenario.decides_early() {
         match Box::pin(run.io.first()).await {
@@ -223,19 +210,15 @@ async fn start(
             }
             Ok(other) => first = Some(other),
             Err(stop) => {
-                tally.ended("refused");
+                run.io.tally.ended("refused");
                 return match stop {
                     RunStop::Fail(error) => responses::error_in(form, &error),
                     _ => responses::refusal(&Refuse::status(408)),
                 };
             }
         }
-        if let Some(rule) = run.chosen().cloned() {
-            tokio::time::sleep(Duration::from_millis(rule.delay_ms)).await;
-            if let Some(refuse) = &rule.refuse {
-                tally.ended("refused");
-                return responses::refusal_in(form, refuse);
-            }
+        if let Some(refuse) = run.refusal().await {
+            return responses::refusal_in(form, &refuse);
         }
     }
     run.io.out.style.gzip &= accepts_gzip;
@@ -246,7 +229,6 @@ async fn start(
         work.await;
     });
     let mut reply = Response::new(SimBody::Stream(rx));
-    *reply.status_mut() = StatusCode::OK;
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, form.mime());
     if gzip {
