@@ -13,8 +13,6 @@ mod unix;
 
 use std::{borrow::Cow, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
-use ibeam_sim::Sim;
 use tokio::{
     net::TcpListener,
     time::{sleep, timeout},
@@ -113,10 +111,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let sim = match &config.backend {
             Backend::Cursor => None,
-            Backend::Sim { scenario } => {
-                let simulated = config.simulator.config(scenario.as_deref());
-                Some(Sim::new(simulated.context("cannot use the scenario")?))
-            }
+            Backend::Sim { scenario } => Some(config.simulator.start(scenario.as_deref())?),
         };
         let app = App::new(config, sim.as_ref(), tasks)?;
         let bridge = Bridge::new(app.config(), tasks);

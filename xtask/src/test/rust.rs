@@ -47,6 +47,13 @@ pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The server as a library without the simulator. Only checked: what it does is the same.
+pub(super) fn without_sim() -> anyhow::Result<Outcome> {
+    let chosen = ["--locked", "--package", "ibeam-server", "--no-default-features"];
+    run(cargo().arg("clippy").args(chosen).args(["--", "-D", "warnings"]))?;
+    Ok(Outcome::Passed)
+}
+
 /// Everything that later steps run: the tests, the examples, the program and the bench. The
 /// development profile: speed is the business of the bench.
 pub(super) fn build(options: &Options) -> anyhow::Result<Outcome> {

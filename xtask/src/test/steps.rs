@@ -52,6 +52,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("tests", Rust, Alone, 220, rust::tests).needs(BUILD),
     Step::new("secrets", Thorough, Beside, 45, |_| secrets::check()).needs(BUILD).after("tests"),
     Step::new("doc-tests", Thorough, Busy, 20, |_| rust::doc_tests()).needs(BUILD),
+    Step::new("without-sim", Thorough, Busy, 20, |_| rust::without_sim()),
     Step::new("codegen-full", Named, Busy, 40, |_| rust::codegen_full()),
     Step::new("random-requests", External, Busy, 60, |_| rust::random_requests()).needs(BUILD),
     Step::new("strace", External, Beside, 90, |_| external::strace()).needs(BUILD),

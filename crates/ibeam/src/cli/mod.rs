@@ -53,7 +53,7 @@ use crate::{
 };
 use ibeam_server::{
     auth::{Here, Refused, tokens::login_command},
-    config::{Backend, Config, Origin, Problem, Via},
+    config::{Backend, Config, Origin, Problem, SimulatorError, Via},
     net,
     server::StartError,
 };
@@ -339,7 +339,9 @@ fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     if let Some(error) = error.downcast_ref::<StartError>() {
         return Some(error.hint.clone());
     }
-    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
+    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some()
+        || matches!(error.downcast_ref(), Some(SimulatorError::Scenario(_)))
+    {
         return Some("without `--scenario`, the built-in assistant answers".into());
     }
     error.downcast_ref::<TurnError>().and_then(advice).map(Cow::Borrowed)

@@ -11,7 +11,6 @@ use ibeam_core::{
     peer::Clocks,
     turn::Settings as TurnSettings,
 };
-use ibeam_sim::Sim;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +22,7 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Backend, Config, Via},
+    config::{self, Backend, Config, Sim, Via},
     counter::Counter,
     driver::{
         AgentConfig, AgentDriver, AnyDriver, Driver, MakeRoom, Profile, Transport,

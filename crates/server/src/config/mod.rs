@@ -32,7 +32,7 @@ pub use parse::duration;
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
 pub use servers::McpServer;
-pub use simulator::Simulator;
+pub use simulator::{Sim, Simulator, SimulatorError};
 
 use crate::{
     auth::{Keep, Profile},
