@@ -12,10 +12,7 @@ use std::{
 use ibeam_core::model::ids;
 use serde::{Deserialize, Serialize};
 
-use ibeam_server::{
-    auth::{AuthFileError, private},
-    clock, random,
-};
+use ibeam_server::{auth::AuthFileError, clock, files::private, random};
 
 pub(super) const VERSION: u32 = 1;
 

@@ -20,8 +20,7 @@ use super::{
     search,
 };
 use ibeam_server::{
-    auth::private,
-    lock_file,
+    files::{lock, private},
     net::near::{self, Unproven},
 };
 
@@ -86,7 +85,7 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
     let folder = folder().context("this machine has no place for ibeam's files; set HOME")?;
     private::make_secret_dir(&folder)?;
     // The right to start one.
-    let _turn = lock_file::acquire(&folder.join("start.lock"), TURN).await?;
+    let _turn = lock::acquire(&folder.join("start.lock"), TURN).await?;
     // Somebody may have been faster.
     let stranger = match search(wanted).await {
         Ok(running) if gives_way(&running) => {

@@ -10,7 +10,8 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{AuthFileError, private};
+use super::AuthFileError;
+use crate::files::private;
 
 const FILE: &str = "consent.json";
 

@@ -18,9 +18,10 @@ use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use super::{
-    Account, AuthFileError, Credential, FileLock, Keep, KeychainError, Profile, Saved, private,
+    Account, AuthFileError, Credential, FileLock, Keep, KeychainError, Profile, Saved,
     vault::{self, Vault},
 };
+use crate::files::private;
 
 /// In ibeam's config directory, which may hold less private things.
 const DIR: &str = "credentials";

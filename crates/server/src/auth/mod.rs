@@ -16,7 +16,6 @@ pub mod http;
 pub mod lock;
 pub mod login;
 pub mod places;
-pub mod private;
 pub mod profile;
 pub mod tokens;
 pub mod vault;
@@ -25,6 +24,9 @@ use std::{fmt, path::PathBuf};
 
 use secrecy::SecretString;
 
+pub use crate::files::private::AuthFileError;
+#[cfg(unix)]
+pub use crate::files::private::unix::quoted;
 pub use consent::{Consents, Kind};
 pub use discover::KEY_VARIABLE;
 pub use discover::{DiscoverError, Discovery, Refused, Why, discover};
@@ -33,9 +35,6 @@ pub use here::Here;
 pub use lock::{FileLock, LOCK_WAIT};
 pub use places::Places;
 pub use places::System;
-pub use private::AuthFileError;
-#[cfg(unix)]
-pub use private::unix::quoted;
 pub use profile::{BadProfile, Profile};
 pub use tokens::Tokens;
 pub use vault::{Keep, KeychainError, Saved};

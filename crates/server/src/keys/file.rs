@@ -193,7 +193,7 @@ impl<'a> KeyFile<'a> {
             }
             Err(error) => return Err(self.io(error)),
         };
-        if crate::config::others_may_use(self.0) {
+        if crate::files::others_may_use(self.0) {
             return Err(KeyFileError::Open(self.0.to_path_buf()));
         }
         let document: Document =

@@ -20,7 +20,7 @@ use super::{
     StoreError,
     schema::{self, Owner},
 };
-use crate::lock_file::{self, LockError};
+use crate::files::lock::{self, LockError};
 
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
@@ -103,7 +103,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, Unfit> {
 /// since `broken` was seen: then its new file is opened.
 pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<Opened, Unfit> {
     // The lock's own file stays: another process may be waiting for it.
-    let _lock = lock_file::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
+    let _lock = lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
     if broken.is_some() && broken == FileId::at(path) {
         move_aside(path)?;
     }

@@ -35,8 +35,11 @@ use super::{
     machine::{self, Found},
 };
 use ibeam_server::{
-    auth::{AuthFileError, private},
-    lock_file::{self, LockError},
+    auth::AuthFileError,
+    files::{
+        lock::{self, LockError},
+        private,
+    },
 };
 
 /// Why nothing was changed.
@@ -174,7 +177,7 @@ impl Engine {
     pub(crate) fn lock(&self) -> Result<File, SetupError> {
         private::make_secret_dir(&self.root)?;
         let path = self.root.join("lock");
-        match lock_file::acquire_blocking(&path, Duration::ZERO) {
+        match lock::acquire_blocking(&path, Duration::ZERO) {
             Ok(file) => Ok(file),
             Err(LockError::Held { .. }) => Err(SetupError::Busy),
             Err(error) => Err(AuthFileError::from(error).into()),

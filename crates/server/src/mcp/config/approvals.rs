@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::auth::{AuthFileError, private};
+use crate::{auth::AuthFileError, files::private};
 
 const FILE: &str = "mcp-approved.json";
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::lock_file::LockError;
+use super::lock::LockError;
 
 /// Nothing that belongs into such a file is longer.
 const LONGEST: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub enum AuthFileError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     /// What would be in the file is elsewhere.
     #[error(transparent)]
-    Keychain(#[from] super::KeychainError),
+    Keychain(#[from] crate::auth::KeychainError),
 }
 
 impl From<LockError> for AuthFileError {
@@ -57,7 +57,7 @@ impl From<LockError> for AuthFileError {
 
 impl AuthFileError {
     /// It may be over the next time, and says nothing about who is signed in.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Full { .. } | Self::Locked { .. } => true,
             Self::Keychain(error) => error.is_passing(),
@@ -82,7 +82,7 @@ impl AuthFileError {
         }
     }
 
-    pub(super) fn malformed(path: &Path, what: impl Into<String>) -> Self {
+    pub(crate) fn malformed(path: &Path, what: impl Into<String>) -> Self {
         Self::Malformed { path: path.to_path_buf(), what: what.into() }
     }
 }
@@ -139,7 +139,7 @@ pub fn replace(path: &Path, text: &str) -> Result<(), AuthFileError> {
 
 /// Deletes what [`replace`] left behind when its process was killed. Only for who knows
 /// that nobody else is at it.
-pub(super) fn sweep(path: &Path) -> Result<(), AuthFileError> {
+pub(crate) fn sweep(path: &Path) -> Result<(), AuthFileError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let failed = || AuthFileError::io("clean up", dir);
     let (prefix, suffix) = temporary(path);
@@ -155,7 +155,7 @@ pub(super) fn sweep(path: &Path) -> Result<(), AuthFileError> {
 }
 
 /// Deletes the file. Says whether there was one.
-pub(super) fn remove(path: &Path) -> Result<bool, AuthFileError> {
+pub(crate) fn remove(path: &Path) -> Result<bool, AuthFileError> {
     match fs::remove_file(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -85,7 +85,7 @@ fn open(path: &Path) -> Result<File, LockError> {
     {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(0o600);
-        crate::auth::private::unix::never_follow(&mut options);
+        super::private::unix::never_follow(&mut options);
     }
     options.open(path).map_err(|error| {
         let is_link = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
