@@ -26,8 +26,9 @@ pub use self::start::{NotStarted, PortTaken, Taker, ensure, ready};
 use ibeam_server::{
     api::Service as _,
     app::App,
-    auth::{AuthFileError, KEY_VARIABLE},
+    auth::KEY_VARIABLE,
     config::{self, Backend, Config, DEFAULT_PORT, Listen, Via},
+    files::FileError,
     net::near::Unproven,
     random,
 };
@@ -290,7 +291,7 @@ pub fn register(
     app: &App,
     places: &[Listen],
     tls: bool,
-) -> Result<Option<Registration>, AuthFileError> {
+) -> Result<Option<Registration>, FileError> {
     let local = places.iter().find_map(|place| match place {
         Listen::Tcp(address) if address.ip().is_loopback() && !tls => Some(address),
         Listen::Tcp(_) | Listen::Unix(_) => None,

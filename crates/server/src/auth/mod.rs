@@ -8,6 +8,7 @@
 
 pub mod consent;
 pub mod discover;
+mod error;
 mod exchange;
 pub mod file;
 mod foreign;
@@ -24,12 +25,10 @@ use std::{fmt, path::PathBuf};
 
 use secrecy::SecretString;
 
-pub use crate::files::private::AuthFileError;
-#[cfg(unix)]
-pub use crate::files::private::unix::quoted;
 pub use consent::{Consents, Kind};
 pub use discover::KEY_VARIABLE;
 pub use discover::{DiscoverError, Discovery, Refused, Why, discover};
+pub use error::AuthFileError;
 pub use file::CredentialFile;
 pub use here::Here;
 pub use lock::{FileLock, LOCK_WAIT};

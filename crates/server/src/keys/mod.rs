@@ -230,7 +230,7 @@ impl Keys {
                 }
                 // The system may have been short of something; a file that is wrong
                 // stays wrong until it is changed.
-                state.unread = matches!(error, KeyFileError::Io { .. });
+                state.unread = matches!(error, KeyFileError::Io { .. } | KeyFileError::File(_));
             }
         }
         true

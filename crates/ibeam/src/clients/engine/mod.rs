@@ -34,13 +34,7 @@ use super::{
     Client, Machine, Unfit, Wiring,
     machine::{self, Found},
 };
-use ibeam_server::{
-    auth::AuthFileError,
-    files::{
-        lock::{self, LockError},
-        private,
-    },
-};
+use ibeam_server::files::{FileError, lock, private};
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +63,7 @@ pub(crate) enum SetupError {
     #[error("{} is not as ibeam writes it: {why}", path.display())]
     Record { path: PathBuf, why: String },
     #[error(transparent)]
-    Own(#[from] AuthFileError),
+    Own(#[from] FileError),
 }
 
 impl SetupError {
@@ -179,8 +173,8 @@ impl Engine {
         let path = self.root.join("lock");
         match lock::acquire_blocking(&path, Duration::ZERO) {
             Ok(file) => Ok(file),
-            Err(LockError::Held { .. }) => Err(SetupError::Busy),
-            Err(error) => Err(AuthFileError::from(error).into()),
+            Err(FileError::Locked { .. }) => Err(SetupError::Busy),
+            Err(error) => Err(error.into()),
         }
     }
 

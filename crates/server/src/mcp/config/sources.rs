@@ -14,7 +14,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{Places, approvals::Approvals, entry::Style, jsonc};
-use crate::auth;
+use crate::{
+    auth,
+    files::{self, FileError},
+};
 
 /// Larger files hold no settings. Claude Code keeps more than settings in its file.
 const FILE_BYTES: u64 = 8 << 20;
@@ -184,18 +187,14 @@ impl ProjectFile {
     ///
     /// # Errors
     /// It could not be written, and is not approved.
-    pub fn approve(&self, approvals: &mut Approvals) -> Result<(), auth::AuthFileError> {
+    pub fn approve(&self, approvals: &mut Approvals) -> Result<(), FileError> {
         approvals.approve(&self.path, &self.hash)
     }
 
     /// The command that approves it.
     #[must_use]
     pub fn command(&self) -> String {
-        #[cfg(unix)]
-        let path = auth::quoted(&self.path);
-        #[cfg(not(unix))]
-        let path = format!("\"{}\"", self.path.display());
-        format!("ibeam mcp approve {path}")
+        format!("ibeam mcp approve {}", files::quoted(&self.path))
     }
 }
 
