@@ -14,7 +14,7 @@ use ibeam_core::redact;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{Report, look};
-use crate::audit;
+use crate::doctor::audit;
 use ibeam_server::{
     config::{self, Resolution},
     files::private,

@@ -2,13 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::{
+use crate::doctor::{
     audit::Fault,
-    doctor::{
-        findings::{Findings, PortState, Unwritten},
-        report::{Check, Code, Line},
-        version,
-    },
+    findings::{Findings, PortState, Unwritten},
+    report::{Check, Code, Line},
+    version,
 };
 use ibeam_server::files::quoted;
 

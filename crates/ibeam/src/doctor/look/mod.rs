@@ -21,7 +21,7 @@ use super::{
     judge::{self, judge},
     report::{Check, Code, Line, Report},
 };
-use crate::audit::{self, Fault, FileLine};
+use crate::doctor::audit::{self, Fault, FileLine};
 use ibeam_server::{
     auth::{Here, tokens::login_command},
     clock,
