@@ -14,6 +14,7 @@ pub mod challenge;
 pub mod child;
 pub mod cli;
 pub mod codec;
+pub mod constant_time;
 pub mod controls;
 pub mod error;
 mod guard;

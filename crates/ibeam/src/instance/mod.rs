@@ -8,7 +8,6 @@
 //! *Invariant:* the key is in memory and in a file for the user alone; never on a command
 //! line, in a log or in an error.
 
-mod health;
 mod record;
 mod start;
 
@@ -29,7 +28,7 @@ use ibeam_server::{
     auth::KEY_VARIABLE,
     config::{self, Backend, Config, DEFAULT_PORT, Listen, Via},
     files::FileError,
-    net::near::Unproven,
+    net::probe::{self, ProbeError},
     random,
 };
 
@@ -38,6 +37,9 @@ pub const PREFIX: &str = "ibi_";
 
 /// The gateway in the background ends after so long without a request.
 pub const IDLE_EXIT: Duration = Duration::from_secs(30 * 60);
+
+/// A gateway on this machine that takes longer to answer is in no state to serve.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A gateway that fits.
 #[derive(Clone, Debug)]
@@ -173,12 +175,13 @@ impl Living {
     }
 
     /// Nothing is sent to it before it has shown that it is the gateway with that key.
-    async fn prove(&self) -> Result<Running, Unproven> {
+    async fn prove(&self) -> Result<Running, ProbeError> {
         let Record { url, key, pid, version, shared, kind, .. } = self.0.record.clone();
         let key = SecretString::from(key);
-        let health = health::ask(&url, &key).await?;
+        // This is a request like any other: a gateway that is about to end for lack of requests stays.
+        let health = probe::proven_health(&url, &key, PATIENCE).await?;
         Ok(Running {
-            authenticated: health.authenticated(),
+            authenticated: health.is_authenticated(),
             active: health.sessions.active,
             parked: health.sessions.parked,
             uptime: Duration::from_secs(health.uptime_seconds),
@@ -272,8 +275,8 @@ async fn search(wanted: &Wanted) -> Result<Running, Option<String>> {
         if wanted.fits(&one.0.record.kind) && (!wanted.stays || wanted.is_at_port(one.url())) {
             match one.prove().await {
                 Ok(running) => return Ok(Running { stranger, ..running }),
-                Err(Unproven::Stranger) => stranger = Some(one.url().to_owned()),
-                Err(Unproven::Silent) => {}
+                Err(ProbeError::Stranger) => stranger = Some(one.url().to_owned()),
+                Err(_) => {}
             }
         }
     }
