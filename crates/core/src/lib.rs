@@ -19,6 +19,7 @@ pub mod controls;
 pub mod error;
 mod guard;
 pub mod history;
+pub mod jsonc;
 pub mod limits;
 pub mod mcp;
 pub mod model;

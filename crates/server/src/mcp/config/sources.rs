@@ -9,11 +9,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ibeam_core::model::ids;
+use ibeam_core::{jsonc, model::ids};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{Places, approvals::Approvals, entry::Style, jsonc};
+use super::{Places, approvals::Approvals, entry::Style};
 use crate::{
     auth,
     files::{self, FileError},
@@ -74,7 +74,7 @@ impl Source {
         let syntax = |error: serde_json::Error| {
             format!("is not valid JSON at line {}, column {}", error.line(), error.column())
         };
-        let document: Value = serde_json::from_str(&jsonc::plain(&text)).map_err(syntax)?;
+        let document: Value = jsonc::parse(&text).map_err(syntax)?;
         let mut entries = Vec::new();
         for section in style.sections() {
             let Some(servers) = document.get(*section) else { continue };
