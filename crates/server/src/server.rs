@@ -31,7 +31,7 @@ use self::{
 use crate::{
     api,
     app::App,
-    config::{self, Backend, Config, Listen, TlsFiles},
+    config::{Backend, Config, Listen, TlsFiles},
     keys::{self, Door, KeyFileError},
     mcp::bridge::Bridge,
     net::tls,
@@ -248,7 +248,7 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
 
 /// What TLS is served with.
 fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
-    if config::strangers_may_use(&files.key) {
+    if crate::files::strangers_may_use(&files.key) {
         let path = files.key.display();
         warn!("others may use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
     }

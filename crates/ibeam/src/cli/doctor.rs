@@ -13,9 +13,8 @@ use super::{
     Global, Listening, Refusal, STYLES, Upstream, block_on, children, options::Loaded, print, say,
 };
 use crate::{
-    audit,
     doctor::{
-        Check, Line, Report, State, Subject,
+        Check, Line, Report, State, Subject, audit,
         bundle::{self, Contents, Veil},
         examine,
         judge::title,

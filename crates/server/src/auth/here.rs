@@ -8,14 +8,15 @@ use std::{
 };
 
 use super::{
-    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Keep, Kind, Places, Profile,
-    Source, Tokens, discover,
+    Consents, CredentialFile, DiscoverError, Discovery, Keep, Kind, Places, Profile, Source,
+    Tokens, discover,
     discover::foreign_files,
     http::AuthHttp,
     tokens::{NotRead, Reread},
 };
 use crate::{
     config::{Config, Env, environment},
+    files::FileError,
     tasks::Tasks,
 };
 
@@ -91,7 +92,7 @@ impl Here {
     ///
     /// # Errors
     /// The file that says so cannot be used.
-    pub fn consents(&self) -> Result<Consents, AuthFileError> {
+    pub fn consents(&self) -> Result<Consents, FileError> {
         Consents::load(self.places.config())
     }
 

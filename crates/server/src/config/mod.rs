@@ -6,7 +6,6 @@
 mod dirs;
 pub mod key;
 mod load;
-mod modes;
 mod parse;
 pub mod raw;
 pub mod resolve;
@@ -27,7 +26,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 pub use dirs::{cache_dir, default_path, runs_dir, state_dir};
 pub use key::Key;
 pub use load::{environment, file_in_use, holds_secret, load};
-pub(crate) use modes::{others_may_use, strangers_may_use};
 pub use parse::duration;
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};

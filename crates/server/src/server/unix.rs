@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::StartError;
-use crate::lock_file;
+use crate::files::lock;
 
 /// What every system takes, and the shortest of them only just.
 const PATH_CAP: usize = 103;
@@ -121,7 +121,7 @@ fn hideout(parent: &Path) -> io::Result<TempDir> {
 async fn alone(path: &Path) -> Option<File> {
     let path = folder(path);
     let folder = File::open(path).ok()?;
-    lock_file::hold(&folder, path, START_WAIT).await.ok()?;
+    lock::hold(&folder, path, START_WAIT).await.ok()?;
     Some(folder)
 }
 

@@ -21,7 +21,7 @@ use super::{
     judge::{self, judge},
     report::{Check, Code, Line, Report},
 };
-use crate::audit::{self, Fault, FileLine};
+use crate::doctor::audit::{self, Fault, FileLine};
 use ibeam_server::{
     auth::{Here, tokens::login_command},
     clock,
@@ -59,10 +59,7 @@ impl fmt::Debug for Subject<'_> {
 pub(super) async fn healths() -> Vec<serde_json::Value> {
     let mut healths = Vec::new();
     for running in port::running().await {
-        let address = running.url.strip_prefix("http://").and_then(|rest| rest.parse().ok());
-        if let Some(address) = address {
-            healths.extend(port::health(address).await);
-        }
+        healths.extend(port::health(&running.url).await);
     }
     healths
 }

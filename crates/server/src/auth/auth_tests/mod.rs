@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::Env;
+use crate::{config::Env, files::FileError};
 
 /// A user's home, with nothing in it.
 struct Home {

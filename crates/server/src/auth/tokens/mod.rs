@@ -53,7 +53,7 @@ pub enum NotRead {
 impl From<AuthFileError> for NotRead {
     fn from(error: AuthFileError) -> Self {
         let why = chain(&error);
-        if error.is_passing() { Self::NotNow(why) } else { Self::Unusable(why) }
+        if error.is_temporary() { Self::NotNow(why) } else { Self::Unusable(why) }
     }
 }
 

@@ -97,7 +97,7 @@ pub enum KeychainError {
 
 impl KeychainError {
     /// It may answer the next time.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(super) fn is_temporary(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::Closed(_) | Self::NoAnswer(_) | Self::Failed(_) => true,
             Self::NotBuilt | Self::Gone(_) | Self::Malformed { .. } | Self::TooLong(_) => false,

@@ -12,7 +12,10 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
-use crate::auth::{AuthFileError, Credential, CredentialFile, login};
+use crate::{
+    auth::{AuthFileError, Credential, CredentialFile, login},
+    files::FileError,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -290,7 +293,7 @@ async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
     let keychain = Arc::new(Sabotage(path.clone(), Memory::default()));
     let file = bench.file(Keep::File).with_vault(Vault::of(Keep::Keychain, keychain, LONG));
     let error = login::keep(&file, &credential("new")).await.unwrap_err();
-    assert!(matches!(error, AuthFileError::Io { what: "write", .. }), "{error:?}");
+    assert!(matches!(error, AuthFileError::File(FileError::Io { what: "write", .. })), "{error:?}");
     fs::remove_dir(&path).unwrap();
     fs::rename(path.with_extension("aside"), path).unwrap();
     assert_eq!(bench.who(), "old");

@@ -21,6 +21,7 @@ use ibeam_server::{
     api::OPEN_PATHS,
     auth::{Account, AuthFileError, Credential, DiscoverError, Here},
     config::{Backend, Config, Listen, Origin, Via},
+    files::FileError,
     keys::{KeyFile, KeyFileError, Keys, Listed},
     mcp::config::{Places, ServerSpec, gather},
     net::{
@@ -209,7 +210,8 @@ impl Findings {
     /// What is wrong with one of our own files. Modes and links are judged with the list
     /// of files.
     fn file_error(&mut self, error: &AuthFileError) {
-        if !matches!(error, AuthFileError::Exposed { .. } | AuthFileError::Link { .. }) {
+        if !matches!(error, AuthFileError::File(FileError::Exposed { .. } | FileError::Link { .. }))
+        {
             self.problem(net::chain(error), None);
         }
     }

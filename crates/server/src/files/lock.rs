@@ -5,45 +5,33 @@
 //! its place, and no wait for a lock is without a limit.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
 use tokio::time::sleep;
 
+use super::{
+    FileError,
+    private::{never_follow, owner_only, refuse_link},
+    replace::folder,
+};
+
 /// Between two tries: the first is short, since most holders are quick.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why there is no lock.
-#[derive(Debug, thiserror::Error)]
-pub enum LockError {
-    #[error("{} is a symbolic link, which ibeam does not follow to a lock", path.display())]
-    Link { path: PathBuf },
-    #[error(
-        "another process has held {} for {} s; try again when it is done",
-        path.display(),
-        waited.as_secs()
-    )]
-    Held { path: PathBuf, waited: Duration },
-    #[error("cannot {what} {}: {error}", path.display())]
-    Io { what: &'static str, path: PathBuf, error: io::Error },
-}
-
-impl LockError {
-    fn io(what: &'static str, path: &Path, error: io::Error) -> Self {
-        Self::Io { what, path: path.to_path_buf(), error }
-    }
-}
+/// How the name of a file begins that [`create`] has not named yet.
+pub const UNNAMED: &str = ".lock";
 
 /// Waits for the lock on a file, which is made if need be. No thread is blocked, and a caller that
 /// is dropped leaves nothing behind. The lock is held until the file is closed.
 ///
 /// # Errors
 /// Another process still has it after `limit`, or the file cannot be opened.
-pub async fn acquire(path: &Path, limit: Duration) -> Result<File, LockError> {
+pub async fn acquire(path: &Path, limit: Duration) -> Result<File, FileError> {
     let file = open(path)?;
     hold(&file, path, limit).await?;
     Ok(file)
@@ -53,24 +41,28 @@ pub async fn acquire(path: &Path, limit: Duration) -> Result<File, LockError> {
 ///
 /// # Errors
 /// As [`acquire`].
-pub fn acquire_blocking(path: &Path, limit: Duration) -> Result<File, LockError> {
+pub fn acquire_blocking(path: &Path, limit: Duration) -> Result<File, FileError> {
     let file = open(path)?;
-    let mut attempts = Attempts::new(limit);
-    while let Some(pause) = attempts.next(&file, path)? {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the callers run where blocking is expected"
-        )]
-        std::thread::sleep(pause);
-    }
+    hold_blocking(&file, path, limit)?;
     Ok(file)
+}
+
+/// Creates a file that is locked by the time it has its name, so that no other process ever
+/// finds it unlocked while the lock is held.
+///
+/// # Errors
+/// There is such a file already, or it cannot be made.
+pub fn create(path: &Path) -> io::Result<File> {
+    let file = tempfile::Builder::new().prefix(UNNAMED).tempfile_in(folder(path))?;
+    file.as_file().lock()?;
+    Ok(file.persist_noclobber(path)?)
 }
 
 /// Waits for the lock on a file or folder that is open already. `path` is for the error.
 ///
 /// # Errors
 /// Another process still has it after `limit`, or it cannot be locked.
-pub async fn hold(file: &File, path: &Path, limit: Duration) -> Result<(), LockError> {
+pub async fn hold(file: &File, path: &Path, limit: Duration) -> Result<(), FileError> {
     let mut attempts = Attempts::new(limit);
     while let Some(pause) = attempts.next(file, path)? {
         sleep(pause).await;
@@ -78,21 +70,29 @@ pub async fn hold(file: &File, path: &Path, limit: Duration) -> Result<(), LockE
     Ok(())
 }
 
-fn open(path: &Path) -> Result<File, LockError> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-        crate::auth::private::unix::never_follow(&mut options);
+/// As [`hold`], for threads that may block.
+///
+/// # Errors
+/// As [`hold`].
+pub fn hold_blocking(file: &File, path: &Path, limit: Duration) -> Result<(), FileError> {
+    let mut attempts = Attempts::new(limit);
+    while let Some(pause) = attempts.next(file, path)? {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the callers run where blocking is expected"
+        )]
+        std::thread::sleep(pause);
     }
-    options.open(path).map_err(|error| {
-        let is_link = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink());
-        match is_link {
-            true => LockError::Link { path: path.to_path_buf() },
-            false => LockError::io("open", path, error),
-        }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, FileError> {
+    let mut options = OpenOptions::new();
+    owner_only(options.read(true).write(true).create(true).truncate(false));
+    never_follow(&mut options);
+    options.open(path).map_err(|error| match refuse_link(path) {
+        Err(link) => link,
+        Ok(()) => FileError::io("open", path)(error),
     })
 }
 
@@ -109,15 +109,15 @@ impl Attempts {
     }
 
     /// Tries once. Gives the pause before the next try; `None` once it is locked.
-    fn next(&mut self, file: &File, path: &Path) -> Result<Option<Duration>, LockError> {
+    fn next(&mut self, file: &File, path: &Path) -> Result<Option<Duration>, FileError> {
         match file.try_lock() {
             Ok(()) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(LockError::io("lock", path, error)),
+            Err(TryLockError::Error(error)) => return Err(FileError::io("lock", path)(error)),
             Err(TryLockError::WouldBlock) => {}
         }
         let pause = self.pause.min(self.limit.saturating_sub(self.waited));
         if pause.is_zero() {
-            return Err(LockError::Held { path: path.to_path_buf(), waited: self.waited });
+            return Err(FileError::Locked { path: path.to_path_buf(), waited: self.waited });
         }
         self.waited += pause;
         self.pause = (self.pause * 2).min(LAST_PAUSE);
@@ -139,10 +139,10 @@ mod tests {
         let held = acquire(&path, Duration::ZERO).await.unwrap();
         let began = Instant::now();
         let error = acquire(&path, limit).await.unwrap_err();
-        assert!(matches!(&error, LockError::Held { waited, .. } if *waited == limit), "{error}");
+        assert!(matches!(&error, FileError::Locked { waited, .. } if *waited == limit), "{error}");
         assert_eq!(began.elapsed(), limit);
         let error = acquire_blocking(&path, Duration::from_millis(20)).unwrap_err();
-        assert!(matches!(error, LockError::Held { .. }), "{error}");
+        assert!(matches!(error, FileError::Locked { .. }), "{error}");
 
         let release = async {
             sleep(Duration::from_secs(3)).await;
@@ -150,7 +150,7 @@ mod tests {
         };
         let (next, ()) = tokio::join!(acquire(&path, limit), release);
         let again = acquire_blocking(&path, Duration::ZERO);
-        assert!(next.is_ok() && matches!(again, Err(LockError::Held { .. })));
+        assert!(next.is_ok() && matches!(again, Err(FileError::Locked { .. })));
         drop(next);
         assert!(acquire_blocking(&path, Duration::ZERO).is_ok());
     }
@@ -165,10 +165,10 @@ mod tests {
             for opened in
                 [acquire(&path, Duration::ZERO).await, acquire_blocking(&path, Duration::ZERO)]
             {
-                assert!(matches!(opened, Err(LockError::Link { .. })), "{opened:?}");
+                assert!(matches!(opened, Err(FileError::Link { .. })), "{opened:?}");
             }
             assert_eq!(elsewhere.exists(), there);
-            fs::write(&elsewhere, "").unwrap();
+            std::fs::write(&elsewhere, "").unwrap();
         }
     }
 }

@@ -1,48 +1,31 @@
-//! Settings without anyone's secrets, line for line as they are: the values of settings that
-//! are named like a secret, in whatever format, and what looks like one.
+//! Settings files without their secrets, line for line: masks the values of settings whose names
+//! say that they are secret, in any format, and what [`super::text`] masks.
 //!
-//! Nothing here parses: a file may be one line, malformed or of a kind that nobody knows. Who
-//! reads it sees too little rather than too much.
+//! Nothing here parses: a file may be one line, malformed or of an unknown format. It masks too
+//! much rather than too little: in a file of settings `key` means a secret, in a log line rarely.
 
-use ibeam_core::redact;
-
-/// As logs have it.
-pub(super) const MASK: &str = "***";
+use super::MASK;
 
 /// How far texts within texts are followed.
 const DEEPEST: usize = 3;
 
-/// A word of a name that says that its value is secret.
-const SECRET: [&str; 16] = [
-    "key",
-    "keys",
-    "token",
-    "tokens",
-    "secret",
-    "secrets",
-    "password",
-    "passwords",
-    "passwd",
-    "passphrase",
-    "pass",
-    "pwd",
-    "authorization",
-    "auth",
-    "credentials",
-    "cookie",
-];
+/// A word of a name that says that its value is secret, beyond the names of [`super::text`].
+const SECRET: [&str; 9] =
+    ["key", "keys", "token", "tokens", "passphrase", "pass", "pwd", "auth", "credentials"];
 
 /// The ends of names whose values say where a secret is, or how many there are.
 const ABOUT: [&str; 11] =
     ["name", "file", "path", "env", "var", "variable", "url", "type", "limit", "count", "method"];
 
 /// A text as it may be shown. It has the same number of lines.
-pub(super) fn text(input: &str) -> String {
+#[must_use]
+pub fn text(input: &str) -> String {
     scan(input, 0)
 }
 
 /// A value of a setting as it may be shown.
-pub(super) fn value(name: &str, value: &serde_json::Value) -> String {
+#[must_use]
+pub fn value(name: &str, value: &serde_json::Value) -> String {
     match value.as_str() {
         Some(text) if is_secret(name) && !is_reference(text) => format!("\"{MASK}\""),
         None if is_secret(name) && (value.is_object() || value.is_array()) => MASK.to_owned(),
@@ -162,7 +145,7 @@ impl<'a> Scan<'a> {
         } else if self.depth < DEEPEST {
             scan(line, self.depth + 1)
         } else {
-            redact::text(line).into_owned()
+            super::text(line).into_owned()
         };
         self.out.push_str(&shown);
         self.skip(line.len());
@@ -235,12 +218,12 @@ impl<'a> Scan<'a> {
         let below = self.stack.is_empty() && is_flag(text) && rest.starts_with(['\r', '\n']);
         let begun = self.out.get(self.line..).unwrap_or_default().trim_start();
         let takes = is_flag(text) || (begun.starts_with("set ") && is_secret(text));
-        let scheme = ["bearer", "basic"].iter().any(|scheme| text.eq_ignore_ascii_case(scheme));
+        let scheme = super::is_scheme(text);
         self.skip(length);
         if self.is_secret_here() && !is_reference(text) {
             self.mask(text);
         } else {
-            self.out.push_str(&redact::text(text));
+            self.out.push_str(&super::text(text));
         }
         self.pending = (below || (follows && (takes || scheme))).then_some(true);
     }
@@ -348,7 +331,7 @@ fn inner(text: &str, depth: usize) -> String {
         let lines: Vec<&str> = text.split('\n').map(|_| MASK).collect();
         return lines.join("\n");
     }
-    if depth < DEEPEST { scan(text, depth + 1) } else { redact::text(text).into_owned() }
+    if depth < DEEPEST { scan(text, depth + 1) } else { super::text(text).into_owned() }
 }
 
 /// The words of a name, also of one in camel case.
@@ -373,10 +356,10 @@ fn words(name: &str) -> Vec<String> {
 fn is_secret(name: &str) -> bool {
     let words = words(name);
     let secret = |word: &String| {
-        SECRET.contains(&&**word)
-            || ["key", "token", "secret", "password"].iter().any(|end| word.ends_with(end))
+        SECRET.contains(&&**word) || word.ends_with("key") || word.ends_with("token")
     };
-    words.iter().any(secret) && !words.last().is_some_and(|word| ABOUT.contains(&&**word))
+    (words.iter().any(secret) || super::is_sensitive(&super::plain(name)))
+        && !words.last().is_some_and(|word| ABOUT.contains(&&**word))
 }
 
 fn is_about(name: &str) -> bool {
@@ -419,5 +402,5 @@ fn is_reference(value: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "mask_tests.rs"]
+#[path = "settings_tests.rs"]
 mod tests;

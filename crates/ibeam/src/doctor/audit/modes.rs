@@ -13,7 +13,7 @@ use super::{
     Fault, Findings,
     files::{FileLine, Purpose, Rule},
 };
-use ibeam_server::auth::quoted;
+use ibeam_server::files::quoted;
 
 /// In a folder with this bit only the owner of a file can put another in its place.
 const STICKY: u32 = 0o1000;

@@ -157,7 +157,7 @@ impl Items {
         let approvals = Approvals::none(here.config_dir());
         self.write(approvals.path(), "approved MCP files", Rule::Own);
         if let Err(error) = here.consents() {
-            found.file_error(&error);
+            found.file_error(&error.into());
         }
     }
 
