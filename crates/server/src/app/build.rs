@@ -24,7 +24,7 @@ use crate::{
     config::{self, Backend, Config, Via},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, Driver, MakeRoom, Profile, Transport,
+        AgentConfig, AgentDriver, ClientProfile, Driver, MakeRoom, Transport,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -192,7 +192,7 @@ pub fn in_memory(sim: &Sim) -> Connector {
 
 fn agent_config(config: &Config) -> AgentConfig {
     let mut agent = AgentConfig::new(config.api.clone());
-    agent.profile = Profile {
+    agent.profile = ClientProfile {
         client_version: config.client_version.clone(),
         ghost_mode: config.privacy,
         timezone: None,

@@ -3,10 +3,13 @@
 //! All sources give text ([`RawConfig`]); one function makes typed values of the
 //! merged text and reports every problem at once ([`resolve`]).
 
+mod client_version;
+mod credentials;
 mod dirs;
 pub mod key;
 mod load;
 mod parse;
+mod profile;
 pub mod raw;
 pub mod resolve;
 pub mod servers;
@@ -23,19 +26,20 @@ use std::{
 use ibeam_core::{models::Unknown, retry::Backoff};
 use secrecy::{ExposeSecret as _, SecretString};
 
+pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
+pub use credentials::CredentialStorage;
+pub(crate) use credentials::KEYCHAIN_BUILD;
 pub use dirs::{cache_dir, default_path, runs_dir, state_dir};
 pub use key::Key;
 pub use load::{environment, file_in_use, holds_secret, load};
 pub use parse::duration;
+pub use profile::{InvalidProfile, Profile};
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
 pub use servers::McpServer;
 pub use simulator::Simulator;
 
-use crate::{
-    auth::{Keep, Profile},
-    net::connect::Host,
-};
+use crate::net::connect::Host;
 
 pub const DEFAULT_PORT: u16 = 18741;
 
@@ -65,7 +69,7 @@ pub struct Config {
     /// Whose credentials are used.
     pub profile: Profile,
     /// Where ibeam's own credentials are kept.
-    pub credentials: Keep,
+    pub credentials: CredentialStorage,
     /// Stands for every host of the backend.
     pub api: Host,
     /// With its `cli-` prefix.
