@@ -235,7 +235,7 @@ impl Findings {
         let local = config.exposed().is_none();
         let key_needed = Keys::new(config).are_required();
         if let Err(why) = config.check_serving(keys) {
-            self.problem(why, Some("ibeam keys add NAME".to_owned()));
+            self.problem(why.to_string(), Some("ibeam keys add NAME".to_owned()));
         } else if !key_needed && config.places().any(|place| matches!(place, Listen::Tcp(_))) {
             self.note(
                 "no key is needed, so every user of this machine can use your plan; \

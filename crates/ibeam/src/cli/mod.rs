@@ -337,7 +337,7 @@ fn report(error: &anyhow::Error) {
 
 fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     if let Some(error) = error.downcast_ref::<StartError>() {
-        return Some(error.hint.clone());
+        return error.hint();
     }
     if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
         return Some("without `--scenario`, the built-in assistant answers".into());

@@ -281,7 +281,7 @@ fn there_may_be_several_places() {
     assert_eq!(places, ["127.0.0.1:18741", "127.0.0.1:32124"]);
     assert!(both.config.exposed().is_none());
     let one_is_open = resolve(&flags(&["listen=:1,0.0.0.0:2"]), None).config;
-    assert!(one_is_open.check_serving(false).unwrap_err().contains("0.0.0.0:2"));
+    assert!(one_is_open.check_serving(false).unwrap_err().to_string().contains("0.0.0.0:2"));
     let twice = resolve(&flags(&["listen=:1,127.0.0.1:1"]), None);
     assert!(problems(&twice)[0].contains("twice"), "{:?}", problems(&twice));
     assert!(resolve(&flags(&["listen=:0,:0"]), None).problems.is_empty());
@@ -292,7 +292,7 @@ fn listening_beyond_this_machine_needs_a_key() {
     let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving(false);
     assert!(check(&["host=127.0.0.1"]).is_ok());
     assert!(check(&["host=::1"]).is_ok());
-    assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("without an API key"));
+    assert!(check(&["host=0.0.0.0"]).unwrap_err().to_string().contains("without an API key"));
     assert!(check(&["host=192.168.0.7"]).is_err());
     let keyed = flags(&["host=0.0.0.0"]).or(RawConfig::from_env(&env(&[("IBEAM_API_KEY", "k")])));
     assert!(resolve(&keyed, None).config.check_serving(false).is_ok());

@@ -141,6 +141,14 @@ impl fmt::Display for Listen {
     }
 }
 
+/// Other machines can reach this place, and clients need no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "refusing to listen on {0} without an API key: anyone who can reach this machine could use \
+     your account"
+)]
+pub struct UnprotectedListen(pub Listen);
+
 /// What TLS is served with, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -370,12 +378,9 @@ impl Config {
     ///
     /// # Errors
     /// Says why serving would be unsafe.
-    pub fn check_serving(&self, keys: bool) -> Result<(), String> {
+    pub fn check_serving(&self, keys: bool) -> Result<(), UnprotectedListen> {
         match self.exposed() {
-            Some(place) if self.api_key.is_none() && !keys => Err(format!(
-                "refusing to listen on {place} without an API key: anyone who can reach this \
-                 machine could use your account"
-            )),
+            Some(place) if self.api_key.is_none() && !keys => Err(UnprotectedListen(place.clone())),
             _ => Ok(()),
         }
     }

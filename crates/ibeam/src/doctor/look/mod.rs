@@ -216,7 +216,12 @@ fn door(config: &Config) -> Door {
         }
     };
     let mut weak = Vec::new();
-    weak.extend(config.check_serving(matches!(door, Ok(keys::Door::Keys))).err());
+    weak.extend(
+        config
+            .check_serving(matches!(door, Ok(keys::Door::Keys)))
+            .err()
+            .map(|error| error.to_string()),
+    );
     let needed = *key_needed.as_ref().unwrap_or(&true);
     weak.extend(config.weak_points(needed).into_iter().map(str::to_owned));
     Door { key_needed, weak }
