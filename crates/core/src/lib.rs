@@ -9,6 +9,7 @@ pub mod acp;
 pub mod agent;
 mod answer;
 pub mod auth;
+pub mod backend;
 pub mod capabilities;
 pub mod challenge;
 pub mod child;

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::{
     app::App,
     config::{
-        Backend, Config, Key, Listen, Origin, Problem, RawConfig, Via, environment, load, resolve,
+        Backend, Config, Key, Listen, Origin, Problem, RawConfig, environment, load, resolve,
     },
     net,
     server::{Server, StartError, url},
@@ -163,7 +163,7 @@ impl GatewayBuilder {
         }
         let mut config = resolution.config;
         if let Some(Simulated { scenario }) = self.simulator {
-            if matches!(config.via, Via::Cli | Via::Acp) {
+            if config.uses_cursor_agent() {
                 return Err(GatewayError::SimulatedChild);
             }
             config.backend = Backend::Sim { scenario };

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{models::Unknown, retry::Backoff};
+use ibeam_core::{backend::BackendKind, models::Unknown, retry::Backoff};
 use secrecy::{ExposeSecret as _, SecretString};
 
 pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
@@ -93,8 +93,8 @@ pub struct Config {
     pub clocks: Clocks,
     pub limits: Limits,
     pub backend: Backend,
-    /// The way to it.
-    pub via: Via,
+    /// The backend that the user named. None: `agent`, or `cli` where only that is signed in.
+    pub named_backend: Option<BackendKind>,
     pub cursor_agent: CursorAgent,
     pub simulator: Simulator,
     /// It is the gateway that `ibeam start` put in the background.
@@ -163,17 +163,6 @@ pub enum Backend {
     Cursor,
     /// The simulator, in this process.
     Sim { scenario: Option<PathBuf> },
-}
-
-/// How the backend is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Via {
-    /// Whatever is signed in: the Agent API first, then the CLI.
-    #[default]
-    Auto,
-    Agent,
-    Cli,
-    Acp,
 }
 
 /// Cursor's CLI, where it runs the turns.
@@ -382,6 +371,21 @@ impl Config {
         match self.exposed() {
             Some(place) if self.api_key.is_none() && !keys => Err(UnprotectedListen(place.clone())),
             _ => Ok(()),
+        }
+    }
+
+    /// The backend that runs turns.
+    #[must_use]
+    pub fn backend_kind(&self) -> BackendKind {
+        self.named_backend.unwrap_or(BackendKind::Agent)
+    }
+
+    /// Whether Cursor's CLI runs the turns.
+    #[must_use]
+    pub fn uses_cursor_agent(&self) -> bool {
+        match self.backend_kind() {
+            BackendKind::Agent => false,
+            BackendKind::Cli | BackendKind::Acp => true,
         }
     }
 

@@ -153,7 +153,7 @@ impl Resolver<'_> {
             clocks: self.clocks(),
             limits: self.limits(),
             backend: Backend::Cursor,
-            via: self.via(),
+            named_backend: self.named_backend(),
             cursor_agent: self.cursor_agent(),
             simulator: Simulator::default(),
             shared: false,
