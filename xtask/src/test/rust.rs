@@ -35,6 +35,11 @@ pub(super) fn codegen_full() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+pub(super) fn modules() -> anyhow::Result<Outcome> {
+    crate::modules::check()?;
+    Ok(Outcome::Passed)
+}
+
 pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
     let mut command = cargo();
     command.arg("clippy").arg("--all-targets");

@@ -43,6 +43,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("fmt", Rust, Light, 3, |_| rust::fmt()),
     Step::new("codegen", Rust, Light, 1, |_| rust::codegen()),
     Step::new("sizes", Rust, Light, 1, |_| sizes::check()),
+    Step::new("modules", Rust, Light, 1, |_| rust::modules()),
     Step::new("translations", Rust, Light, 1, |_| docs::translations()),
     Step::new("promises", Rust, Light, 1, |_| promises::check()),
     Step::new("lockfiles", Rust, Light, 1, |_| rust::lockfiles()),

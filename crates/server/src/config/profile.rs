@@ -8,9 +8,9 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Profile(String);
 
-/// Why a name is none.
+/// Why a name cannot be a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadProfile {
+pub enum InvalidProfile {
     #[error("has no name")]
     Empty,
     #[error("has more than {} characters", Profile::LONGEST)]
@@ -51,19 +51,19 @@ impl fmt::Display for Profile {
 }
 
 impl FromStr for Profile {
-    type Err = BadProfile;
+    type Err = InvalidProfile;
 
-    fn from_str(name: &str) -> Result<Self, BadProfile> {
-        let first = name.bytes().next().ok_or(BadProfile::Empty)?;
+    fn from_str(name: &str) -> Result<Self, InvalidProfile> {
+        let first = name.bytes().next().ok_or(InvalidProfile::Empty)?;
         if name.len() > Self::LONGEST {
-            return Err(BadProfile::Long);
+            return Err(InvalidProfile::Long);
         }
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         if !plain(first) || !name.bytes().all(|b| plain(b) || matches!(b, b'-' | b'_')) {
-            return Err(BadProfile::Characters);
+            return Err(InvalidProfile::Characters);
         }
         if is_device(name) {
-            return Err(BadProfile::Reserved);
+            return Err(InvalidProfile::Reserved);
         }
         Ok(Self(name.to_owned()))
     }
@@ -77,3 +77,7 @@ fn is_device(name: &str) -> bool {
     };
     matches!(name, "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
+
+#[cfg(test)]
+#[path = "profile_tests.rs"]
+mod tests;

@@ -1,36 +1,7 @@
-//! Profiles' names, and where things are on each system.
+//! Where things are on each system.
 
 use super::*;
 use crate::auth::places::System;
-
-#[test]
-fn a_profile_is_a_name_that_is_one_file_everywhere() {
-    for good in ["default", "work", "a", "0", "my-team_2", &"x".repeat(32)] {
-        assert_eq!(good.parse::<Profile>().unwrap().as_str(), good);
-    }
-    let long = "x".repeat(33);
-    let bad = [
-        ("", BadProfile::Empty),
-        (long.as_str(), BadProfile::Long),
-        ("Work", BadProfile::Characters),
-        ("..", BadProfile::Characters),
-        ("a/b", BadProfile::Characters),
-        ("a\\b", BadProfile::Characters),
-        ("a.b", BadProfile::Characters),
-        ("-a", BadProfile::Characters),
-        ("a b", BadProfile::Characters),
-        ("ä", BadProfile::Characters),
-        ("a\0", BadProfile::Characters),
-        ("nul", BadProfile::Reserved),
-        ("com1", BadProfile::Reserved),
-    ];
-    for (name, why) in bad {
-        assert_eq!(name.parse::<Profile>(), Err(why), "{name:?}");
-    }
-    assert!("com".parse::<Profile>().is_ok() && "com0".parse::<Profile>().is_ok());
-    assert_eq!(Profile::default().to_string(), "default");
-    assert!(Profile::default().is_default());
-}
 
 /// Everything that is looked at, in its order, below the home `/h`.
 fn looked_at(system: System, pairs: &[(&str, &str)]) -> Vec<String> {
