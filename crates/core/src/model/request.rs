@@ -189,6 +189,4 @@ pub struct Hints {
     pub user: Option<String>,
     /// The folder that a backend on this machine shall work in, from a header.
     pub workspace: Option<String>,
-    /// Nothing from before is taken up, and no run waits for tools: by a header.
-    pub fresh: bool,
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{App, SIM, around::Shelf};
+use super::{App, SIM, surroundings::Shelf};
 use crate::{
     api,
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
@@ -32,7 +32,7 @@ use crate::{
     limits::Turns,
     mcp::bridge::Bridge,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
-    session::{Conversations, Hub, Legs, Limits, Patience, Registry, Retries},
+    session::{Admission, Conversations, Hub, Legs, Limits, Patience, Registry, Retries},
     store::{ResponseLimits, Store, StoreError, StoreLimits},
     tasks::Tasks,
 };
@@ -138,18 +138,24 @@ impl App {
             large_work: LargeWork::new(tasks.clone()),
             tasks: tasks.clone(),
         };
+        let (hub, config) = (Arc::new(hub), Arc::new(config));
+        let admission = Admission {
+            config: Arc::clone(&config),
+            hub: Arc::clone(&hub),
+            store,
+            conversations: Arc::new(Conversations::default()),
+        };
         Self {
             http: http_settings(&config),
-            hub: Arc::new(hub),
+            hub,
             backend,
             catalog,
             // Only who serves starts servers.
             bridge: Bridge::default(),
             surroundings: Arc::new(Shelf::new(&config, environment())),
-            store,
-            conversations: Arc::new(Conversations::default()),
+            admission,
             started: Instant::now(),
-            config: Arc::new(config),
+            config,
         }
     }
 }

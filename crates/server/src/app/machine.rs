@@ -12,7 +12,7 @@ use ibeam_core::{
     turn::Turn,
 };
 
-use super::around::Shelf;
+use super::surroundings::Shelf;
 use crate::config::Config;
 
 /// All that a machine needs beside the request.

@@ -105,9 +105,8 @@ async fn all_work_on_a_large_request_is_done_beside_the_event_loop() {
     let done = || app.hub.large_work.done.load(Ordering::Relaxed);
     let of_size =
         |bytes: usize| request(vec![said(Role::User, Part::Text("x ".repeat(bytes / 2)))]);
-    let meta = RequestMeta::default();
-    drop(app.start(of_size(1000), &meta).await.unwrap());
+    drop(app.start(of_size(1000), RequestContext::default()).await.unwrap());
     assert_eq!(done(), 0);
-    drop(app.start(of_size(2 << 20), &meta).await.unwrap());
+    drop(app.start(of_size(2 << 20), RequestContext::default()).await.unwrap());
     assert_eq!(done(), 2, "it was read, and its machine was made");
 }

@@ -2,9 +2,9 @@
 //! stream of events that an API handler reads.
 
 mod actor;
+mod admission;
 mod conversations;
 mod hub;
-mod keep;
 mod legs;
 mod marks;
 mod matched;
@@ -14,8 +14,8 @@ mod parked;
 mod record;
 mod registry;
 mod retries;
-mod route;
 mod visit;
+mod writer;
 
 use std::{
     sync::Arc,
@@ -29,21 +29,21 @@ use ibeam_core::{
 use tokio::sync::mpsc;
 
 pub(crate) use actor::{Actor, Bridged};
-pub(crate) use conversations::{Claim, Conversations};
+pub(crate) use admission::{
+    Admission, Origin, RequestOutline, Route, STORE_PATIENCE, conversation_field, shown_id,
+};
+pub use admission::{NameSource, RequestContext, SessionName};
+pub(crate) use conversations::Conversations;
 pub(crate) use hub::Hub;
 pub use hub::Patience;
-pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
-pub(crate) use legs::{Found, Key as LegKey, Legs, Names, Probe, Ticket};
+pub(crate) use legs::Legs;
 pub use matched::{Match, Matched};
+pub(crate) use parked::Identity;
 pub use parked::Limits;
-pub(crate) use parked::{Identity, Live};
 use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
-pub(crate) use retries::{Retries, RetryClaim, RetryKey};
-pub(crate) use route::{
-    By, Outline, Told, Use, body_key, calls_in, idempotency_key, results_without_call,
-};
-pub(crate) use visit::{Ask, Attached, Ending, Resume, Visit};
+pub(crate) use retries::{Retries, RetryClaim};
+pub(crate) use visit::Ask;
 
 /// Events waiting for a client. Small, so that a slow client's back-pressure
 /// reaches the upstream window soon; large enough for a burst of deltas.

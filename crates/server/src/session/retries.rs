@@ -1,12 +1,11 @@
 //! The retries that the conversations of this gateway have left, on its own clock.
 
-use ibeam_core::{history::Fingerprint, retry::RetryBudget};
+use ibeam_core::retry::RetryBudget;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::hub::millis_since;
-use crate::store::Scope;
+use super::{admission::RequestOutline, hub::millis_since};
 
 #[derive(Debug)]
 pub(crate) struct Retries {
@@ -31,17 +30,15 @@ pub(crate) struct RetryKey(u64);
 impl RetryKey {
     /// The conversation by its name. One that has none is known by what its request says. The
     /// bytes of the body would not do: Codex writes the fields in another order each time.
-    pub(crate) fn new(
-        scope: &Scope,
-        name: Option<&str>,
-        setup: &[u8; 32],
-        said: Fingerprint,
-    ) -> Self {
+    pub(crate) fn new(outline: &RequestOutline, name: Option<&str>) -> Self {
         let mut hash = Sha256::new_with_prefix(b"retries");
-        hash.update(scope);
+        hash.update(outline.identity.scope);
         match name {
             Some(name) => hash.update(name),
-            None => hash.update([*setup, said.0].concat()),
+            None => {
+                let said = outline.told.chain.fingerprint();
+                hash.update([outline.identity.setup, said.0].concat());
+            }
         }
         let hash: [u8; 32] = hash.finalize().into();
         Self(hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))

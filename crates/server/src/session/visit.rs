@@ -6,7 +6,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{TurnStream, legs::Ticket, retries::RetryClaim, route::Told};
+use super::{TurnStream, admission::Told, legs::Ticket, retries::RetryClaim};
 use crate::limits::Place;
 
 /// Visits that wait for a turn. It looks at them within moments.

@@ -27,8 +27,8 @@ use crate::{
     large::LargeWork,
     limits::{Seeker, Turns},
     session::{
-        Ask, Conversations, Keeping, Legs, Limits, Names, Outline, Patience, Registry, Resume,
-        Retries, RetryClaim,
+        Ask, Conversations, Legs, Limits, Patience, Registry, RequestOutline, Retries, RetryClaim,
+        legs::Names, visit::Resume,
     },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,
@@ -112,18 +112,9 @@ impl Bench {
             result_bytes: 1 << 20,
             kept: None,
         };
-        let keeping = Keeping {
-            store: self.store.clone(),
-            conversations: Arc::clone(&self.conversations),
-            scope: SCOPE,
-            session: session(),
-            setup: [0; 32],
-            claim: self.conversations.claim(SCOPE, "conv").unwrap(),
-            id: "conv".into(),
-            before: None,
-        };
+        let claim = self.conversations.claim(SCOPE, "conv").unwrap();
         let actor = Actor {
-            keeper: Keeper::new(keeping, Outline::with_told(&request()).1, None),
+            keeper: Keeper::new(&self.store, claim, session(), &outline(&request()), None, None),
             turn: child::Turn::new(request(), plan, Settings::default(), [7; 16], Millis(0)).into(),
             session: session(),
             identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
@@ -163,7 +154,7 @@ impl Bench {
     async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<Ask>> {
         let live = self.hub.registry.find(session(), SCOPE).unwrap();
         let ticket = self.hub.legs.reserve(Names::default());
-        let told = Outline::with_told(&request).1;
+        let told = outline(&request).told;
         let ask = Ask {
             request,
             told,
@@ -224,6 +215,10 @@ impl Child {
 fn delta(text: &str) -> Value {
     json!({ "type": "assistant", "session_id": "s1", "timestamp_ms": 1,
         "message": { "role": "assistant", "content": [{ "type": "text", "text": text }] } })
+}
+
+fn outline(request: &TurnRequest) -> RequestOutline {
+    RequestOutline::new(request, SCOPE, ModelPick::default())
 }
 
 fn session() -> SessionId {

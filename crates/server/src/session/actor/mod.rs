@@ -34,7 +34,6 @@ use self::{
 use super::{
     TurnStream,
     hub::{Hub, millis_since},
-    keep::Keeper,
     legs::Ticket,
     outbox::Outbox,
     outlets::Outlets,
@@ -42,6 +41,7 @@ use super::{
     registry::Entry,
     retries::RetryKey,
     visit::{self, Visit},
+    writer::Keeper,
 };
 use crate::{
     driver::{Incoming, Link},

@@ -46,6 +46,10 @@ fn request(items: Vec<Item>) -> TurnRequest {
     }
 }
 
+fn outline(request: &TurnRequest) -> RequestOutline {
+    RequestOutline::new(request, MINE, ModelPick::default())
+}
+
 /// What is stored after `items` were said.
 fn stored(items: &[Item]) -> Conversation {
     let request = request(items.to_vec());
@@ -119,13 +123,13 @@ fn what_a_stored_conversation_is_good_for() {
     for (name, items, by, change, reuse, want) in cases {
         let mut stored = stored(&past());
         change(&mut stored);
-        assert_eq!(Outline::of(&request(items)).judge(&stored, by, reuse), want, "{name}");
+        assert_eq!(outline(&request(items)).judge(&stored, by, reuse), want, "{name}");
     }
 }
 
 #[test]
 fn results_name_their_session() {
-    let results = |items| Outline::of(&request(items)).results;
+    let results = |items| outline(&request(items)).results;
     let with = |of, calls: &[u32], has_calls| {
         Some(Results { session: session(of), calls: calls.to_vec(), has_calls })
     };
@@ -140,15 +144,7 @@ fn results_name_their_session() {
 
 #[test]
 fn the_same_results_are_the_same_leg() {
-    let identity = |request: &TurnRequest| Identity {
-        scope: MINE,
-        setup: history::setup(request),
-        model: ModelPick::default(),
-    };
-    let key = |items: Vec<Item>| {
-        let request = request(items);
-        Outline::of(&request).results_key(&identity(&request), &request)
-    };
+    let key = |items: Vec<Item>| outline(&request(items)).results_key;
     let told = |more: Vec<Item>| [vec![user("x"), call(1, 1), call(1, 2)], more].concat();
     let base = key(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
     assert!(base.is_some());
@@ -165,24 +161,24 @@ fn the_same_results_are_the_same_leg() {
         assert_ne!(base, key(told(other)));
     }
     let request = request(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
-    let outline = Outline::of(&request);
-    let mine = identity(&request);
-    let yours = Identity { scope: [8; 32], ..mine.clone() };
-    assert_ne!(base, outline.results_key(&yours, &request), "someone else's");
+    let yours = RequestOutline::new(&request, [8; 32], ModelPick::default());
+    assert_ne!(base, yours.results_key, "someone else's");
     let effort = vec![("effort".to_owned(), "high".to_owned())];
     for model in [
         ModelPick { id: "gpt".into(), ..ModelPick::default() },
         ModelPick { parameters: effort, ..ModelPick::default() },
     ] {
-        assert_ne!(base, outline.results_key(&Identity { model, ..mine.clone() }, &request));
+        assert_ne!(base, RequestOutline::new(&request, MINE, model).results_key);
     }
     let forced = TurnRequest { tool_choice: ToolChoice::None, ..request };
-    assert_ne!(base, outline.results_key(&mine, &forced));
+    assert_ne!(base, outline(&forced).results_key);
 }
 
 #[test]
 fn an_unknown_history_gets_the_same_id_every_time() {
-    let id = |items, scope| Outline::of(&request(items)).content_id(scope);
+    let id = |items, scope| {
+        RequestOutline::new(&request(items), scope, ModelPick::default()).content_id()
+    };
     assert_eq!(id(full(), MINE), id([past(), vec![user("other")]].concat(), MINE));
     assert_ne!(id(full(), MINE), id(full(), [8; 32]));
     assert_ne!(id(full(), MINE), id([full(), past(), vec![user("x")]].concat(), MINE));
@@ -190,11 +186,7 @@ fn an_unknown_history_gets_the_same_id_every_time() {
 
 #[test]
 fn results_whose_call_is_not_in_the_request_are_found() {
-    let found = |items: Vec<Item>| {
-        let request = request(items);
-        let split = Outline::of(&request).split;
-        results_without_call(&request, split).into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
+    let found = |items: Vec<Item>| outline(&request(items)).missing_calls;
     assert_eq!(found(vec![user("x"), call(1, 1), result(1, 1, "r")]), [""; 0]);
     assert_eq!(found(vec![result(1, 1, "r")]), [call_id(1, 1)]);
     let beside = vec![user("x"), call(1, 1), result(1, 1, "r"), result(2, 1, "r")];

@@ -1,5 +1,6 @@
-//! Which turn or conversation a request belongs to. Plain functions over what the
-//! request says and what is known; whoever asks carries them out.
+//! What a request says about the turn or conversation it belongs to: pure functions over the
+//! request and what is stored. All of a request is hashed, which takes time in proportion to its
+//! size: see [`LargeWork`](crate::large::LargeWork).
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,26 +15,32 @@ use ibeam_core::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{legs::Key, parked::Identity};
-use crate::store::{Conversation, Scope};
+use crate::{
+    session::{legs::Key, parked::Identity},
+    store::{Conversation, Scope},
+};
 
-/// What a request tells about where it belongs.
+/// Where a request belongs, as far as the request itself says it.
 #[derive(Clone, Debug)]
-pub(crate) struct Outline {
+pub(crate) struct RequestOutline {
+    pub(crate) identity: Identity,
+    /// All that it says.
+    pub(crate) told: Told,
     /// Where its new part begins.
-    pub(crate) split: usize,
-    pub(crate) setup: [u8; 32],
-    /// Whether it tells anything the assistant said.
-    pub(crate) has_past: bool,
+    split: usize,
     /// Of everything before the new part.
     past: Fingerprint,
     /// The session whose results it brings, and the numbers of their calls.
-    pub(crate) results: Option<Results>,
+    pub(super) results: Option<Results>,
+    /// Names the leg that its results begin, if it has any.
+    pub(super) results_key: Option<Key>,
+    /// The ids of calls that it has results for and does not have itself.
+    pub(super) missing_calls: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Results {
-    pub(crate) session: SessionId,
+pub(super) struct Results {
+    pub(super) session: SessionId,
     calls: Vec<u32>,
     /// Whether the request has the calls as well.
     has_calls: bool,
@@ -43,13 +50,13 @@ pub(crate) struct Results {
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) chain: Chain,
-    /// Whether it tells anything the assistant said.
+    /// Whether it has anything that the assistant said.
     pub(crate) has_past: bool,
 }
 
 /// How a stored conversation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(super) enum By {
     /// By the session in the ids of results.
     Session,
     /// By a system message with its name: the client means this one.
@@ -62,7 +69,7 @@ pub(crate) enum By {
 
 /// What a stored conversation is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(super) enum Use {
     /// Continue from its checkpoint, which covers so many items of the request.
     Continue { covers: usize, new_setup: bool },
     /// Send everything again, under its id.
@@ -73,45 +80,49 @@ pub(crate) enum Use {
     Not,
 }
 
-impl Outline {
+impl RequestOutline {
     /// Reads all of a request, once.
-    pub(crate) fn with_told(request: &TurnRequest) -> (Self, Told) {
+    pub(crate) fn new(request: &TurnRequest, scope: Scope, model: ModelPick) -> Self {
         let items = &request.items;
         let split = history::split(items).min(items.len());
-        let (past, new) = items.split_at(split);
-        let (mut chain, has_past) = (Chain::of(past), has_past(items));
-        let outline = Self {
-            split,
-            setup: history::setup(request),
-            has_past,
-            past: chain.fingerprint(),
-            results: Results::of(past, new),
-        };
-        chain.extend(new);
-        (outline, Told { chain, has_past })
+        let (before, new) = items.split_at(split);
+        let mut told = Told { chain: Chain::of(before), has_past: has_past(items) };
+        let past = told.chain.fingerprint();
+        told.chain.extend(new);
+        let identity = Identity { scope, setup: history::setup(request), model };
+        let results = Results::of(before, new);
+        let results_key = results.as_ref().map(|results| results.key(&identity, request, new));
+        let missing_calls = results_without_call(items, new);
+        Self { identity, told, split, past, results, results_key, missing_calls }
     }
 
-    #[cfg(test)]
-    fn of(request: &TurnRequest) -> Self {
-        Self::with_told(request).0
+    pub(super) fn scope(&self) -> Scope {
+        self.identity.scope
     }
 
-    pub(crate) fn past(&self) -> Fingerprint {
+    /// Whether the request has anything that the assistant said.
+    pub(super) fn has_past(&self) -> bool {
+        self.told.has_past
+    }
+
+    pub(super) fn past(&self) -> Fingerprint {
         self.past
     }
 
     /// What `stored` is good for. `reuse`: checkpoints may be used.
-    pub(crate) fn judge(&self, stored: &Conversation, by: By, reuse: bool) -> Use {
-        let same_setup = stored.setup == self.setup;
+    pub(super) fn judge(&self, stored: &Conversation, by: By, reuse: bool) -> Use {
+        let same_setup = stored.setup == self.identity.setup;
         // Without a past, nothing in the request can differ from what is stored.
-        let only_new = !self.has_past && matches!(by, By::Marker | By::Header);
+        let only_new = !self.has_past() && matches!(by, By::Marker | By::Header);
         let same = match by {
             By::Session => true,
             By::Marker | By::Header if only_new => reuse && stored.checkpoint.is_some(),
-            By::Marker | By::Header | By::Past => self.has_past && stored.fingerprint == self.past,
+            By::Marker | By::Header | By::Past => {
+                self.has_past() && stored.fingerprint == self.past
+            }
         };
         if !same {
-            let edited = self.has_past && by != By::Past && same_setup;
+            let edited = self.has_past() && by != By::Past && same_setup;
             return if edited { Use::Fork } else { Use::Not };
         }
         let takes_any_setup = only_new && by == By::Marker;
@@ -122,8 +133,8 @@ impl Outline {
             By::Session if self.results.as_ref().is_some_and(|results| results.has_calls) => None,
             By::Session => Some(0),
             // The calls were never answered, and the conversation went past them.
-            _ if self.has_past && !stored.calls.is_empty() => None,
-            _ if self.has_past => Some(self.split),
+            _ if self.has_past() && !stored.calls.is_empty() => None,
+            _ if self.has_past() => Some(self.split),
             _ => Some(0),
         };
         match covers {
@@ -134,38 +145,10 @@ impl Outline {
         }
     }
 
-    /// The id for a conversation that nobody knows: the same history gets the same one.
-    pub(crate) fn content_id(&self, scope: Scope) -> String {
-        uuid_from_content([&b"history"[..], &scope, &self.setup, &self.past.0])
-    }
-
-    /// Names a leg by the results that began it, and by whatever was said beside them.
-    /// Other contents, other tools or another model make it another leg.
-    pub(crate) fn results_key(&self, identity: &Identity, request: &TurnRequest) -> Option<Key> {
-        let results = self.results.as_ref()?;
-        let mut hash = Hasher::new("results", identity.scope);
-        hash.add(results.session.to_string().as_bytes());
-        hash.add(&identity.setup);
-        hash.model(&identity.model);
-        hash.choice(&request.tool_choice);
-        hash.controls(&request.sampling);
-        let new = request.items.get(self.split..).unwrap_or_default();
-        // In any order; of two for one call the later counts.
-        let mut brought = BTreeMap::new();
-        for item in new {
-            if let Item::ToolResult(result) = item {
-                brought.insert(result.call_id.as_str(), result);
-            }
-        }
-        for result in brought.values() {
-            hash.result(result);
-        }
-        for item in new {
-            if let Item::Message(message) = item {
-                hash.message(message);
-            }
-        }
-        Some(hash.finish())
+    /// The id for an unknown conversation: the same history gets the same one.
+    pub(super) fn content_id(&self) -> String {
+        let Identity { scope, setup, .. } = &self.identity;
+        uuid_from_content([&b"history"[..], scope, setup, &self.past.0])
     }
 }
 
@@ -187,22 +170,48 @@ impl Results {
             calls_in(past).any(|(of, call)| of == session && calls.binary_search(&call).is_ok());
         Some(Self { session, calls, has_calls })
     }
+
+    /// Names a leg by the results that began it, and by the messages in `new` beside them.
+    /// Other contents, other tools or another model make it another leg.
+    fn key(&self, identity: &Identity, request: &TurnRequest, new: &[Item]) -> Key {
+        let mut hash = Hasher::new("results", identity.scope);
+        hash.add(self.session.to_string().as_bytes());
+        hash.add(&identity.setup);
+        hash.model(&identity.model);
+        hash.choice(&request.tool_choice);
+        hash.controls(&request.sampling);
+        // In any order; of two for one call the later counts.
+        let mut brought = BTreeMap::new();
+        for item in new {
+            if let Item::ToolResult(result) = item {
+                brought.insert(result.call_id.as_str(), result);
+            }
+        }
+        for result in brought.values() {
+            hash.result(result);
+        }
+        for item in new {
+            if let Item::Message(message) = item {
+                hash.message(message);
+            }
+        }
+        hash.finish()
+    }
 }
 
-/// The new results whose calls the request does not have, by the ids of these.
-pub(crate) fn results_without_call(request: &TurnRequest, split: usize) -> Vec<&str> {
-    let items = &request.items;
+/// The ids of the calls that `new` has results for and the request does not have.
+fn results_without_call(items: &[Item], new: &[Item]) -> Vec<String> {
     let mut calls = HashSet::new();
     for item in items {
         if let Item::ToolCall(call) = item {
             calls.insert(call.id.as_str());
         }
     }
-    let new = items.iter().skip(split).filter_map(|item| match item {
-        Item::ToolResult(result) => Some(result.call_id.as_str()),
+    let results = new.iter().filter_map(|item| match item {
+        Item::ToolResult(result) => Some(&result.call_id),
         Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
     });
-    new.filter(|id| !calls.contains(id)).collect()
+    results.filter(|id| !calls.contains(id.as_str())).cloned().collect()
 }
 
 /// Whether the assistant has said anything in there.
@@ -214,8 +223,8 @@ fn has_past(items: &[Item]) -> bool {
     })
 }
 
-/// The calls of ours that a history tells, the newest first.
-pub(crate) fn calls_in(items: &[Item]) -> impl Iterator<Item = (SessionId, u32)> {
+/// The calls of ours in a history, the newest first.
+pub(super) fn calls_in(items: &[Item]) -> impl Iterator<Item = (SessionId, u32)> {
     items.iter().rev().filter_map(|item| match item {
         Item::ToolCall(call) => SessionId::of_call(&call.id),
         Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
@@ -223,14 +232,14 @@ pub(crate) fn calls_in(items: &[Item]) -> impl Iterator<Item = (SessionId, u32)>
 }
 
 /// Names a leg by the client's `Idempotency-Key`.
-pub(crate) fn idempotency_key(scope: Scope, key: &str) -> Key {
+pub(super) fn idempotency_key(scope: Scope, key: &str) -> Key {
     let mut hash = Hasher::new("idempotency", scope);
     hash.add(key.as_bytes());
     hash.finish()
 }
 
 /// Names a leg by the request's bytes.
-pub(crate) fn body_key(scope: Scope, body: &Key) -> Key {
+pub(super) fn body_key(scope: Scope, body: &Key) -> Key {
     let mut hash = Hasher::new("body", scope);
     hash.add(body);
     hash.finish()
@@ -330,5 +339,5 @@ impl Hasher {
 }
 
 #[cfg(test)]
-#[path = "route_tests.rs"]
+#[path = "outline_tests.rs"]
 mod tests;

@@ -1,0 +1,83 @@
+//! Retries: the leg of an earlier copy of a request, which is attached to or replayed.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+
+use ibeam_core::error::{ErrorCode, TurnError};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    Admission, RequestContext, RequestOutline, Route,
+    outline::{body_key, idempotency_key},
+};
+use crate::session::{
+    Matched, TurnStream,
+    legs::{Found, Names, Probe, Ticket},
+    visit::{Attached, Visit},
+};
+
+impl Admission {
+    /// A retry gets the answer of the first request, and so do results that were sent before. A
+    /// copy that is still on its way to its turn is waited for. If there is none, the request
+    /// gets an entry under which later copies find it.
+    pub(super) async fn earlier_leg(
+        &self,
+        outline: &RequestOutline,
+        context: &RequestContext,
+        deadline: Instant,
+    ) -> Result<ControlFlow<Route, Ticket>, TurnError> {
+        let (names, probes) = names(outline, context);
+        // It may finish while we ask; then it is found finished.
+        let mut tries = 2;
+        while tries > 0 {
+            match self.hub.legs.find_or_reserve(&probes, &names) {
+                Err(ticket) => return Ok(Continue(ticket)),
+                Ok(Found::Coming(first)) => {
+                    timeout_at(deadline, first.over()).await.map_err(|_elapsed| self.busy())?;
+                }
+                Ok(Found::Finished(record)) => {
+                    self.hub.registry.count(|fates| fates.note(Matched::Replayed));
+                    return Ok(Break(Route::Replay(TurnStream::replay(record))));
+                }
+                Ok(Found::Running { mailbox, number }) => {
+                    tries -= 1;
+                    let (reply, answer) = oneshot::channel();
+                    // A turn that has just ended takes no message and drops the reply.
+                    let _ = mailbox.send(Visit::Attach { leg: number, reply }).await;
+                    match answer.await {
+                        Ok(Attached::Stream(stream)) => return Ok(Break(Route::Attach(stream))),
+                        Ok(Attached::Full) => {
+                            let text = "Too many requests read this answer already.";
+                            return Err(TurnError::new(ErrorCode::Overloaded, text));
+                        }
+                        Ok(Attached::Over) | Err(_) => {}
+                    }
+                }
+            }
+        }
+        Ok(Continue(self.hub.legs.reserve(names)))
+    }
+}
+
+/// What later requests find this one by, and what it finds earlier ones by.
+fn names(outline: &RequestOutline, context: &RequestContext) -> (Names, Vec<Probe>) {
+    let (mut keys, mut probes) = (Vec::new(), Vec::new());
+    if let Some(key) = &context.idempotency_key {
+        let key = idempotency_key(outline.scope(), key);
+        keys.push(key);
+        probes.push(Probe { key, body: Some(context.body) });
+    }
+    let same_body = body_key(outline.scope(), &context.body);
+    keys.push(same_body);
+    // Two equal requests are two turns, unless one says that it is the other.
+    if context.is_retry() {
+        probes.push(Probe { key: same_body, body: None });
+    }
+    if let Some(key) = outline.results_key {
+        keys.push(key);
+        probes.push(Probe { key, body: None });
+    }
+    (Names { keys, body: context.body }, probes)
+}

@@ -1,0 +1,179 @@
+//! Where the conversation of a new turn comes from: it is continued, rebuilt, forked or new.
+
+use ibeam_core::{
+    agent::Kept,
+    model::{
+        TurnRequest,
+        ids::{SessionId, uuid_from_random},
+    },
+};
+
+use super::{
+    Admission, NameSource, RequestContext, RequestOutline, end, known,
+    outline::{By, Use},
+};
+use crate::{
+    random,
+    session::{Matched, conversations::Claim, writer::Keeper},
+    store::Conversation,
+};
+
+/// The conversation of a new turn.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) writer: Keeper,
+    /// The stored state that the turn continues from.
+    pub(crate) kept: Option<Kept>,
+    pub(crate) matched: Matched,
+}
+
+impl Admission {
+    /// Finds and claims the conversation for a new turn. `forked`: a parked turn of this
+    /// conversation has another prompt, other tools or another model.
+    pub(super) async fn origin(
+        &self,
+        request: &TurnRequest,
+        outline: &RequestOutline,
+        context: &RequestContext,
+        mut forked: bool,
+    ) -> Origin {
+        let ways: &[By] = match (&outline.results, context.name_source()) {
+            _ if forked => &[],
+            (Some(_), _) => &[By::Session],
+            (None, None) => &[By::Past],
+            (None, Some(NameSource::Marker)) => &[By::Marker, By::Past],
+            (None, Some(NameSource::SessionId | NameSource::Affinity)) => &[By::Header, By::Past],
+        };
+        for by in ways.iter().copied() {
+            for stored in self.candidates(by, request, outline, context).await {
+                let way = outline.judge(&stored, by, self.reuses(context));
+                match way {
+                    Use::Not => {}
+                    Use::Fork => forked = true,
+                    Use::Continue { .. } | Use::Rebuild => {
+                        if let Some(origin) = self.take_up(stored, way, request, outline).await {
+                            return origin;
+                        }
+                    }
+                }
+            }
+        }
+        let has_history = outline.has_past() || outline.results.is_some();
+        let matched = match (forked, has_history) {
+            (true, _) => Matched::Forked,
+            (false, true) => Matched::Rebuilt,
+            (false, false) => Matched::New,
+        };
+        let claim = self.claim_other(outline, has_history).await;
+        Origin { writer: self.writer(claim, request, outline, None), kept: None, matched }
+    }
+
+    /// Stored conversations that the request may continue, the likeliest first.
+    async fn candidates(
+        &self,
+        by: By,
+        request: &TurnRequest,
+        outline: &RequestOutline,
+        context: &RequestContext,
+    ) -> Vec<Conversation> {
+        let (scope, name) = (outline.scope(), request.hints.session.as_deref());
+        match (by, name) {
+            (By::Session, _) => {
+                let Some(results) = &outline.results else { return Vec::new() };
+                let found = known(self.store.by_session(scope, results.session)).await;
+                found.flatten().into_iter().collect()
+            }
+            (By::Marker, Some(name)) => {
+                let found = known(self.store.by_name(scope, name, None)).await;
+                newest(found.unwrap_or_default(), outline.has_past())
+            }
+            (By::Header, Some(name)) => {
+                // Programs that send this header ask for titles and summaries under it, one
+                // independent of the other.
+                let affinity = context.name_source() == Some(NameSource::Affinity);
+                if affinity && !outline.has_past() && request.tools.is_empty() {
+                    return Vec::new();
+                }
+                let setup = Some(outline.identity.setup);
+                let found = known(self.store.by_name(scope, name, setup)).await;
+                newest(found.unwrap_or_default(), outline.has_past())
+            }
+            (By::Past, _) if outline.has_past() => {
+                known(self.store.by_fingerprint(scope, outline.past())).await.unwrap_or_default()
+            }
+            (By::Marker | By::Header, None) | (By::Past, _) => Vec::new(),
+        }
+    }
+
+    /// Claims a stored conversation, unless a turn has it.
+    async fn take_up(
+        &self,
+        stored: Conversation,
+        way: Use,
+        request: &TurnRequest,
+        outline: &RequestOutline,
+    ) -> Option<Origin> {
+        let scope = outline.scope();
+        let mut claim = self.conversations.claim_soon(scope, &stored.id).await;
+        if claim.is_none()
+            && outline.results.is_none()
+            && let Some(live) = self.hub.registry.parked_as(scope, &stored.id)
+            // With its whole past, another model's request can run elsewhere.
+            && (*live.identity == outline.identity || !outline.has_past())
+        {
+            // It waits for results, and the client went on without.
+            end(&live).await;
+            claim = self.conversations.claim_soon(scope, &stored.id).await;
+        }
+        let mut writer = self.writer(claim?, request, outline, Some(&stored));
+        let kept = match (way, stored.checkpoint) {
+            (Use::Continue { covers, new_setup }, Some(checkpoint)) => {
+                let blobs = known(self.store.blobs(scope, &stored.id)).await?;
+                writer.base = Some(checkpoint.clone());
+                Some(Kept { checkpoint, blobs, covers, calls: stored.calls, new_setup })
+            }
+            _ => None,
+        };
+        let matched = if kept.is_some() { Matched::Continued } else { Matched::Rebuilt };
+        Some(Origin { writer, kept, matched })
+    }
+
+    /// Claims a conversation that is not stored: with a history the one that the same history had
+    /// before, unless a turn has it, else a new one.
+    async fn claim_other(&self, outline: &RequestOutline, has_history: bool) -> Claim {
+        if has_history {
+            let id = self.conversations.current(outline.content_id());
+            if let Some(claim) = self.conversations.claim_soon(outline.scope(), &id).await {
+                return claim;
+            }
+        }
+        loop {
+            let id = uuid_from_random(random::bytes());
+            if let Some(claim) = self.conversations.claim(outline.scope(), &id) {
+                return claim;
+            }
+        }
+    }
+
+    fn writer(
+        &self,
+        claim: Claim,
+        request: &TurnRequest,
+        outline: &RequestOutline,
+        before: Option<&Conversation>,
+    ) -> Keeper {
+        let session = SessionId::from_random(random::bytes());
+        let name = request.hints.session.clone();
+        Keeper::new(&self.store, claim, session, outline, name, before)
+    }
+}
+
+/// Of the conversations of a name, those that a request may continue. One without a past continues
+/// the newest: while a turn has that one, an older one would be the wrong one.
+fn newest(mut found: Vec<Conversation>, has_past: bool) -> Vec<Conversation> {
+    if !has_past {
+        found.retain(|stored| stored.checkpoint.is_some());
+        found.truncate(1);
+    }
+    found
+}
