@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
     agent::{Clocks, Environment, Settings as TurnSettings},
+    capabilities::{Capabilities, Capability},
     error::{ErrorCode, TurnError},
     limits::Rules,
     model::ids,
@@ -146,7 +147,7 @@ impl App {
             conversations: Arc::new(Conversations::default()),
         };
         Self {
-            http: http_settings(&config),
+            http: http_settings(&config, hub.driver.capabilities()),
             hub,
             backend,
             catalog,
@@ -244,7 +245,7 @@ pub fn child_config(config: &Config, kind: Kind, simulated: bool) -> ChildConfig
     }
 }
 
-fn http_settings(config: &Config) -> api::Settings {
+fn http_settings(config: &Config, backend: Capabilities) -> api::Settings {
     api::Settings {
         bind: config.exposed().unwrap_or(&config.listen).ip(),
         allowed_hosts: config.hosts.clone(),
@@ -261,18 +262,21 @@ fn http_settings(config: &Config) -> api::Settings {
         websocket_idle: config.clocks.websocket_idle,
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
-        served_tools: served_tools(config),
-        workspaces: child_kind(config.via)
-            .map(|_| config.cursor_agent.workspaces.as_slice().into()),
+        served_tools: served_tools(config, backend),
+        workspaces: backend
+            .has(Capability::Workspaces)
+            .then(|| config.cursor_agent.workspaces.as_slice().into()),
     }
 }
 
-/// The Agent API offers them to the model when they are allowed, whether or not a client asks.
-fn served_tools(config: &Config) -> Vec<&'static str> {
+/// Cursor offers them to the model when they are allowed, whether or not a client asks.
+fn served_tools(config: &Config, backend: Capabilities) -> Vec<&'static str> {
+    if !backend.has(Capability::WebTools) {
+        return Vec::new();
+    }
     let allow = &config.allow;
     let tools = [("tools.web_search", allow.web_search), ("tools.web_fetch", allow.web_fetch)];
-    let is_agent = child_kind(config.via).is_none();
-    tools.into_iter().filter(|(_, allowed)| is_agent && *allowed).map(|(name, _)| name).collect()
+    tools.into_iter().filter(|(_, allowed)| *allowed).map(|(name, _)| name).collect()
 }
 
 pub(super) fn turn_settings(config: &Config) -> TurnSettings {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ibeam_core::{
     agent::{ModelPick, Settings as TurnSettings},
-    capabilities::Support,
+    capabilities::{Capabilities, Capability},
     cli,
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
@@ -118,9 +118,11 @@ impl App {
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
         // A model is not blamed for what its backend lacks.
-        match self.hub.driver.capabilities().images {
-            Support::Impossible => take_no_images(request)?,
-            Support::Native | Support::Emulated => see_images(request, &resolved)?,
+        let backend = self.hub.driver.capabilities();
+        if backend.has(Capability::Images) {
+            see_images(request, &resolved)?;
+        } else {
+            take_no_images(request, backend)?;
         }
         let Resolved { wire_id, parameters, max_mode, info, .. } = resolved;
         let family = info.as_ref().map_or_else(|| Family::of(&wire_id), ModelInfo::family);
@@ -189,7 +191,7 @@ impl App {
             Protocol::Cli => ChildProtocol::Cli,
             Protocol::Acp => ChildProtocol::Acp,
         };
-        let images = self.hub.driver.capabilities().images == Support::Native;
+        let images = self.hub.driver.capabilities().has(Capability::Images);
         Backend::Child { protocol, model: self.spelled(model).await, images }
     }
 
@@ -290,7 +292,7 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
 
 /// A backend that takes no images gets none in the new part of a conversation. Earlier ones are
 /// replaced by a note.
-fn take_no_images(request: &TurnRequest) -> Result<(), TurnError> {
+fn take_no_images(request: &TurnRequest, backend: Capabilities) -> Result<(), TurnError> {
     let new = request.items.iter().skip(history::split(&request.items));
     let shows = new.into_iter().any(|item| match item {
         Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
@@ -300,8 +302,9 @@ fn take_no_images(request: &TurnRequest) -> Result<(), TurnError> {
     if !shows {
         return Ok(());
     }
-    let text = "The backend `cli` takes no images. The backends `agent` and `acp` do.";
-    Err(TurnError::new(ErrorCode::InvalidValue, text).param("messages"))
+    let text = backend.refusal(Capability::Images);
+    let param = conversation_field(request.dialect);
+    Err(TurnError::new(ErrorCode::InvalidValue, text).param(param))
 }
 
 /// A model that takes no images gets none.
@@ -314,7 +317,8 @@ fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnErro
                 "The model `{}` takes no images. `ibeam models` shows which ones do.",
                 request.model
             );
-            Err(TurnError::new(ErrorCode::InvalidValue, text).param("messages"))
+            let param = conversation_field(request.dialect);
+            Err(TurnError::new(ErrorCode::InvalidValue, text).param(param))
         }
         _ => Ok(()),
     }
