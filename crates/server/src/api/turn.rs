@@ -236,7 +236,7 @@ impl Asked {
         settings: &Settings,
         turn: &TurnRequest,
     ) -> Result<RequestContext, TurnError> {
-        if self.is_strict(settings.strict)?
+        if self.switch(STRICT)?.unwrap_or(settings.strict)
             && let Some(name) = served_params(settings, turn).ignored.first()
         {
             return Err(ignored(name));
@@ -251,22 +251,23 @@ impl Asked {
             retry_count: retry_count.and_then(|count| count.parse().ok()).unwrap_or(0),
             session: named(SESSION_ID, NameSource::SessionId)
                 .or_else(|| named(SESSION_AFFINITY, NameSource::Affinity)),
-            fresh: !self.reuses_sessions()?,
+            // It only switches off: what the setting forbids stays forbidden.
+            fresh: self.switch(SESSION_REUSE)? == Some(false),
             workspace: None,
         })
     }
 
-    /// The header only switches off: what the setting forbids stays forbidden.
-    fn reuses_sessions(&self) -> Result<bool, TurnError> {
-        let Some(word) = self.headers.get(SESSION_REUSE) else { return Ok(true) };
+    /// A header that switches something on or off. A misspelt one is refused, so that its client
+    /// does not believe that it holds.
+    fn switch(&self, header: &'static str) -> Result<Option<bool>, TurnError> {
+        let Some(word) = self.headers.get(header) else { return Ok(None) };
         match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
-            "on" | "true" | "1" => Ok(true),
-            "off" | "false" | "0" => Ok(false),
-            _ => Err(TurnError::new(
-                ErrorCode::InvalidValue,
-                format!("the header {SESSION_REUSE} must be `on` or `off`"),
-            )
-            .param(SESSION_REUSE)),
+            "on" | "true" | "1" => Ok(Some(true)),
+            "off" | "false" | "0" => Ok(Some(false)),
+            _ => {
+                let text = format!("the header `{header}` must be `on` or `off` (`true`, `false`)");
+                Err(TurnError::new(ErrorCode::InvalidValue, text).param(header))
+            }
         }
     }
 
@@ -278,20 +279,6 @@ impl Asked {
         }
         let text = format!("the header `{SESSION}` of a request must be `id`");
         Err(TurnError::new(ErrorCode::InvalidValue, text).param("x-ibeam-session"))
-    }
-
-    /// The header takes precedence over the setting. A misspelt one is refused, so that its client
-    /// does not believe that it holds.
-    fn is_strict(&self, setting: bool) -> Result<bool, TurnError> {
-        let Some(word) = self.headers.get(STRICT) else { return Ok(setting) };
-        match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
-            "true" | "1" => Ok(true),
-            "false" | "0" => Ok(false),
-            _ => {
-                let text = format!("the header `{STRICT}` must be `true` or `false`");
-                Err(TurnError::new(ErrorCode::InvalidValue, text).param(STRICT))
-            }
-        }
     }
 }
 

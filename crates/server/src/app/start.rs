@@ -58,8 +58,8 @@ impl App {
         let prepared = self.prepare(request, &mut context, family).await?;
         let Prepared { request, controls, offer } = prepared;
         // From here on work on the whole request must not hold up other streams.
-        let bytes = request.bytes();
-        let read = move || (RequestOutline::new(&request, scope, model), request);
+        let (bytes, name) = (request.bytes(), context.session.take());
+        let read = move || (RequestOutline::new(&request, name, scope, model), request);
         let (outline, request) = self.work_on(&context, bytes, read).await?;
         let route = self.admission.route(request, &outline, controls, &context, received).await?;
         let (leg, origin) = match route {

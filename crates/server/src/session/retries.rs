@@ -30,10 +30,10 @@ pub(crate) struct RetryKey(u64);
 impl RetryKey {
     /// The conversation by its name. One that has none is known by what its request says. The
     /// bytes of the body would not do: Codex writes the fields in another order each time.
-    pub(crate) fn new(outline: &RequestOutline, name: Option<&str>) -> Self {
+    pub(crate) fn new(outline: &RequestOutline) -> Self {
         let mut hash = Sha256::new_with_prefix(b"retries");
         hash.update(outline.identity.scope);
-        match name {
+        match outline.name() {
             Some(name) => hash.update(name),
             None => {
                 let said = outline.told.chain.fingerprint();

@@ -55,7 +55,6 @@ impl Keeper {
         claim: Claim,
         session: SessionId,
         outline: &RequestOutline,
-        name: Option<String>,
         before: Option<&Conversation>,
     ) -> Self {
         let fingerprint = before.map(|before| before.fingerprint);
@@ -65,7 +64,7 @@ impl Keeper {
             asked_id: claim.id().to_owned(),
             claim: Some(claim),
             session,
-            name: name.or_else(|| before.and_then(|before| before.name.clone())),
+            name: outline.name().map(str::to_owned).or_else(|| before?.name.clone()),
             setup: outline.identity.setup,
             said: Said::new(outline.told.clone(), fingerprint),
             saved_id: None,

@@ -114,7 +114,7 @@ impl Bench {
         };
         let claim = self.conversations.claim(SCOPE, "conv").unwrap();
         let actor = Actor {
-            keeper: Keeper::new(&self.store, claim, session(), &outline(&request()), None, None),
+            keeper: Keeper::new(&self.store, claim, session(), &outline(&request()), None),
             turn: child::Turn::new(request(), plan, Settings::default(), [7; 16], Millis(0)).into(),
             session: session(),
             identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
@@ -218,7 +218,7 @@ fn delta(text: &str) -> Value {
 }
 
 fn outline(request: &TurnRequest) -> RequestOutline {
-    RequestOutline::new(request, SCOPE, ModelPick::default())
+    RequestOutline::new(request, None, SCOPE, ModelPick::default())
 }
 
 fn session() -> SessionId {

@@ -39,14 +39,3 @@ pub enum NameSource {
     /// The header `x-session-affinity`, which programs send with everything they ask.
     Affinity,
 }
-
-impl RequestContext {
-    pub(super) fn name_source(&self) -> Option<NameSource> {
-        self.session.as_ref().map(|session| session.source)
-    }
-
-    /// The client sends the request again.
-    pub(super) fn is_retry(&self) -> bool {
-        self.retry_count > 0
-    }
-}

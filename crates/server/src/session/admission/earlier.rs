@@ -72,7 +72,7 @@ fn names(outline: &RequestOutline, context: &RequestContext) -> (Names, Vec<Prob
     let same_body = body_key(outline.scope(), &context.body);
     keys.push(same_body);
     // Two equal requests are two turns, unless one says that it is the other.
-    if context.is_retry() {
+    if context.retry_count > 0 {
         probes.push(Probe { key: same_body, body: None });
     }
     if let Some(key) = outline.results_key {

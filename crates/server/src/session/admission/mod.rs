@@ -81,21 +81,19 @@ impl Admission {
             Break(route) => return Ok(route),
             Continue(ticket) => ticket,
         };
-        self.check_results(outline, context, request.dialect).await?;
+        let reuse = self.config.sessions.reuse && !context.fresh;
+        self.check_results(outline, reuse, request.dialect).await?;
         let place = self.permit(outline, &context.caller, deadline).await?;
         self.end_superseded(&request, outline).await;
 
-        let retry = RetryClaim {
-            key: RetryKey::new(outline, request.hints.session.as_deref()),
-            by_client: context.is_retry(),
-        };
-        let told = outline.told.clone();
+        let (key, by_client) = (RetryKey::new(outline), context.retry_count > 0);
+        let (retry, told) = (RetryClaim { key, by_client }, outline.told.clone());
         let leg = Ask { request, told, place, ticket, controls, retry };
         let (leg, forked) = match self.resume_parked(leg, outline, received).await? {
             Break(stream) => return Ok(Route::Resume(stream)),
             Continue(not_resumed) => not_resumed,
         };
-        let origin = self.origin(&leg.request, outline, context, forked).await;
+        let origin = self.origin(outline, reuse, forked).await;
         self.hub.registry.count(|fates| fates.note(origin.matched));
         Ok(Route::Start(Box::new((leg, origin))))
     }
@@ -105,10 +103,9 @@ impl Admission {
     async fn check_results(
         &self,
         outline: &RequestOutline,
-        context: &RequestContext,
+        reuse: bool,
         dialect: Dialect,
     ) -> Result<(), TurnError> {
-        let reuse = self.reuses(context);
         // Each session is looked up once, however many of its calls are answered.
         let mut found = Vec::new();
         for id in &outline.missing_calls {
@@ -176,11 +173,6 @@ impl Admission {
             return Some(true);
         }
         Some(known(self.store.by_session(scope, session)).await?.is_some())
-    }
-
-    /// Whether stored states may be used.
-    fn reuses(&self, context: &RequestContext) -> bool {
-        self.config.sessions.reuse && !context.fresh
     }
 }
 

@@ -2,14 +2,11 @@
 
 use ibeam_core::{
     agent::Kept,
-    model::{
-        TurnRequest,
-        ids::{SessionId, uuid_from_random},
-    },
+    model::ids::{SessionId, uuid_from_random},
 };
 
 use super::{
-    Admission, NameSource, RequestContext, RequestOutline, end, known,
+    Admission, NameSource, RequestOutline, end, known,
     outline::{By, Use},
 };
 use crate::{
@@ -28,16 +25,15 @@ pub(crate) struct Origin {
 }
 
 impl Admission {
-    /// Finds and claims the conversation for a new turn. `forked`: a parked turn of this
-    /// conversation has another prompt, other tools or another model.
+    /// Finds and claims the conversation for a new turn. `reuse`: stored states may be used.
+    /// `forked`: a parked turn of it has another prompt, other tools or another model.
     pub(super) async fn origin(
         &self,
-        request: &TurnRequest,
         outline: &RequestOutline,
-        context: &RequestContext,
+        reuse: bool,
         mut forked: bool,
     ) -> Origin {
-        let ways: &[By] = match (&outline.results, context.name_source()) {
+        let ways: &[By] = match (&outline.results, outline.name_source()) {
             _ if forked => &[],
             (Some(_), _) => &[By::Session],
             (None, None) => &[By::Past],
@@ -45,13 +41,13 @@ impl Admission {
             (None, Some(NameSource::SessionId | NameSource::Affinity)) => &[By::Header, By::Past],
         };
         for by in ways.iter().copied() {
-            for stored in self.candidates(by, request, outline, context).await {
-                let way = outline.judge(&stored, by, self.reuses(context));
+            for stored in self.candidates(by, outline).await {
+                let way = outline.judge(&stored, by, reuse);
                 match way {
                     Use::Not => {}
                     Use::Fork => forked = true,
                     Use::Continue { .. } | Use::Rebuild => {
-                        if let Some(origin) = self.take_up(stored, way, request, outline).await {
+                        if let Some(origin) = self.take_up(stored, way, outline).await {
                             return origin;
                         }
                     }
@@ -64,44 +60,41 @@ impl Admission {
             (false, true) => Matched::Rebuilt,
             (false, false) => Matched::New,
         };
-        let claim = self.claim_other(outline, has_history).await;
-        Origin { writer: self.writer(claim, request, outline, None), kept: None, matched }
+        let claim = self.claim_unstored(outline, has_history).await;
+        Origin { writer: self.writer(claim, outline, None), kept: None, matched }
     }
 
     /// Stored conversations that the request may continue, the likeliest first.
-    async fn candidates(
-        &self,
-        by: By,
-        request: &TurnRequest,
-        outline: &RequestOutline,
-        context: &RequestContext,
-    ) -> Vec<Conversation> {
-        let (scope, name) = (outline.scope(), request.hints.session.as_deref());
-        match (by, name) {
-            (By::Session, _) => {
+    async fn candidates(&self, by: By, outline: &RequestOutline) -> Vec<Conversation> {
+        let (scope, has_past) = (outline.scope(), outline.has_past());
+        let name = outline.name().unwrap_or_default();
+        match by {
+            By::Session => {
                 let Some(results) = &outline.results else { return Vec::new() };
                 let found = known(self.store.by_session(scope, results.session)).await;
                 found.flatten().into_iter().collect()
             }
-            (By::Marker, Some(name)) => {
+            By::Marker => {
                 let found = known(self.store.by_name(scope, name, None)).await;
-                newest(found.unwrap_or_default(), outline.has_past())
+                newest(found.unwrap_or_default(), has_past)
             }
-            (By::Header, Some(name)) => {
-                // Programs that send this header ask for titles and summaries under it, one
-                // independent of the other.
-                let affinity = context.name_source() == Some(NameSource::Affinity);
-                if affinity && !outline.has_past() && request.tools.is_empty() {
-                    return Vec::new();
-                }
+            // Programs that send this header ask for titles and summaries under it, one
+            // independent of the other.
+            By::Header
+                if outline.name_source() == Some(NameSource::Affinity)
+                    && !(has_past || outline.has_tools) =>
+            {
+                Vec::new()
+            }
+            By::Header => {
                 let setup = Some(outline.identity.setup);
                 let found = known(self.store.by_name(scope, name, setup)).await;
-                newest(found.unwrap_or_default(), outline.has_past())
+                newest(found.unwrap_or_default(), has_past)
             }
-            (By::Past, _) if outline.has_past() => {
-                known(self.store.by_fingerprint(scope, outline.past())).await.unwrap_or_default()
+            By::Past if has_past => {
+                known(self.store.by_fingerprint(scope, outline.past)).await.unwrap_or_default()
             }
-            (By::Marker | By::Header, None) | (By::Past, _) => Vec::new(),
+            By::Past => Vec::new(),
         }
     }
 
@@ -110,7 +103,6 @@ impl Admission {
         &self,
         stored: Conversation,
         way: Use,
-        request: &TurnRequest,
         outline: &RequestOutline,
     ) -> Option<Origin> {
         let scope = outline.scope();
@@ -121,11 +113,11 @@ impl Admission {
             // With its whole past, another model's request can run elsewhere.
             && (*live.identity == outline.identity || !outline.has_past())
         {
-            // It waits for results, and the client went on without.
+            // It waits for results, and the client continued without them.
             end(&live).await;
             claim = self.conversations.claim_soon(scope, &stored.id).await;
         }
-        let mut writer = self.writer(claim?, request, outline, Some(&stored));
+        let mut writer = self.writer(claim?, outline, Some(&stored));
         let kept = match (way, stored.checkpoint) {
             (Use::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(scope, &stored.id)).await?;
@@ -138,9 +130,9 @@ impl Admission {
         Some(Origin { writer, kept, matched })
     }
 
-    /// Claims a conversation that is not stored: with a history the one that the same history had
-    /// before, unless a turn has it, else a new one.
-    async fn claim_other(&self, outline: &RequestOutline, has_history: bool) -> Claim {
+    /// Claims a conversation that is not stored: with a history the id that this history always
+    /// gets, unless a turn has it, else a new one.
+    async fn claim_unstored(&self, outline: &RequestOutline, has_history: bool) -> Claim {
         if has_history {
             let id = self.conversations.current(outline.content_id());
             if let Some(claim) = self.conversations.claim_soon(outline.scope(), &id).await {
@@ -158,13 +150,11 @@ impl Admission {
     fn writer(
         &self,
         claim: Claim,
-        request: &TurnRequest,
         outline: &RequestOutline,
         before: Option<&Conversation>,
     ) -> Keeper {
         let session = SessionId::from_random(random::bytes());
-        let name = request.hints.session.clone();
-        Keeper::new(&self.store, claim, session, outline, name, before)
+        Keeper::new(&self.store, claim, session, outline, before)
     }
 }
 

@@ -15,6 +15,7 @@ use ibeam_core::{
 };
 use sha2::{Digest as _, Sha256};
 
+use super::{NameSource, SessionName};
 use crate::{
     session::{legs::Key, parked::Identity},
     store::{Conversation, Scope},
@@ -24,12 +25,15 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct RequestOutline {
     pub(crate) identity: Identity,
+    /// What its client calls the conversation.
+    pub(super) name: Option<SessionName>,
+    pub(super) has_tools: bool,
     /// All that it says.
     pub(crate) told: Told,
     /// Where its new part begins.
     split: usize,
     /// Of everything before the new part.
-    past: Fingerprint,
+    pub(super) past: Fingerprint,
     /// The session whose results it brings, and the numbers of their calls.
     pub(super) results: Option<Results>,
     /// Names the leg that its results begin, if it has any.
@@ -82,7 +86,12 @@ pub(super) enum Use {
 
 impl RequestOutline {
     /// Reads all of a request, once.
-    pub(crate) fn new(request: &TurnRequest, scope: Scope, model: ModelPick) -> Self {
+    pub(crate) fn new(
+        request: &TurnRequest,
+        name: Option<SessionName>,
+        scope: Scope,
+        model: ModelPick,
+    ) -> Self {
         let items = &request.items;
         let split = history::split(items).min(items.len());
         let (before, new) = items.split_at(split);
@@ -93,7 +102,8 @@ impl RequestOutline {
         let results = Results::of(before, new);
         let results_key = results.as_ref().map(|results| results.key(&identity, request, new));
         let missing_calls = results_without_call(items, new);
-        Self { identity, told, split, past, results, results_key, missing_calls }
+        let has_tools = !request.tools.is_empty();
+        Self { identity, name, has_tools, told, split, past, results, results_key, missing_calls }
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -105,8 +115,12 @@ impl RequestOutline {
         self.told.has_past
     }
 
-    pub(super) fn past(&self) -> Fingerprint {
-        self.past
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_ref().map(|named| named.name.as_str())
+    }
+
+    pub(super) fn name_source(&self) -> Option<NameSource> {
+        self.name.as_ref().map(|named| named.source)
     }
 
     /// What `stored` is good for. `reuse`: checkpoints may be used.

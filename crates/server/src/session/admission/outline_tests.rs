@@ -47,7 +47,7 @@ fn request(items: Vec<Item>) -> TurnRequest {
 }
 
 fn outline(request: &TurnRequest) -> RequestOutline {
-    RequestOutline::new(request, MINE, ModelPick::default())
+    RequestOutline::new(request, None, MINE, ModelPick::default())
 }
 
 /// What is stored after `items` were said.
@@ -161,14 +161,14 @@ fn the_same_results_are_the_same_leg() {
         assert_ne!(base, key(told(other)));
     }
     let request = request(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
-    let yours = RequestOutline::new(&request, [8; 32], ModelPick::default());
+    let yours = RequestOutline::new(&request, None, [8; 32], ModelPick::default());
     assert_ne!(base, yours.results_key, "someone else's");
     let effort = vec![("effort".to_owned(), "high".to_owned())];
     for model in [
         ModelPick { id: "gpt".into(), ..ModelPick::default() },
         ModelPick { parameters: effort, ..ModelPick::default() },
     ] {
-        assert_ne!(base, RequestOutline::new(&request, MINE, model).results_key);
+        assert_ne!(base, RequestOutline::new(&request, None, MINE, model).results_key);
     }
     let forced = TurnRequest { tool_choice: ToolChoice::None, ..request };
     assert_ne!(base, outline(&forced).results_key);
@@ -177,7 +177,7 @@ fn the_same_results_are_the_same_leg() {
 #[test]
 fn an_unknown_history_gets_the_same_id_every_time() {
     let id = |items, scope| {
-        RequestOutline::new(&request(items), scope, ModelPick::default()).content_id()
+        RequestOutline::new(&request(items), None, scope, ModelPick::default()).content_id()
     };
     assert_eq!(id(full(), MINE), id([past(), vec![user("other")]].concat(), MINE));
     assert_ne!(id(full(), MINE), id(full(), [8; 32]));
