@@ -9,7 +9,7 @@ use ibeam_core::{
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    model::{Dialect, Format, ImageSource, Item, Part, ToolContent, TurnRequest},
+    model::{Dialect, Format, Item, Part, ToolContent, TurnRequest},
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
     turn::Protocol,
 };
@@ -28,7 +28,7 @@ use crate::{
     random,
     session::{
         Actor, Ask, Bridged, Identity, NameSource, Origin, RequestContext, RequestOutline,
-        RetryClaim, Route, SessionName, TurnStream, conversation_field, shown_id,
+        RetryClaim, Route, SessionName, TurnStream, refusal, shown_id,
     },
     store::Scope,
 };
@@ -110,8 +110,7 @@ impl App {
         let is_silent = |item: &Item| matches!(item, Item::Reasoning(_));
         if request.system.is_empty() && request.items.iter().all(is_silent) {
             let text = "the request has no messages";
-            let param = conversation_field(request.dialect);
-            return Err(TurnError::new(ErrorCode::MissingMessages, text).param(param));
+            return Err(refusal(ErrorCode::MissingMessages, text, request.dialect));
         }
         fit_results(request, self.config.limits.tool_result)?;
         let resolved = self.resolve(request).await?;
@@ -266,16 +265,9 @@ fn written_out(model: &ModelPick) -> String {
 
 /// A result that the backend could not store would fail there, late and without a reason.
 fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
-    let size = |part: &ToolContent| match part {
-        ToolContent::Text(text) => text.len(),
-        ToolContent::Image(image) => {
-            let ImageSource::Inline { data, .. } = &image.source;
-            data.len()
-        }
-    };
     for item in &request.items {
         let Item::ToolResult(result) = item else { continue };
-        let bytes: usize = result.content.iter().map(size).sum();
+        let bytes: usize = result.content.iter().map(ToolContent::bytes).sum();
         if bytes > limit {
             let text = format!(
                 "the result of the tool call `{}` has {bytes} bytes; the limit is {}, the setting \
@@ -283,8 +275,7 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
                 shown_id(&result.call_id),
                 amount(limit)
             );
-            let param = conversation_field(request.dialect);
-            return Err(TurnError::new(ErrorCode::RequestTooLarge, text).param(param));
+            return Err(refusal(ErrorCode::RequestTooLarge, text, request.dialect));
         }
     }
     Ok(())
@@ -299,12 +290,11 @@ fn take_no_images(request: &TurnRequest, backend: Capabilities) -> Result<(), Tu
         // Results are not part of the prompt.
         Item::ToolResult(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
     });
-    if !shows {
-        return Ok(());
+    if shows {
+        let text = backend.refusal(Capability::Images);
+        return Err(refusal(ErrorCode::InvalidValue, text, request.dialect));
     }
-    let text = backend.refusal(Capability::Images);
-    let param = conversation_field(request.dialect);
-    Err(TurnError::new(ErrorCode::InvalidValue, text).param(param))
+    Ok(())
 }
 
 /// A model that takes no images gets none.
@@ -317,8 +307,7 @@ fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnErro
                 "The model `{}` takes no images. `ibeam models` shows which ones do.",
                 request.model
             );
-            let param = conversation_field(request.dialect);
-            Err(TurnError::new(ErrorCode::InvalidValue, text).param(param))
+            Err(refusal(ErrorCode::InvalidValue, text, request.dialect))
         }
         _ => Ok(()),
     }

@@ -94,10 +94,6 @@ impl Conversations {
 }
 
 impl Claim {
-    pub(crate) fn scope(&self) -> Scope {
-        self.claimed.0
-    }
-
     /// The id that was claimed.
     pub(crate) fn id(&self) -> &str {
         &self.claimed.1
@@ -111,7 +107,7 @@ impl Claim {
     /// The conversation has this id from now on. It belongs to the same claim.
     pub(crate) fn renew(&mut self, id: &str) {
         self.conversations.renew(self.id(), id);
-        let new = (self.scope(), id.to_owned());
+        let new = (self.claimed.0, id.to_owned());
         let known = self.ids().any(|claimed| *claimed == new);
         if !known && self.conversations.inner.lock().claimed.insert(new.clone()) {
             self.renewed.push(new);

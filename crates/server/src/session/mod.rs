@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use actor::{Actor, Bridged};
 pub(crate) use admission::{
-    Admission, Origin, RequestOutline, Route, STORE_PATIENCE, conversation_field, shown_id,
+    Admission, Origin, RequestOutline, Route, STORE_PATIENCE, refusal, shown_id,
 };
 pub use admission::{NameSource, RequestContext, SessionName};
 pub(crate) use conversations::Conversations;

@@ -60,7 +60,7 @@ impl Keeper {
         let fingerprint = before.map(|before| before.fingerprint);
         Self {
             store: store.clone(),
-            scope: claim.scope(),
+            scope: outline.identity.scope,
             asked_id: claim.id().to_owned(),
             claim: Some(claim),
             session,

@@ -7,6 +7,7 @@ mod outline;
 mod permit;
 
 use std::{
+    borrow::Cow,
     ops::ControlFlow::{self, Break, Continue},
     sync::Arc,
     time::Duration,
@@ -200,13 +201,18 @@ async fn known<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Option<
     }
 }
 
-/// The field of a request that has the conversation.
-pub(crate) fn conversation_field(dialect: Dialect) -> &'static str {
-    match dialect {
+/// Refuses the conversation of a request, with the name of the field that has it.
+pub(crate) fn refusal(
+    code: ErrorCode,
+    text: impl Into<Cow<'static, str>>,
+    dialect: Dialect,
+) -> TurnError {
+    let field = match dialect {
         Dialect::Chat | Dialect::Messages => "messages",
         Dialect::Responses => "input",
         Dialect::Completions => "prompt",
-    }
+    };
+    TurnError::new(code, text).param(field)
 }
 
 /// The id of a call for a message. It is the client's, and may be of any length.
@@ -221,10 +227,9 @@ fn no_call(id: &str, dialect: Dialect) -> TurnError {
         "the tool result for `{shown}` has no matching tool call in this request or in a known \
          session. Send the call before its result."
     );
-    TurnError::new(ErrorCode::InvalidValue, text).param(conversation_field(dialect))
+    refusal(ErrorCode::InvalidValue, text, dialect)
 }
 
-/// A retry may find it.
 fn no_store() -> TurnError {
     let text =
         "the session store does not answer, so these tool results cannot be matched; try again";

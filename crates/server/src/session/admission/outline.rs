@@ -8,7 +8,7 @@ use ibeam_core::{
     agent::ModelPick,
     history::{self, Chain, Fingerprint},
     model::{
-        Image, ImageSource, Item, Message, Part, Role, Sampling, ToolChoice, ToolContent,
+        Image, ImageSource, Item, Message, Part, Role, Sampling, ToolCall, ToolChoice, ToolContent,
         ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
     },
@@ -169,12 +169,7 @@ impl RequestOutline {
 impl Results {
     /// The newest session that `new` has results for.
     fn of(past: &[Item], new: &[Item]) -> Option<Self> {
-        let ids = || {
-            new.iter().filter_map(|item| match item {
-                Item::ToolResult(result) => SessionId::of_call(&result.call_id),
-                Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
-            })
-        };
+        let ids = || results(new).filter_map(|result| SessionId::of_call(&result.call_id));
         let (session, _) = ids().next_back()?;
         let mut calls: Vec<u32> =
             ids().filter(|(of, _)| *of == session).map(|(_, call)| call).collect();
@@ -195,13 +190,8 @@ impl Results {
         hash.choice(&request.tool_choice);
         hash.controls(&request.sampling);
         // In any order; of two for one call the later counts.
-        let mut brought = BTreeMap::new();
-        for item in new {
-            if let Item::ToolResult(result) = item {
-                brought.insert(result.call_id.as_str(), result);
-            }
-        }
-        for result in brought.values() {
+        let brought = results(new).map(|result| (result.call_id.as_str(), result));
+        for result in brought.collect::<BTreeMap<_, _>>().values() {
             hash.result(result);
         }
         for item in new {
@@ -213,19 +203,30 @@ impl Results {
     }
 }
 
+fn results(items: &[Item]) -> impl DoubleEndedIterator<Item = &ToolResult> {
+    items.iter().filter_map(|item| match item {
+        Item::ToolResult(result) => Some(result),
+        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
+    })
+}
+
+fn calls(items: &[Item]) -> impl DoubleEndedIterator<Item = &ToolCall> {
+    items.iter().filter_map(|item| match item {
+        Item::ToolCall(call) => Some(call),
+        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+    })
+}
+
+/// The calls of ours in a history, the newest first.
+pub(super) fn calls_in(items: &[Item]) -> impl Iterator<Item = (SessionId, u32)> {
+    calls(items).rev().filter_map(|call| SessionId::of_call(&call.id))
+}
+
 /// The ids of the calls that `new` has results for and the request does not have.
 fn results_without_call(items: &[Item], new: &[Item]) -> Vec<String> {
-    let mut calls = HashSet::new();
-    for item in items {
-        if let Item::ToolCall(call) = item {
-            calls.insert(call.id.as_str());
-        }
-    }
-    let results = new.iter().filter_map(|item| match item {
-        Item::ToolResult(result) => Some(&result.call_id),
-        Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => None,
-    });
-    results.filter(|id| !calls.contains(id.as_str())).cloned().collect()
+    let known: HashSet<&str> = calls(items).map(|call| call.id.as_str()).collect();
+    let ids = results(new).map(|result| &result.call_id);
+    ids.filter(|id| !known.contains(id.as_str())).cloned().collect()
 }
 
 /// Whether the assistant has said anything in there.
@@ -234,14 +235,6 @@ fn has_past(items: &[Item]) -> bool {
         Item::Message(message) => message.role == Role::Assistant,
         Item::ToolCall(_) | Item::Reasoning(_) => true,
         Item::ToolResult(_) => false,
-    })
-}
-
-/// The calls of ours in a history, the newest first.
-pub(super) fn calls_in(items: &[Item]) -> impl Iterator<Item = (SessionId, u32)> {
-    items.iter().rev().filter_map(|item| match item {
-        Item::ToolCall(call) => SessionId::of_call(&call.id),
-        Item::Message(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
     })
 }
 
