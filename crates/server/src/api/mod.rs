@@ -69,7 +69,7 @@ use self::{
 };
 use crate::{
     keys::{Caller, Keys},
-    session::{Match, RequestContext},
+    session::{MatchedConversation, RequestContext},
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -131,7 +131,7 @@ pub trait EventSource: Send + Unpin + 'static {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>>;
 
     /// How the request was matched with what is known.
-    fn matched(&self) -> Option<&Match> {
+    fn matched(&self) -> Option<&MatchedConversation> {
         None
     }
 }

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     keys::Caller,
-    session::{Match, NameSource, RequestContext, SessionName},
+    session::{MatchedConversation, NameSource, RequestContext, SessionName},
 };
 
 const CONTROLS: HeaderName = HeaderName::from_static("x-ibeam-controls");
@@ -303,7 +303,8 @@ pub(super) async fn respond<S: Service>(
     let stream = turn.hints.stream;
     let with_id = asked.wants_conversation()?;
     let mut answer = asked.start(shared, turn);
-    let session = |matched: Option<&Match>| matched.and_then(|how| session(how, with_id));
+    let session =
+        |matched: Option<&MatchedConversation>| matched.and_then(|how| session(how, with_id));
     let (mut response, session) = if stream {
         let body = streamed(shared, &asked, answer, reply).await?;
         let session = session(body.matched());
@@ -396,7 +397,7 @@ fn ignored(name: &'static str) -> TurnError {
 }
 
 /// How the request was matched, as an item of RFC 9651.
-fn session(matched: &Match, with_id: bool) -> Option<HeaderValue> {
+fn session(matched: &MatchedConversation, with_id: bool) -> Option<HeaderValue> {
     let how = matched.how.name();
     if !with_id {
         return Some(HeaderValue::from_static(how));

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{App, SIM, surroundings::Shelf};
+use super::{App, SIM, surroundings::SurroundingsCache};
 use crate::{
     api,
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
@@ -30,10 +30,10 @@ use crate::{
     },
     keys::Keys,
     large::LargeWork,
-    limits::Turns,
+    limits::TurnSlots,
     mcp::bridge::Bridge,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
-    session::{Admission, Conversations, Hub, Legs, Limits, Patience, Registry, Retries},
+    session::{Admission, Conversations, Hub, LegIndex, ParkedLimits, Patience, Registry, Retries},
     store::{ResponseLimits, Store, StoreError, StoreLimits},
     tasks::Tasks,
 };
@@ -109,12 +109,12 @@ impl App {
         store: Store,
         tasks: &Tasks,
     ) -> Self {
-        let registry = Registry::new(Limits {
+        let registry = Registry::new(ParkedLimits {
             count: config.sessions.max_parked,
             bytes: config.sessions.parked_bytes,
         });
         let turns = registry.clone();
-        driver.on_crowded(MakeRoom::new(move || turns.send_one_away()));
+        driver.on_crowded(MakeRoom::new(move || turns.evict_oldest()));
         let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
         let hub = Hub {
             driver,
@@ -125,9 +125,9 @@ impl App {
                 parked: config.sessions.ttl,
             },
             registry,
-            legs: Legs::new(config.sessions.replay),
+            leg_index: LegIndex::new(config.sessions.replay),
             retries: Retries::new(config.retry.retries),
-            turns: Turns::new(Rules {
+            slots: TurnSlots::new(Rules {
                 total: config.limits.turns,
                 reserve: config.limits.reserve,
                 waiting: config.limits.queue,
@@ -153,7 +153,7 @@ impl App {
             catalog,
             // Only who serves starts servers.
             bridge: Bridge::default(),
-            surroundings: Arc::new(Shelf::new(&config, environment())),
+            surroundings: Arc::new(SurroundingsCache::new(&config, environment())),
             admission,
             started: Instant::now(),
             config,

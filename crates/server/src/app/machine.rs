@@ -12,7 +12,7 @@ use ibeam_core::{
     turn::Turn,
 };
 
-use super::surroundings::Shelf;
+use super::surroundings::SurroundingsCache;
 use crate::config::Config;
 
 /// All that a machine needs beside the request.
@@ -30,7 +30,7 @@ pub(super) struct Blueprint {
 pub(super) enum Backend {
     Agent {
         model: ModelPick,
-        surroundings: Arc<Shelf>,
+        surroundings: Arc<SurroundingsCache>,
         /// The hash of the request's prompt and tools.
         setup: [u8; 32],
     },

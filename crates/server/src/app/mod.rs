@@ -33,7 +33,7 @@ use crate::{
     large::LargeWork,
     mcp::bridge::Bridge,
     random,
-    session::{Admission, Hub, Match, RequestContext, Snapshot, TurnStream},
+    session::{Admission, Hub, MatchedConversation, RequestContext, Snapshot, TurnStream},
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -53,7 +53,7 @@ pub struct App {
     backend: &'static str,
     catalog: Catalog,
     bridge: Bridge,
-    surroundings: Arc<surroundings::Shelf>,
+    surroundings: Arc<surroundings::SurroundingsCache>,
     admission: Admission,
     started: Instant,
 }
@@ -112,7 +112,7 @@ impl App {
     /// Turns that could start now without waiting.
     #[must_use]
     pub fn free_turns(&self) -> usize {
-        self.hub.turns.free()
+        self.hub.slots.free()
     }
 
     /// The program is going down: turns that run may finish, none is parked any more. What
@@ -233,7 +233,7 @@ impl EventSource for TurnStream {
         Self::poll_next(self, cx)
     }
 
-    fn matched(&self) -> Option<&Match> {
+    fn matched(&self) -> Option<&MatchedConversation> {
         Self::matched(self)
     }
 }

@@ -27,8 +27,8 @@ use crate::{
     mcp::bridge::Offer,
     random,
     session::{
-        Actor, Ask, Bridged, Identity, NameSource, Origin, RequestContext, RequestOutline,
-        RetryClaim, Route, SessionName, TurnStream, refusal, shown_id,
+        Actor, Bridged, LegRequest, NameSource, Origin, RequestContext, RequestOutline, RetryClaim,
+        Route, SessionName, TurnIdentity, TurnStream, refusal, shown_id,
     },
     store::Scope,
 };
@@ -69,7 +69,7 @@ impl App {
             Route::Start(start) => *start,
         };
 
-        let Ask { request, place, ticket, controls, retry, .. } = leg;
+        let LegRequest { request, permit, leg_entry, controls, retry, .. } = leg;
         let Origin { writer, kept, matched } = origin;
         let (identity, id) = (outline.identity, writer.conversation().to_owned());
         let how = matched.name();
@@ -95,10 +95,10 @@ impl App {
             identity,
             family,
             controls,
-            keeper: writer,
-            ticket,
+            writer: writer,
+            leg_entry,
             asked: received,
-            place,
+            permit,
             bridged,
             retry_key: retry.key,
         };
@@ -179,7 +179,7 @@ impl App {
     }
 
     /// What the driver speaks.
-    async fn backend_for(&self, identity: &Identity) -> Backend {
+    async fn backend_for(&self, identity: &TurnIdentity) -> Backend {
         let model = &identity.model;
         let protocol = match self.hub.driver.protocol() {
             Protocol::Agent => {

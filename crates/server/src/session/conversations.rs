@@ -17,13 +17,13 @@ type ScopedId = (Scope, String);
 
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
-    inner: Mutex<Inner>,
+    inner: Mutex<ClaimTable>,
     /// Notified whenever a conversation is released.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ClaimTable {
     claimed: HashSet<ScopedId>,
     /// Claimed by turns that only close their stream to the backend.
     leaving: HashSet<ScopedId>,
@@ -34,7 +34,7 @@ struct Inner {
 
 /// The right to run turns of a conversation: one has it at a time.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct ConversationClaim {
     conversations: Arc<Conversations>,
     claimed: ScopedId,
     /// Further ids of the same conversation.
@@ -43,14 +43,22 @@ pub(crate) struct Claim {
 
 impl Conversations {
     /// `None` when a turn has it.
-    pub(crate) fn claim(self: &Arc<Self>, scope: Scope, id: &str) -> Option<Claim> {
+    pub(crate) fn claim(self: &Arc<Self>, scope: Scope, id: &str) -> Option<ConversationClaim> {
         let claimed = (scope, id.to_owned());
         let free = self.inner.lock().claimed.insert(claimed.clone());
-        free.then(|| Claim { conversations: Arc::clone(self), claimed, renewed: Vec::new() })
+        free.then(|| ConversationClaim {
+            conversations: Arc::clone(self),
+            claimed,
+            renewed: Vec::new(),
+        })
     }
 
     /// The same, but waits for a turn that is about to give it back.
-    pub(crate) async fn claim_soon(self: &Arc<Self>, scope: Scope, id: &str) -> Option<Claim> {
+    pub(crate) async fn claim_soon(
+        self: &Arc<Self>,
+        scope: Scope,
+        id: &str,
+    ) -> Option<ConversationClaim> {
         let key = (scope, id.to_owned());
         loop {
             let freed = self.freed.notified();
@@ -93,7 +101,7 @@ impl Conversations {
     }
 }
 
-impl Claim {
+impl ConversationClaim {
     /// The id that was claimed.
     pub(crate) fn id(&self) -> &str {
         &self.claimed.1
@@ -119,7 +127,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ConversationClaim {
     fn drop(&mut self) {
         let mut inner = self.conversations.inner.lock();
         for id in self.ids() {

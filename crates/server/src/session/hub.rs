@@ -6,10 +6,10 @@ use ibeam_core::model::Millis;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{legs::Legs, registry::Registry, retries::Retries};
+use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
     auth::Tokens, checks::Checks, counter::Counter, driver::Driver, large::LargeWork,
-    limits::Turns, tasks::Tasks,
+    limits::TurnSlots, tasks::Tasks,
 };
 
 /// How long a turn waits for its client.
@@ -29,10 +29,10 @@ pub(crate) struct Hub {
     pub(crate) tokens: Tokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,
-    pub(crate) legs: Legs,
+    pub(crate) leg_index: LegIndex,
     pub(crate) retries: Retries,
     /// Places for turns that generate with a reader attached.
-    pub(crate) turns: Turns,
+    pub(crate) slots: TurnSlots,
     /// Ends every turn when the program does.
     pub(crate) stop: CancellationToken,
     /// From then on nothing is parked any more.

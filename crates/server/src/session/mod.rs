@@ -5,15 +5,15 @@ mod actor;
 mod admission;
 mod conversations;
 mod hub;
-mod legs;
-mod marks;
-mod matched;
-mod outbox;
-mod outlets;
+mod leg_index;
+mod leg_timing;
 mod parked;
+mod readers;
 mod record;
 mod registry;
 mod retries;
+mod send_queue;
+mod session_match;
 mod visit;
 mod writer;
 
@@ -36,14 +36,14 @@ pub use admission::{NameSource, RequestContext, SessionName};
 pub(crate) use conversations::Conversations;
 pub(crate) use hub::Hub;
 pub use hub::Patience;
-pub(crate) use legs::Legs;
-pub use matched::{Match, Matched};
-pub(crate) use parked::Identity;
-pub use parked::Limits;
+pub(crate) use leg_index::LegIndex;
+pub use parked::ParkedLimits;
+pub(crate) use parked::TurnIdentity;
 use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
 pub(crate) use retries::{Retries, RetryClaim};
-pub(crate) use visit::Ask;
+pub use session_match::{MatchedConversation, SessionMatch};
+pub(crate) use visit::LegRequest;
 
 /// Events waiting for a client. Small, so that a slow client's back-pressure
 /// reaches the upstream window soon; large enough for a burst of deltas.
@@ -57,7 +57,7 @@ pub const EVENTS_CAP: usize = 64;
 pub struct TurnStream {
     source: Source,
     ended: bool,
-    matched: Option<Match>,
+    matched: Option<MatchedConversation>,
 }
 
 #[derive(Debug)]
@@ -79,17 +79,17 @@ impl TurnStream {
     pub(crate) fn replay(record: Arc<Record>) -> Self {
         let conversation = record.conversation().to_owned();
         let stream = Self { source: Source::Record(record, 0), ended: false, matched: None };
-        stream.matched_as(Matched::Replayed, conversation)
+        stream.matched_as(SessionMatch::Replayed, conversation)
     }
 
     /// Says how its request came to it.
-    pub(crate) fn matched_as(self, how: Matched, conversation: String) -> Self {
-        Self { matched: Some(Match { how, conversation }), ..self }
+    pub(crate) fn matched_as(self, how: SessionMatch, conversation: String) -> Self {
+        Self { matched: Some(MatchedConversation { how, conversation }), ..self }
     }
 
     /// How its request came to it.
     #[must_use]
-    pub fn matched(&self) -> Option<&Match> {
+    pub fn matched(&self) -> Option<&MatchedConversation> {
         self.matched.as_ref()
     }
 

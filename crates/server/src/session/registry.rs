@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    parked::{Identity, Limits, Live, Table},
+    parked::{LiveTurn, ParkedLimits, TurnIdentity, TurnTable},
     visit::Visit,
 };
 use crate::store::Scope;
@@ -33,11 +33,11 @@ const UNREACHABLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    inner: Arc<Inner>,
+    inner: Arc<RegistryState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RegistryState {
     turns: AtomicUsize,
     started: AtomicU64,
     finished: AtomicU64,
@@ -51,7 +51,7 @@ struct Inner {
     /// Whether that has a time, so that a frame which is heard takes no lock.
     silent: AtomicBool,
     drift: Mutex<BTreeMap<String, u64>>,
-    table: Mutex<Table>,
+    table: Mutex<TurnTable>,
 }
 
 /// How requests were matched, and what became of parked turns. `/health` shows it as it is.
@@ -92,16 +92,16 @@ pub struct Snapshot {
 
 /// One turn's place in the registry; it leaves with its actor.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RegistryEntry {
     registry: Registry,
     session: SessionId,
 }
 
 impl Registry {
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        let table = Mutex::new(Table::new(limits));
-        Self { inner: Arc::new(Inner { table, ..Inner::default() }) }
+    pub fn new(limits: ParkedLimits) -> Self {
+        let table = Mutex::new(TurnTable::new(limits));
+        Self { inner: Arc::new(RegistryState { table, ..RegistryState::default() }) }
     }
 
     #[must_use]
@@ -171,7 +171,7 @@ impl Registry {
     }
 
     /// The turn of that session, if it lives and is this caller's.
-    pub(crate) fn find(&self, session: SessionId, scope: Scope) -> Option<Live> {
+    pub(crate) fn find(&self, session: SessionId, scope: Scope) -> Option<LiveTurn> {
         self.inner.table.lock().find(session, scope)
     }
 
@@ -180,34 +180,34 @@ impl Registry {
         &self,
         scope: Scope,
         calls: impl Iterator<Item = (SessionId, u32)>,
-    ) -> Vec<Live> {
+    ) -> Vec<LiveTurn> {
         self.inner.table.lock().waiting_for(scope, calls)
     }
 
     /// The caller's parked turn of that conversation.
-    pub(crate) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<Live> {
+    pub(crate) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<LiveTurn> {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
     /// Sends the turn away that has been parked longest. Its results are told anew, when
     /// they come. False: none is parked.
-    pub(crate) fn send_one_away(&self) -> bool {
-        self.inner.table.lock().send_one_away()
+    pub(crate) fn evict_oldest(&self) -> bool {
+        self.inner.table.lock().evict_oldest()
     }
 
     pub(super) fn enter(
         &self,
         session: SessionId,
-        identity: Identity,
+        identity: TurnIdentity,
         mailbox: mpsc::Sender<Visit>,
-    ) -> Entry {
+    ) -> RegistryEntry {
         self.inner.turns.fetch_add(1, Ordering::Relaxed);
-        self.inner.table.lock().enter(session, Live { identity: Arc::new(identity), mailbox });
-        Entry { registry: self.clone(), session }
+        self.inner.table.lock().enter(session, LiveTurn { identity: Arc::new(identity), mailbox });
+        RegistryEntry { registry: self.clone(), session }
     }
 }
 
-impl Entry {
+impl RegistryEntry {
     pub(super) fn started(&self) {
         self.registry.inner.started.fetch_add(1, Ordering::Relaxed);
     }
@@ -271,7 +271,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         self.retire();
         self.registry.inner.turns.fetch_sub(1, Ordering::Relaxed);

@@ -36,7 +36,7 @@ impl RetryKey {
         match outline.name() {
             Some(name) => hash.update(name),
             None => {
-                let said = outline.told.chain.fingerprint();
+                let said = outline.said.chain.fingerprint();
                 hash.update([outline.identity.setup, said.0].concat());
             }
         }

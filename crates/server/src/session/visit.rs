@@ -6,8 +6,8 @@ use tokio::{
     time::Instant,
 };
 
-use super::{TurnStream, admission::Told, legs::Ticket, retries::RetryClaim};
-use crate::limits::Place;
+use super::{TurnStream, admission::SaidInRequest, leg_index::LegEntry, retries::RetryClaim};
+use crate::limits::Permit;
 
 /// Visits that wait for a turn. It looks at them within moments.
 const MAILBOX_CAP: usize = 4;
@@ -20,23 +20,23 @@ pub(crate) enum Visit {
     Attach { leg: u32, reply: oneshot::Sender<Attached> },
     /// A parked turn is no longer wanted. `done` is told once the backend was, and its
     /// conversation is free.
-    End { why: Ending, done: Option<oneshot::Sender<()>> },
+    End { why: ParkedEnding, done: Option<oneshot::Sender<()>> },
 }
 
 #[derive(Debug)]
 pub(crate) struct Resume {
-    pub(crate) ask: Ask,
+    pub(crate) leg: LegRequest,
     pub(crate) asked: Instant,
-    pub(crate) reply: oneshot::Sender<Result<TurnStream, Box<Ask>>>,
+    pub(crate) reply: oneshot::Sender<Result<TurnStream, Box<LegRequest>>>,
 }
 
 /// A request, its place among the running turns, and the one under which others find it.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LegRequest {
     pub(crate) request: TurnRequest,
-    pub(crate) told: Told,
-    pub(crate) place: Place,
-    pub(crate) ticket: Ticket,
+    pub(crate) said: SaidInRequest,
+    pub(crate) permit: Permit,
+    pub(crate) leg_entry: LegEntry,
     /// For its answer.
     pub(crate) controls: Option<Box<Controls>>,
     pub(crate) retry: RetryClaim,
@@ -54,7 +54,7 @@ pub(crate) enum Attached {
 
 /// Why a parked turn ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ParkedEnding {
     Evicted,
     /// The conversation went on without its results.
     Superseded,

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::{
-    admission::{RequestOutline, STORE_PATIENCE, Told},
-    conversations::Claim,
+    admission::{RequestOutline, STORE_PATIENCE, SaidInRequest},
+    conversations::ConversationClaim,
 };
 use crate::{
     clock,
@@ -21,16 +21,16 @@ use crate::{
 
 /// Writes one conversation to the store, leg by leg, and holds the claim on it.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct ConversationWriter {
     store: Store,
     /// Given back when the turn is over.
-    claim: Option<Claim>,
+    claim: Option<ConversationClaim>,
     scope: Scope,
     session: SessionId,
     /// What the client calls the conversation.
     name: Option<String>,
     setup: [u8; 32],
-    said: Said,
+    said: SaidSoFar,
     /// The id that the turn began with; the backend may get stuck on it.
     asked_id: String,
     saved_id: Option<String>,
@@ -42,17 +42,17 @@ pub(crate) struct Keeper {
 
 /// Everything said so far, as the next request will bring it.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct SaidSoFar {
     /// What came before, when the client does not send it any more.
     before: Option<Fingerprint>,
     chain: Chain,
 }
 
-impl Keeper {
+impl ConversationWriter {
     /// `before`: the stored conversation that this one continues.
     pub(crate) fn new(
         store: &Store,
-        claim: Claim,
+        claim: ConversationClaim,
         session: SessionId,
         outline: &RequestOutline,
         before: Option<&Conversation>,
@@ -66,7 +66,7 @@ impl Keeper {
             session,
             name: outline.name().map(str::to_owned).or_else(|| before?.name.clone()),
             setup: outline.identity.setup,
-            said: Said::new(outline.told.clone(), fingerprint),
+            said: SaidSoFar::new(outline.said.clone(), fingerprint),
             saved_id: None,
             base: None,
             broken: false,
@@ -84,12 +84,12 @@ impl Keeper {
 
     /// What will have been said when this is added to it. Nothing changes until
     /// [`Self::go_on`].
-    pub(super) fn peek(&self, told: Told) -> Said {
-        Said::new(told, Some(self.said.fingerprint()))
+    pub(super) fn peek(&self, said: SaidInRequest) -> SaidSoFar {
+        SaidSoFar::new(said, Some(self.said.fingerprint()))
     }
 
     /// A further leg began.
-    pub(super) fn go_on(&mut self, next: Said) {
+    pub(super) fn go_on(&mut self, next: SaidSoFar) {
         self.said = next;
     }
 
@@ -165,11 +165,11 @@ impl Keeper {
     }
 }
 
-impl Said {
-    fn new(told: Told, before: Option<Fingerprint>) -> Self {
+impl SaidSoFar {
+    fn new(said: SaidInRequest, before: Option<Fingerprint>) -> Self {
         // A client that sends its whole history needs nothing from before.
-        let before = before.filter(|_| !told.has_past);
-        Self { before, chain: told.chain }
+        let before = before.filter(|_| !said.has_past);
+        Self { before, chain: said.chain }
     }
 
     fn fingerprint(&self) -> Fingerprint {

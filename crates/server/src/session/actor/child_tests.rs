@@ -25,10 +25,10 @@ use crate::{
         child::{ChildEnd, link},
     },
     large::LargeWork,
-    limits::{Seeker, Turns},
+    limits::{PermitClaim, TurnSlots},
     session::{
-        Ask, Conversations, Legs, Limits, Patience, Registry, RequestOutline, Retries, RetryClaim,
-        legs::Names, visit::Resume,
+        Conversations, LegIndex, LegRequest, ParkedLimits, Patience, Registry, RequestOutline,
+        Retries, RetryClaim, leg_index::LegKeys, visit::Resume,
     },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,
@@ -78,10 +78,10 @@ impl Bench {
             driver: Arc::new(Fake(sender)),
             tokens: Tokens::fixed(SecretString::from("token"), "test", &tasks),
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
-            registry: Registry::new(Limits::default()),
-            legs: Legs::new(SECOND),
+            registry: Registry::new(ParkedLimits::default()),
+            leg_index: LegIndex::new(SECOND),
             retries: Retries::new(3),
-            turns: Turns::new(Rules { total: 4, reserve: 0, waiting: 4 }),
+            slots: TurnSlots::new(Rules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
@@ -98,8 +98,8 @@ impl Bench {
         }
     }
 
-    fn place(&self) -> Place {
-        self.hub.turns.try_enter(Seeker { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
+    fn permit(&self) -> Permit {
+        self.hub.slots.try_acquire(PermitClaim { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
     }
 
     fn start(&self) -> TurnStream {
@@ -114,16 +114,22 @@ impl Bench {
         };
         let claim = self.conversations.claim(SCOPE, "conv").unwrap();
         let actor = Actor {
-            keeper: Keeper::new(&self.store, claim, session(), &outline(&request()), None),
+            writer: ConversationWriter::new(
+                &self.store,
+                claim,
+                session(),
+                &outline(&request()),
+                None,
+            ),
             turn: child::Turn::new(request(), plan, Settings::default(), [7; 16], Millis(0)).into(),
             session: session(),
-            identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
+            identity: TurnIdentity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
             family: Family::of("auto"),
             controls: None,
             model: "auto".into(),
-            ticket: self.hub.legs.reserve(Names::default()),
+            leg_entry: self.hub.leg_index.reserve(LegKeys::default()),
             asked: Instant::now(),
-            place: self.place(),
+            permit: self.permit(),
             bridged: None,
             retry_key: RetryKey::default(),
         };
@@ -151,20 +157,20 @@ impl Bench {
         child
     }
 
-    async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<Ask>> {
+    async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<LegRequest>> {
         let live = self.hub.registry.find(session(), SCOPE).unwrap();
-        let ticket = self.hub.legs.reserve(Names::default());
-        let told = outline(&request).told;
-        let ask = Ask {
+        let leg_entry = self.hub.leg_index.reserve(LegKeys::default());
+        let said = outline(&request).said;
+        let leg = LegRequest {
             request,
-            told,
-            place: self.place(),
-            ticket,
+            said,
+            permit: self.permit(),
+            leg_entry,
             controls: None,
             retry: RetryClaim::default(),
         };
         let (reply, answer) = oneshot::channel();
-        let resume = Resume { ask, asked: Instant::now(), reply };
+        let resume = Resume { leg, asked: Instant::now(), reply };
         live.mailbox.send(Visit::Resume(Box::new(resume))).await.unwrap();
         answer.await.unwrap()
     }
@@ -173,7 +179,7 @@ impl Bench {
     async fn all_gone(self) {
         assert_eq!(self.tasks.join_within(SECOND).await, 0);
         let now = self.hub.registry.snapshot();
-        assert_eq!((now.active, now.parked, self.hub.turns.free()), (0, 0, 4));
+        assert_eq!((now.active, now.parked, self.hub.slots.free()), (0, 0, 4));
     }
 }
 
@@ -384,9 +390,9 @@ async fn a_result_that_the_child_gave_up_on_is_given_back() {
     child.hear(FromChild::Dropped(5)).await;
     child.says("I go on without.").await;
     tokio::time::sleep(SECOND).await;
-    let ask = bench.resume(answered()).await.unwrap_err();
-    assert_eq!(ask.request.items.len(), 3);
-    drop(ask);
+    let leg = bench.resume(answered()).await.unwrap_err();
+    assert_eq!(leg.request.items.len(), 3);
+    drop(leg);
     child.end.kill.cancelled().await;
     assert_eq!(bench.hub.registry.snapshot().fates.superseded, 1);
     bench.all_gone().await;

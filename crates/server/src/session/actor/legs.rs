@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::{Task, TurnStream};
-use crate::session::{hub::millis_since, legs::Ticket, marks::Marks, record::Record};
+use crate::session::{
+    hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming, record::Record,
+};
 
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
 /// what the connection keeps for it.
@@ -24,13 +26,13 @@ pub(super) struct Leg {
     number: u32,
     pub(super) record: Record,
     /// Under which it is found by those who ask again.
-    pub(super) ticket: Ticket,
+    pub(super) leg_entry: LegEntry,
     pub(super) usage_told: bool,
     /// What the client asked for beside an answer.
     pub(super) controls: Option<Box<Controls>>,
     /// The conversation was written down before the first call went out.
     saved: bool,
-    marks: Marks,
+    timing: LegTiming,
     /// The stream that it began on, by its number in the turn.
     first_open: u32,
 }
@@ -44,38 +46,38 @@ impl Leg {
 impl Task {
     pub(super) fn begin_leg(
         &mut self,
-        ticket: Ticket,
+        leg_entry: LegEntry,
         asked: Instant,
         controls: Option<Box<Controls>>,
     ) -> TurnStream {
         self.legs += 1;
         let number = self.legs;
-        ticket.begin(self.sender.clone(), number);
+        leg_entry.begin(self.sender.clone(), number);
         self.leg = Some(Box::new(Leg {
             number,
             record: Record::of(self.turn.conversation_id()),
-            ticket,
+            leg_entry,
             usage_told: false,
             controls,
             saved: false,
-            marks: Marks::new(asked),
+            timing: LegTiming::new(asked),
             first_open: self.opens.max(1),
         }));
         self.abandoned = None;
         self.entry.started();
         // Whoever reads an earlier leg still does not count.
-        self.outlets.first()
+        self.readers.open()
     }
 
-    pub(super) fn mark(&mut self, which: impl FnOnce(&mut Marks) -> &mut Option<Instant>) {
+    pub(super) fn mark(&mut self, which: impl FnOnce(&mut LegTiming) -> &mut Option<Instant>) {
         if let Some(leg) = &mut self.leg {
-            which(&mut leg.marks).get_or_insert_with(Instant::now);
+            which(&mut leg.timing).get_or_insert_with(Instant::now);
         }
     }
 
     /// Moves events to the readers until there are none or somebody is full.
     pub(super) async fn pass_on(&mut self) {
-        while !self.outlets.is_blocked()
+        while !self.readers.is_blocked()
             && let Some(event) = self.turn.poll_event()
         {
             if let Some(event) = self.sift(event).await {
@@ -103,13 +105,13 @@ impl Task {
             TurnEvent::Failed(error) => return self.fail(error),
             TurnEvent::Text(_) | TurnEvent::Reasoning(_) => {
                 self.entry.heard();
-                leg.marks.first_piece.get_or_insert_with(Instant::now);
+                leg.timing.first_piece.get_or_insert_with(Instant::now);
             }
             TurnEvent::ToolCallBegin { .. } => {
                 self.entry.heard();
-                leg.marks.first_piece.get_or_insert_with(Instant::now);
+                leg.timing.first_piece.get_or_insert_with(Instant::now);
                 if !std::mem::replace(&mut leg.saved, true) {
-                    self.keeper.save(&mut self.turn).await;
+                    self.writer.save(&mut self.turn).await;
                 }
             }
             TurnEvent::Usage(usage) => {
@@ -130,11 +132,11 @@ impl Task {
 
     pub(super) fn tell(&mut self, event: TurnEvent) {
         let event = self.summed(event);
-        self.keeper.hear(&event);
+        self.writer.hear(&event);
         if let Some(leg) = &mut self.leg {
             leg.record.push(&event);
         }
-        self.outlets.offer(event);
+        self.readers.send(event);
     }
 
     pub(super) async fn finish(&mut self, reason: FinishReason) {
@@ -150,31 +152,31 @@ impl Task {
         {
             self.turn.show_only(leg.record.text());
         }
-        self.keeper.save(&mut self.turn).await;
+        self.writer.save(&mut self.turn).await;
         let parks = self.turn.phase() == Phase::AwaitingTools;
         if !parks {
             self.retire();
             if self.turn.is_cut() {
-                self.keeper.leave();
+                self.writer.leave();
             } else {
                 // The client may go on with its conversation the moment it has the ending:
                 // the backend is done with it, whoever closes the stream.
-                self.keeper.release();
+                self.writer.release();
             }
         }
         self.entry.finished();
         let event = TurnEvent::Finished(reason);
         if let Some(mut leg) = self.leg.take() {
             leg.record.push(&event);
-            leg.marks.log();
-            leg.ticket.finish(leg.record);
+            leg.timing.log();
+            leg.leg_entry.finish(leg.record);
         }
         self.abandoned = None;
         if parks {
             self.park();
         }
-        self.outlets.offer(event);
-        self.outlets.end();
+        self.readers.send(event);
+        self.readers.end_leg();
     }
 
     pub(super) fn fail(&mut self, error: TurnError) {
@@ -187,17 +189,17 @@ impl Task {
             "turn failed: {words}"
         );
         self.retire();
-        self.keeper.leave();
+        self.writer.leave();
         self.abandoned = None;
         if let Some(leg) = self.leg.take() {
-            leg.marks.log();
+            leg.timing.log();
             if error.code.row().retryable {
                 let retries = self.opens.saturating_sub(leg.first_open);
                 self.hub.retries.failed(self.retry_key, retries);
             }
         }
-        self.outlets.offer(TurnEvent::Failed(error));
-        self.outlets.end();
+        self.readers.send(TurnEvent::Failed(error));
+        self.readers.end_leg();
     }
 
     /// The tokens of the leg, where the backend told none.
@@ -207,10 +209,10 @@ impl Task {
     }
 
     fn park(&mut self) {
-        self.place.give_back();
+        self.permit.release();
         self.unweighed = 0;
         self.parked = Some(Instant::now());
-        self.outbox.shrink();
+        self.send_queue.shrink();
         // Its stream was taken; a new one gets the token of its own time.
         self.token = None;
         let calls = self.turn.calls();

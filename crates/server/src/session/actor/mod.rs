@@ -34,43 +34,43 @@ use self::{
 use super::{
     TurnStream,
     hub::{Hub, millis_since},
-    legs::Ticket,
-    outbox::Outbox,
-    outlets::Outlets,
-    parked::Identity,
-    registry::Entry,
+    leg_index::LegEntry,
+    parked::TurnIdentity,
+    readers::LegReaders,
+    registry::RegistryEntry,
     retries::RetryKey,
+    send_queue::SendQueue,
     visit::{self, Visit},
-    writer::Keeper,
+    writer::ConversationWriter,
 };
 use crate::{
     driver::{Incoming, Link},
-    limits::Place,
+    limits::Permit,
 };
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Nothing more is read while this much waits to be sent: every message may ask
 /// for an answer, and a peer that takes none must not fill our memory.
-const OUTBOX_BYTES: usize = 4 << 20;
+const SEND_QUEUE_BYTES: usize = 4 << 20;
 
 /// Everything one turn needs to run.
 #[derive(Debug)]
 pub(crate) struct Actor {
     pub(crate) turn: Turn,
     pub(crate) session: SessionId,
-    pub(crate) identity: Identity,
+    pub(crate) identity: TurnIdentity,
     pub(crate) family: Family,
     pub(crate) controls: Option<Box<Controls>>,
     /// Its id at the backend.
     pub(crate) model: String,
-    pub(crate) keeper: Keeper,
+    pub(crate) writer: ConversationWriter,
     /// Under which the first leg is found by those who ask again.
-    pub(crate) ticket: Ticket,
+    pub(crate) leg_entry: LegEntry,
     /// When the client's request came; it may have waited since.
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
-    pub(crate) place: Place,
+    pub(crate) permit: Permit,
     /// There when tools are offered that we execute.
     pub(crate) bridged: Option<Box<Bridged>>,
     /// What the retries of the first leg are counted under.
@@ -87,10 +87,10 @@ impl Actor {
             family,
             model,
             controls,
-            keeper,
-            ticket,
+            writer,
+            leg_entry,
             asked,
-            place,
+            permit,
             bridged,
             retry_key,
         } = self;
@@ -102,10 +102,10 @@ impl Actor {
             family,
             model,
             started: Instant::now(),
-            keeper: Box::new(keeper),
-            place,
+            writer: Box::new(writer),
+            permit,
             bridged,
-            outlets: Outlets::default(),
+            readers: LegReaders::default(),
             leg: None,
             legs: 0,
             parked: None,
@@ -120,7 +120,7 @@ impl Actor {
             drain: Box::pin(hub.drain.clone().cancelled_owned()),
             link: None,
             opening: None,
-            outbox: Outbox::default(),
+            send_queue: SendQueue::default(),
             opens: 0,
             retry_key,
             timer: Box::pin(sleep(Duration::ZERO)),
@@ -128,7 +128,7 @@ impl Actor {
             entry,
             hub: Arc::clone(hub),
         };
-        let stream = task.begin_leg(ticket, asked, controls);
+        let stream = task.begin_leg(leg_entry, asked, controls);
         hub.tasks.spawn("turn", async move { task.run().await }.in_current_span());
         stream
     }
@@ -142,10 +142,10 @@ struct Task {
     family: Family,
     model: String,
     started: Instant,
-    keeper: Box<Keeper>,
-    place: Place,
+    writer: Box<ConversationWriter>,
+    permit: Permit,
     bridged: Option<Box<Bridged>>,
-    outlets: Outlets,
+    readers: LegReaders,
     /// `None` between legs.
     leg: Option<Box<Leg>>,
     /// How many there were.
@@ -168,7 +168,7 @@ struct Task {
     drain: Wait,
     link: Option<Link>,
     opening: Option<OpenFuture>,
-    outbox: Outbox,
+    send_queue: SendQueue,
     /// Streams asked for so far.
     opens: u32,
     /// What the retries of the present leg are counted under.
@@ -176,7 +176,7 @@ struct Task {
     timer: Pin<Box<Sleep>>,
     /// No more visits are accepted.
     retired: bool,
-    entry: Entry,
+    entry: RegistryEntry,
 }
 
 /// What woke the task.
@@ -203,17 +203,17 @@ impl Task {
             self.carry_out();
             self.pass_on().await;
             if self.turn.phase() == Phase::Done {
-                if self.leg.is_some() && !self.outlets.is_blocked() {
+                if self.leg.is_some() && !self.readers.is_blocked() {
                     self.fail(self.unended());
                 }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
-                self.place.give_back();
+                self.permit.release();
                 self.last_words().await;
                 // A reader that is slow still has a leg, which can be attached to.
                 if self.leg.is_none() {
                     self.dissolve().await;
-                    if self.outlets.is_empty() {
+                    if self.readers.is_empty() {
                         break;
                     }
                 }
@@ -237,8 +237,8 @@ impl Task {
         while let Some(command) = self.turn.poll_command() {
             match command {
                 Command::Open(spec) => self.open(spec),
-                Command::Send(frame) => self.outbox.push(frame),
-                Command::Tell(message) => self.outbox.push(message),
+                Command::Send(frame) => self.send_queue.push(frame),
+                Command::Tell(message) => self.send_queue.push(message),
                 // The last stream gets its last words once the client was served.
                 Command::Close { cancel: true } if self.turn.phase() == Phase::Done => {}
                 Command::Close { .. } => self.drop_link(),
@@ -250,7 +250,7 @@ impl Task {
     fn arm(&mut self) {
         let patience = self.hub.patience;
         let turn = self.turn.poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
-        let readers = self.outlets.deadline(patience.client_stall);
+        let readers = self.readers.deadline(patience.client_stall);
         let abandoned = self.abandoned.map(|since| since + patience.cancel_grace);
         let parked = self.parked.map(|since| since + patience.parked);
         // With no deadline at all the other branches wake us.
@@ -266,7 +266,7 @@ impl Task {
     /// Whether more may be read: the readers have room for it, and the backend takes what we
     /// answer.
     fn reads(&self) -> bool {
-        !self.outlets.is_blocked() && self.outbox.bytes < OUTBOX_BYTES
+        !self.readers.is_blocked() && self.send_queue.bytes < SEND_QUEUE_BYTES
     }
 
     /// The order matters: what is to be sent goes before what is to be read, and
@@ -279,7 +279,7 @@ impl Task {
         };
         let opening = self.opening.as_mut();
         let bridged = self.bridged.as_mut();
-        let next = self.outbox.messages.front().cloned();
+        let next = self.send_queue.messages.front().cloned();
         tokio::select! {
             biased;
             sent = async {
@@ -294,7 +294,7 @@ impl Task {
                     _ => std::future::pending().await,
                 }
             } => Wake::Heard(chunk),
-            () = self.outlets.moved() => Wake::Readers,
+            () = self.readers.changed() => Wake::Readers,
             () = async {
                 match &self.doze {
                     Some(doze) => doze.called.notified().await,
@@ -329,7 +329,7 @@ impl Task {
                 match link {
                     Ok(link) => {
                         self.link = Some(link);
-                        self.mark(|marks| &mut marks.opened);
+                        self.mark(|timing| &mut timing.opened);
                         self.turn.on_opened(now);
                     }
                     Err(error) => self.turn.on_link_error(&error, now),
@@ -340,14 +340,14 @@ impl Task {
                 self.turn.abort(error);
             }
             Wake::Heard(Some(Ok(Incoming::Child(heard)))) => {
-                self.mark(|marks| &mut marks.first_frame);
+                self.mark(|timing| &mut timing.first_frame);
                 let size = heard.bytes();
                 self.turn.on_child(heard, now);
                 self.weigh(size);
             }
             Wake::Heard(Some(Ok(Incoming::Bytes(bytes)))) => {
                 self.entry.heard();
-                self.mark(|marks| &mut marks.first_frame);
+                self.mark(|timing| &mut timing.first_frame);
                 let size = bytes.len();
                 self.turn.on_bytes(bytes, now);
                 self.weigh(size);
@@ -360,9 +360,9 @@ impl Task {
                 self.link = None;
                 self.turn.on_eof(now);
             }
-            Wake::Sent(Ok(())) => self.outbox.sent(),
+            Wake::Sent(Ok(())) => self.send_queue.sent(),
             // The reading half reports why; it has the status and the reset reason.
-            Wake::Sent(Err(_)) => self.outbox = Outbox::default(),
+            Wake::Sent(Err(_)) => self.send_queue = SendQueue::default(),
             Wake::Readers => self.look_for_readers(),
             Wake::Called => self.catch_up(),
             Wake::Visit(Some(visit)) => self.on_visit(visit),
@@ -382,10 +382,10 @@ impl Task {
 
     fn on_timer(&mut self) {
         let (at, patience) = (Instant::now(), self.hub.patience);
-        if self.outlets.cut_stalled(patience.client_stall) && self.leg.is_some() {
+        if self.readers.cut_stalled(patience.client_stall) && self.leg.is_some() {
             // There is no hurry with someone who left, but this one had its time. Calls
             // that it did not take yet can still be asked for.
-            if self.outlets.readers() == 0 && self.turn.phase() != Phase::AwaitingTools {
+            if self.readers.count() == 0 && self.turn.phase() != Phase::AwaitingTools {
                 self.turn.cancel();
             }
         }

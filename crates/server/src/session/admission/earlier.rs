@@ -13,8 +13,8 @@ use super::{
     outline::{body_key, idempotency_key},
 };
 use crate::session::{
-    Matched, TurnStream,
-    legs::{Found, Names, Probe, Ticket},
+    SessionMatch, TurnStream,
+    leg_index::{FoundLeg, LegEntry, LegKeys, LegQuery},
     visit::{Attached, Visit},
 };
 
@@ -27,21 +27,21 @@ impl Admission {
         outline: &RequestOutline,
         context: &RequestContext,
         deadline: Instant,
-    ) -> Result<ControlFlow<Route, Ticket>, TurnError> {
+    ) -> Result<ControlFlow<Route, LegEntry>, TurnError> {
         let (names, probes) = names(outline, context);
         // It may finish while we ask; then it is found finished.
         let mut tries = 2;
         while tries > 0 {
-            match self.hub.legs.find_or_reserve(&probes, &names) {
-                Err(ticket) => return Ok(Continue(ticket)),
-                Ok(Found::Coming(first)) => {
+            match self.hub.leg_index.find_or_reserve(&probes, &names) {
+                Err(leg_entry) => return Ok(Continue(leg_entry)),
+                Ok(FoundLeg::Coming(first)) => {
                     timeout_at(deadline, first.over()).await.map_err(|_elapsed| self.busy())?;
                 }
-                Ok(Found::Finished(record)) => {
-                    self.hub.registry.count(|fates| fates.note(Matched::Replayed));
+                Ok(FoundLeg::Finished(record)) => {
+                    self.hub.registry.count(|fates| fates.note(SessionMatch::Replayed));
                     return Ok(Break(Route::Replay(TurnStream::replay(record))));
                 }
-                Ok(Found::Running { mailbox, number }) => {
+                Ok(FoundLeg::Running { mailbox, number }) => {
                     tries -= 1;
                     let (reply, answer) = oneshot::channel();
                     // A turn that has just ended takes no message and drops the reply.
@@ -57,27 +57,27 @@ impl Admission {
                 }
             }
         }
-        Ok(Continue(self.hub.legs.reserve(names)))
+        Ok(Continue(self.hub.leg_index.reserve(names)))
     }
 }
 
 /// What later requests find this one by, and what it finds earlier ones by.
-fn names(outline: &RequestOutline, context: &RequestContext) -> (Names, Vec<Probe>) {
+fn names(outline: &RequestOutline, context: &RequestContext) -> (LegKeys, Vec<LegQuery>) {
     let (mut keys, mut probes) = (Vec::new(), Vec::new());
     if let Some(key) = &context.idempotency_key {
         let key = idempotency_key(outline.scope(), key);
         keys.push(key);
-        probes.push(Probe { key, body: Some(context.body) });
+        probes.push(LegQuery { key, body: Some(context.body) });
     }
     let same_body = body_key(outline.scope(), &context.body);
     keys.push(same_body);
     // Two equal requests are two turns, unless one says that it is the other.
     if context.retry_count > 0 {
-        probes.push(Probe { key: same_body, body: None });
+        probes.push(LegQuery { key: same_body, body: None });
     }
     if let Some(key) = outline.results_key {
         keys.push(key);
-        probes.push(Probe { key, body: None });
+        probes.push(LegQuery { key, body: None });
     }
-    (Names { keys, body: context.body }, probes)
+    (LegKeys { keys, body: context.body }, probes)
 }

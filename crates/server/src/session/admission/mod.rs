@@ -27,13 +27,13 @@ use tracing::warn;
 pub use self::context::{NameSource, RequestContext, SessionName};
 pub(crate) use self::{
     origin::Origin,
-    outline::{RequestOutline, Told},
+    outline::{RequestOutline, SaidInRequest},
 };
 use super::{
     Conversations, Hub, TurnStream,
-    parked::Live,
+    parked::LiveTurn,
     retries::{RetryClaim, RetryKey},
-    visit::{Ask, Ending, Resume, Visit},
+    visit::{LegRequest, ParkedEnding, Resume, Visit},
 };
 use crate::{
     config::Config,
@@ -52,7 +52,7 @@ pub(crate) enum Route {
     /// The next leg of a parked turn.
     Resume(TurnStream),
     /// The first leg of a new turn.
-    Start(Box<(Ask, Origin)>),
+    Start(Box<(LegRequest, Origin)>),
 }
 
 /// Finds the way of each request.
@@ -78,18 +78,18 @@ impl Admission {
         received: Instant,
     ) -> Result<Route, TurnError> {
         let deadline = Instant::now() + self.config.clocks.queue;
-        let ticket = match self.earlier_leg(outline, context, deadline).await? {
+        let leg_entry = match self.earlier_leg(outline, context, deadline).await? {
             Break(route) => return Ok(route),
-            Continue(ticket) => ticket,
+            Continue(leg_entry) => leg_entry,
         };
         let reuse = self.config.sessions.reuse && !context.fresh;
         self.check_results(outline, reuse, request.dialect).await?;
-        let place = self.permit(outline, &context.caller, deadline).await?;
+        let permit = self.permit(outline, &context.caller, deadline).await?;
         self.end_superseded(&request, outline).await;
 
         let (key, by_client) = (RetryKey::new(outline), context.retry_count > 0);
-        let (retry, told) = (RetryClaim { key, by_client }, outline.told.clone());
-        let leg = Ask { request, told, place, ticket, controls, retry };
+        let (retry, said) = (RetryClaim { key, by_client }, outline.said.clone());
+        let leg = LegRequest { request, said, permit, leg_entry, controls, retry };
         let (leg, forked) = match self.resume_parked(leg, outline, received).await? {
             Break(stream) => return Ok(Route::Resume(stream)),
             Continue(not_resumed) => not_resumed,
@@ -142,10 +142,10 @@ impl Admission {
     /// whether that turn has another prompt, other tools or another model.
     async fn resume_parked(
         &self,
-        leg: Ask,
+        leg: LegRequest,
         outline: &RequestOutline,
         received: Instant,
-    ) -> Result<ControlFlow<TurnStream, (Ask, bool)>, TurnError> {
+    ) -> Result<ControlFlow<TurnStream, (LegRequest, bool)>, TurnError> {
         let session = outline.results.as_ref().map(|results| results.session);
         let live = session.and_then(|session| self.hub.registry.find(session, outline.scope()));
         let Some(live) = live else { return Ok(Continue((leg, false))) };
@@ -153,10 +153,10 @@ impl Admission {
             return Ok(Continue((leg, true)));
         }
         let (reply, answer) = oneshot::channel();
-        let resume = Resume { ask: leg, asked: received, reply };
+        let resume = Resume { leg: leg, asked: received, reply };
         if let Err(refused) = live.mailbox.send(Visit::Resume(Box::new(resume))).await {
             return match refused.0 {
-                Visit::Resume(resume) => Ok(Continue((resume.ask, false))),
+                Visit::Resume(resume) => Ok(Continue((resume.leg, false))),
                 Visit::Attach { .. } | Visit::End { .. } => Err(lost()),
             };
         }
@@ -178,9 +178,9 @@ impl Admission {
 }
 
 /// Ends a parked turn and waits until its conversation is free.
-async fn end(live: &Live) {
+async fn end(live: &LiveTurn) {
     let (done, ended) = oneshot::channel();
-    let visit = Visit::End { why: Ending::Superseded, done: Some(done) };
+    let visit = Visit::End { why: ParkedEnding::Superseded, done: Some(done) };
     if live.mailbox.send(visit).await.is_ok() {
         let _ = ended.await;
     }

@@ -7,21 +7,21 @@ use ibeam_core::{
 
 use super::{
     Admission, NameSource, RequestOutline, end, known,
-    outline::{By, Use},
+    outline::{FoundBy, StoredUse},
 };
 use crate::{
     random,
-    session::{Matched, conversations::Claim, writer::Keeper},
+    session::{SessionMatch, conversations::ConversationClaim, writer::ConversationWriter},
     store::Conversation,
 };
 
 /// The conversation of a new turn.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    pub(crate) writer: Keeper,
+    pub(crate) writer: ConversationWriter,
     /// The stored state that the turn continues from.
     pub(crate) kept: Option<Kept>,
-    pub(crate) matched: Matched,
+    pub(crate) matched: SessionMatch,
 }
 
 impl Admission {
@@ -33,20 +33,22 @@ impl Admission {
         reuse: bool,
         mut forked: bool,
     ) -> Origin {
-        let ways: &[By] = match (&outline.results, outline.name_source()) {
+        let ways: &[FoundBy] = match (&outline.results, outline.name_source()) {
             _ if forked => &[],
-            (Some(_), _) => &[By::Session],
-            (None, None) => &[By::Past],
-            (None, Some(NameSource::Marker)) => &[By::Marker, By::Past],
-            (None, Some(NameSource::SessionId | NameSource::Affinity)) => &[By::Header, By::Past],
+            (Some(_), _) => &[FoundBy::Session],
+            (None, None) => &[FoundBy::Past],
+            (None, Some(NameSource::Marker)) => &[FoundBy::Marker, FoundBy::Past],
+            (None, Some(NameSource::SessionId | NameSource::Affinity)) => {
+                &[FoundBy::Header, FoundBy::Past]
+            }
         };
         for by in ways.iter().copied() {
             for stored in self.candidates(by, outline).await {
                 let way = outline.judge(&stored, by, reuse);
                 match way {
-                    Use::Not => {}
-                    Use::Fork => forked = true,
-                    Use::Continue { .. } | Use::Rebuild => {
+                    StoredUse::Not => {}
+                    StoredUse::Fork => forked = true,
+                    StoredUse::Continue { .. } | StoredUse::Rebuild => {
                         if let Some(origin) = self.take_up(stored, way, outline).await {
                             return origin;
                         }
@@ -56,45 +58,45 @@ impl Admission {
         }
         let has_history = outline.has_past() || outline.results.is_some();
         let matched = match (forked, has_history) {
-            (true, _) => Matched::Forked,
-            (false, true) => Matched::Rebuilt,
-            (false, false) => Matched::New,
+            (true, _) => SessionMatch::Forked,
+            (false, true) => SessionMatch::Rebuilt,
+            (false, false) => SessionMatch::New,
         };
         let claim = self.claim_unstored(outline, has_history).await;
         Origin { writer: self.writer(claim, outline, None), kept: None, matched }
     }
 
     /// Stored conversations that the request may continue, the likeliest first.
-    async fn candidates(&self, by: By, outline: &RequestOutline) -> Vec<Conversation> {
+    async fn candidates(&self, by: FoundBy, outline: &RequestOutline) -> Vec<Conversation> {
         let (scope, has_past) = (outline.scope(), outline.has_past());
         let name = outline.name().unwrap_or_default();
         match by {
-            By::Session => {
+            FoundBy::Session => {
                 let Some(results) = &outline.results else { return Vec::new() };
                 let found = known(self.store.by_session(scope, results.session)).await;
                 found.flatten().into_iter().collect()
             }
-            By::Marker => {
+            FoundBy::Marker => {
                 let found = known(self.store.by_name(scope, name, None)).await;
                 newest(found.unwrap_or_default(), has_past)
             }
             // Programs that send this header ask for titles and summaries under it, one
             // independent of the other.
-            By::Header
+            FoundBy::Header
                 if outline.name_source() == Some(NameSource::Affinity)
                     && !(has_past || outline.has_tools) =>
             {
                 Vec::new()
             }
-            By::Header => {
+            FoundBy::Header => {
                 let setup = Some(outline.identity.setup);
                 let found = known(self.store.by_name(scope, name, setup)).await;
                 newest(found.unwrap_or_default(), has_past)
             }
-            By::Past if has_past => {
+            FoundBy::Past if has_past => {
                 known(self.store.by_fingerprint(scope, outline.past)).await.unwrap_or_default()
             }
-            By::Past => Vec::new(),
+            FoundBy::Past => Vec::new(),
         }
     }
 
@@ -102,7 +104,7 @@ impl Admission {
     async fn take_up(
         &self,
         stored: Conversation,
-        way: Use,
+        way: StoredUse,
         outline: &RequestOutline,
     ) -> Option<Origin> {
         let scope = outline.scope();
@@ -119,20 +121,24 @@ impl Admission {
         }
         let mut writer = self.writer(claim?, outline, Some(&stored));
         let kept = match (way, stored.checkpoint) {
-            (Use::Continue { covers, new_setup }, Some(checkpoint)) => {
+            (StoredUse::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(scope, &stored.id)).await?;
                 writer.base = Some(checkpoint.clone());
                 Some(Kept { checkpoint, blobs, covers, calls: stored.calls, new_setup })
             }
             _ => None,
         };
-        let matched = if kept.is_some() { Matched::Continued } else { Matched::Rebuilt };
+        let matched = if kept.is_some() { SessionMatch::Continued } else { SessionMatch::Rebuilt };
         Some(Origin { writer, kept, matched })
     }
 
     /// Claims a conversation that is not stored: with a history the id that this history always
     /// gets, unless a turn has it, else a new one.
-    async fn claim_unstored(&self, outline: &RequestOutline, has_history: bool) -> Claim {
+    async fn claim_unstored(
+        &self,
+        outline: &RequestOutline,
+        has_history: bool,
+    ) -> ConversationClaim {
         if has_history {
             let id = self.conversations.current(outline.content_id());
             if let Some(claim) = self.conversations.claim_soon(outline.scope(), &id).await {
@@ -149,12 +155,12 @@ impl Admission {
 
     fn writer(
         &self,
-        claim: Claim,
+        claim: ConversationClaim,
         outline: &RequestOutline,
         before: Option<&Conversation>,
-    ) -> Keeper {
+    ) -> ConversationWriter {
         let session = SessionId::from_random(random::bytes());
-        Keeper::new(&self.store, claim, session, outline, before)
+        ConversationWriter::new(&self.store, claim, session, outline, before)
     }
 }
 

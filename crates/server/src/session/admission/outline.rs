@@ -17,33 +17,33 @@ use sha2::{Digest as _, Sha256};
 
 use super::{NameSource, SessionName};
 use crate::{
-    session::{legs::Key, parked::Identity},
+    session::{leg_index::LegKey, parked::TurnIdentity},
     store::{Conversation, Scope},
 };
 
 /// Where a request belongs, as far as the request itself says it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestOutline {
-    pub(crate) identity: Identity,
+    pub(crate) identity: TurnIdentity,
     /// What its client calls the conversation.
     pub(super) name: Option<SessionName>,
     pub(super) has_tools: bool,
     /// All that it says.
-    pub(crate) told: Told,
+    pub(crate) said: SaidInRequest,
     /// Where its new part begins.
     split: usize,
     /// Of everything before the new part.
     pub(super) past: Fingerprint,
     /// The session whose results it brings, and the numbers of their calls.
-    pub(super) results: Option<Results>,
+    pub(super) results: Option<BroughtResults>,
     /// Names the leg that its results begin, if it has any.
-    pub(super) results_key: Option<Key>,
+    pub(super) results_key: Option<LegKey>,
     /// The ids of calls that it has results for and does not have itself.
     pub(super) missing_calls: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Results {
+pub(super) struct BroughtResults {
     pub(super) session: SessionId,
     calls: Vec<u32>,
     /// Whether the request has the calls as well.
@@ -52,7 +52,7 @@ pub(super) struct Results {
 
 /// All that a request says, hashed as the next request will bring it.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct SaidInRequest {
     pub(crate) chain: Chain,
     /// Whether it has anything that the assistant said.
     pub(crate) has_past: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Told {
 
 /// How a stored conversation was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum FoundBy {
     /// By the session in the ids of results.
     Session,
     /// By a system message with its name: the client means this one.
@@ -73,7 +73,7 @@ pub(super) enum By {
 
 /// What a stored conversation is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum StoredUse {
     /// Continue from its checkpoint, which covers so many items of the request.
     Continue { covers: usize, new_setup: bool },
     /// Send everything again, under its id.
@@ -95,15 +95,15 @@ impl RequestOutline {
         let items = &request.items;
         let split = history::split(items).min(items.len());
         let (before, new) = items.split_at(split);
-        let mut told = Told { chain: Chain::of(before), has_past: has_past(items) };
-        let past = told.chain.fingerprint();
-        told.chain.extend(new);
-        let identity = Identity { scope, setup: history::setup(request), model };
-        let results = Results::of(before, new);
+        let mut said = SaidInRequest { chain: Chain::of(before), has_past: has_past(items) };
+        let past = said.chain.fingerprint();
+        said.chain.extend(new);
+        let identity = TurnIdentity { scope, setup: history::setup(request), model };
+        let results = BroughtResults::of(before, new);
         let results_key = results.as_ref().map(|results| results.key(&identity, request, new));
         let missing_calls = results_without_call(items, new);
         let has_tools = !request.tools.is_empty();
-        Self { identity, name, has_tools, told, split, past, results, results_key, missing_calls }
+        Self { identity, name, has_tools, said, split, past, results, results_key, missing_calls }
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -112,7 +112,7 @@ impl RequestOutline {
 
     /// Whether the request has anything that the assistant said.
     pub(super) fn has_past(&self) -> bool {
-        self.told.has_past
+        self.said.has_past
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
@@ -124,28 +124,30 @@ impl RequestOutline {
     }
 
     /// What `stored` is good for. `reuse`: checkpoints may be used.
-    pub(super) fn judge(&self, stored: &Conversation, by: By, reuse: bool) -> Use {
+    pub(super) fn judge(&self, stored: &Conversation, by: FoundBy, reuse: bool) -> StoredUse {
         let same_setup = stored.setup == self.identity.setup;
         // Without a past, nothing in the request can differ from what is stored.
-        let only_new = !self.has_past() && matches!(by, By::Marker | By::Header);
+        let only_new = !self.has_past() && matches!(by, FoundBy::Marker | FoundBy::Header);
         let same = match by {
-            By::Session => true,
-            By::Marker | By::Header if only_new => reuse && stored.checkpoint.is_some(),
-            By::Marker | By::Header | By::Past => {
+            FoundBy::Session => true,
+            FoundBy::Marker | FoundBy::Header if only_new => reuse && stored.checkpoint.is_some(),
+            FoundBy::Marker | FoundBy::Header | FoundBy::Past => {
                 self.has_past() && stored.fingerprint == self.past
             }
         };
         if !same {
-            let edited = self.has_past() && by != By::Past && same_setup;
-            return if edited { Use::Fork } else { Use::Not };
+            let edited = self.has_past() && by != FoundBy::Past && same_setup;
+            return if edited { StoredUse::Fork } else { StoredUse::Not };
         }
-        let takes_any_setup = only_new && by == By::Marker;
+        let takes_any_setup = only_new && by == FoundBy::Marker;
         if !(same_setup || takes_any_setup) {
-            return Use::Fork;
+            return StoredUse::Fork;
         }
         let covers = match by {
-            By::Session if self.results.as_ref().is_some_and(|results| results.has_calls) => None,
-            By::Session => Some(0),
+            FoundBy::Session if self.results.as_ref().is_some_and(|results| results.has_calls) => {
+                None
+            }
+            FoundBy::Session => Some(0),
             // The calls were never answered, and the conversation went past them.
             _ if self.has_past() && !stored.calls.is_empty() => None,
             _ if self.has_past() => Some(self.split),
@@ -153,20 +155,20 @@ impl RequestOutline {
         };
         match covers {
             Some(covers) if reuse && stored.checkpoint.is_some() => {
-                Use::Continue { covers, new_setup: !same_setup }
+                StoredUse::Continue { covers, new_setup: !same_setup }
             }
-            _ => Use::Rebuild,
+            _ => StoredUse::Rebuild,
         }
     }
 
     /// The id for an unknown conversation: the same history gets the same one.
     pub(super) fn content_id(&self) -> String {
-        let Identity { scope, setup, .. } = &self.identity;
+        let TurnIdentity { scope, setup, .. } = &self.identity;
         uuid_from_content([&b"history"[..], scope, setup, &self.past.0])
     }
 }
 
-impl Results {
+impl BroughtResults {
     /// The newest session that `new` has results for.
     fn of(past: &[Item], new: &[Item]) -> Option<Self> {
         let ids = || results(new).filter_map(|result| SessionId::of_call(&result.call_id));
@@ -182,8 +184,8 @@ impl Results {
 
     /// Names a leg by the results that began it, and by the messages in `new` beside them.
     /// Other contents, other tools or another model make it another leg.
-    fn key(&self, identity: &Identity, request: &TurnRequest, new: &[Item]) -> Key {
-        let mut hash = Hasher::new("results", identity.scope);
+    fn key(&self, identity: &TurnIdentity, request: &TurnRequest, new: &[Item]) -> LegKey {
+        let mut hash = KeyHasher::new("results", identity.scope);
         hash.add(self.session.to_string().as_bytes());
         hash.add(&identity.setup);
         hash.model(&identity.model);
@@ -239,23 +241,23 @@ fn has_past(items: &[Item]) -> bool {
 }
 
 /// Names a leg by the client's `Idempotency-Key`.
-pub(super) fn idempotency_key(scope: Scope, key: &str) -> Key {
-    let mut hash = Hasher::new("idempotency", scope);
+pub(super) fn idempotency_key(scope: Scope, key: &str) -> LegKey {
+    let mut hash = KeyHasher::new("idempotency", scope);
     hash.add(key.as_bytes());
     hash.finish()
 }
 
 /// Names a leg by the request's bytes.
-pub(super) fn body_key(scope: Scope, body: &Key) -> Key {
-    let mut hash = Hasher::new("body", scope);
+pub(super) fn body_key(scope: Scope, body: &LegKey) -> LegKey {
+    let mut hash = KeyHasher::new("body", scope);
     hash.add(body);
     hash.finish()
 }
 
 /// Hashes parts, each with its length.
-struct Hasher(Sha256);
+struct KeyHasher(Sha256);
 
-impl Hasher {
+impl KeyHasher {
     fn new(kind: &str, scope: Scope) -> Self {
         let mut hasher = Self(Sha256::new());
         hasher.add(kind.as_bytes());
@@ -340,7 +342,7 @@ impl Hasher {
         self.add(&(many as u64).to_be_bytes());
     }
 
-    fn finish(self) -> Key {
+    fn finish(self) -> LegKey {
         self.0.finalize().into()
     }
 }

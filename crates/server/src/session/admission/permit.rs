@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Admission, RequestOutline};
 use crate::{
     keys::Caller,
-    limits::{Place, Seeker, owner},
+    limits::{Permit, PermitClaim, owner},
 };
 
 impl Admission {
@@ -20,17 +20,17 @@ impl Admission {
         outline: &RequestOutline,
         caller: &Caller,
         deadline: Instant,
-    ) -> Result<Place, TurnError> {
+    ) -> Result<Permit, TurnError> {
         let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
         let quota = Quota { limit, assured: caller.assured() };
-        let seeker = Seeker { owner: owner(&caller.id), quota };
-        if let Some(place) = self.hub.turns.try_enter(seeker) {
-            return Ok(place);
+        let seeker = PermitClaim { owner: owner(&caller.id), quota };
+        if let Some(permit) = self.hub.slots.try_acquire(seeker) {
+            return Ok(permit);
         }
         // Only asked in a crowd: it may mean a question to the store.
         let kind = if self.is_awaited(outline).await { Kind::Results } else { Kind::New };
         let patience = deadline.saturating_duration_since(Instant::now());
-        self.hub.turns.enter(seeker, kind, patience).await.map_err(|why| {
+        self.hub.slots.acquire(seeker, kind, patience).await.map_err(|why| {
             let text = match why {
                 Why::Total => return self.busy(),
                 Why::Owner => format!(

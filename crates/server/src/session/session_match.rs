@@ -4,7 +4,7 @@
 use super::registry::Fates;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Matched {
+pub enum SessionMatch {
     /// With nothing.
     New,
     /// A stored conversation continues in a new run.
@@ -23,13 +23,13 @@ pub enum Matched {
 
 /// The same with the conversation that it led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
-    pub how: Matched,
+pub struct MatchedConversation {
+    pub how: SessionMatch,
     /// The id that the backend knew it by when the request was matched.
     pub conversation: String,
 }
 
-impl Matched {
+impl SessionMatch {
     /// The value of the header, and the name of the counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -47,15 +47,15 @@ impl Matched {
 
 impl Fates {
     /// Counts a request that was matched.
-    pub(crate) fn note(&mut self, how: Matched) {
+    pub(crate) fn note(&mut self, how: SessionMatch) {
         let counter = match how {
-            Matched::New => &mut self.new,
-            Matched::Continued => &mut self.continued,
-            Matched::Resumed => &mut self.resumed,
-            Matched::Rebuilt => &mut self.rebuilt,
-            Matched::Forked => &mut self.forked,
-            Matched::Attached => &mut self.attached,
-            Matched::Replayed => &mut self.replayed,
+            SessionMatch::New => &mut self.new,
+            SessionMatch::Continued => &mut self.continued,
+            SessionMatch::Resumed => &mut self.resumed,
+            SessionMatch::Rebuilt => &mut self.rebuilt,
+            SessionMatch::Forked => &mut self.forked,
+            SessionMatch::Attached => &mut self.attached,
+            SessionMatch::Replayed => &mut self.replayed,
         };
         *counter += 1;
     }

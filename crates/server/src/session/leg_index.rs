@@ -20,26 +20,26 @@ const REPLAY_BYTES: usize = 32 << 20;
 const REPLAY_COUNT: usize = 4096;
 
 /// A hash of what names a leg.
-pub(crate) type Key = [u8; 32];
+pub(crate) type LegKey = [u8; 32];
 
 /// The names of a leg. A request that brings one of them, and the same `body` where
 /// that matters, means this leg.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) keys: Vec<Key>,
-    pub(crate) body: Key,
+pub(crate) struct LegKeys {
+    pub(crate) keys: Vec<LegKey>,
+    pub(crate) body: LegKey,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Legs {
-    inner: Arc<Mutex<Inner>>,
+pub(crate) struct LegIndex {
+    inner: Arc<Mutex<LegTable>>,
     keep: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    by_key: HashMap<Key, u64>,
-    legs: HashMap<u64, Leg>,
+struct LegTable {
+    by_key: HashMap<LegKey, u64>,
+    legs: HashMap<u64, IndexedLeg>,
     /// Finished legs, oldest first, and when each is forgotten.
     finished: VecDeque<(Instant, u64)>,
     bytes: usize,
@@ -47,13 +47,13 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Leg {
-    names: Names,
-    state: State,
+struct IndexedLeg {
+    names: LegKeys,
+    state: LegState,
 }
 
 #[derive(Debug)]
-enum State {
+enum LegState {
     /// Its request is on its way to a turn. The sender is there when somebody waits, and
     /// goes when the wait is over.
     Coming(Option<watch::Sender<()>>),
@@ -66,9 +66,9 @@ enum State {
 
 /// A leg that somebody asked for before.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum FoundLeg {
     /// It will be known in a moment what becomes of it.
-    Coming(Coming),
+    Coming(PendingLeg),
     Running {
         mailbox: mpsc::Sender<Visit>,
         number: u32,
@@ -78,9 +78,9 @@ pub(crate) enum Found {
 
 /// The wait for a leg that is about to run.
 #[derive(Clone, Debug)]
-pub(crate) struct Coming(watch::Receiver<()>);
+pub(crate) struct PendingLeg(watch::Receiver<()>);
 
-impl Coming {
+impl PendingLeg {
     /// Until it runs, or will not.
     pub(crate) async fn over(mut self) {
         // Nothing is ever sent; the other end just goes.
@@ -90,70 +90,74 @@ impl Coming {
 
 /// A question for a leg: by one of its names, and if need be only with this body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
-    pub(crate) key: Key,
-    pub(crate) body: Option<Key>,
+pub(crate) struct LegQuery {
+    pub(crate) key: LegKey,
+    pub(crate) body: Option<LegKey>,
 }
 
 /// A leg's place. Dropped without an ending, the leg is forgotten: what failed
 /// is not told again.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    legs: Legs,
+pub(crate) struct LegEntry {
+    index: LegIndex,
     id: u64,
     ended: bool,
 }
 
-impl Legs {
+impl LegIndex {
     /// `keep`: how long a finished leg can be told again.
     pub(crate) fn new(keep: Duration) -> Self {
         Self { inner: Arc::default(), keep }
     }
 
     /// A place for a leg that is about to begin; it takes over names that others had.
-    pub(crate) fn reserve(&self, names: Names) -> Ticket {
+    pub(crate) fn reserve(&self, names: LegKeys) -> LegEntry {
         let id = self.inner.lock().reserve(names);
-        Ticket { legs: self.clone(), id, ended: false }
+        LegEntry { index: self.clone(), id, ended: false }
     }
 
     /// The first leg that a probe finds. If there is none, a place is reserved in the same
     /// moment: of two that ask together, one finds the other.
-    pub(crate) fn find_or_reserve(&self, probes: &[Probe], names: &Names) -> Result<Found, Ticket> {
+    pub(crate) fn find_or_reserve(
+        &self,
+        probes: &[LegQuery],
+        names: &LegKeys,
+    ) -> Result<FoundLeg, LegEntry> {
         let mut inner = self.inner.lock();
         inner.forget_until(Instant::now());
         if let Some(found) = probes.iter().find_map(|probe| inner.find(probe)) {
             return Ok(found);
         }
         let id = inner.reserve(names.clone());
-        Err(Ticket { legs: self.clone(), id, ended: false })
+        Err(LegEntry { index: self.clone(), id, ended: false })
     }
 }
 
-impl Inner {
-    fn reserve(&mut self, names: Names) -> u64 {
+impl LegTable {
+    fn reserve(&mut self, names: LegKeys) -> u64 {
         self.next += 1;
         let id = self.next;
         for key in &names.keys {
             self.by_key.insert(*key, id);
         }
-        self.legs.insert(id, Leg { names, state: State::Coming(None) });
+        self.legs.insert(id, IndexedLeg { names, state: LegState::Coming(None) });
         id
     }
 
-    fn find(&mut self, probe: &Probe) -> Option<Found> {
+    fn find(&mut self, probe: &LegQuery) -> Option<FoundLeg> {
         let leg = self.by_key.get(&probe.key).and_then(|id| self.legs.get_mut(id))?;
         if probe.body.is_some_and(|body| body != leg.names.body) {
             return None;
         }
         Some(match &mut leg.state {
-            State::Coming(waited) => {
+            LegState::Coming(waited) => {
                 let sender = waited.get_or_insert_with(|| watch::channel(()).0);
-                Found::Coming(Coming(sender.subscribe()))
+                FoundLeg::Coming(PendingLeg(sender.subscribe()))
             }
-            State::Running { mailbox, number } => {
-                Found::Running { mailbox: mailbox.clone(), number: *number }
+            LegState::Running { mailbox, number } => {
+                FoundLeg::Running { mailbox: mailbox.clone(), number: *number }
             }
-            State::Finished(record) => Found::Finished(Arc::clone(record)),
+            LegState::Finished(record) => FoundLeg::Finished(Arc::clone(record)),
         })
     }
 
@@ -169,7 +173,7 @@ impl Inner {
 
     fn forget(&mut self, id: u64) {
         let Some(leg) = self.legs.remove(&id) else { return };
-        if let State::Finished(record) = &leg.state {
+        if let LegState::Finished(record) = &leg.state {
             self.bytes = self.bytes.saturating_sub(record.bytes());
         }
         for key in &leg.names.keys {
@@ -180,18 +184,18 @@ impl Inner {
     }
 }
 
-impl Ticket {
+impl LegEntry {
     /// The leg runs. Visits to it go to this mailbox.
     pub(super) fn begin(&self, mailbox: mpsc::Sender<Visit>, number: u32) {
-        if let Some(leg) = self.legs.inner.lock().legs.get_mut(&self.id) {
-            leg.state = State::Running { mailbox, number };
+        if let Some(leg) = self.index.inner.lock().legs.get_mut(&self.id) {
+            leg.state = LegState::Running { mailbox, number };
         }
     }
 
     /// The leg's reader left and may ask again: of equal requests, that is the one whose
     /// answer it wants.
     pub(super) fn reclaim(&self) {
-        let mut inner = self.legs.inner.lock();
+        let mut inner = self.index.inner.lock();
         let Some(names) = inner.legs.get(&self.id).map(|leg| leg.names.clone()) else { return };
         for key in names.keys {
             let owner = inner.by_key.get(&key).and_then(|id| inner.legs.get(id));
@@ -203,30 +207,30 @@ impl Ticket {
 
     /// The leg finished well.
     pub(super) fn finish(mut self, record: Record) {
-        let keep = self.legs.keep;
+        let keep = self.index.keep;
         if record.events().is_none() || keep.is_zero() {
             return;
         }
         self.ended = true;
-        let mut inner = self.legs.inner.lock();
+        let mut inner = self.index.inner.lock();
         let now = Instant::now();
         inner.bytes += record.bytes();
         inner.finished.push_back((now + keep, self.id));
         if let Some(leg) = inner.legs.get_mut(&self.id) {
-            leg.state = State::Finished(Arc::new(record));
+            leg.state = LegState::Finished(Arc::new(record));
         }
         inner.forget_until(now);
     }
 }
 
-impl Drop for Ticket {
+impl Drop for LegEntry {
     fn drop(&mut self) {
         if !self.ended {
-            self.legs.inner.lock().forget(self.id);
+            self.index.inner.lock().forget(self.id);
         }
     }
 }
 
 #[cfg(test)]
-#[path = "legs_tests.rs"]
+#[path = "leg_index_tests.rs"]
 mod tests;

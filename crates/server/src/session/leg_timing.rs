@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 /// When a leg got how far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marks {
+pub(super) struct LegTiming {
     asked: Instant,
     started: Instant,
     pub(super) opened: Option<Instant>,
@@ -12,7 +12,7 @@ pub(super) struct Marks {
     pub(super) first_piece: Option<Instant>,
 }
 
-impl Marks {
+impl LegTiming {
     /// `asked`: when the client's request came; it may have waited since.
     pub(super) fn new(asked: Instant) -> Self {
         let started = Instant::now();

@@ -6,12 +6,12 @@ use crate::driver::Outgoing;
 
 /// Messages on their way upstream.
 #[derive(Default)]
-pub(super) struct Outbox {
+pub(super) struct SendQueue {
     pub(super) messages: VecDeque<Outgoing>,
     pub(super) bytes: usize,
 }
 
-impl Outbox {
+impl SendQueue {
     pub(super) fn push(&mut self, message: impl Into<Outgoing>) {
         let message = message.into();
         self.bytes += message.size();
