@@ -89,7 +89,7 @@ mod tests {
     const KEY: Hash = [1; 32];
     const OTHER: Hash = [2; 32];
 
-    async fn permit(large: &LargeWork, bytes: usize) -> ThreadId {
+    async fn place(large: &LargeWork, bytes: usize) -> ThreadId {
         large.run(&KEY, bytes, || thread::current().id()).await.unwrap()
     }
 
@@ -97,8 +97,8 @@ mod tests {
     async fn large_bodies_are_read_beside_the_event_loop_and_few_at_once() {
         let large = LargeWork::new(Tasks::new());
         let here = thread::current().id();
-        assert_eq!(permit(&large, LARGE).await, here);
-        assert_ne!(permit(&large, LARGE + 1).await, here);
+        assert_eq!(place(&large, LARGE).await, here);
+        assert_ne!(place(&large, LARGE + 1).await, here);
 
         let (ends, ended): (Vec<_>, Vec<_>) = (0..AT_ONCE).map(|_| mpsc::channel::<()>()).unzip();
         let busy = ended.into_iter().map(|ended| {
@@ -111,14 +111,14 @@ mod tests {
         while large.permits.free() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(permit(&large, LARGE).await, here, "small ones do not wait");
-        let next = permit(&large, LARGE + 1);
+        assert_eq!(place(&large, LARGE).await, here, "small ones do not wait");
+        let next = place(&large, LARGE + 1);
         assert!(timeout(Duration::from_millis(1), next).await.is_err(), "there are only two");
         drop(ends);
         for work in busy {
             assert!(work.await.unwrap().unwrap());
         }
-        assert_ne!(permit(&large, LARGE + 1).await, here);
+        assert_ne!(place(&large, LARGE + 1).await, here);
     }
 
     #[tokio::test]
@@ -138,6 +138,6 @@ mod tests {
         assert!(timeout(Duration::ZERO, other.as_mut()).await.is_err());
         drop(held);
         let other = timeout(Duration::from_secs(10), other).await;
-        assert_eq!(other.expect("the keys take slots").unwrap(), 7);
+        assert_eq!(other.expect("the keys take turns").unwrap(), 7);
     }
 }

@@ -151,7 +151,7 @@ impl App {
             hub,
             backend,
             catalog,
-            // Only who serves starts servers.
+            // Only a program that serves starts servers.
             bridge: Bridge::default(),
             surroundings: Arc::new(SurroundingsCache::new(&config, environment())),
             admission,
@@ -300,7 +300,7 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
     }
 }
 
-/// What little the gateway knows about the place the client works in.
+/// What little the gateway knows about the machine that the client works on.
 fn environment() -> Environment {
     Environment {
         os_version: os_version(),

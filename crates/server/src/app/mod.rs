@@ -115,8 +115,8 @@ impl App {
         self.hub.slots.free()
     }
 
-    /// The program is going down: turns that run may finish, none is parked any more. What
-    /// parked ones were about is in the store.
+    /// The program is shutting down: running turns may finish, no turn is parked any more. The
+    /// conversations of parked turns are in the store.
     pub fn drain_turns(&self) {
         self.hub.drain.cancel();
     }
@@ -129,7 +129,7 @@ impl App {
     /// The models of the account.
     ///
     /// # Errors
-    /// There is no list, neither from the backend nor from an earlier time.
+    /// There is no list, neither from the backend nor from an earlier run.
     pub async fn model_list(&self) -> Result<Models, TurnError> {
         let list = self.catalog.get().await?;
         Ok(Models { list, created: MODELS_CREATED })
@@ -206,7 +206,7 @@ impl Service for App {
     }
 
     async fn scope(&self, caller: &Caller) -> Result<Scope, TurnError> {
-        // The account decides what belongs to whom.
+        // The scope depends on the account.
         self.hub.tokens.current().await?;
         Ok(self.scope_of(&caller.id))
     }

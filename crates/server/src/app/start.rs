@@ -114,7 +114,7 @@ impl App {
         }
         fit_results(request, self.config.limits.tool_result)?;
         let resolved = self.resolve(request).await?;
-        // Before anything is looked up: the account decides what belongs to whom.
+        // Before anything is looked up: the scope depends on the account.
         self.hub.tokens.current().await?;
         // A model is not blamed for what its backend lacks.
         let backend = self.hub.driver.capabilities();

@@ -1,4 +1,4 @@
-//! What the model is told beside the conversation, made once for all turns of a client.
+//! What the model gets besides the conversation, made once for all turns of a client.
 
 use std::{
     collections::HashMap,
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 
 use crate::config::Config;
 
-/// Kinds of surroundings that are looked through for ones that nobody uses any more.
+/// From this many entries on, those that are no longer in use are removed.
 const TIDY_AT: usize = 64;
 
-/// Hands out surroundings, the same ones for as long as a turn has them.
+/// Shares surroundings among turns, for as long as a turn has them.
 #[derive(Debug)]
 pub(super) struct SurroundingsCache {
     environment: Environment,
@@ -30,7 +30,7 @@ pub(super) struct SurroundingsCache {
 struct SurroundingsKey {
     setup: [u8; 32],
     choice: ToolChoice,
-    /// The last instruction is then the question.
+    /// Then the last instruction is the question.
     only_instructions: bool,
 }
 

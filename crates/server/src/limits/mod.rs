@@ -1,4 +1,4 @@
-//! Places for turns: the gate of [`ibeam_core::limits`], with those who wait for it.
+//! Permits for the turn slots: the gate of [`ibeam_core::limits`], and the requests that wait at it.
 
 mod permits;
 
@@ -10,26 +10,26 @@ use tokio::{sync::oneshot, time::timeout};
 
 pub(crate) use self::permits::{Permits, owner};
 
-/// Hands out places for turns that generate with a reader attached. Clones share it.
+/// The slots for turns that generate with a reader attached. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnSlots(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     gate: Gate,
-    /// The gate bounds how many there are.
+    /// The gate limits how many there are.
     waiting: HashMap<Ticket, oneshot::Sender<Permit>>,
 }
 
-/// Who asks for a place.
+/// The owner that a permit counts against, and how many it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PermitClaim {
     pub(crate) owner: Owner,
     pub(crate) quota: Quota,
 }
 
-/// One turn's place among those that run. It can be given back and taken again, as a turn
-/// loses its reader and finds another; dropping it gives it back.
+/// One turn's slot. It can be released and acquired again, as a turn loses its reader and finds
+/// another; dropping the permit releases it.
 #[derive(Debug)]
 pub(crate) struct Permit {
     slots: TurnSlots,
@@ -43,21 +43,21 @@ impl TurnSlots {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Places for new turns that are free.
+    /// Free slots for new turns.
     pub(crate) fn free(&self) -> usize {
         self.0.lock().gate.free()
     }
 
-    /// A place for a new turn, if there is one.
+    /// A permit for a new turn, if a slot is free.
     pub(crate) fn try_acquire(&self, claim: PermitClaim) -> Option<Permit> {
         let entered = self.0.lock().gate.try_enter(claim.owner, claim.quota, Kind::New);
         entered.then(|| self.permit(claim.owner))
     }
 
-    /// A place, waiting for one if need be.
+    /// A permit, once a slot is free.
     ///
     /// # Errors
-    /// The queue is full, or the patience was over. Says what was short.
+    /// The queue is full, or no slot was free in time. Says what was short.
     pub(crate) async fn acquire(
         &self,
         claim: PermitClaim,
@@ -71,7 +71,7 @@ impl TurnSlots {
         })
     }
 
-    /// A place, however long that takes. None: the queue is full.
+    /// A permit, however long that takes. None: the queue is full.
     async fn queue(&self, claim: PermitClaim, kind: Kind) -> Option<Permit> {
         let (sender, verdict) = oneshot::channel();
         let answer = self.change(|state| {
@@ -95,21 +95,21 @@ impl TurnSlots {
         Permit { slots: self.clone(), owner, held: true }
     }
 
-    /// Changes the state, then tells those whom the change concerns.
+    /// Changes the state, then gives permits to the requests that may enter.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut told = Vec::new();
+        let mut verdicts = Vec::new();
         let outcome = {
             let mut state = self.0.lock();
             let outcome = change(&mut state);
             while let Some((ticket, verdict)) = state.gate.poll_verdict() {
-                told.push((ticket, verdict, state.waiting.remove(&ticket)));
+                verdicts.push((ticket, verdict, state.waiting.remove(&ticket)));
             }
             outcome
         };
-        for (ticket, verdict, waiting) in told {
+        for (ticket, verdict, waiting) in verdicts {
             if verdict == Verdict::Enter {
                 let permit = self.permit(ticket.owner());
-                // Whoever gave up a moment ago leaves the place to the next.
+                // A request that gave up a moment ago drops the permit, for the next one.
                 if let Some(waiting) = waiting {
                     let _ = waiting.send(permit);
                 }
@@ -142,7 +142,7 @@ impl Drop for Permit {
     }
 }
 
-/// Leaves the queue with whoever waited, however the waiting ended.
+/// Leaves the queue when dropped, however the waiting ended.
 struct Queued<'a> {
     slots: &'a TurnSlots,
     ticket: Ticket,

@@ -1,5 +1,5 @@
-//! Legs by what a client may name them with when it asks a second time: those that
-//! run can be attached to, those that finished are told again for a while.
+//! Finds the leg of an earlier request when its client retries: a running leg can be attached
+//! to, a finished one can be replayed for a while.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{record::Record, visit::Visit};
 
-/// How much is kept to be told again, of all legs together.
+/// What is kept for replays, of all legs together.
 const REPLAY_BYTES: usize = 32 << 20;
 const REPLAY_COUNT: usize = 4096;
 
@@ -54,8 +54,8 @@ struct IndexedLeg {
 
 #[derive(Debug)]
 enum LegState {
-    /// Its request is on its way to a turn. The sender is there when somebody waits, and
-    /// goes when the wait is over.
+    /// Its request is on its way to a turn. The sender is there while others wait for that, and
+    /// is dropped when the wait is over.
     Coming(Option<watch::Sender<()>>),
     Running {
         mailbox: mpsc::Sender<Visit>,
@@ -64,7 +64,7 @@ enum LegState {
     Finished(Arc<Record>),
 }
 
-/// A leg that somebody asked for before.
+/// The leg of an earlier request.
 #[derive(Clone, Debug)]
 pub(crate) enum FoundLeg {
     /// It will be known in a moment what becomes of it.
@@ -95,8 +95,8 @@ pub(crate) struct LegQuery {
     pub(crate) body: Option<LegKey>,
 }
 
-/// A leg's place. Dropped without an ending, the leg is forgotten: what failed
-/// is not told again.
+/// A leg's entry in the index. Dropped without an ending, the leg is removed: a failure is
+/// not replayed.
 #[derive(Debug)]
 pub(crate) struct LegEntry {
     index: LegIndex,
@@ -105,12 +105,12 @@ pub(crate) struct LegEntry {
 }
 
 impl LegIndex {
-    /// `keep`: how long a finished leg can be told again.
+    /// `keep`: how long a finished leg can be replayed.
     pub(crate) fn new(keep: Duration) -> Self {
         Self { inner: Arc::default(), keep }
     }
 
-    /// A place for a leg that is about to begin; it takes over names that others had.
+    /// Adds a leg that is about to begin; it takes over keys that others had.
     pub(crate) fn reserve(&self, names: LegKeys) -> LegEntry {
         let id = self.inner.lock().reserve(names);
         LegEntry { index: self.clone(), id, ended: false }

@@ -1,8 +1,8 @@
-//! Where the time of a leg went, for `log.timing`.
+//! How the time of a leg was spent, for `log.timing`.
 
 use tokio::time::Instant;
 
-/// When a leg got how far.
+/// When a leg reached each stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LegTiming {
     asked: Instant,

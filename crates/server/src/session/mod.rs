@@ -49,7 +49,7 @@ pub(crate) use visit::LegRequest;
 /// reaches the upstream window soon; large enough for a burst of deltas.
 pub const EVENTS_CAP: usize = 64;
 
-/// The events of one leg. Dropping it tells the turn that its reader left.
+/// The events of one leg. Dropping it is how its turn learns that the reader left.
 ///
 /// *Invariant:* it gives exactly one terminal event and then `None`, also when the
 /// actor dies.
@@ -63,14 +63,14 @@ pub struct TurnStream {
 #[derive(Debug)]
 enum Source {
     Live(mpsc::Receiver<TurnEvent>),
-    /// A finished leg, and how far it was told again.
+    /// A finished leg, and how much of it was replayed.
     Record(Arc<Record>, usize),
 }
 
 impl TurnStream {
     /// The two ends of a leg's events.
     fn channel() -> (mpsc::Sender<TurnEvent>, Self) {
-        // One more than that, for a last word to a client that does not read.
+        // One more than that, for the error to a client that does not read.
         let (sender, events) = mpsc::channel(EVENTS_CAP + 1);
         (sender, Self { source: Source::Live(events), ended: false, matched: None })
     }

@@ -1,5 +1,5 @@
-//! Who is there to be visited, and which of them are parked, in the order in which
-//! they would have to make room.
+//! The turns that take visits, and those of them that are parked, in the order in which they
+//! are evicted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,7 +25,7 @@ impl Default for ParkedLimits {
     }
 }
 
-/// What a request must agree in to go on with a turn.
+/// What a request must have in common with a turn to resume it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnIdentity {
     pub(crate) scope: Scope,
@@ -84,7 +84,7 @@ impl TurnTable {
         self.turns.remove(&session);
     }
 
-    /// Others may have to go for it.
+    /// Others may be evicted for it.
     pub(super) fn park(
         &mut self,
         session: SessionId,
@@ -115,7 +115,7 @@ impl TurnTable {
         }
     }
 
-    /// Sends away those who were parked first, for as long as there is too much.
+    /// Evicts the turns that were parked first, until the limits hold.
     fn make_room(&mut self) {
         while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
             if !self.evict_oldest() {
@@ -124,16 +124,16 @@ impl TurnTable {
         }
     }
 
-    /// Sends the one away that was parked first. False: nobody can be.
+    /// Evicts the turn that was parked first. False: none can be evicted.
     pub(super) fn evict_oldest(&mut self) -> bool {
-        let told = self.order.values().find(|oldest| {
+        let evicted = self.order.values().find(|oldest| {
             let end = Visit::End { why: ParkedEnding::Evicted, done: None };
-            // A mailbox full of visitors belongs to a turn that is about to go on. Until
-            // it does, it counts.
+            // A full mailbox belongs to a turn that is about to resume. Until it does, it
+            // counts.
             self.turns.get(oldest).is_some_and(|row| row.live.mailbox.try_send(end).is_ok())
         });
-        let Some(told) = told.copied() else { return false };
-        self.unpark(told);
+        let Some(evicted) = evicted.copied() else { return false };
+        self.unpark(evicted);
         true
     }
 

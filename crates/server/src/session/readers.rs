@@ -1,4 +1,4 @@
-//! Those who read a leg: the request that began it, and any that attached.
+//! The readers of a leg: the request that began it, and those that attached.
 
 use std::{
     collections::VecDeque,
@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 
 use super::TurnStream;
 
-/// How many may read one leg.
+/// How many requests may read one leg.
 const READERS: usize = 4;
 
 type Room = Result<mpsc::OwnedPermit<TurnEvent>, mpsc::error::SendError<()>>;
@@ -31,11 +31,11 @@ pub(super) struct LegReaders {
 /// One reader.
 struct LegReader {
     sender: mpsc::Sender<TurnEvent>,
-    /// Made once: waiting anew for each event would cost more than the event.
+    /// Made once: a new wait for each event would cost more than the event.
     left: Wait<()>,
     /// There while the channel is full.
     room: Option<Wait<Room>>,
-    /// A place for the last word to a reader that takes nothing else.
+    /// Room for the error to a reader that takes nothing else.
     farewell: Option<mpsc::OwnedPermit<TurnEvent>>,
     /// Events that found the channel full.
     queue: VecDeque<TurnEvent>,
@@ -46,12 +46,12 @@ struct LegReader {
 }
 
 impl LegReaders {
-    /// The one who asked for the leg.
+    /// The reader whose request began the leg.
     pub(super) fn open(&mut self) -> TurnStream {
         self.add(&[])
     }
 
-    /// A further reader, who first gets what was said `before`. `None`: there are enough.
+    /// A further reader, which first gets the events `before`. `None`: there are enough.
     pub(super) fn attach(&mut self, before: &[TurnEvent]) -> Option<TurnStream> {
         (self.count() < READERS).then(|| self.add(before))
     }
@@ -70,14 +70,14 @@ impl LegReaders {
             ended: false,
         };
         for event in before {
-            // It has just been made: nobody can have left.
+            // The channel is new: its reader cannot have left.
             reader.send(event.clone());
         }
         self.list.push(reader);
         stream
     }
 
-    /// Gives the event to everyone who reads the leg.
+    /// Sends the event to all readers of the leg.
     pub(super) fn send(&mut self, event: TurnEvent) {
         let mut events = std::iter::repeat_n(event, self.count());
         self.list.retain_mut(|reader| {
@@ -85,7 +85,7 @@ impl LegReaders {
         });
     }
 
-    /// The leg is over. Whoever has not read it to the end may still do so.
+    /// The leg is over. Readers that are behind may still read it to the end.
     pub(super) fn end_leg(&mut self) {
         self.list.retain_mut(|reader| {
             reader.ended = true;
@@ -93,7 +93,7 @@ impl LegReaders {
         });
     }
 
-    /// Whether somebody has no room for more of the leg.
+    /// Whether a reader has no room for more of the leg.
     pub(super) fn is_blocked(&self) -> bool {
         self.list.iter().any(|reader| !reader.ended && !reader.queue.is_empty())
     }
@@ -103,7 +103,7 @@ impl LegReaders {
         self.list.iter().filter(|reader| !reader.ended).count()
     }
 
-    /// Nobody is left, not even of an earlier leg.
+    /// No reader is left, not even of an earlier leg.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -125,12 +125,12 @@ impl LegReaders {
         if moved { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// When the next reader that takes nothing is to be cut.
+    /// When the next stalled reader is to be cut.
     pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
         self.list.iter().filter_map(|reader| reader.stalled).min().map(|since| since + stall)
     }
 
-    /// Cuts those who took nothing for too long. Says whether there were any.
+    /// Cuts readers that took nothing for too long. Returns whether there were any.
     pub(super) fn cut_stalled(&mut self, stall: Duration) -> bool {
         let (now, before) = (Instant::now(), self.list.len());
         self.list.retain_mut(|reader| {
@@ -180,11 +180,11 @@ impl LegReader {
         match room.as_mut().poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(_)) => Poll::Ready(false),
-            Poll::Ready(Ok(place)) => {
+            Poll::Ready(Ok(room)) => {
                 self.room = None;
                 self.stalled = None;
                 if let Some(event) = self.queue.pop_front() {
-                    place.send(event);
+                    room.send(event);
                 }
                 self.flush();
                 Poll::Ready(!self.ended || !self.queue.is_empty())
@@ -205,9 +205,9 @@ impl LegReader {
 
     fn farewell(&mut self) {
         warn!("the client takes no data; giving it up");
-        if let Some(place) = self.farewell.take() {
+        if let Some(room) = self.farewell.take() {
             let text = "The client took no data for too long, so its turn was cancelled.";
-            place.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
+            room.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What one leg has said so far, for readers that come later.
+//! What one leg has said so far, for requests that attach later and for replays.
 
 use ibeam_core::model::TurnEvent;
 
-/// The longest answer that can be told a second time.
+/// The longest answer that can be replayed.
 const RECORD_BYTES: usize = 4 << 20;
 
 /// What an event costs beside its texts.
@@ -13,7 +13,7 @@ const EVENT_BYTES: usize = 64;
 pub(crate) struct Record {
     events: Vec<TurnEvent>,
     bytes: usize,
-    /// It grew too long and was thrown away.
+    /// It grew too long and was dropped.
     over: bool,
     /// The conversation that it is a part of.
     conversation: String,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_told_twice() {
+    fn a_record_that_is_too_long_is_not_replayed() {
         let mut record = Record::default();
         let piece = TurnEvent::Text("x".repeat(1 << 20));
         for _ in 0..4 {
@@ -130,6 +130,10 @@ mod tests {
         }
         assert_eq!(record.events(), None, "four pieces and what an event costs");
         record.push(&TurnEvent::Started);
-        assert_eq!((record.events(), record.bytes()), (None, 0), "half an answer is none");
+        assert_eq!(
+            (record.events(), record.bytes()),
+            (None, 0),
+            "a truncated record cannot be replayed"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What the process knows about its turns: how many there are, how they ended, who
-//! waits for tool results, and what of the backend's messages nobody understood.
+//! What the process knows about its turns: how many there are, how they ended, which ones wait
+//! for tool results, and which messages of the backend were unknown.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::store::Scope;
 
-/// How many kinds of drift are told apart.
+/// How many kinds of drift are counted separately.
 const DRIFT_KINDS: usize = 256;
 
 /// How long a failure to reach the backend counts.
@@ -44,9 +44,9 @@ struct RegistryState {
     failed: AtomicU64,
     cancelled: AtomicU64,
     fates: Mutex<Fates>,
-    /// The backend turned our credential away the last time it saw it.
+    /// The backend refused our credential the last time it saw it.
     refused: AtomicBool,
-    /// When the backend could not be reached, unless it was heard from since.
+    /// When the backend could not be reached, unless it answered since.
     unreachable: Mutex<Option<Instant>>,
     /// Whether that has a time, so that a frame which is heard takes no lock.
     silent: AtomicBool,
@@ -67,11 +67,11 @@ pub struct Fates {
     pub replayed: u64,
     /// Parked turns whose time was over.
     pub expired: u64,
-    /// Parked turns that had to make room.
+    /// Parked turns that had to make room for others.
     pub evicted: u64,
-    /// Parked turns whose conversation went on without them.
+    /// Parked turns whose conversation continued without their results.
     pub superseded: u64,
-    /// Parked turns that the backend let go.
+    /// Parked turns that the backend ended.
     pub died_parked: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Snapshot {
     pub drift: BTreeMap<String, u64>,
 }
 
-/// One turn's place in the registry; it leaves with its actor.
+/// One turn's entry in the registry; it is removed with its actor.
 #[derive(Debug)]
 pub(super) struct RegistryEntry {
     registry: Registry,
@@ -159,7 +159,7 @@ impl Registry {
         self.inner.unreachable.lock().is_some_and(|at| at.elapsed() < UNREACHABLE)
     }
 
-    /// Whether the backend turned our credential away when it last saw it.
+    /// Whether the backend refused our credential when it last saw it.
     #[must_use]
     pub fn credential_refused(&self) -> bool {
         self.inner.refused.load(Ordering::Relaxed)
@@ -235,8 +235,8 @@ impl RegistryEntry {
         self.registry.count(change);
     }
 
-    /// The turn waits for the results of these calls, under this id. Others may have to
-    /// make room for it.
+    /// The turn waits for the results of these calls, under this id. Others may be evicted for
+    /// it.
     pub(super) fn park(&self, bytes: usize, conversation: &str, awaiting: Vec<u32>) {
         self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
     }
@@ -246,12 +246,12 @@ impl RegistryEntry {
         self.registry.inner.table.lock().reweigh(self.session, bytes);
     }
 
-    /// The turn goes on.
+    /// The turn resumes.
     pub(super) fn unpark(&self) {
         self.registry.inner.table.lock().unpark(self.session);
     }
 
-    /// Nobody can visit any more.
+    /// The turn takes no more visits.
     pub(super) fn retire(&self) {
         self.registry.inner.table.lock().leave(self.session);
     }

@@ -1,4 +1,4 @@
-//! The retries that the conversations of this gateway have left, on its own clock.
+//! How many retries each conversation has left.
 
 use ibeam_core::retry::RetryBudget;
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use super::{admission::RequestOutline, hub::millis_since};
 #[derive(Debug)]
 pub(crate) struct Retries {
     budget: Mutex<RetryBudget>,
-    /// How many a request gets whose conversation has not used any.
+    /// How many a request gets whose conversation has used none.
     most: u32,
     started: Instant,
 }

@@ -1,4 +1,4 @@
-//! What waits to be sent upstream, and how much of it.
+//! Messages that wait to be sent upstream, and their size.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ impl SendQueue {
         }
     }
 
-    /// Gives back room that a burst took.
+    /// Frees memory that a burst took.
     pub(super) fn shrink(&mut self) {
         self.messages.shrink_to_fit();
     }

@@ -1,11 +1,11 @@
-//! How a request was matched with what is known. The header `x-ibeam-session` says it, and
-//! `/health` counts it.
+//! How a request was matched with turns and conversations: the header `x-ibeam-session`, and
+//! counters in `/health`.
 
 use super::registry::Fates;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionMatch {
-    /// With nothing.
+    /// Nothing matched.
     New,
     /// A stored conversation continues in a new run.
     Continued,

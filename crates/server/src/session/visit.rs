@@ -1,4 +1,4 @@
-//! What a request may want of a turn that is already there.
+//! What a request may ask of a turn that exists already.
 
 use ibeam_core::{controls::Controls, model::TurnRequest};
 use tokio::{
@@ -18,7 +18,7 @@ pub(crate) enum Visit {
     Resume(Box<Resume>),
     /// The same answer for one more reader.
     Attach { leg: u32, reply: oneshot::Sender<Attached> },
-    /// A parked turn is no longer wanted. `done` is told once the backend was, and its
+    /// A parked turn is to end. `done` is sent once its stream to the backend is closed and its
     /// conversation is free.
     End { why: ParkedEnding, done: Option<oneshot::Sender<()>> },
 }
@@ -30,7 +30,7 @@ pub(crate) struct Resume {
     pub(crate) reply: oneshot::Sender<Result<TurnStream, Box<LegRequest>>>,
 }
 
-/// A request, its place among the running turns, and the one under which others find it.
+/// A request with all that its leg needs: a permit, and the entry under which retries find it.
 #[derive(Debug)]
 pub(crate) struct LegRequest {
     pub(crate) request: TurnRequest,
@@ -42,13 +42,13 @@ pub(crate) struct LegRequest {
     pub(crate) retry: RetryClaim,
 }
 
-/// What comes of wanting to attach.
+/// The answer to [`Visit::Attach`].
 #[derive(Debug)]
 pub(crate) enum Attached {
     Stream(TurnStream),
-    /// That leg is over, or too long to be told from its start.
+    /// That leg is over, or too long to be replayed from its start.
     Over,
-    /// It has readers enough.
+    /// It has as many readers as it may have.
     Full,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Attached {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkedEnding {
     Evicted,
-    /// The conversation went on without its results.
+    /// The conversation continued without its results.
     Superseded,
 }
 

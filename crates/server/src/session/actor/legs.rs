@@ -26,7 +26,7 @@ pub(super) struct Leg {
     number: u32,
     pub(super) record: Record,
     /// Under which it is found by those who ask again.
-    pub(super) leg_entry: LegEntry,
+    pub(super) entry: LegEntry,
     pub(super) usage_told: bool,
     /// What the client asked for beside an answer.
     pub(super) controls: Option<Box<Controls>>,
@@ -56,7 +56,7 @@ impl Task {
         self.leg = Some(Box::new(Leg {
             number,
             record: Record::of(self.turn.conversation_id()),
-            leg_entry,
+            entry: leg_entry,
             usage_told: false,
             controls,
             saved: false,
@@ -169,7 +169,7 @@ impl Task {
         if let Some(mut leg) = self.leg.take() {
             leg.record.push(&event);
             leg.timing.log();
-            leg.leg_entry.finish(leg.record);
+            leg.entry.finish(leg.record);
         }
         self.abandoned = None;
         if parks {

@@ -128,7 +128,7 @@ impl Task {
             && self.abandoned.is_none()
         {
             debug!("the client left");
-            leg.leg_entry.reclaim();
+            leg.entry.reclaim();
             self.abandoned = Some(Instant::now());
             self.permit.release();
         }

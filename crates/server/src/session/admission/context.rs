@@ -2,7 +2,7 @@
 
 use crate::keys::Caller;
 
-/// Who sends a request, and what its headers say about the turn that it wants.
+/// The sender of a request, and what its headers say about the turn that it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestContext {
     /// The client's `x-request-id` when it is a valid one, else ours.
