@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    agent::{ModelPick, Settings as TurnSettings},
+    agent::ModelPick,
     capabilities::{Capabilities, Capability},
     cli,
     controls::{self, Controls, ReadFormat},
@@ -27,19 +27,11 @@ use crate::{
     mcp::bridge::Offer,
     random,
     session::{
-        Actor, Bridged, LegRequest, NameSource, Origin, RequestContext, RequestOutline, RetryClaim,
-        Route, SessionName, TurnIdentity, TurnStream, refusal, shown_id,
+        Actor, Bridged, LegRequest, NameSource, Origin, RequestContext, RequestOutline, Route,
+        SessionName, TurnIdentity, TurnStream, refusal, shown_id,
     },
     store::Scope,
 };
-
-/// A request as its turn gets it.
-struct Prepared {
-    request: TurnRequest,
-    controls: Option<Box<Controls>>,
-    /// The tools of the user's MCP servers among its tools.
-    offer: Option<Offer>,
-}
 
 impl App {
     /// Starts the turn of a request, or finds the one that it belongs to.
@@ -49,18 +41,18 @@ impl App {
     /// sign-in, or there are too many turns already.
     pub async fn start(
         &self,
-        request: TurnRequest,
+        mut request: TurnRequest,
         mut context: RequestContext,
     ) -> Result<TurnStream, TurnError> {
         let received = Instant::now();
         let (model, family) = self.check(&request).await?;
         let scope = self.scope_of(&context.caller.id);
-        let prepared = self.prepare(request, &mut context, family).await?;
-        let Prepared { request, controls, offer } = prepared;
+        let (offer, controls) = self.prepare(&mut request, &mut context, family).await?;
         // From here on work on the whole request must not hold up other streams.
         let (bytes, name) = (request.bytes(), context.session.take());
         let read = move || (RequestOutline::new(&request, name, scope, model), request);
-        let (outline, request) = self.work_on(&context, bytes, read).await?;
+        let (large_work, key) = (&self.hub.large_work, &context.caller.id);
+        let (outline, request) = large_work.run(key, bytes, read).await?;
         let route = self.admission.route(request, &outline, controls, &context, received).await?;
         let (leg, origin) = match route {
             Route::Replay(stream) | Route::Attach(stream) | Route::Resume(stream) => {
@@ -74,10 +66,14 @@ impl App {
         let (identity, id) = (outline.identity, writer.conversation().to_owned());
         let how = matched.name();
         debug!(conversation = %id, session = how, model = %identity.model.id, "starting a turn");
+        let mut settings = turn_settings(&self.config);
+        // A run that is given up cannot get the results of our own tools.
+        settings.park = (settings.park && !context.fresh) || offer.is_some();
+        settings.backoff.retries = self.hub.retries.left(retry);
         let blueprint = Blueprint {
             config: Arc::clone(&self.config),
             backend: self.backend_for(&identity).await,
-            settings: self.turn_settings(&context, retry, offer.is_some()),
+            settings,
             conversation_id: id.clone(),
             session: writer.session(),
             kept,
@@ -87,7 +83,7 @@ impl App {
             let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
             (blueprint.turn(request), bridged)
         };
-        let (turn, bridged) = self.work_on(&context, bytes, make).await?;
+        let (turn, bridged) = large_work.run(key, bytes, make).await?;
         let actor = Actor {
             turn,
             session: writer.session(),
@@ -95,7 +91,7 @@ impl App {
             identity,
             family,
             controls,
-            writer: writer,
+            writer,
             leg_entry,
             asked: received,
             permit,
@@ -116,26 +112,20 @@ impl App {
         let resolved = self.resolve(request).await?;
         // Before anything is looked up: the scope depends on the account.
         self.hub.tokens.current().await?;
-        // A model is not blamed for what its backend lacks.
-        let backend = self.hub.driver.capabilities();
-        if backend.has(Capability::Images) {
-            see_images(request, &resolved)?;
-        } else {
-            take_no_images(request, backend)?;
-        }
+        check_images(request, self.hub.driver.capabilities(), resolved.info.as_ref())?;
         let Resolved { wire_id, parameters, max_mode, info, .. } = resolved;
         let family = info.as_ref().map_or_else(|| Family::of(&wire_id), ModelInfo::family);
         Ok((ModelPick { id: wire_id, parameters, max_mode }, family))
     }
 
-    /// Adds to a request what its headers, the settings and its format call for. Nothing changes
-    /// it after that.
+    /// Adds to a request what its headers, the MCP servers of the user and its format call for.
+    /// Nothing changes it after that. Gives the tools of the servers, and the controls.
     async fn prepare(
         &self,
-        mut request: TurnRequest,
+        request: &mut TurnRequest,
         context: &mut RequestContext,
         family: Family,
-    ) -> Result<Prepared, TurnError> {
+    ) -> Result<(Option<Offer>, Option<Box<Controls>>), TurnError> {
         // A name in the conversation itself is nearer to it than a header.
         if let Some(name) = request.hints.session.take() {
             context.session = Some(SessionName { name, source: NameSource::Marker });
@@ -148,34 +138,7 @@ impl App {
             _ => self.bridge.offer(&mut request.tools).await,
         };
         // The instructions about the format belong to the prompt.
-        let controls = self.controls(&mut request, family).await?;
-        Ok(Prepared { request, controls, offer })
-    }
-
-    fn turn_settings(
-        &self,
-        context: &RequestContext,
-        retry: RetryClaim,
-        has_own_tools: bool,
-    ) -> TurnSettings {
-        let mut settings = turn_settings(&self.config);
-        // A run that is given up cannot get the results of our own tools.
-        settings.park = (settings.park && !context.fresh) || has_own_tools;
-        settings.backoff.retries = self.hub.retries.left(retry);
-        settings
-    }
-
-    /// Does work in proportion to the size of a request, beside the event loop if that is large.
-    async fn work_on<T: Send + 'static>(
-        &self,
-        context: &RequestContext,
-        bytes: usize,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, TurnError> {
-        self.hub.large_work.run(&context.caller.id, bytes, work).await.map_err(|error| {
-            let text = "The request could not be worked on.";
-            TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
-        })
+        Ok((offer, self.controls(request, family).await?))
     }
 
     /// What the driver speaks.
@@ -281,36 +244,30 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// A backend that takes no images gets none in the new part of a conversation. Earlier ones are
+/// Refuses images that the backend or the model does not take. Earlier images of a conversation are
 /// replaced by a note.
-fn take_no_images(request: &TurnRequest, backend: Capabilities) -> Result<(), TurnError> {
-    let new = request.items.iter().skip(history::split(&request.items));
-    let shows = new.into_iter().any(|item| match item {
+fn check_images(
+    request: &TurnRequest,
+    backend: Capabilities,
+    model: Option<&ModelInfo>,
+) -> Result<(), TurnError> {
+    let is_shown = |item: &Item| match item {
         Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
         // Results are not part of the prompt.
         Item::ToolResult(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
-    });
-    if shows {
-        let text = backend.refusal(Capability::Images);
-        return Err(refusal(ErrorCode::InvalidValue, text, request.dialect));
-    }
-    Ok(())
-}
-
-/// A model that takes no images gets none.
-fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnError> {
-    let Some(Item::Message(last)) = request.items.last() else { return Ok(()) };
-    let shows = last.parts.iter().any(|part| matches!(part, Part::Image(_)));
-    match &resolved.info {
-        Some(info) if shows && !info.images => {
-            let text = format!(
-                "The model `{}` takes no images. `ibeam models` shows which ones do.",
-                request.model
-            );
-            Err(refusal(ErrorCode::InvalidValue, text, request.dialect))
-        }
-        _ => Ok(()),
-    }
+    };
+    let items = &request.items;
+    let text = if !backend.has(Capability::Images) {
+        // A model is not blamed for what its backend lacks.
+        let shown = items.iter().skip(history::split(items)).any(is_shown);
+        shown.then(|| backend.refusal(Capability::Images))
+    } else if model.is_some_and(|model| !model.images) && items.last().is_some_and(is_shown) {
+        let name = &request.model;
+        Some(format!("The model `{name}` takes no images. `ibeam models` shows which ones do."))
+    } else {
+        None
+    };
+    text.map_or(Ok(()), |text| Err(refusal(ErrorCode::InvalidValue, text, request.dialect)))
 }
 
 #[cfg(test)]

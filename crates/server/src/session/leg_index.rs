@@ -19,11 +19,10 @@ use super::{record::Record, visit::Visit};
 const REPLAY_BYTES: usize = 32 << 20;
 const REPLAY_COUNT: usize = 4096;
 
-/// A hash of what names a leg.
+/// A hash of what a leg is found by.
 pub(crate) type LegKey = [u8; 32];
 
-/// The names of a leg. A request that brings one of them, and the same `body` where
-/// that matters, means this leg.
+/// What a leg is found by: any of the keys, with the same `body` where that matters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LegKeys {
     pub(crate) keys: Vec<LegKey>,
@@ -48,7 +47,7 @@ struct LegTable {
 
 #[derive(Debug)]
 struct IndexedLeg {
-    names: LegKeys,
+    keys: LegKeys,
     state: LegState,
 }
 
@@ -67,8 +66,8 @@ enum LegState {
 /// The leg of an earlier request.
 #[derive(Clone, Debug)]
 pub(crate) enum FoundLeg {
-    /// It will be known in a moment what becomes of it.
-    Coming(PendingLeg),
+    /// It is about to run. Nothing is ever sent: the sender is dropped when it runs, or will not.
+    Coming(watch::Receiver<()>),
     Running {
         mailbox: mpsc::Sender<Visit>,
         number: u32,
@@ -76,19 +75,7 @@ pub(crate) enum FoundLeg {
     Finished(Arc<Record>),
 }
 
-/// The wait for a leg that is about to run.
-#[derive(Clone, Debug)]
-pub(crate) struct PendingLeg(watch::Receiver<()>);
-
-impl PendingLeg {
-    /// Until it runs, or will not.
-    pub(crate) async fn over(mut self) {
-        // Nothing is ever sent; the other end just goes.
-        let _ = self.0.changed().await;
-    }
-}
-
-/// A question for a leg: by one of its names, and if need be only with this body.
+/// Looks for a leg by one of its keys, if need be only with this body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LegQuery {
     pub(crate) key: LegKey,
@@ -111,48 +98,48 @@ impl LegIndex {
     }
 
     /// Adds a leg that is about to begin; it takes over keys that others had.
-    pub(crate) fn reserve(&self, names: LegKeys) -> LegEntry {
-        let id = self.inner.lock().reserve(names);
+    pub(crate) fn reserve(&self, keys: LegKeys) -> LegEntry {
+        let id = self.inner.lock().reserve(keys);
         LegEntry { index: self.clone(), id, ended: false }
     }
 
-    /// The first leg that a probe finds. If there is none, a place is reserved in the same
-    /// moment: of two that ask together, one finds the other.
+    /// The first leg that a query finds. If there is none, the leg is added in the same moment:
+    /// of two equal requests that come together, one finds the other.
     pub(crate) fn find_or_reserve(
         &self,
-        probes: &[LegQuery],
-        names: &LegKeys,
+        queries: &[LegQuery],
+        keys: &LegKeys,
     ) -> Result<FoundLeg, LegEntry> {
         let mut inner = self.inner.lock();
         inner.forget_until(Instant::now());
-        if let Some(found) = probes.iter().find_map(|probe| inner.find(probe)) {
+        if let Some(found) = queries.iter().find_map(|query| inner.find(query)) {
             return Ok(found);
         }
-        let id = inner.reserve(names.clone());
+        let id = inner.reserve(keys.clone());
         Err(LegEntry { index: self.clone(), id, ended: false })
     }
 }
 
 impl LegTable {
-    fn reserve(&mut self, names: LegKeys) -> u64 {
+    fn reserve(&mut self, keys: LegKeys) -> u64 {
         self.next += 1;
         let id = self.next;
-        for key in &names.keys {
+        for key in &keys.keys {
             self.by_key.insert(*key, id);
         }
-        self.legs.insert(id, IndexedLeg { names, state: LegState::Coming(None) });
+        self.legs.insert(id, IndexedLeg { keys, state: LegState::Coming(None) });
         id
     }
 
-    fn find(&mut self, probe: &LegQuery) -> Option<FoundLeg> {
-        let leg = self.by_key.get(&probe.key).and_then(|id| self.legs.get_mut(id))?;
-        if probe.body.is_some_and(|body| body != leg.names.body) {
+    fn find(&mut self, query: &LegQuery) -> Option<FoundLeg> {
+        let leg = self.by_key.get(&query.key).and_then(|id| self.legs.get_mut(id))?;
+        if query.body.is_some_and(|body| body != leg.keys.body) {
             return None;
         }
         Some(match &mut leg.state {
             LegState::Coming(waited) => {
                 let sender = waited.get_or_insert_with(|| watch::channel(()).0);
-                FoundLeg::Coming(PendingLeg(sender.subscribe()))
+                FoundLeg::Coming(sender.subscribe())
             }
             LegState::Running { mailbox, number } => {
                 FoundLeg::Running { mailbox: mailbox.clone(), number: *number }
@@ -176,7 +163,7 @@ impl LegTable {
         if let LegState::Finished(record) = &leg.state {
             self.bytes = self.bytes.saturating_sub(record.bytes());
         }
-        for key in &leg.names.keys {
+        for key in &leg.keys.keys {
             if self.by_key.get(key) == Some(&id) {
                 self.by_key.remove(key);
             }
@@ -196,10 +183,10 @@ impl LegEntry {
     /// answer it wants.
     pub(super) fn reclaim(&self) {
         let mut inner = self.index.inner.lock();
-        let Some(names) = inner.legs.get(&self.id).map(|leg| leg.names.clone()) else { return };
-        for key in names.keys {
+        let Some(keys) = inner.legs.get(&self.id).map(|leg| leg.keys.clone()) else { return };
+        for key in keys.keys {
             let owner = inner.by_key.get(&key).and_then(|id| inner.legs.get(id));
-            if owner.is_none_or(|owner| owner.names.body == names.body) {
+            if owner.is_none_or(|owner| owner.keys.body == keys.body) {
                 inner.by_key.insert(key, self.id);
             }
         }

@@ -102,9 +102,9 @@ async fn of_two_that_ask_together_one_waits_for_the_other() {
     let probes = [LegQuery { key: A, body: None }];
     let ask = || legs.find_or_reserve(&probes, &names(A, 1));
     let first = ask().expect_err("nobody came before");
-    let Ok(FoundLeg::Coming(coming)) = ask() else { panic!("not waited for") };
+    let Ok(FoundLeg::Coming(mut coming)) = ask() else { panic!("not waited for") };
     let waits = async {
-        coming.over().await;
+        coming.changed().await.unwrap_err();
         running(ask().ok())
     };
     let (found, ()) = tokio::join!(waits, async { first.begin(mailbox, 3) });
@@ -112,8 +112,8 @@ async fn of_two_that_ask_together_one_waits_for_the_other() {
     drop(first);
     // One that gives up lets the next have its place.
     let second = ask().expect_err("what failed is forgotten");
-    let Ok(FoundLeg::Coming(coming)) = ask() else { panic!("not waited for") };
+    let Ok(FoundLeg::Coming(mut coming)) = ask() else { panic!("not waited for") };
     drop(second);
-    coming.over().await;
+    coming.changed().await.unwrap_err();
     assert!(ask().is_err());
 }

@@ -41,7 +41,7 @@ pub use parked::ParkedLimits;
 pub(crate) use parked::TurnIdentity;
 use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
-pub(crate) use retries::{Retries, RetryClaim};
+pub(crate) use retries::Retries;
 pub use session_match::{MatchedConversation, SessionMatch};
 pub(crate) use visit::LegRequest;
 

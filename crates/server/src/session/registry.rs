@@ -189,8 +189,8 @@ impl Registry {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
-    /// Sends the turn away that has been parked longest. Its results are told anew, when
-    /// they come. False: none is parked.
+    /// Evicts the turn that has been parked longest. When its results come, the history is sent
+    /// again. False: none is parked.
     pub(crate) fn evict_oldest(&self) -> bool {
         self.inner.table.lock().evict_oldest()
     }

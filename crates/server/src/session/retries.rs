@@ -2,10 +2,13 @@
 
 use ibeam_core::retry::RetryBudget;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{admission::RequestOutline, hub::millis_since};
+use super::{
+    admission::{RequestOutline, hashed},
+    hub::millis_since,
+    parked::TurnIdentity,
+};
 
 #[derive(Debug)]
 pub(crate) struct Retries {
@@ -31,16 +34,12 @@ impl RetryKey {
     /// The conversation by its name. One that has none is known by what its request says. The
     /// bytes of the body would not do: Codex writes the fields in another order each time.
     pub(crate) fn new(outline: &RequestOutline) -> Self {
-        let mut hash = Sha256::new_with_prefix(b"retries");
-        hash.update(outline.identity.scope);
-        match outline.name() {
-            Some(name) => hash.update(name),
-            None => {
-                let said = outline.said.chain.fingerprint();
-                hash.update([outline.identity.setup, said.0].concat());
-            }
-        }
-        let hash: [u8; 32] = hash.finalize().into();
+        let TurnIdentity { scope, setup, .. } = &outline.identity;
+        let said = outline.said.chain.fingerprint().0;
+        let hash = match outline.name() {
+            Some(name) => hashed("retries", (scope, name)),
+            None => hashed("retries", (scope, setup, said)),
+        };
         Self(hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     limits::{PermitClaim, TurnSlots},
     session::{
         Conversations, LegIndex, LegRequest, ParkedLimits, Patience, Registry, RequestOutline,
-        Retries, RetryClaim, leg_index::LegKeys, visit::Resume,
+        Retries, leg_index::LegKeys, retries::RetryClaim, visit::Resume,
     },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,

@@ -28,14 +28,15 @@ impl Admission {
         context: &RequestContext,
         deadline: Instant,
     ) -> Result<ControlFlow<Route, LegEntry>, TurnError> {
-        let (names, probes) = names(outline, context);
+        let (keys, queries) = leg_keys(outline, context);
         // It may finish while we ask; then it is found finished.
         let mut tries = 2;
         while tries > 0 {
-            match self.hub.leg_index.find_or_reserve(&probes, &names) {
+            match self.hub.leg_index.find_or_reserve(&queries, &keys) {
                 Err(leg_entry) => return Ok(Continue(leg_entry)),
-                Ok(FoundLeg::Coming(first)) => {
-                    timeout_at(deadline, first.over()).await.map_err(|_elapsed| self.busy())?;
+                Ok(FoundLeg::Coming(mut first)) => {
+                    let waited = timeout_at(deadline, first.changed()).await;
+                    let _ = waited.map_err(|_elapsed| self.busy())?;
                 }
                 Ok(FoundLeg::Finished(record)) => {
                     self.hub.registry.count(|fates| fates.note(SessionMatch::Replayed));
@@ -57,27 +58,27 @@ impl Admission {
                 }
             }
         }
-        Ok(Continue(self.hub.leg_index.reserve(names)))
+        Ok(Continue(self.hub.leg_index.reserve(keys)))
     }
 }
 
 /// What later requests find this one by, and what it finds earlier ones by.
-fn names(outline: &RequestOutline, context: &RequestContext) -> (LegKeys, Vec<LegQuery>) {
-    let (mut keys, mut probes) = (Vec::new(), Vec::new());
+fn leg_keys(outline: &RequestOutline, context: &RequestContext) -> (LegKeys, Vec<LegQuery>) {
+    let (mut keys, mut queries) = (Vec::new(), Vec::new());
     if let Some(key) = &context.idempotency_key {
         let key = idempotency_key(outline.scope(), key);
         keys.push(key);
-        probes.push(LegQuery { key, body: Some(context.body) });
+        queries.push(LegQuery { key, body: Some(context.body) });
     }
     let same_body = body_key(outline.scope(), &context.body);
     keys.push(same_body);
     // Two equal requests are two turns, unless one says that it is the other.
     if context.retry_count > 0 {
-        probes.push(LegQuery { key: same_body, body: None });
+        queries.push(LegQuery { key: same_body, body: None });
     }
     if let Some(key) = outline.results_key {
         keys.push(key);
-        probes.push(LegQuery { key, body: None });
+        queries.push(LegQuery { key, body: None });
     }
-    (LegKeys { keys, body: context.body }, probes)
+    (LegKeys { keys, body: context.body }, queries)
 }

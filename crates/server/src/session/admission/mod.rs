@@ -27,7 +27,7 @@ use tracing::warn;
 pub use self::context::{NameSource, RequestContext, SessionName};
 pub(crate) use self::{
     origin::Origin,
-    outline::{RequestOutline, SaidInRequest},
+    outline::{RequestOutline, SaidInRequest, hashed},
 };
 use super::{
     Conversations, Hub, TurnStream,
@@ -153,7 +153,7 @@ impl Admission {
             return Ok(Continue((leg, true)));
         }
         let (reply, answer) = oneshot::channel();
-        let resume = Resume { leg: leg, asked: received, reply };
+        let resume = Resume { leg, asked: received, reply };
         if let Err(refused) = live.mailbox.send(Visit::Resume(Box::new(resume))).await {
             return match refused.0 {
                 Visit::Resume(resume) => Ok(Continue((resume.leg, false))),

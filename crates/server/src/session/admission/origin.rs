@@ -56,19 +56,20 @@ impl Admission {
                 }
             }
         }
-        let has_history = outline.has_past() || outline.results.is_some();
+        let has_history = outline.said.has_past || outline.results.is_some();
         let matched = match (forked, has_history) {
             (true, _) => SessionMatch::Forked,
             (false, true) => SessionMatch::Rebuilt,
             (false, false) => SessionMatch::New,
         };
         let claim = self.claim_unstored(outline, has_history).await;
-        Origin { writer: self.writer(claim, outline, None), kept: None, matched }
+        let writer = ConversationWriter::new(&self.store, claim, new_session(), outline, None);
+        Origin { writer, kept: None, matched }
     }
 
     /// Stored conversations that the request may continue, the likeliest first.
     async fn candidates(&self, by: FoundBy, outline: &RequestOutline) -> Vec<Conversation> {
-        let (scope, has_past) = (outline.scope(), outline.has_past());
+        let (scope, has_past) = (outline.scope(), outline.said.has_past);
         let name = outline.name().unwrap_or_default();
         match by {
             FoundBy::Session => {
@@ -113,13 +114,14 @@ impl Admission {
             && outline.results.is_none()
             && let Some(live) = self.hub.registry.parked_as(scope, &stored.id)
             // With its whole past, another model's request can run elsewhere.
-            && (*live.identity == outline.identity || !outline.has_past())
+            && (*live.identity == outline.identity || !outline.said.has_past)
         {
             // It waits for results, and the client continued without them.
             end(&live).await;
             claim = self.conversations.claim_soon(scope, &stored.id).await;
         }
-        let mut writer = self.writer(claim?, outline, Some(&stored));
+        let (store, session) = (&self.store, new_session());
+        let mut writer = ConversationWriter::new(store, claim?, session, outline, Some(&stored));
         let kept = match (way, stored.checkpoint) {
             (StoredUse::Continue { covers, new_setup }, Some(checkpoint)) => {
                 let blobs = known(self.store.blobs(scope, &stored.id)).await?;
@@ -152,16 +154,10 @@ impl Admission {
             }
         }
     }
+}
 
-    fn writer(
-        &self,
-        claim: ConversationClaim,
-        outline: &RequestOutline,
-        before: Option<&Conversation>,
-    ) -> ConversationWriter {
-        let session = SessionId::from_random(random::bytes());
-        ConversationWriter::new(&self.store, claim, session, outline, before)
-    }
+fn new_session() -> SessionId {
+    SessionId::from_random(random::bytes())
 }
 
 /// Of the conversations of a name, those that a request may continue. One without a past continues

@@ -2,14 +2,16 @@
 //! request and what is stored. All of a request is hashed, which takes time in proportion to its
 //! size: see [`LargeWork`](crate::large::LargeWork).
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    hash::{Hash, Hasher},
+};
 
 use ibeam_core::{
     agent::ModelPick,
     history::{self, Chain, Fingerprint},
     model::{
-        Image, ImageSource, Item, Message, Part, Role, Sampling, ToolCall, ToolChoice, ToolContent,
-        ToolResult, TurnRequest,
+        Item, Role, Sampling, ToolCall, ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
     },
 };
@@ -110,11 +112,6 @@ impl RequestOutline {
         self.identity.scope
     }
 
-    /// Whether the request has anything that the assistant said.
-    pub(super) fn has_past(&self) -> bool {
-        self.said.has_past
-    }
-
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_ref().map(|named| named.name.as_str())
     }
@@ -127,16 +124,16 @@ impl RequestOutline {
     pub(super) fn judge(&self, stored: &Conversation, by: FoundBy, reuse: bool) -> StoredUse {
         let same_setup = stored.setup == self.identity.setup;
         // Without a past, nothing in the request can differ from what is stored.
-        let only_new = !self.has_past() && matches!(by, FoundBy::Marker | FoundBy::Header);
+        let only_new = !self.said.has_past && matches!(by, FoundBy::Marker | FoundBy::Header);
         let same = match by {
             FoundBy::Session => true,
             FoundBy::Marker | FoundBy::Header if only_new => reuse && stored.checkpoint.is_some(),
             FoundBy::Marker | FoundBy::Header | FoundBy::Past => {
-                self.has_past() && stored.fingerprint == self.past
+                self.said.has_past && stored.fingerprint == self.past
             }
         };
         if !same {
-            let edited = self.has_past() && by != FoundBy::Past && same_setup;
+            let edited = self.said.has_past && by != FoundBy::Past && same_setup;
             return if edited { StoredUse::Fork } else { StoredUse::Not };
         }
         let takes_any_setup = only_new && by == FoundBy::Marker;
@@ -149,8 +146,8 @@ impl RequestOutline {
             }
             FoundBy::Session => Some(0),
             // The calls were never answered, and the conversation went past them.
-            _ if self.has_past() && !stored.calls.is_empty() => None,
-            _ if self.has_past() => Some(self.split),
+            _ if self.said.has_past && !stored.calls.is_empty() => None,
+            _ if self.said.has_past => Some(self.split),
             _ => Some(0),
         };
         match covers {
@@ -185,23 +182,20 @@ impl BroughtResults {
     /// Names a leg by the results that began it, and by the messages in `new` beside them.
     /// Other contents, other tools or another model make it another leg.
     fn key(&self, identity: &TurnIdentity, request: &TurnRequest, new: &[Item]) -> LegKey {
-        let mut hash = KeyHasher::new("results", identity.scope);
-        hash.add(self.session.to_string().as_bytes());
-        hash.add(&identity.setup);
-        hash.model(&identity.model);
-        hash.choice(&request.tool_choice);
-        hash.controls(&request.sampling);
+        let TurnIdentity { scope, setup, model } = identity;
+        let ModelPick { id, parameters, max_mode } = model;
+        // The model is instructed about a format, so that belongs to the setup.
+        let Sampling { max_tokens, stop, .. } = &request.sampling;
         // In any order; of two for one call the later counts.
         let brought = results(new).map(|result| (result.call_id.as_str(), result));
-        for result in brought.collect::<BTreeMap<_, _>>().values() {
-            hash.result(result);
-        }
-        for item in new {
-            if let Item::Message(message) = item {
-                hash.message(message);
-            }
-        }
-        hash.finish()
+        let brought: BTreeMap<_, _> = brought.collect();
+        let messages = new.iter().filter_map(|item| match item {
+            Item::Message(message) => Some(message),
+            Item::ToolCall(_) | Item::ToolResult(_) | Item::Reasoning(_) => None,
+        });
+        let turn = (scope, self.session, setup, (id, parameters, max_mode));
+        let asked = (&request.tool_choice, max_tokens, stop);
+        hashed("results", (turn, asked, brought, messages.collect::<Vec<_>>()))
     }
 }
 
@@ -242,109 +236,31 @@ fn has_past(items: &[Item]) -> bool {
 
 /// Names a leg by the client's `Idempotency-Key`.
 pub(super) fn idempotency_key(scope: Scope, key: &str) -> LegKey {
-    let mut hash = KeyHasher::new("idempotency", scope);
-    hash.add(key.as_bytes());
-    hash.finish()
+    hashed("idempotency", (scope, key))
 }
 
 /// Names a leg by the request's bytes.
 pub(super) fn body_key(scope: Scope, body: &LegKey) -> LegKey {
-    let mut hash = KeyHasher::new("body", scope);
-    hash.add(body);
-    hash.finish()
+    hashed("body", (scope, body))
 }
 
-/// Hashes parts, each with its length.
-struct KeyHasher(Sha256);
+/// SHA-256 of anything that has a hash. For this process only: how a type is hashed may change.
+pub(crate) fn hashed(kind: &str, parts: impl Hash) -> LegKey {
+    struct Writer(Sha256);
 
-impl KeyHasher {
-    fn new(kind: &str, scope: Scope) -> Self {
-        let mut hasher = Self(Sha256::new());
-        hasher.add(kind.as_bytes());
-        hasher.add(&scope);
-        hasher
-    }
+    impl Hasher for Writer {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
 
-    fn add(&mut self, part: &[u8]) {
-        self.0.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-        self.0.update(part);
-    }
-
-    fn model(&mut self, model: &ModelPick) {
-        let ModelPick { id, parameters, max_mode } = model;
-        self.add(id.as_bytes());
-        self.add(&[u8::from(*max_mode)]);
-        self.count(parameters.len());
-        for (name, value) in parameters {
-            self.add(name.as_bytes());
-            self.add(value.as_bytes());
+        fn finish(&self) -> u64 {
+            0
         }
     }
 
-    fn choice(&mut self, choice: &ToolChoice) {
-        match choice {
-            ToolChoice::Auto => self.add(b"auto"),
-            ToolChoice::None => self.add(b"none"),
-            ToolChoice::Required => self.add(b"required"),
-            ToolChoice::Named(name) => {
-                self.add(b"named");
-                self.add(name.as_bytes());
-            }
-        }
-    }
-
-    /// The model is instructed about a format, so it belongs to the setup.
-    fn controls(&mut self, sampling: &Sampling) {
-        self.add(&sampling.max_tokens.unwrap_or(u64::MAX).to_be_bytes());
-        self.count(sampling.stop.len());
-        for sequence in &sampling.stop {
-            self.add(sequence.as_bytes());
-        }
-    }
-
-    fn result(&mut self, result: &ToolResult) {
-        let ToolResult { call_id, content, is_error } = result;
-        self.add(call_id.as_bytes());
-        self.add(&[u8::from(*is_error)]);
-        self.count(content.len());
-        for part in content {
-            match part {
-                ToolContent::Text(text) => self.text(text),
-                ToolContent::Image(image) => self.image(image),
-            }
-        }
-    }
-
-    fn message(&mut self, message: &Message) {
-        self.add(b"message");
-        self.count(message.parts.len());
-        for part in &message.parts {
-            match part {
-                Part::Text(text) => self.text(text),
-                Part::Image(image) => self.image(image),
-            }
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        self.add(b"text");
-        self.add(text.as_bytes());
-    }
-
-    fn image(&mut self, image: &Image) {
-        let ImageSource::Inline { mime, data } = &image.source;
-        self.add(b"image");
-        self.add(mime.as_bytes());
-        self.add(data);
-    }
-
-    fn count(&mut self, many: usize) {
-        self.add(&(many as u64).to_be_bytes());
-    }
-
-    fn finish(self) -> LegKey {
-        self.0.finalize().into()
-    }
+    let mut writer = Writer(Sha256::new());
+    (kind, parts).hash(&mut writer);
+    writer.0.finalize().into()
 }
 
 #[cfg(test)]

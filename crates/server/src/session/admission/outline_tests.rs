@@ -1,7 +1,8 @@
 use super::*;
 use bytes::Bytes;
 use ibeam_core::model::{
-    Dialect, Hints, Sampling, ToolCall, ToolChoice, ToolContent, ToolResult, ids::CallId,
+    Dialect, Hints, Message, Part, Sampling, ToolCall, ToolChoice, ToolContent, ToolResult,
+    ids::CallId,
 };
 
 const MINE: Scope = [7; 32];

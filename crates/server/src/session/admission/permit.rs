@@ -23,14 +23,19 @@ impl Admission {
     ) -> Result<Permit, TurnError> {
         let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
         let quota = Quota { limit, assured: caller.assured() };
-        let seeker = PermitClaim { owner: owner(&caller.id), quota };
-        if let Some(permit) = self.hub.slots.try_acquire(seeker) {
+        let claim = PermitClaim { owner: owner(&caller.id), quota };
+        if let Some(permit) = self.hub.slots.try_acquire(claim) {
             return Ok(permit);
         }
         // Only asked in a crowd: it may mean a question to the store.
-        let kind = if self.is_awaited(outline).await { Kind::Results } else { Kind::New };
+        let kind = match &outline.results {
+            Some(results) if self.knows(results.session, outline.scope()).await == Some(true) => {
+                Kind::Results
+            }
+            _ => Kind::New,
+        };
         let patience = deadline.saturating_duration_since(Instant::now());
-        self.hub.slots.acquire(seeker, kind, patience).await.map_err(|why| {
+        self.hub.slots.acquire(claim, kind, patience).await.map_err(|why| {
             let text = match why {
                 Why::Total => return self.busy(),
                 Why::Owner => format!(
@@ -46,14 +51,6 @@ impl Admission {
             };
             TurnError::new(ErrorCode::Overloaded, text)
         })
-    }
-
-    /// Whether a turn waits for what the request brings, here or in the store.
-    async fn is_awaited(&self, outline: &RequestOutline) -> bool {
-        match &outline.results {
-            Some(results) => self.knows(results.session, outline.scope()).await.unwrap_or(false),
-            None => false,
-        }
     }
 
     pub(super) fn busy(&self) -> TurnError {
