@@ -1,11 +1,11 @@
 //! Work on large requests. It takes a while, so it is done beside the event loop, so that
 //! running streams are not held up: a few requests at a time, and keys in turn.
 
-use tokio::task::JoinError;
+use ibeam_core::error::{ErrorCode, TurnError};
 
 use crate::{
     keys::Hash,
-    limits::{Permits, Place},
+    limits::{Permit, Permits},
     tasks::Tasks,
 };
 
@@ -44,7 +44,7 @@ impl LargeWork {
 
     /// A permit to load what a request of the client with that key goes on from. It is held until
     /// that is decoded.
-    pub(crate) async fn load(&self, key: &Hash) -> Option<Place> {
+    pub(crate) async fn load(&self, key: &Hash) -> Option<Permit> {
         self.loads.acquire(key).await
     }
 
@@ -58,7 +58,7 @@ impl LargeWork {
         key: &Hash,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
+    ) -> Result<T, TurnError> {
         if bytes <= LARGE {
             return Ok(work());
         }
@@ -70,7 +70,10 @@ impl LargeWork {
             drop(permit);
             done
         });
-        done.await
+        done.await.map_err(|error| {
+            let text = "the request could not be processed";
+            TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
+        })
     }
 }
 
