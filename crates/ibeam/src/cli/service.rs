@@ -161,7 +161,8 @@ impl Install {
             Refusal::new(error.to_string()).hint(hint)
         })?;
         config.check_serving(door == Door::Keys).map_err(|why| {
-            Refusal::new(why).hint("make a key for each client with `ibeam keys add NAME`")
+            Refusal::new(why.to_string())
+                .hint("make a key for each client with `ibeam keys add NAME`")
         })?;
         for place in config.places() {
             lasting(place)?;

@@ -28,7 +28,7 @@ use ibeam_server::{
     api::Service as _,
     app::App,
     auth::KEY_VARIABLE,
-    config::{self, Backend, Config, DEFAULT_PORT, Listen, Via},
+    config::{self, Backend, Config, DEFAULT_PORT, Listen},
     files::FileError,
     net::probe::{self, ProbeError},
     random,
@@ -65,7 +65,7 @@ impl Wanted {
     pub fn new(config: &Config, args: Vec<OsString>) -> Self {
         Self {
             kind: kind(config),
-            any_backend: config.via == Via::Auto,
+            any_backend: config.named_backend.is_none(),
             args,
             logs_elsewhere: config.log.file.is_some(),
             port: port(config),
@@ -347,12 +347,7 @@ fn kind(config: &Config) -> Kind {
     let sim = matches!(config.backend, Backend::Sim { .. });
     Kind {
         profile: config.profile.to_string(),
-        backend: match config.via {
-            Via::Auto | Via::Agent => "agent",
-            Via::Cli => "cli",
-            Via::Acp => "acp",
-        }
-        .to_owned(),
+        backend: config.backend_kind().name().to_owned(),
         sim,
         upstream,
         token: if sim { None } else { token(config) },

@@ -18,10 +18,13 @@ use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use super::{
-    Account, AuthFileError, Credential, FileLock, Keep, KeychainError, Profile, Saved,
+    Account, AuthFileError, Credential, FileLock, KeychainError, Profile, Saved,
     vault::{self, Vault},
 };
-use crate::files::{self, FileError, private};
+use crate::{
+    config::CredentialStorage,
+    files::{self, FileError, private},
+};
 
 /// In ibeam's config directory, which may hold less private things.
 const DIR: &str = "credentials";
@@ -48,7 +51,7 @@ impl CredentialFile {
     /// The same, with its secrets where the user wants them. They move with the next
     /// write.
     #[must_use]
-    pub fn keeping(self, keep: Keep) -> Self {
+    pub fn keeping(self, keep: CredentialStorage) -> Self {
         Self { vault: self.vault.keeping(keep), ..self }
     }
 
@@ -163,16 +166,20 @@ impl CredentialFile {
         write_fields(&mut fields, credential);
         let keep = self.vault.keep();
         match keep {
-            Keep::File => vault::claim(&mut fields),
+            CredentialStorage::File => vault::claim(&mut fields),
             // Before the file, which has the old secrets until these are safe.
-            Keep::Keychain => {
-                self.vault.stow(&self.profile, &mut fields, before != Some(Keep::Keychain))?;
+            CredentialStorage::Keychain => {
+                self.vault.stow(
+                    &self.profile,
+                    &mut fields,
+                    before != Some(CredentialStorage::Keychain),
+                )?;
             }
         }
         self.write(&fields)?;
         let moved = before.is_some_and(|before| before != keep).then_some(keep);
         let mut left = None;
-        if item && keep == Keep::File {
+        if item && keep == CredentialStorage::File {
             left = self.vault.forget(&self.profile).err();
             if left.is_none() {
                 vault::disown(&mut fields);
@@ -204,7 +211,7 @@ impl CredentialFile {
         let fields = self.read().ok().flatten().and_then(|text| object(&text).ok());
         let item = fields.is_some_and(|fields| vault::has_item(&fields));
         // First: as long as there is an item, the file is what tells of it.
-        let item = if item || self.vault.keep() == Keep::Keychain {
+        let item = if item || self.vault.keep() == CredentialStorage::Keychain {
             self.vault.forget(&self.profile)?
         } else {
             false

@@ -17,7 +17,6 @@ pub mod http;
 pub mod lock;
 pub mod login;
 pub mod places;
-pub mod profile;
 pub mod tokens;
 pub mod vault;
 
@@ -34,9 +33,10 @@ pub use here::Here;
 pub use lock::{FileLock, LOCK_WAIT};
 pub use places::Places;
 pub use places::System;
-pub use profile::{BadProfile, Profile};
 pub use tokens::Tokens;
-pub use vault::{Keep, KeychainError, Saved};
+pub use vault::{KeychainError, Saved};
+
+pub use crate::config::Profile;
 
 /// What gives access to an account. At least one of the three secrets is there: an API
 /// key alone has to be exchanged before anything else.

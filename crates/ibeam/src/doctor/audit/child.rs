@@ -1,10 +1,11 @@
 //! Cursor's CLI, where it answers: which program that is, and what it may do.
 
+use ibeam_core::backend::BackendKind;
 use serde::Serialize;
 
 use super::Findings;
 use ibeam_server::{
-    config::{Backend, Config, Via},
+    config::{Backend, Config},
     driver::child::{check_program, likely},
 };
 
@@ -28,7 +29,7 @@ pub struct ChildReport {
 
 /// Whether these settings let it answer, whoever is signed in.
 pub(super) fn answers(config: &Config) -> bool {
-    matches!(config.via, Via::Cli | Via::Acp)
+    config.uses_cursor_agent()
 }
 
 impl Findings {
@@ -37,7 +38,7 @@ impl Findings {
     pub(super) fn child(&mut self, config: &Config, signed_in: bool) -> Option<ChildReport> {
         let simulated = matches!(config.backend, Backend::Sim { .. });
         let asked = answers(config);
-        if !asked && (simulated || signed_in || config.via == Via::Agent) {
+        if !asked && (simulated || signed_in || config.named_backend == Some(BackendKind::Agent)) {
             return None;
         }
         let settings = &config.cursor_agent;

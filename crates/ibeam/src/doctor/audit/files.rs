@@ -14,8 +14,7 @@ use super::{Fault, Findings, Subject, child};
 use crate::{instance, telemetry::older};
 use ibeam_server::{
     auth::{Consents, CredentialFile, Here},
-    config::{self, Backend, Config, Listen},
-    driver::CLI_VERSIONS,
+    config::{self, Backend, CLI_VERSIONS, Config, Listen},
     keys::KeyFile,
     mcp::config::Approvals,
     store::file::all_files,

@@ -20,7 +20,7 @@ pub use files::{FileLine, Purpose};
 use ibeam_server::{
     api::OPEN_PATHS,
     auth::{Account, AuthFileError, Credential, DiscoverError, Here},
-    config::{Backend, Config, Listen, Origin, Via},
+    config::{Backend, Config, Listen, Origin},
     files::FileError,
     keys::{KeyFile, KeyFileError, Keys, Listed},
     mcp::config::{Places, ServerSpec, gather},
@@ -171,11 +171,9 @@ pub fn audit(subject: &Subject<'_>) -> Report {
         listener,
         keys,
         credential,
-        backend: match (&config.backend, config.via) {
-            (Backend::Cursor, Via::Auto | Via::Agent) => "agent",
-            (Backend::Cursor, Via::Cli) => "cli",
-            (Backend::Cursor, Via::Acp) => "acp",
-            (Backend::Sim { .. }, _) => "sim",
+        backend: match &config.backend {
+            Backend::Cursor => config.backend_kind().name(),
+            Backend::Sim { .. } => "sim",
         },
         hosts: contacts(config),
         allowed: Allowed {
@@ -235,7 +233,7 @@ impl Findings {
         let local = config.exposed().is_none();
         let key_needed = Keys::new(config).are_required();
         if let Err(why) = config.check_serving(keys) {
-            self.problem(why, Some("ibeam keys add NAME".to_owned()));
+            self.problem(why.to_string(), Some("ibeam keys add NAME".to_owned()));
         } else if !key_needed && config.places().any(|place| matches!(place, Listen::Tcp(_))) {
             self.note(
                 "no key is needed, so every user of this machine can use your plan; \

@@ -2,7 +2,7 @@ mod consent;
 mod discover;
 mod file;
 mod foreign;
-mod names;
+mod places;
 mod processes;
 #[cfg(target_os = "linux")]
 mod strace;

@@ -7,6 +7,7 @@ mod words;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use ibeam_core::{
     auth::{
         jwt,
@@ -27,7 +28,7 @@ use self::words::{refused_fixed, unavailable};
 use super::{
     AuthFileError, Credential, CredentialFile, DiscoverError, Found, Source, http::AuthHttp,
 };
-use crate::{clock, driver::BoxFuture, net::chain, random, tasks::Tasks};
+use crate::{clock, net::chain, random, tasks::Tasks};
 
 /// After a renewal ahead of time has failed, the next one waits: the token is still good.
 const PAUSE: Duration = Duration::from_secs(60);
