@@ -2,9 +2,12 @@
 
 use std::{borrow::Cow, io};
 
-use ibeam_sim::ScenarioError;
-
-use crate::{config::UnprotectedListen, keys::KeyFileError, net::tls::TlsError, store::StoreError};
+use crate::{
+    config::{SimulatorError, UnprotectedListen},
+    keys::KeyFileError,
+    net::tls::TlsError,
+    store::StoreError,
+};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -22,8 +25,8 @@ pub enum StartError {
     /// An address, a path or a socket that a service manager passed cannot be used.
     #[error("{what}")]
     Socket { what: String, hint: Cow<'static, str>, source: Option<io::Error> },
-    #[error("cannot use the scenario")]
-    Simulator(#[from] ScenarioError),
+    #[error(transparent)]
+    Simulator(#[from] SimulatorError),
     /// There is no memory for the store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -58,10 +61,11 @@ impl StartError {
                     .into(),
             ),
             Self::Socket { hint, .. } => Some(hint.clone()),
-            Self::Simulator(_) => {
+            #[cfg(feature = "sim")]
+            Self::Simulator(SimulatorError::Scenario(_)) => {
                 Some("without `--scenario`, the built-in assistant answers".into())
             }
-            Self::Store(_) => None,
+            Self::Simulator(_) | Self::Store(_) => None,
         }
     }
 }
