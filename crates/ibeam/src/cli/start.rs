@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
 use super::{Global, Refusal, Upstream, block_on, print, say};
-use crate::instance::{self, NotStarted, Running, Wanted};
+use crate::instance::{self, InstanceError, Running, Wanted};
 use ibeam_server::{
     auth::tokens::login_command,
     config::{Config, RawConfig},
@@ -134,20 +134,20 @@ pub(super) fn args(global: &Global, upstream: &Upstream) -> anyhow::Result<Vec<S
 
 /// The gateway of these settings, if need be a new one.
 pub(super) fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
-    let ensured = block_on(instance::ensure(wanted));
+    let ensured = block_on(async { Ok(instance::ensure(wanted).await) })?;
     if let Ok(Running { stranger: Some(url), .. }) = &ensured {
         say(&format!(
             "warning: the program at {url} is not your gateway: it does not have its key. Nothing \
              was sent to it, and another gateway is used."
         ));
     }
-    ensured.map_err(|error| match error.downcast::<NotStarted>() {
-        Ok(NotStarted { why }) => {
+    ensured.map_err(|error| match error {
+        InstanceError::NotStarted(why) => {
             let why = why.replace('\n', "\n  ");
             let refusal = Refusal::new(format!("the gateway did not start\n  {why}"));
             let hint = "`ibeam serve` with the same options shows all that it says";
             refusal.hint(hint).into()
         }
-        Err(error) => error,
+        error => error.into(),
     })
 }

@@ -59,7 +59,7 @@ impl Stop {
             let (pid, url) = (one.pid(), one.url());
             // Where its port is another machine's or container's, so is its number.
             let answers = block_on(async { Ok(one.ask().await.is_some()) })?;
-            if answers && block_on(one.stop(config.clocks.drain + GRACE))? {
+            if answers && block_on(async { Ok(one.stop(config.clocks.drain + GRACE).await?) })? {
                 say(&format!("Stopped {url} (process {pid})."));
             } else {
                 left.push((pid, url));

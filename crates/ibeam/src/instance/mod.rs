@@ -8,6 +8,7 @@
 //! *Invariant:* the key is in memory and in a file for the user alone; never on a command
 //! line, in a log or in an error.
 
+mod error;
 mod record;
 mod start;
 
@@ -18,10 +19,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
 
+pub use self::error::{InstanceError, PortOwner, PortTaken};
 pub use self::record::Registration;
 use self::record::{Entry, Kind, Record, VERSION, living};
 pub(crate) use self::start::{DETACH, detach};
-pub use self::start::{NotStarted, PortTaken, Taker, ensure, ready};
+pub use self::start::{ensure, ready};
 use ibeam_server::{
     api::Service as _,
     app::App,
@@ -202,7 +204,7 @@ impl Living {
     ///
     /// # Errors
     /// It cannot be asked.
-    pub async fn stop(&self, wait: Duration) -> anyhow::Result<bool> {
+    pub async fn stop(&self, wait: Duration) -> Result<bool, InstanceError> {
         start::end(self.pid())?;
         let begun = Instant::now();
         while self.0.is_alive() {

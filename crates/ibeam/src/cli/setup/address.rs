@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use crate::{
     cli::{Global, Refusal, Upstream, block_on, require_account, say, service, start, up},
     clients::Client,
-    instance::{self, PortTaken, Running, Taker, Wanted},
+    instance::{self, InstanceError, PortOwner, PortTaken, Running, Wanted},
 };
 use ibeam_server::{
     config::{Config, DEFAULT_PORT, Listen},
@@ -47,7 +47,7 @@ pub(super) fn local(
         return match block_on(async { Ok(instance::ready(&wanted).await) })? {
             Ok(Some(running)) => Ok(running.into()),
             // It is the user's own, and they may have it otherwise by then.
-            Ok(None) | Err(PortTaken { by: Taker::Own(_), .. }) => {
+            Ok(None) | Err(PortTaken { by: PortOwner::Own(_), .. }) => {
                 Ok(Found { url: usual(config)?, key: None })
             }
             Err(_) if client.name == BY_THEMSELVES => Ok(Found { url: usual(config)?, key: None }),
@@ -57,8 +57,9 @@ pub(super) fn local(
     if let Err(nobody) = require_account(config) {
         up::login_first(config, nobody)?;
     }
-    let running = start::ensure(&wanted).map_err(|error| match error.downcast::<PortTaken>() {
-        Ok(taken) => refused(&taken).into(),
+    let running = start::ensure(&wanted).map_err(|error| match error.downcast() {
+        Ok(InstanceError::PortTaken(taken)) => refused(&taken).into(),
+        Ok(error) => error.into(),
         Err(error) => error,
     })?;
     start::other_version(&running).inspect(|line| say(line));
@@ -89,7 +90,7 @@ fn usual(config: &Config) -> anyhow::Result<String> {
 fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
     let url = format!("http://127.0.0.1:{port}");
     let (what, first) = match by {
-        Taker::Own(one) => {
+        PortOwner::Own(one) => {
             let (url, pid, profile) = (one.url(), one.pid(), one.profile());
             let sim = if one.is_sim() { ", the simulator" } else { "" };
             (
@@ -100,21 +101,21 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
                 format!("end it: `ibeam stop {pid}`"),
             )
         }
-        Taker::Gateway(version) => (
+        PortOwner::Gateway(version) => (
             format!(
                 "ibeam {version} is at {url}, but it is not known as yours: another \
                  user's, or one for the whole network"
             ),
             format!("if the client is to use that one: `--url {url}`"),
         ),
-        Taker::Stranger => (
+        PortOwner::Stranger => (
             format!(
                 "the program at {url} is not your gateway: it does not have its key. Nothing was \
                  sent to it"
             ),
             "`ibeam doctor` shows which program it is, if the system allows it".to_owned(),
         ),
-        Taker::Other => (
+        PortOwner::Other => (
             format!("another program has port {port}, where the client would look for ibeam"),
             "`ibeam doctor` shows which one, if the system allows it".to_owned(),
         ),
