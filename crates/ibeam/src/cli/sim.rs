@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use ibeam_sim::{Sim, SimConfig};
+use ibeam_sim::Sim;
 
 use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
 use ibeam_server::{
@@ -90,12 +90,12 @@ impl SimCommand {
             keep_blobs: self.keep_blobs,
         };
         let config = simulator.config(self.scenario.as_deref());
-        let mut config =
-            SimConfig { any_token: self.any_token, ..config.context("cannot use the scenario")? };
+        let mut config = config.context("cannot use the scenario")?;
         config.epoch = clock::unix_seconds();
-        config.token_lifetime = self.token_lifetime;
+        config.sign_in.any_token = self.any_token;
+        config.sign_in.token_lifetime = self.token_lifetime;
         if self.login_page {
-            config.poll_pending = None;
+            config.sign_in.poll_pending = None;
         }
         if let Some(pace) = self.pace_ms {
             config.pace = Duration::from_millis(pace);
