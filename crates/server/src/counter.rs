@@ -7,11 +7,11 @@ use std::sync::{
 };
 
 use ibeam_core::{
-    agent::Uncounted,
     error::{ErrorCode, TurnError},
     model::{TurnRequest, Usage, UsageSource},
     models::Family,
     tokens::{Cache, Calibration, Count, IMAGE_TOKENS, Measure, Sample, Vocabulary},
+    turn::Uncounted,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};

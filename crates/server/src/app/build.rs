@@ -3,11 +3,13 @@
 use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
-    agent::{Clocks, Environment, Settings as TurnSettings},
+    agent::Environment,
     error::{ErrorCode, TurnError},
     limits::Rules,
     model::ids,
     models::{ModelInfo, ModelList},
+    peer::Clocks,
+    turn::Settings as TurnSettings,
 };
 use ibeam_sim::Sim;
 use secrecy::SecretString;
@@ -24,7 +26,7 @@ use crate::{
     config::{self, Backend, Config, Via},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, Driver, MakeRoom, Profile, Transport,
+        AgentConfig, AgentDriver, AnyDriver, Driver, MakeRoom, Profile, Transport,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -81,7 +83,14 @@ impl App {
             (false, Kind::Cli) => "cli",
             (false, Kind::Acp) => "acp",
         };
-        Ok(Self::with_driver(config, Arc::new(driver), backend, tokens, store, tasks))
+        Ok(Self::with_driver(
+            config,
+            AnyDriver::Child(Arc::new(driver)),
+            backend,
+            tokens,
+            store,
+            tasks,
+        ))
     }
 
     /// The same for tokens of the caller's choosing.
@@ -95,14 +104,15 @@ impl App {
         tokens: Tokens,
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
-        let driver = Arc::new(AgentDriver::new(agent_config(&config), connector, tasks));
+        let driver = AgentDriver::new(agent_config(&config), connector, tasks);
+        let driver = AnyDriver::Agent(Arc::new(driver));
         let store = store(&config, tasks)?;
         Ok(Self::with_driver(config, driver, backend, tokens, store, tasks))
     }
 
     fn with_driver(
         config: Config,
-        driver: Arc<dyn Driver>,
+        driver: AnyDriver,
         backend: &'static str,
         tokens: Tokens,
         store: Store,
@@ -282,7 +292,6 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
             tool_batch: clocks.tool_batch,
         },
         backoff: config.retry,
-        inline_context: config.inline_context,
         park: config.sessions.reuse,
         parked_bytes: config.sessions.buffer,
         max_repeat: config.tools.max_repeat,
@@ -312,16 +321,16 @@ fn os_version() -> String {
 /// asked.
 fn catalog(
     config: &Config,
-    driver: &Arc<dyn Driver>,
+    driver: &AnyDriver,
     backend: &str,
     tokens: &Tokens,
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
     let file = if backend == AGENT { models_file(config, tokens) } else { None };
-    let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
+    let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
-        let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
+        let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
         Box::pin(async move {
             if tokens.are_delegated() {
                 return unsigned(&*driver, &tokens).await.map(ModelList::new);

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{
     StartError,
@@ -19,6 +19,11 @@ use crate::{config::Listen, net::near};
 
 /// Whoever has our port may say in this time who it is.
 const WHO: Duration = Duration::from_millis(500);
+
+/// Connections that the system completes before we accept them; it cuts this to its own limit.
+/// Beyond it a client's first packet is dropped, and the client waits a second before it tries
+/// again. The library's default of 128 is less than a crowd of clients, or one that attacks.
+const BACKLOG: u32 = 4096;
 
 #[derive(Debug)]
 pub(super) enum Listener {
@@ -158,12 +163,24 @@ impl Incoming {
     }
 }
 
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // On Windows this would let another program take the port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Binds a port.
 ///
 /// # Errors
 /// Names the address, and what to do.
 pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let error = match TcpListener::bind(address).await {
+    let error = match bind(address) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
@@ -203,4 +220,21 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// None of them is accepted, so all have to fit into the system's queue.
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn a_burst_of_connections_waits_to_be_accepted() {
+        let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let burst: Result<Vec<_>, _> = (0..400)
+            .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)))
+            .collect();
+        assert!(burst.is_ok(), "{:?}", burst.err());
+    }
 }
