@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
@@ -16,16 +17,20 @@ use super::{
 };
 use crate::service::{
     Failed, Launchd, Manager, Owner, Schtasks, Service, Stamp, State, Surroundings, System,
-    Systemd, ask, carried, install, read, uninstall, unseen,
+    Systemd, carried, install, read, uninstall, unseen,
 };
 use ibeam_server::{
     config::{Backend, Config, Env, Listen, environment, load},
     keys::{self, Door},
+    net::probe,
     server,
 };
 
 /// Where the next request starts it again, it need not wait for that in memory.
 const IDLE_EXIT: &str = "30m";
+
+/// For an answer of the gateway, which is on this machine.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -156,7 +161,8 @@ impl Install {
             Refusal::new(error.to_string()).hint(hint)
         })?;
         config.check_serving(door == Door::Keys).map_err(|why| {
-            Refusal::new(why).hint("make a key for each client with `ibeam keys add NAME`")
+            Refusal::new(why.to_string())
+                .hint("make a key for each client with `ibeam keys add NAME`")
         })?;
         for place in config.places() {
             lasting(place)?;
@@ -416,13 +422,13 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
     let may_ask = running.unwrap_or(true);
     report.running = running.unwrap_or(false);
     if let (true, Some(url)) = (may_ask, report.urls.first().cloned()) {
-        match block_on(async { Ok(ask(&url).await) })? {
-            Ok(answer) => {
+        match block_on(async { Ok(probe::health(&url, PATIENCE).await) })? {
+            Ok(health) => {
                 report.running = true;
-                report.healthy = Some(answer.status != "error");
-                report.version = Some(answer.version);
-                report.backend = Some(answer.backend);
-                report.authenticated = Some(answer.auth == "authenticated");
+                report.authenticated = Some(health.is_authenticated());
+                report.healthy = Some(health.status != "error");
+                report.version = Some(health.version);
+                report.backend = Some(health.backend);
             }
             Err(_) if url.starts_with("https") => {}
             Err(why) => {

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
     agent::Environment,
+    backend::BackendKind,
     error::{ErrorCode, TurnError},
     limits::Rules,
     model::ids,
@@ -11,7 +12,6 @@ use ibeam_core::{
     peer::Clocks,
     turn::Settings as TurnSettings,
 };
-use ibeam_sim::Sim;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,10 +23,10 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Backend, Config, Via},
+    config::{self, Backend, Config, Sim},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, AnyDriver, Driver, MakeRoom, Profile, Transport,
+        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom, Transport,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -48,7 +48,7 @@ impl App {
     /// # Errors
     /// There is no memory for the store.
     pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
-        if let Some(kind) = child_kind(config.via) {
+        if let Some(kind) = child_kind(config.backend_kind()) {
             return Self::with_children(config, kind, sim.is_some(), tasks);
         }
         if config.cursor_agent.workspace.is_some() {
@@ -202,7 +202,7 @@ pub fn in_memory(sim: &Sim) -> Connector {
 
 fn agent_config(config: &Config) -> AgentConfig {
     let mut agent = AgentConfig::new(config.api.clone());
-    agent.profile = Profile {
+    agent.profile = ClientProfile {
         client_version: config.client_version.clone(),
         ghost_mode: config.privacy,
         timezone: None,
@@ -223,11 +223,11 @@ fn agent_config(config: &Config) -> AgentConfig {
 }
 
 /// None: no child answers.
-fn child_kind(via: Via) -> Option<Kind> {
-    match via {
-        Via::Auto | Via::Agent => None,
-        Via::Cli => Some(Kind::Cli),
-        Via::Acp => Some(Kind::Acp),
+fn child_kind(backend: BackendKind) -> Option<Kind> {
+    match backend {
+        BackendKind::Agent => None,
+        BackendKind::Cli => Some(Kind::Cli),
+        BackendKind::Acp => Some(Kind::Acp),
     }
 }
 
@@ -266,7 +266,7 @@ fn http_settings(config: &Config) -> api::Settings {
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
         served_tools: served_tools(config),
-        workspaces: child_kind(config.via)
+        workspaces: child_kind(config.backend_kind())
             .map(|_| config.cursor_agent.workspaces.as_slice().into()),
     }
 }
@@ -275,7 +275,7 @@ fn http_settings(config: &Config) -> api::Settings {
 fn served_tools(config: &Config) -> Vec<&'static str> {
     let allow = &config.allow;
     let tools = [("tools.web_search", allow.web_search), ("tools.web_fetch", allow.web_fetch)];
-    let is_agent = child_kind(config.via).is_none();
+    let is_agent = child_kind(config.backend_kind()).is_none();
     tools.into_iter().filter(|(_, allowed)| is_agent && *allowed).map(|(name, _)| name).collect()
 }
 

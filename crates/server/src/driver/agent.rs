@@ -37,7 +37,7 @@ use super::{
     agent_h2::{self, OpenError},
     errors,
     fallback::Fallback,
-    headers::{self, Profile},
+    headers::{self, ClientProfile},
 };
 use crate::{
     net::{
@@ -75,7 +75,7 @@ pub struct AgentConfig {
     /// Serves plain requests and the HTTP/1.1 streams: the agent hosts proper speak
     /// HTTP/2 only.
     pub api_host: Host,
-    pub profile: Profile,
+    pub profile: ClientProfile,
     pub transport: Transport,
     pub pool: PoolConfig,
 }
@@ -88,7 +88,7 @@ pub struct AgentDriver(Arc<Inner>);
 struct Inner {
     agent_host: Host,
     api_host: Host,
-    profile: Arc<Profile>,
+    profile: Arc<ClientProfile>,
     transport: Transport,
     pool: Pool,
     http1: Http1,
@@ -115,7 +115,7 @@ impl AgentConfig {
         Self {
             agent_host: host.clone(),
             api_host: host,
-            profile: Profile::default(),
+            profile: ClientProfile::default(),
             transport: Transport::Auto,
             pool: PoolConfig::default(),
         }

@@ -67,7 +67,7 @@ const FRAME_HEADER: usize = 5;
 pub(super) struct Http1 {
     pub(super) client: HttpClient,
     pub(super) host: Host,
-    pub(super) profile: Arc<headers::Profile>,
+    pub(super) profile: Arc<headers::ClientProfile>,
     pub(super) tasks: Tasks,
     pub(super) streams: Arc<AtomicUsize>,
     pub(super) fallback: Arc<Fallback>,

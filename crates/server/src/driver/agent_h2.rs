@@ -90,7 +90,7 @@ enum State {
 pub(super) async fn open(
     pool: &Pool,
     host: &Host,
-    profile: &headers::Profile,
+    profile: &headers::ClientProfile,
     open: &Open,
     fallback: Arc<Fallback>,
 ) -> Result<AgentLink, OpenError> {

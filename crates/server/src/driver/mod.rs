@@ -11,7 +11,7 @@ mod headers;
 #[cfg(test)]
 mod testing;
 
-use std::{fmt, ops::Deref, pin::Pin, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc};
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -26,15 +26,13 @@ use secrecy::SecretString;
 use tokio::sync::Notify;
 
 pub use agent::{AgentConfig, AgentDriver, Transport};
-pub use headers::VERSIONS as CLI_VERSIONS;
-pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
+pub use futures_util::future::BoxFuture;
+pub use headers::ClientProfile;
 
 use crate::{
     auth::Tokens,
     net::pool::{Asleep, PoolStats},
 };
-
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What one link is opened with.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ibeam_sim::{Http2, Sim, SimConfig};
+use ibeam_sim::{Sim, SimConfig, SimHttp2};
 use secrecy::SecretString;
 
 use super::*;
@@ -31,7 +31,7 @@ async fn the_model_list_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_http2_is_spoken_to_in_http1() {
-    let sim = Sim::new(SimConfig { http2: Http2::NotOffered, ..SimConfig::default() });
+    let sim = Sim::new(SimConfig { http2: SimHttp2::NotOffered, ..SimConfig::default() });
     let driver = driver(&sim);
     let open = Open {
         token: SecretString::from(Sim::TOKEN),

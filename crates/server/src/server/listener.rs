@@ -15,7 +15,7 @@ use super::{
     client::Io,
     given::{Given, Open},
 };
-use crate::{config::Listen, net::near};
+use crate::{config::Listen, net::probe};
 
 /// Whoever has our port may say in this time who it is.
 const WHO: Duration = Duration::from_millis(500);
@@ -185,7 +185,7 @@ pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> 
         Err(error) => error,
     };
     let hint = match error.kind() {
-        io::ErrorKind::AddrInUse => match near::version(reachable(address), WHO).await {
+        io::ErrorKind::AddrInUse => match probe::version(reachable(address), WHO).await {
             Some(version) => format!(
                 "ibeam {version} is running there already, and clients can use it as it is; \
                  `ibeam stop` ends one in the background; for a second one choose another port (`--port`), or 0 for a free one"
