@@ -20,10 +20,10 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 /// Why there is no lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    #[error("{} is a symbolic link, which ibeam does not follow to a lock", path.display())]
+    #[error("{} is a symbolic link, which ibeam does not follow for a lock", path.display())]
     Link { path: PathBuf },
     #[error(
-        "another process has held {} for {} s; try again when it is done",
+        "another process has held a lock on {} for {} s; try again when it has finished",
         path.display(),
         waited.as_secs()
     )]

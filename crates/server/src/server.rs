@@ -244,7 +244,7 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
     tokio::select! {
         ended = timeout(limit, quiet) => {
             if ended.is_err() {
-                info!("the drain limit is over; ending what still runs");
+                info!("`clocks.drain` is over; cancelling the remaining requests");
             }
         }
         () = shutdown.aborted() => {}
@@ -255,7 +255,7 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
 fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
     if config::strangers_may_use(&files.key) {
         let path = files.key.display();
-        warn!("others may use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
+        warn!("other users can use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
     }
     tls::server_config(&files.cert, &files.key).map_err(|error| {
         let hint = "`tls_cert` is a PEM file with the certificate and those that signed it, \
@@ -286,7 +286,7 @@ impl StartError {
     fn open_door(what: String) -> Self {
         Self::new(
             what,
-            "make a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
+            "create a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
              or listen on 127.0.0.1",
         )
     }

@@ -36,7 +36,7 @@ fn an_end_says_how() {
     let said = gone(&said, false, Remedy::None);
     assert_eq!(
         said.error.message,
-        "cursor-agent ended with exit code 3 before its answer was whole: boom."
+        "cursor-agent exited with code 3 before its answer was complete: boom."
     );
     let lost = Exit { code: Some(1), stderr: "Session x not found".to_owned() };
     assert_eq!(gone(&lost, true, Remedy::None).remedy, Remedy::TellAnew);

@@ -32,7 +32,7 @@ pub enum PollError {
     Refused(String),
     #[error("the sign-in was not completed in time")]
     TimedOut,
-    #[error("Cursor's sign-in service does not answer as it should: {0}")]
+    #[error("unexpected answer from Cursor's sign-in service: {0}")]
     GaveUp(String),
     #[error("the sign-in was stopped")]
     Cancelled,

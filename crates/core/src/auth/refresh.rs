@@ -258,7 +258,11 @@ fn judge(form: Form, outcome: &Outcome) -> Verdict {
 
 fn granted(form: Form, body: &[u8]) -> Verdict {
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
-        return Verdict::Fault("Cursor's sign-in service sent no JSON".to_owned());
+        return Verdict::Fault(
+            "Cursor's sign-in service sent an answer that is not \
+                               JSON"
+                .to_owned(),
+        );
     };
     if should_log_out(&body) {
         return Verdict::SignedOut;
@@ -270,7 +274,11 @@ fn granted(form: Form, body: &[u8]) -> Verdict {
             Verdict::Granted(Grant { access, refresh: either("refreshToken", "refresh_token") })
         }
         None if form == Form::OAuth && body.get("access_token").is_some() => Verdict::SignedOut,
-        None => Verdict::Fault("Cursor's sign-in service sent no token".to_owned()),
+        None => Verdict::Fault(
+            "Cursor's sign-in service sent an answer without a \
+                                token"
+                .to_owned(),
+        ),
     }
 }
 

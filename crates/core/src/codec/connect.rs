@@ -45,7 +45,7 @@ pub enum FrameError {
     TooLarge(usize),
     #[error("unknown envelope flags {0:#04x}")]
     Flags(u8),
-    #[error("compressed envelope does not inflate")]
+    #[error("compressed envelope cannot be decompressed")]
     Gzip,
     #[error("end-of-stream frame is not valid JSON")]
     EndJson,

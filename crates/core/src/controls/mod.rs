@@ -429,7 +429,7 @@ impl Controls {
 }
 
 fn unmet(why: &str) -> TurnError {
-    let text = format!("The model did not give the JSON that was asked for: {why}.");
+    let text = format!("The model did not return the JSON that was requested: {why}.");
     TurnError::new(ErrorCode::FormatUnmet, text)
 }
 

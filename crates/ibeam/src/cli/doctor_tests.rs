@@ -72,7 +72,7 @@ fn the_last_line_sums_it_up() {
     let well = line(Check::Settings, State::Ok, None, "x", None);
     assert_eq!(last(&report(vec![well.clone()])), "All is well. auto was asked 2 times.");
     let offline = Report { offline: true, requests: 0, ..report(vec![well]) };
-    assert_eq!(last(&offline), "All is well, as far as can be seen offline.");
+    assert_eq!(last(&offline), "No problems found offline.");
     let warned = line(Check::Drift, State::Warn, Some(Code::Drift), "x", None);
     assert!(last(&report(vec![warned])).starts_with("It works; see the yellow lines."));
     let red = |check| line(check, State::Fail, Some(Code::DiskFull), "x", Some("y"));

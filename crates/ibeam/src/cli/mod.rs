@@ -63,25 +63,25 @@ const ABOUT: &str = "Your Cursor plan's models in every tool";
 const LONG_ABOUT: &str = "\
 Your Cursor plan's models in every tool.
 
-ibeam is a gateway on your own machine. Clients that speak the API of OpenAI or of
-Anthropic talk to it, and it answers with the models of your Cursor account, over the
-interface that Cursor's own command line uses. That interface is unofficial: use your own
-account, and mind its terms. While it runs, its page /docs shows every endpoint.";
+ibeam is a gateway on your own machine. Clients that use the OpenAI or the Anthropic API
+connect to it, and it answers with the models of your Cursor account, over the interface
+that Cursor's own command line uses. That interface is unofficial: use your own account,
+and respect its terms. While it runs, its page /docs lists every endpoint.";
 
 const EXAMPLES: &str = "\
 Examples:
   ibeam up --sim                        try everything, no account needed
-  ibeam run claude                      a client with the models of your plan
+  ibeam run claude                      run a client with the models of your plan
   ibeam login                           sign in to Cursor with your browser
   ibeam up                              answer with the models of your plan
-  ibeam models                          what your plan has
-  ibeam setup claude-code               wire a client to it; `ibeam undo` takes it back
-  ibeam keys add laptop                 a key for one of your clients
+  ibeam models                          list the models of your plan
+  ibeam setup claude-code               set up a client to use it; `ibeam undo` reverts it
+  ibeam keys add laptop                 create a key for one of your clients
   ibeam serve --port 0                  for scripts: prints its URL, then serves
-  ibeam config show                     every setting, and where it comes from
-  ibeam audit                           what it may do here, and what is wrong
-  ibeam doctor                          why it does not work, and what helps
-  ibeam service install                 let the first request start it
+  ibeam config show                     every setting, and where its value comes from
+  ibeam audit                           who and what has access, and what is unsafe
+  ibeam doctor                          find out why it does not work, and how to fix it
+  ibeam service install                 start it automatically with the first request
 
 `ibeam help <command>` shows more about a command.";
 
@@ -109,43 +109,43 @@ enum Command {
     Up(up::Up),
     /// Start the gateway for scripts and services
     Serve(serve::Serve),
-    /// Start a client or any other program that talks to the gateway
+    /// Run a client or any other program with the gateway
     Run(run::Run),
-    /// Start the gateway in the background, or find the one that runs
+    /// Start the gateway in the background, or use the running one
     Start(start::Start),
-    /// End the gateway in the background
+    /// Stop the background gateway
     Stop(stop::Stop),
-    /// Show the gateways that run
+    /// List the running gateways
     Status(status::Status),
     /// Start only the simulator of Cursor's backend
     Sim(sim::SimCommand),
     /// Sign in to Cursor
     Login(login::Login),
-    /// Forget the sign-in
+    /// Sign out of Cursor
     Logout(logout::Logout),
     /// Show who is signed in
     Whoami(whoami::Whoami),
     /// List the models of your plan
     Models(models::ModelsCommand),
-    /// Make, list and revoke keys for your clients
+    /// Create, list and revoke keys for your clients
     Keys(keys::KeysCommand),
-    /// Wire a client to this gateway
+    /// Set up a client to use this gateway
     Setup(setup::Setup),
     /// Undo a client's setup
     Undo(undo::Undo),
     /// List your MCP servers and their tools, and call one
     Mcp(mcp::McpCommand),
-    /// Show what this program may do on this machine, and what is not as it should be
+    /// Show who and what has access, and what is unsafe
     Audit(audit::Audit),
-    /// Find out what is wrong, and which command fixes it
+    /// Find out what is wrong and how to fix it
     Doctor(doctor::Doctor),
-    /// Look at the settings
+    /// Show the settings
     Config(config::ConfigCommand),
     /// Run the gateway as a system service
     Service(service::ServiceCommand),
-    /// Print a script that lets your shell complete commands and options
+    /// Print a completion script for your shell
     Completions(completions::Completions),
-    /// Print the manual, or write its pages
+    /// Print the manual page, or write one for each command
     Man(man::ManCommand),
     /// Start this program again, detached from its parent
     #[command(name = DETACH, hide = true, disable_help_flag = true)]
@@ -290,7 +290,7 @@ fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
     }
     refusal
         .hint("or sign in to Cursor's CLI, if you have it: `ibeam login --backend cli`")
-        .hint("or set CURSOR_ACCESS_TOKEN, or CURSOR_API_KEY, to one of your account")
+        .hint("or set CURSOR_ACCESS_TOKEN or CURSOR_API_KEY")
         .hint("or try everything without an account: `ibeam up --sim`")
 }
 
@@ -314,9 +314,9 @@ fn say(text: &str) {
 fn advice(error: &TurnError) -> Option<&'static str> {
     match error.code {
         // The message itself names the command, which depends on where the token is from.
-        ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
+        ErrorCode::ClientOutdated => Some("set a newer `client_version`"),
         ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {
-            Some("try again in a while; `ibeam up --sim` works without Cursor")
+            Some("try again later; `ibeam up --sim` works without Cursor")
         }
         _ => None,
     }

@@ -28,7 +28,7 @@ Examples:
   ibeam up --sim --port 8080
   ibeam up --backend cli                let Cursor's own `cursor-agent` answer
   ibeam up --listen 18741 --listen 32124 --backend cli
-                                        in the place of a proxy over `cursor-agent`
+                                        replaces a proxy for `cursor-agent`
 
 Signs you in first if needed, when run in a terminal.")]
 pub(super) struct Up {
@@ -157,7 +157,7 @@ fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String 
                 let _ = writeln!(
                     out,
                     "  Listening  {address} (all interfaces)\n             \
-                     names that other machines call it by go into `hosts`"
+                     add the names that other machines use for it to `hosts`"
                 );
             }
             let _ = write!(
@@ -195,7 +195,7 @@ it, and give `http://localhost/v1` as their URL. In Python:
                          api_key={python},
                          http_client=httpx.Client(transport=socket))
 
-For all others there is a port: `ibeam up` without `--listen`.
+All others need a port: `ibeam up` without `--listen`.
 ",
                 python = python(&facts.key),
             );
@@ -231,7 +231,12 @@ Ctrl-C stops it.
 fn key(key: &ClientKey) -> (String, String) {
     let origin = match key {
         ClientKey::Any => {
-            return ("any; none is checked on this machine".to_owned(), "ibeam".to_owned());
+            return (
+                "any text; keys are not checked on this \
+                     machine"
+                    .to_owned(),
+                "ibeam".to_owned(),
+            );
         }
         ClientKey::NoneYet => {
             let shown = "none yet, so no client can call; `ibeam keys add NAME` creates one";

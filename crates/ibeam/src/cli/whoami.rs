@@ -33,7 +33,7 @@ pub(super) struct Whoami {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }
@@ -155,7 +155,7 @@ async fn look(
             (plan.map(str::to_owned), None)
         }
         Err(PageError::Status(401)) => {
-            let refusal = Refusal::new("Cursor does not take this sign-in");
+            let refusal = Refusal::new("Cursor rejected this sign-in");
             return Err(refusal.hint(format!("run `{}`", login_command(here.profile()))).into());
         }
         Err(why) => (None, Some(why.to_string())),
@@ -214,7 +214,7 @@ impl Identity {
 
     fn name(&self) -> &str {
         let Names { email, sub } = &self.account;
-        email.as_deref().or(sub.as_deref()).unwrap_or("an account that does not say its name")
+        email.as_deref().or(sub.as_deref()).unwrap_or("an account without a name")
     }
 
     fn table(&self) -> String {

@@ -83,7 +83,10 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
     if let Some(running) = find(wanted).await.filter(|running| !gives_way(running)) {
         return Ok(running);
     }
-    let folder = folder().context("this machine has no place for ibeam's files; set HOME")?;
+    let folder = folder().context(
+        "no folder for ibeam's files was found on this machine; set \
+                                   HOME",
+    )?;
     private::make_secret_dir(&folder)?;
     // The right to start one.
     let _turn = lock_file::acquire(&folder.join("start.lock"), TURN).await?;
@@ -178,8 +181,8 @@ fn is_older(version: &str) -> bool {
 /// Its stdout is a pipe to us until it says where it listens, or ends. What it says on
 /// stderr goes to a file without a name, since nobody is there later to read a pipe.
 async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
-    let program = std::env::current_exe().context("cannot tell which program this is")?;
-    let mut words = tempfile::tempfile().context("cannot make a temporary file")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let mut words = tempfile::tempfile().context("cannot create a temporary file")?;
     let mut command = tokio::process::Command::new(program);
     command.arg(DETACH).args(["serve", "--shared", "--unattended"]);
     if let Some(log) = log_file().filter(|_| !wanted.logs_elsewhere) {
@@ -212,10 +215,10 @@ async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
         Err(_elapsed) => {
             // The next one who asks starts another.
             abandon(group);
-            format!("it does not listen after {} s", START.as_secs())
+            format!("it did not listen within {} s", START.as_secs())
         }
     };
-    let why = if why.is_empty() { "it said nothing".to_owned() } else { why };
+    let why = if why.is_empty() { "it printed nothing".to_owned() } else { why };
     Err(NotStarted { why }.into())
 }
 

@@ -36,7 +36,7 @@ pub(crate) async fn ask(url: &str) -> Result<Answer, String> {
             let stream = tokio::net::UnixStream::connect(path).await;
             return exchange(stream.map_err(|error| error.to_string())?, "localhost").await;
         }
-        Err("it serves TLS with a certificate that only its clients can verify".to_owned())
+        Err("it serves TLS with a certificate that this machine does not trust".to_owned())
     });
     asked.await.unwrap_or_else(|_elapsed| Err(format!("no answer within {} s", TIME.as_secs())))
 }

@@ -279,7 +279,7 @@ fn a_door_is_judged_before_it_is_opened() {
     let tls = format!("--tls-cert {} --tls-key {}", pem("c.pem", 0o644), pem("k.pem", 0o644));
     let report = place.json(&tls);
     assert_eq!(report["listener"]["tls"], true);
-    let mend = report["problems"][0]["mend"].as_str().unwrap();
+    let mend = report["problems"][0]["fix"].as_str().unwrap();
     assert!(mend.starts_with("chmod g-w,o-rwx ") && mend.ends_with("k.pem"), "{mend}");
 
     let socket = folder.path().join("ibeam.sock");

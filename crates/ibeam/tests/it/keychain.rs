@@ -261,7 +261,7 @@ fn processes_with_an_expired_token_in_a_real_keychain_refresh_it_once() {
 #[ignore = "needs GNOME Keyring: cargo xtask test --only keychain"]
 fn a_keychain_that_is_not_there_or_does_not_open_is_said_and_costs_nothing() {
     let mut desk = Desk::new();
-    let otherwise = "`IBEAM_CREDENTIALS=file ibeam login` does without";
+    let otherwise = "use a file instead: `IBEAM_CREDENTIALS=file ibeam login`";
 
     // Neither a bus nor a service on it: known before the browser opens.
     for service in [None, Some(Service::None)] {

@@ -327,7 +327,11 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("panic");
-    let failure = TurnError::new(ErrorCode::Internal, "something went wrong inside the gateway");
+    let failure = TurnError::new(
+        ErrorCode::Internal,
+        "internal error; the gateway's log has the \
+                                                       details",
+    );
     error::response(&failure.cause(text))
 }
 

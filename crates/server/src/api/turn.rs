@@ -93,7 +93,7 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
         let (mut parts, body) = request.into_parts();
         let log = parts.extensions.remove::<Arc<RequestLog>>();
         let Some((log, caller)) = log.zip(parts.extensions.remove::<Caller>()) else {
-            let text = "the request came past the guard. This is a fault in ibeam.";
+            let text = "the request bypassed the key check. This is a bug in ibeam.";
             return Err(error::response(&TurnError::new(ErrorCode::Internal, text)));
         };
         let limits = (settings.body_limit, settings.body_pause);
@@ -294,7 +294,7 @@ impl Asked {
             "true" | "1" => Ok(true),
             "false" | "0" => Ok(false),
             _ => {
-                let text = format!("the header `{STRICT}` is true or false");
+                let text = format!("the header `{STRICT}` must be true or false");
                 Err(TurnError::new(ErrorCode::InvalidValue, text).param(STRICT))
             }
         }
@@ -404,15 +404,15 @@ fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
 /// The same for all that is wrong with one: nobody learns which folders there are.
 fn no_workspace() -> TurnError {
     let text = format!(
-        "the header `{WORKSPACE}` names no folder that clients may work in; the setting \
-         `cursor_agent.workspaces` lists those"
+        "the folder in the header `{WORKSPACE}` is not allowed; the setting \
+         `cursor_agent.workspaces` lists the allowed ones"
     );
     TurnError::new(ErrorCode::InvalidValue, text).param(WORKSPACE)
 }
 
 fn ignored(name: &'static str) -> TurnError {
     let text = format!(
-        "`{name}` has no effect: the backend does not know it. Leave it out, or switch `strict` \
+        "`{name}` has no effect: the backend does not support it. Leave it out, or turn `strict` \
          off (the setting, or the header `{STRICT}`)."
     );
     TurnError::new(ErrorCode::UnsupportedParameter, text).param(name)

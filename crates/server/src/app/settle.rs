@@ -96,7 +96,7 @@ impl App {
                     match answer.await {
                         Ok(Attached::Stream(stream)) => return Ok(Again::Stream(stream)),
                         Ok(Attached::Full) => {
-                            let text = "Too many requests read this answer already.";
+                            let text = "Too many requests are attached to this answer.";
                             return Err(TurnError::new(ErrorCode::Overloaded, text));
                         }
                         Ok(Attached::Over) | Err(_) => {}
@@ -381,7 +381,7 @@ fn newest(mut found: Vec<Conversation>, has_past: bool) -> Vec<Conversation> {
 }
 
 fn lost() -> TurnError {
-    let text = "The turn that waited for these results was lost. Send the request again.";
+    let text = "The parked turn for these tool results was lost. Send the request again.";
     TurnError::new(ErrorCode::Unavailable, text)
 }
 
@@ -394,7 +394,7 @@ async fn known<T>(asked: impl Future<Output = Result<T, StoreError>>) -> Option<
             None
         }
         Err(_elapsed) => {
-            warn!("the store takes too long; rebuilding the conversation from the request");
+            warn!("the store is slow; rebuilding the conversation from the request");
             None
         }
     }

@@ -176,7 +176,7 @@ impl App {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, TurnError> {
         self.hub.large_work.run(&caller.id, bytes, work).await.map_err(|error| {
-            let text = "The request could not be worked on.";
+            let text = "The request could not be processed.";
             TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
         })
     }
@@ -239,7 +239,13 @@ impl App {
         }
         let format = request.sampling.format.clone();
         let read = self.hub.checks.run(move || ReadFormat::of(&format)).await;
-        let failed = |_| TurnError::new(ErrorCode::Internal, "The schema was not read.");
+        let failed = |_| {
+            TurnError::new(
+                ErrorCode::Internal,
+                "The JSON Schema could not be \
+                                                              compiled.",
+            )
+        };
         let read = read.transpose().map_err(failed)?.unwrap_or_else(ReadFormat::too_slow);
         controls::prepare_with(request, family, read)
     }
@@ -280,7 +286,7 @@ impl App {
             let text = match why {
                 Why::Total => return self.busy(),
                 Why::Owner => format!(
-                    "This key runs {} already, which is its limit. Try again shortly.",
+                    "This key already runs {}, which is its limit. Try again shortly.",
                     counted(seeker.quota.limit)
                 ),
                 Why::Share => {

@@ -18,22 +18,22 @@ const LONGEST: u64 = 1 << 20;
 pub enum AuthFileError {
     /// The text ends in the command that mends it.
     #[error(
-        "others may {what} {} (mode {mode:03o}), which must be yours alone; run `{command}`",
+        "other users can {what} {} (mode {mode:03o}), which must be private; run `{command}`",
         path.display()
     )]
     Exposed { path: PathBuf, mode: u32, what: &'static str, command: String },
-    #[error("{} is a symbolic link, which ibeam does not follow to a secret", path.display())]
+    #[error("{} is a symbolic link, which ibeam does not follow for a secret", path.display())]
     Link { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
     NoFile { path: PathBuf },
-    #[error("{} is not as ibeam writes it: {what}; `ibeam login` makes a new one", path.display())]
+    #[error("{} is damaged: {what}; `ibeam login` creates a new one", path.display())]
     Malformed { path: PathBuf, what: String },
-    #[error("{} cannot be understood: {what}", path.display())]
+    #[error("{} cannot be parsed: {what}", path.display())]
     Unreadable { path: PathBuf, what: &'static str },
-    #[error("there is no room left to write {}; what was there before is kept", path.display())]
+    #[error("no space is left to write {}; the previous content is kept", path.display())]
     Full { path: PathBuf, source: io::Error },
     #[error(
-        "another process has held {} for {} s; try again when it is done",
+        "another process has held a lock on {} for {} s; try again when it has finished",
         path.display(),
         waited.as_secs()
     )]

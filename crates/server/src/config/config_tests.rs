@@ -168,7 +168,7 @@ fn credentials_are_kept_in_a_file_unless_there_is_a_keychain_to_choose() {
         assert!(problem.contains("cargo build --release --features keychain"), "{problem}");
     }
     let (_, problem) = keep(&[("IBEAM_CREDENTIALS", "pocket")]);
-    assert!(problem.contains("`credentials` is neither `file` nor `keychain`"), "{problem}");
+    assert!(problem.contains("`credentials` must be `file` or `keychain`"), "{problem}");
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn a_profile_is_named_by_flag_environment_or_file() {
     assert_eq!(profile(&[], &[], text), chosen("file"));
     assert_eq!(profile(&[], &[], ""), chosen("default"));
     let (_, bad) = profile(&["profile=../x"], &[], "");
-    let expect = "`profile` may only have `a` to `z`, `0` to `9`, `-` and `_`, and begins with a \
-                  letter or digit: `../x` (from flag --set)";
+    let expect = "`profile` may only contain `a` to `z`, `0` to `9`, `-` and `_`, and must begin \
+                  with a letter or digit: `../x` (from flag --set)";
     assert_eq!(bad, [expect]);
 }
 
@@ -229,7 +229,7 @@ fn every_problem_is_reported_at_once_with_its_origin() {
     let mut reported = problems(&resolution);
     reported.sort();
     let expect = [
-        "`allow.web_search` is neither `true` nor `false`: `maybe` (from file config.toml)",
+        "`allow.web_search` must be `true` or `false`: `maybe` (from file config.toml)",
         "`api_url` is plain http to another machine, which would show your token to the network: \
          `http://example.com` (from env CURSOR_API_URL)",
         "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
@@ -329,7 +329,7 @@ fn tls_needs_both_files_and_a_port() {
         (vec![cert.as_str()], "needs `tls_key`"),
         (vec![key.as_str()], "needs `tls_cert`"),
         (vec![&cert, &key, "listen=unix:/x"], "no use on a Unix socket"),
-        (vec![&cert, "tls_key=/no/such/file"], "names no file"),
+        (vec![&cert, "tls_key=/no/such/file"], "is not a file"),
         (vec!["listen=unix:"], "names no path"),
     ] {
         let text = problems(&resolve(&flags(&pairs), None)).join("\n");
@@ -375,7 +375,11 @@ fn a_mistyped_variable_is_noticed() {
     let warnings: Vec<String> = raw.warnings.iter().map(|w| w.text.clone()).collect();
     assert_eq!(
         warnings,
-        ["is not a setting; `IBEAM_API_KEY` is", "is not a setting; `IBEAM_CLOCKS_TURN` is"]
+        [
+            "is not a setting; did you mean \
+          `IBEAM_API_KEY` is",
+            "is not a setting; did you mean `IBEAM_CLOCKS_TURN` is"
+        ]
     );
 }
 

@@ -257,7 +257,7 @@ pub const INERT: &[(&str, &str)] = &[
     ("CURSOR_VALIDATE_SHELL", "ibeam never runs a shell command"),
     ("CURSOR_SHELL_TIMEOUT_MS", "ibeam never runs a shell command"),
     ("CURSOR_REQUEST_LOGGING", "every request is logged, without its content"),
-    ("CURSOR_LOG_FILTERED_IDS", "nothing of that kind is filtered"),
+    ("CURSOR_LOG_FILTERED_IDS", "ibeam does not filter ids"),
     ("CURSOR_LOG_MULTIMODAL", "the content of requests is never logged"),
     ("CURSOR_HEARTBEAT_MAX_PROGRESS", "heartbeats are not counted; see `clocks.heartbeats_only`"),
     ("CURSOR_HEARTBEAT_MAX_NOPROGRESS", "heartbeats are not counted; see `clocks.heartbeats_only`"),

@@ -112,7 +112,7 @@ impl RawConfig {
     pub fn set_pair(&mut self, pair: &str) {
         let origin = Origin::Flag("--set".to_owned());
         let Some((name, value)) = pair.split_once('=') else {
-            self.problem(pair, origin, "has no `=`");
+            self.problem(pair, origin, "must have the form KEY=VALUE");
             return;
         };
         match Key::by_name(name.trim()) {
@@ -155,7 +155,7 @@ impl RawConfig {
                     Key::close_to(&format!("{section}.{rest}"))
                 });
                 let text = match hint {
-                    Some(key) => format!("is not a setting; `{}` is", key.env_name()),
+                    Some(key) => format!("is not a setting; did you mean `{}`?", key.env_name()),
                     None => "is not a setting".to_owned(),
                 };
                 raw.warn(name, Origin::Env(name.clone()), text);

@@ -225,7 +225,7 @@ impl Resolver<'_> {
         self.value(key, |text| match text {
             "" => Ok(None),
             path if Path::new(path).is_file() => Ok(Some(PathBuf::from(path))),
-            _ => Err("names no file".to_owned()),
+            _ => Err("is not a file".to_owned()),
         })
         .flatten()
     }
@@ -245,7 +245,12 @@ impl Resolver<'_> {
             return None;
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            self.problem(key, &found.origin, "has a space or another character no token has");
+            self.problem(
+                key,
+                &found.origin,
+                "has a space or another character that is invalid in \
+                                              a token",
+            );
             return None;
         }
         Some(SecretString::from(text))

@@ -162,11 +162,11 @@ impl Keeper {
             Ok(Err(error)) => {
                 // The store has warned of it, once for all turns.
                 self.broken = true;
-                debug!(%error, "the conversation is not kept");
+                debug!(%error, "cannot store the conversation");
             }
             Err(_elapsed) => {
                 self.broken = true;
-                warn!("the store takes too long; a conversation works on without");
+                warn!("the store is slow; a conversation continues without it");
             }
         }
     }

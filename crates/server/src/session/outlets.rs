@@ -204,9 +204,9 @@ impl Outlet {
     }
 
     fn farewell(&mut self) {
-        warn!("the client takes no data; giving it up");
+        warn!("the client stopped reading; dropping it");
         if let Some(place) = self.farewell.take() {
-            let text = "The client took no data for too long, so its turn was cancelled.";
+            let text = "The client stopped reading for too long, so its turn was cancelled.";
             place.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
         }
     }

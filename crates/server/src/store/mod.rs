@@ -82,7 +82,7 @@ pub enum StoreError {
     #[error("the store failed: {0}")]
     Database(#[from] rusqlite::Error),
     /// The program is going down, or the work panicked.
-    #[error("the store's work was cut short")]
+    #[error("a store operation was interrupted")]
     Stopped,
 }
 

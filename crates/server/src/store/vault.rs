@@ -133,14 +133,15 @@ impl Vault {
             Err(error) => {
                 self.gauges.failed_saves.fetch_add(1, Ordering::Relaxed);
                 if !self.failing {
-                    warn!(%error, "a conversation was not saved; requests are answered without");
+                    warn!(%error, "cannot save a conversation; requests are answered without the \
+                                   store");
                     self.failing = true;
                 }
             }
         }
         // A failure in here is one of cleaning up, and no reason to fail the save.
         if let Err(error) = self.tidy(now, DELETED_AT_ONCE) {
-            tracing::debug!(%error, "the store could not be tidied");
+            tracing::debug!(%error, "cannot clean up the store");
         }
         outcome
     }
@@ -176,7 +177,7 @@ impl Vault {
             Err(why) => memory_only(&path, &why),
         }
         if let Err(error) = self.recount() {
-            tracing::debug!(%error, "the store could not be counted");
+            tracing::debug!(%error, "cannot measure the store");
         }
     }
 
@@ -195,7 +196,7 @@ impl Vault {
         if error.is_corrupt() {
             self.start_afresh();
         } else {
-            warn!(%error, "the store could not be tidied");
+            warn!(%error, "cannot clean up the store");
         }
     }
 
@@ -294,7 +295,7 @@ fn memory() -> Result<Connection, StoreError> {
 fn memory_only(path: &Path, why: &file::Unfit) {
     warn!(
         path = %path.display(), %why,
-        "the store's file cannot be used: conversations are kept in memory, until ibeam ends"
+        "the store file cannot be used; conversations are kept in memory until ibeam exits"
     );
 }
 

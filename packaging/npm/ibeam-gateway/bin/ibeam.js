@@ -38,7 +38,7 @@ function isMusl() {
 function find() {
   const [usual, still] = [`ibeam-${here}`, `ibeam-${here}-musl`];
   if (!(usual in packages)) {
-    throw `there is no package for ${here}; with Rust, \`cargo install --git https://github.com/ibeam-gateway/ibeam ibeam\` builds it`;
+    throw `no package exists for ${here}; with Rust installed, \`cargo install --git https://github.com/ibeam-gateway/ibeam ibeam\` builds ibeam`;
   }
   const musl = isMusl();
   // The static one runs everywhere; the other only with glibc, where it is the quicker one.

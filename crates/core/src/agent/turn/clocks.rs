@@ -51,7 +51,7 @@ impl Turn {
         let clocks = self.settings.clocks;
         let running = matches!(self.phase(), Phase::Opening | Phase::Streaming);
         if running && now >= self.started + clocks.whole_turn {
-            self.fail_by_clock("The turn took longer than the `whole_turn` clock allows.");
+            self.fail_by_clock("The turn took longer than `clocks.turn` allows.");
             return;
         }
         match &mut self.link {
@@ -119,7 +119,7 @@ impl Turn {
             self.recover(Failure { error, remedy: Remedy::Resume }, false, now);
         } else if link.reading && now >= link.last_progress + clocks.heartbeat_only {
             self.fail_by_clock(
-                "Cursor sent only heartbeats for longer than the `heartbeat_only` clock allows.",
+                "Cursor sent only heartbeats for longer than `clocks.heartbeats_only` allows.",
             );
         }
     }

@@ -33,7 +33,7 @@ impl Turn {
     /// A clean end. An answer with nothing in it is none.
     pub(super) fn finish_stop(&mut self, now: Millis, cancel: bool) {
         if self.has_announced_calls() {
-            let text = "Cursor announced a tool call and ended the turn without making it.";
+            let text = "Cursor announced a tool call but ended the turn without making it.";
             self.fail(TurnError::new(ErrorCode::UpstreamError, text), cancel);
             return;
         }
@@ -69,8 +69,8 @@ impl Turn {
     /// The answer lacks the call that the client asked for. It is asked for once more.
     fn insist(&mut self) {
         let unmet = || {
-            let text = "The model ended its answer without the tool call that `tool_choice` asks \
-                        for.";
+            let text = "The model ended its answer without the tool call that `tool_choice` \
+                        requires.";
             TurnError::new(ErrorCode::ToolChoiceUnmet, text)
         };
         let newest = self.checkpoint();

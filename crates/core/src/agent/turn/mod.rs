@@ -232,7 +232,7 @@ impl Turn {
 
     /// The client is gone: tell the backend to stop.
     pub fn cancel(&mut self) {
-        self.abort(TurnError::new(ErrorCode::Cancelled, "The client left."));
+        self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
     }
 
     /// Ends the turn with this error and tells the backend to stop.

@@ -111,7 +111,7 @@ impl Turn {
     pub(super) fn on_completed(&mut self, wire_id: &str) {
         let announced = |call: &Call| call.is_announced() && call.wire_id == wire_id;
         if self.calls.iter().any(announced) {
-            let text = "Cursor announced a tool call and then did not make it.";
+            let text = "Cursor announced a tool call but did not make it.";
             self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
         }
     }
@@ -123,8 +123,8 @@ impl Turn {
         let stubborn = self.tried.refusals > STUBBORN && self.settings.max_repeat > 0;
         if stubborn {
             let text = format!(
-                "The model asked {STUBBORN} times for things that this conversation does not \
-                 have. `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) set to 0 lets it go on."
+                "The model called tools that this conversation does not have {STUBBORN} times. \
+                 Setting `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) to 0 removes this limit."
             );
             self.fail(TurnError::new(ErrorCode::ToolLoop, text), true);
         }
@@ -205,7 +205,7 @@ impl Turn {
             // The client has half of a call: the rest must come first.
             let late = link.last_progress + PATIENCE;
             if now >= late {
-                let text = "Cursor announced a tool call and did not make it.";
+                let text = "Cursor announced a tool call but did not make it.";
                 self.fail(TurnError::new(ErrorCode::UpstreamError, text), true);
             } else {
                 link.batch_until = Some(late);

@@ -29,7 +29,7 @@ impl Turn {
         let clocks = self.settings.clocks;
         let running = matches!(self.phase(), Phase::Opening | Phase::Streaming);
         if running && now >= self.started + clocks.whole_turn {
-            let text = "The turn took longer than the `whole_turn` clock allows.";
+            let text = "The turn took longer than `clocks.turn` allows.";
             self.fail(TurnError::new(ErrorCode::Timeout, text));
             return;
         }
@@ -68,11 +68,10 @@ impl Turn {
     fn on_silence(&mut self, spoke: bool, now: Millis) {
         let clocks = &self.settings.clocks;
         if spoke {
-            let text = "Cursor's CLI said nothing for longer than the `heartbeat_only` clock \
-                        allows.";
+            let text = "Cursor's CLI sent nothing for longer than `clocks.heartbeats_only` allows.";
             self.fail(TurnError::new(ErrorCode::Timeout, text));
         } else {
-            let text = format!("Cursor's CLI said nothing for {} s.", clocks.no_frame.as_secs());
+            let text = format!("Cursor's CLI sent nothing for {} s.", clocks.no_frame.as_secs());
             let error = TurnError::new(ErrorCode::Timeout, text).unreachable();
             self.recover(Failure { error, remedy: Remedy::Retry }, now);
         }

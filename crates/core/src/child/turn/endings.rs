@@ -56,8 +56,8 @@ impl Turn {
     /// The answer lacks the call that the client asked for. It is asked for once more.
     fn insist(&mut self) {
         if self.tried.insisted || !self.tried.attempts.may_run() {
-            let text = "The model ended its answer without the tool call that `tool_choice` asks \
-                        for.";
+            let text = "The model ended its answer without the tool call that `tool_choice` \
+                        requires.";
             self.fail(TurnError::new(ErrorCode::ToolChoiceUnmet, text));
             return;
         }

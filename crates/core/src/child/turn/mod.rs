@@ -238,7 +238,7 @@ impl Turn {
 
     /// Whoever looked after the child is gone.
     pub fn on_eof(&mut self, now: Millis) {
-        let gone = LinkError::Reset("its process is gone".to_owned());
+        let gone = LinkError::Reset("its process exited".to_owned());
         if matches!(self.link, Link::Open(_)) {
             self.on_link_error(&gone, now);
         }
@@ -246,7 +246,7 @@ impl Turn {
 
     /// The client is gone: tell the child to stop.
     pub fn cancel(&mut self) {
-        self.abort(TurnError::new(ErrorCode::Cancelled, "The client left."));
+        self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
     }
 
     /// Ends the turn with this error and tells the child to stop.

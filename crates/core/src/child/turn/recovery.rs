@@ -100,7 +100,7 @@ impl Turn {
 pub(super) fn from_link(error: &LinkError) -> Failure {
     match error {
         LinkError::Reset(why) => {
-            let text = format!("Cursor's CLI was lost before the answer was complete: {why}.");
+            let text = format!("Cursor's CLI stopped before the answer was complete: {why}.");
             let error = TurnError::new(ErrorCode::UpstreamClosed, text);
             Failure { error, remedy: Remedy::Retry }
         }

@@ -49,8 +49,8 @@ impl Turn {
         self.tried.refusals += 1;
         if self.tried.refusals > STUBBORN && self.settings.max_repeat > 0 && !self.awaiting {
             let text = format!(
-                "The model asked {STUBBORN} times for tools that this conversation does not have. \
-                 `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) set to 0 lets it go on."
+                "The model called tools that this conversation does not have {STUBBORN} times. \
+                 Setting `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) to 0 removes this limit."
             );
             self.fail(TurnError::new(ErrorCode::ToolLoop, text));
             return;

@@ -60,7 +60,7 @@ fn fences_and_white_space_around_are_removed() {
 fn invalid_json_is_found_where_it_begins() {
     for (text, seen, why) in [
         ("Sure! {}", "", "the answer is not valid JSON"),
-        ("{} and more", "{}", "the answer has something behind its JSON"),
+        ("{} and more", "{}", "the answer has text after its JSON"),
         ("{\"a\": tru}", "{\"a\": tru", "the value at `/a` is not valid JSON"),
         ("{\"a\": 1,}", "{\"a\": 1,", "expected a name in quotes, found `}`"),
         ("{\"a\": [1 2]}", "{\"a\": [1 ", "the value at `/a/0` is not valid JSON"),

@@ -149,7 +149,7 @@ impl Answer {
         if c.is_whitespace() || c == '`' {
             return Ok(false);
         }
-        let what = "has something behind its JSON".to_owned();
+        let what = "has text after its JSON".to_owned();
         Err(Violation { path: String::new(), what })
     }
 

@@ -102,7 +102,7 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
         },
         Some(_) => Err(unsupported(
             "response_format.type".to_owned(),
-            "the type of a `response_format` is text, json_object or json_schema",
+            "the type of a `response_format` must be text, json_object or json_schema",
         )),
     }
 }

@@ -77,7 +77,7 @@ impl Conversation {
                 return Err(unsupported(
                     format!("{at}.media_type"),
                     format!(
-                        "documents of type `{}` cannot be read here; send their text",
+                        "documents of type `{}` are not supported; send their text",
                         source.media_type.unwrap_or_default().chars().take(64).collect::<String>()
                     ),
                 ));
@@ -146,7 +146,7 @@ fn elsewhere(path: &str, what: &str, kind: Option<&str>) -> TurnError {
         Some("url") => unsupported(
             param,
             format!(
-                "a {what} by its URL is not supported, because the gateway fetches nothing; \
+                "a {what} by its URL is not supported, because the gateway does not fetch URLs; \
                  send the {what} itself"
             ),
         ),

@@ -152,7 +152,7 @@ pub(super) fn choice(
         Some("any") if tools.is_empty() => {
             return Err(invalid(
                 "tool_choice".to_owned(),
-                "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
+                "`tool_choice` requires a tool, but `tools` is empty".to_owned(),
             ));
         }
         Some("any") => ToolChoice::Required,

@@ -70,9 +70,9 @@ fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
     if wanted.port() != 0 {
         return Ok(());
     }
-    let text = "a client needs a port that stays, and 0 is another one each time";
+    let text = "a client needs a fixed port; port 0 is a different one each time";
     Err(Refusal::new(text)
-        .hint(format!("name one: `--set port={DEFAULT_PORT}`, or `port` in config.toml"))
+        .hint(format!("choose one: `--set port={DEFAULT_PORT}`, or `port` in config.toml"))
         .into())
 }
 
@@ -80,9 +80,12 @@ fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
 fn usual(config: &Config) -> anyhow::Result<String> {
     match &config.listen {
         Listen::Tcp(address) => Ok(format!("http://{}", reachable(*address))),
-        Listen::Unix(_) => Err(Refusal::new("clients cannot call a gateway at a socket")
-            .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
-            .into()),
+        Listen::Unix(_) => Err(Refusal::new(
+            "clients cannot use a gateway that listens only on a \
+                                             Unix socket",
+        )
+        .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
+        .into()),
     }
 }
 
@@ -95,28 +98,28 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
             (
                 format!(
                     "your gateway at {url} (process {pid}, profile {profile}{sim}) has other \
-                     settings than this client is to get"
+                     settings than this client would get"
                 ),
                 format!("end it: `ibeam stop {pid}`"),
             )
         }
         Taker::Gateway(version) => (
             format!(
-                "ibeam {version} is at {url}, but it is not known as yours: another \
-                 user's, or one for the whole network"
+                "ibeam {version} is at {url}, but it is not one of your gateways: it belongs to \
+                 another user or serves the network"
             ),
-            format!("if the client is to use that one: `--url {url}`"),
+            format!("to use that one: `--url {url}`"),
         ),
         Taker::Stranger => (
             format!(
-                "the program at {url} is not your gateway: it does not have its key. Nothing was \
-                 sent to it"
+                "the program at {url} is not your gateway: it does not have the gateway's key. \
+                 Nothing was sent to it"
             ),
-            "`ibeam doctor` shows which program it is, if the system allows it".to_owned(),
+            "`ibeam doctor` shows which program it is, if the system permits".to_owned(),
         ),
         Taker::Other => (
-            format!("another program has port {port}, where the client would look for ibeam"),
-            "`ibeam doctor` shows which one, if the system allows it".to_owned(),
+            format!("another program uses port {port}, where the client would look for ibeam"),
+            "`ibeam doctor` shows which one, if the system permits".to_owned(),
         ),
     };
     Refusal::new(format!("{what}; nothing was changed"))
@@ -138,11 +141,14 @@ pub(super) fn last_words(client: &Client, url: &str, sim: bool) -> Option<String
     let start = if instance::all().iter().any(stays) {
         String::new()
     } else {
-        format!("It needs the gateway, which ends when it is idle: `ibeam start{sim}`.\n")
+        format!(
+            "It needs a running gateway, which stops when idle: `ibeam start{sim}` starts \
+                 it.\n"
+        )
     };
     Some(format!(
         "{start}The client always calls {url}. While no gateway runs there, any other user of this \
          machine can take that port and read what the client sends. `ibeam service install{sim}` \
-         keeps the port for you, and starts the gateway when it is needed."
+         reserves the port, and starts the gateway when it is needed."
     ))
 }

@@ -38,7 +38,14 @@ async fn seed_002_errors() {
         (Fake::default(), r#"{"model":"auto","messages":[]}"#.to_owned()),
         (refuse(ErrorCode::NotAuthenticated, "not signed in; run `ibeam login`"), chat_body(false)),
         (refuse(ErrorCode::RateLimited, "the rate limit was hit"), chat_body(false)),
-        (refuse(ErrorCode::Internal, "something went wrong inside the gateway"), chat_body(false)),
+        (
+            refuse(
+                ErrorCode::Internal,
+                "internal error; the gateway's log has the \
+                                      details",
+            ),
+            chat_body(false),
+        ),
     ];
     let mut table = String::new();
     for (fake, body) in rows {

@@ -86,11 +86,13 @@ pub(super) async fn start<S: Service>(
     request: Request,
 ) -> Result<Response, TurnError> {
     if request.turn.hints.stream {
-        let text = "a response in the background is asked for later; it cannot be streamed as well";
+        let text = "a background response cannot be streamed; leave `stream` out and poll it with \
+                    GET";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream"));
     }
     if !request.store || !shared.service.settings().keep_responses {
-        let text = "a response in the background has to be kept, and this one is not to be";
+        let text = "a background response must be stored: leave `store` out, and set \
+                    `responses.retention` above 0";
         return Err(TurnError::new(ErrorCode::InvalidValue, text).param("store"));
     }
     let scope = shared.service.scope(&asked.caller).await?;
@@ -212,10 +214,10 @@ pub(in crate::api) async fn cancel<S: Service>(
             return Ok(json(found.body));
         }
         let text = match head.background {
-            Some(true) => format!("this response is {} already", found.status),
+            Some(true) => format!("this response is already {}", found.status),
             Some(false) | None => {
-                "only a response in the background can be cancelled; to cancel another, \
-                 close its connection"
+                "only background responses can be cancelled; to cancel another one, close its \
+                 connection"
                     .to_owned()
             }
         };

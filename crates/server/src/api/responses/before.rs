@@ -206,7 +206,7 @@ fn items<'a>(lists: impl IntoIterator<Item = &'a String>) -> Result<Vec<Box<RawV
     let mut items = Vec::new();
     for list in lists {
         let list: Vec<_> = serde_json::from_str(list).map_err(|error| {
-            let text = "an earlier response of this conversation is kept in a broken form";
+            let text = "an earlier response of this conversation is damaged in the store";
             TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
         })?;
         items.extend(list);
@@ -228,8 +228,8 @@ fn refusal(why: &NoChain) -> TurnError {
         NoChain::Missing(id) => (
             ErrorCode::PreviousResponseNotFound,
             format!(
-                "there is no previous response `{}`, or it is not kept any more; \
-                 send the whole conversation as `input`",
+                "the previous response `{}` was not found or has expired; send the whole \
+                 conversation as `input`",
                 short(id)
             ),
         ),
@@ -239,7 +239,7 @@ fn refusal(why: &NoChain) -> TurnError {
         ),
         NoChain::TooLong => (
             ErrorCode::ContextTooLong,
-            "the conversation before this request is longer than a request may be".to_owned(),
+            "the conversation before this request exceeds the size limit of a request".to_owned(),
         ),
     };
     TurnError::new(code, text).param("previous_response_id")

@@ -68,7 +68,7 @@ async fn read<T: crate::api::EventSource>(
                 );
             }
             TurnEvent::Finished(_) if summary.trim().is_empty() => {
-                let text = "the model did not sum the conversation up; try again";
+                let text = "the model did not return a summary; try again";
                 return Err(TurnError::new(ErrorCode::UpstreamError, text));
             }
             TurnEvent::Finished(_) => return Ok((summary, usage)),

@@ -36,7 +36,7 @@ pub(super) async fn create<S: Service>(
     let (asked, Prepared { request, before: _ }) =
         incoming.prepare_and(&shared, None, trim).await?;
     if !request.generate {
-        let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
+        let text = "`generate` is only supported over WebSockets";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate").into());
     }
     if request.background {
@@ -48,12 +48,12 @@ pub(super) async fn create<S: Service>(
 
 /// A response that nobody knows, or no more.
 fn not_found(id: &str) -> TurnError {
-    let text = format!("there is no response `{}`, or it is not kept any more", short(id));
+    let text = format!("the response `{}` was not found or has expired", short(id));
     TurnError::new(ErrorCode::ResponseNotFound, text)
 }
 
 fn unreadable(error: &crate::store::StoreError) -> TurnError {
-    let text = "the responses that were kept cannot be read just now; try again shortly";
+    let text = "stored responses cannot be read right now; try again shortly";
     TurnError::new(ErrorCode::Unavailable, text).cause(error.to_string())
 }
 

@@ -196,10 +196,10 @@ impl Wire {
     pub(super) async fn close(mut self, gone: Gone) {
         let (code, reason) = match gone {
             Gone::Left | Gone::Stalled => return,
-            Gone::Idle => (CloseCode::Normal, "nothing was asked for a while"),
-            Gone::Asked => (CloseCode::Away, "the gateway needs the connection back"),
+            Gone::Idle => (CloseCode::Normal, "the connection was idle for too long"),
+            Gone::Asked => (CloseCode::Away, "the gateway needs the connection for other clients"),
             Gone::TooLarge => (CloseCode::Size, "the message is too large"),
-            Gone::NoRoom => (CloseCode::Again, "too much is being sent at once"),
+            Gone::NoRoom => (CloseCode::Again, "the memory for request bodies is full"),
             Gone::NoText => (CloseCode::Unsupported, "send JSON as text messages"),
         };
         let frame = CloseFrame { code, reason: reason.into() };

@@ -110,7 +110,7 @@ async fn without_consent_others_files_are_reported_and_not_read() {
     let text = discovery.refused[2].to_string();
     let path = home.at(IDE);
     let expect = format!(
-        "the Cursor IDE may be signed in ({}); `ibeam login --use ide` lets ibeam read that",
+        "the Cursor IDE may be signed in ({}); `ibeam login --use ide` lets ibeam use that sign-in",
         path.display()
     );
     assert_eq!(text, expect);

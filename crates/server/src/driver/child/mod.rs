@@ -110,7 +110,7 @@ impl ChildDriver {
 
     async fn start(&self, open: Open) -> Result<Link, TurnError> {
         let start = open.child.ok_or_else(|| {
-            let text = "A turn was started without saying how. This is a fault in ibeam.";
+            let text = "A turn was started without saying how. This is a bug in ibeam.";
             TurnError::new(ErrorCode::Internal, text)
         })?;
         match self.kind {

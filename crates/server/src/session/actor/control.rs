@@ -14,7 +14,7 @@ impl Task {
     /// Takes an event of a leg that has controls.
     pub(super) async fn control(&mut self, event: TurnEvent) {
         let Some(verdict) = self.judge(event).await else {
-            let text = "The controls of the request got lost. This is a fault in ibeam.";
+            let text = "The controls of the request were lost. This is a bug in ibeam.";
             return self.give_up(TurnError::new(ErrorCode::Internal, text));
         };
         while let Some(event) = self.controls().and_then(Controls::pop) {
@@ -47,7 +47,7 @@ impl Task {
         };
         let judged = if checks {
             let Some(judged) = self.hub.checks.run(judge).await else {
-                let text = "The answer could not be held against its JSON Schema in time.";
+                let text = "Checking the answer against its JSON Schema took too long.";
                 return Some(Verdict::Fail(TurnError::new(ErrorCode::FormatUnmet, text)));
             };
             judged
@@ -97,7 +97,7 @@ impl Task {
             }
         }
         if self.turn.ask_again(text) {
-            debug!("asking again: the answer is not in the format that was asked for");
+            debug!("asking again: the answer does not have the requested format");
             self.carry_out();
         } else {
             self.fail(error);

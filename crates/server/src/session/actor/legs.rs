@@ -217,7 +217,7 @@ impl Task {
         let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
         let bytes = self.turn.memory() + PARKED_COST;
         self.weight = bytes;
-        debug!(calls = calls.len(), bytes, "parked until the results come");
+        debug!(calls = calls.len(), bytes, "parked until the tool results arrive");
         self.entry.park(bytes, self.turn.conversation_id(), numbers.collect());
     }
 

@@ -29,9 +29,14 @@ impl Task {
             Visit::End { why, done } => {
                 if self.parked.is_some() {
                     match why {
-                        Ending::Evicted => self.end_parked(|fates| fates.evicted += 1, "no room"),
-                        Ending::Superseded => self
-                            .end_parked(|fates| fates.superseded += 1, "the client went past it"),
+                        Ending::Evicted => self.end_parked(
+                            |fates| fates.evicted += 1,
+                            "evicted to free memory or a slot",
+                        ),
+                        Ending::Superseded => self.end_parked(
+                            |fates| fates.superseded += 1,
+                            "the client continued without it",
+                        ),
                     }
                 }
                 match done {
@@ -134,7 +139,11 @@ impl Task {
         self.parked = None;
         self.doze = None;
         self.entry.count(count);
-        self.turn.abort(TurnError::new(ErrorCode::Cancelled, "No client waits for the answer."));
+        self.turn.abort(TurnError::new(
+            ErrorCode::Cancelled,
+            "No client is waiting for the \
+                                                              answer.",
+        ));
         self.keeper.leave();
         self.retire();
     }
@@ -143,7 +152,7 @@ impl Task {
     /// request back.
     pub(super) fn retire(&mut self) {
         if self.parked.take().is_some() && self.turn.phase() == Phase::Done {
-            debug!("the backend let a parked turn go");
+            debug!("the backend closed a parked run");
             self.entry.count(|fates| fates.died_parked += 1);
         }
         if !self.retired {
