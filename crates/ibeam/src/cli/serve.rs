@@ -111,7 +111,9 @@ pub(super) async fn serve(
             );
         }
         if bound.iter().any(|bound| bound.ip().is_some_and(|ip| ip.is_unspecified())) {
-            tracing::info!("add the names that other machines use for it to the setting `hosts`");
+            tracing::info!(
+                "add the names that other machines use for it to the setting `allowed_hosts`"
+            );
         }
         if bound.iter().any(|bound| !bound.is_local()) && !tls {
             tracing::warn!("keys and conversations cross the network unencrypted; see --tls-cert");

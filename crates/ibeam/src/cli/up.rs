@@ -157,7 +157,7 @@ fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String 
                 let _ = writeln!(
                     out,
                     "  Listening  {address} (all interfaces)\n             \
-                     add the names that other machines use for it to `hosts`"
+                     add the names that other machines use for it to `allowed_hosts`"
                 );
             }
             let _ = write!(
@@ -334,8 +334,8 @@ mod tests {
         let facts = facts(true, ClientKey::From(Origin::Flag("--set".to_owned())));
         let text = welcome("http://127.0.0.1:18741", &all, &[], &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
-        assert!(text.contains("`hosts`"), "{text}");
-        assert!(!shown(ClientKey::Any).contains("`hosts`"));
+        assert!(text.contains("`allowed_hosts`"), "{text}");
+        assert!(!shown(ClientKey::Any).contains("`allowed_hosts`"));
     }
 
     /// Nobody gets in, and nobody is told that anyone would.

@@ -265,7 +265,7 @@ fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnErr
         return Err(TurnError::new(
             ErrorCode::ForbiddenOrigin,
             "the `Host` of this request is not one of the gateway's names; \
-             use localhost, or add the name to the setting `hosts`",
+             use localhost, or add the name to the setting `allowed_hosts`",
         ));
     }
     if origin == Origin::Foreign {

@@ -170,7 +170,7 @@ pub(super) fn no_room() -> TurnError {
     TurnError::new(
         ErrorCode::Unavailable,
         "the memory for request bodies is full, and this is the largest body of the key that uses \
-         the most; try again shortly, or raise `limits.bodies`",
+         the most; try again shortly, or raise `limits.body_memory`",
     )
 }
 

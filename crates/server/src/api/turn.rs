@@ -405,7 +405,7 @@ fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
 fn no_workspace() -> TurnError {
     let text = format!(
         "the folder in the header `{WORKSPACE}` is not allowed; the setting \
-         `cursor_agent.workspaces` lists the allowed ones"
+         `cursor_agent.allowed_workspaces` lists the allowed ones"
     );
     TurnError::new(ErrorCode::InvalidValue, text).param(WORKSPACE)
 }

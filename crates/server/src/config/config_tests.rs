@@ -219,7 +219,7 @@ fn every_problem_is_reported_at_once_with_its_origin() {
         .or(RawConfig::from_env(&env(&[
             ("PORT", "eighty"),
             ("CURSOR_API_URL", "http://example.com"),
-            ("IBEAM_CLOCKS_HEARTBEAT", "0"),
+            ("IBEAM_CLOCKS_KEEP_ALIVE", "0"),
         ])))
         .or(file(
             "transport = 'h3'\nclock.turn = '1m'\nallow = { web_search = 'maybe' }\n\
@@ -234,7 +234,7 @@ fn every_problem_is_reported_at_once_with_its_origin() {
          `http://example.com` (from env CURSOR_API_URL)",
         "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
         "`clock.turn` is not a setting; did you mean `clocks.turn`? (from file config.toml)",
-        "`clocks.heartbeat` must be more than zero: `0` (from env IBEAM_CLOCKS_HEARTBEAT)",
+        "`clocks.keep_alive` must be more than zero: `0` (from env IBEAM_CLOCKS_KEEP_ALIVE)",
         "`cors_origins` has `nope/`, which is not an origin such as `https://host` \
          (from file config.toml)",
         "`limits.turns` must be at least 1: `0` (from flag --set)",
@@ -475,12 +475,13 @@ fn suggestions_are_close() {
 
 #[test]
 fn values_for_scripts_have_types() {
-    let raw = flags(&["privacy_mode=off", "hosts=a,b", "limits.turns=many", "clocks.turn=60"]);
+    let raw =
+        flags(&["privacy_mode=off", "allowed_hosts=a,b", "limits.turns=many", "clocks.turn=60"]);
     let shown = resolve(&raw, None).shown;
     let json = |name: &str| shown.iter().find(|shown| shown.name == name).unwrap().json();
     assert_eq!(json("port"), 18741);
     assert_eq!(json("privacy_mode"), false);
-    assert_eq!(json("hosts"), serde_json::json!(["a", "b"]));
+    assert_eq!(json("allowed_hosts"), serde_json::json!(["a", "b"]));
     assert_eq!(json("limits.turns"), "many");
     assert_eq!(json("clocks.turn"), "60");
     assert_eq!(json("access_token"), serde_json::Value::Null);

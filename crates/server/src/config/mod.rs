@@ -4,6 +4,7 @@
 //! merged text and reports every problem at once ([`resolve`]).
 
 mod dirs;
+pub mod fixed;
 pub mod key;
 mod load;
 mod modes;

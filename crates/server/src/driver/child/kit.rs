@@ -112,7 +112,7 @@ impl Kit {
     pub(super) async fn crowded(&self, until: Instant) {
         info!(
             children = self.settings.children,
-            "all `cursor-agent` processes are in use; a request waits (cursor_agent.children)"
+            "all `cursor-agent` processes are in use; a request waits (cursor_agent.max_processes)"
         );
         while Instant::now() < until {
             let made = self.make_room.get().is_some_and(MakeRoom::now);
@@ -124,7 +124,7 @@ impl Kit {
     pub(super) fn full(&self) -> TurnError {
         let text = format!(
             "All {} `cursor-agent` processes are in use, parked turns included. Try again shortly, \
-             or raise `cursor_agent.children`.",
+             or raise `cursor_agent.max_processes`.",
             self.settings.children
         );
         TurnError::new(ErrorCode::Overloaded, text)

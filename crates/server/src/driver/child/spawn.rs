@@ -185,7 +185,7 @@ fn refused(error: &io::Error, program: &Program) -> TurnError {
             ErrorCode::Unavailable,
             format!(
                 "The system cannot start another process for {path}. Try again shortly, or \
-                 lower `cursor_agent.children`."
+                 lower `cursor_agent.max_processes`."
             ),
         ),
         _ => (ErrorCode::Unavailable, format!("{path} cannot be started: {error}.")),

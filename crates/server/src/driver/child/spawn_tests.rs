@@ -8,7 +8,7 @@ fn each_refusal_says_what_helps() {
         (2, ErrorCode::Unavailable, "not there any more"),
         (13, ErrorCode::Unavailable, "may not be run"),
         (7, ErrorCode::RequestTooLarge, "command line"),
-        (11, ErrorCode::Unavailable, "cursor_agent.children"),
+        (11, ErrorCode::Unavailable, "cursor_agent.max_processes"),
         (5, ErrorCode::Unavailable, "cannot be started"),
     ] {
         let error = of(code);
