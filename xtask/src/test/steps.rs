@@ -2,6 +2,7 @@
 
 use super::{
     Kind, Options, Outcome, clients, docs, external, packages, promises, rust, secrets, sizes,
+    words,
 };
 
 /// One line of the table.
@@ -45,6 +46,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("sizes", Rust, Light, 1, |_| sizes::check()),
     Step::new("translations", Rust, Light, 1, |_| docs::translations()),
     Step::new("promises", Rust, Light, 1, |_| promises::check()),
+    Step::new("words", Rust, Light, 1, |_| words::check()),
     Step::new("lockfiles", Rust, Light, 1, |_| rust::lockfiles()),
     Step::new("deny", Rust, Light, 2, |_| rust::deny()),
     Step::new("build", Rust, Busy, 370, rust::build),
