@@ -133,7 +133,7 @@ test("what is missing is said in one line", LIMIT, async () => {
   // A program for glibc does not start on musl, and the loader's words would help nobody.
   assert.match(await said(musl, installed.launcher), /ibeam-linux-\w+-musl@/);
   const strange = "Object.defineProperty(process, 'platform', { value: 'sunos' });";
-  assert.match(await said(strange, installed.launcher), /no package for sunos-\w+; .*cargo install --git/);
+  assert.match(await said(strange, installed.launcher), /no package exists for sunos-\w+; .*cargo install --git/);
 });
 
 test("npm would pack the same files", LIMIT, async () => {

@@ -383,7 +383,7 @@ var Connection = class {
     }
     return this.#begin();
   }
-  /** Another one in the place of `stale`, unless somebody has seen to that already. */
+  /** Another one in place of `stale`, unless it was replaced already. */
   async renew(stale) {
     if (this.#gateway && this.#gateway !== stale)
       return this.#gateway;
@@ -758,11 +758,11 @@ function plain(text) {
 // dist/words.js
 var PATIENCE_MS2 = 2e3;
 function teller(client, stderr = toStderr) {
-  const told = /* @__PURE__ */ new Set();
+  const shown = /* @__PURE__ */ new Set();
   return (text) => {
-    if (told.has(text))
+    if (shown.has(text))
       return;
-    told.add(text);
+    shown.add(text);
     const message = `ibeam: ${text}`;
     if (!hasWindow())
       stderr(message);

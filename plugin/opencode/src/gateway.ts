@@ -98,7 +98,7 @@ export class Connection {
     return this.#begin();
   }
 
-  /** Another one in the place of `stale`, unless somebody has seen to that already. */
+  /** Another one in place of `stale`, unless it was replaced already. */
   async renew(stale: Gateway): Promise<Gateway | Problem> {
     if (this.#gateway && this.#gateway !== stale) return this.#gateway;
     this.#gateway = undefined;

@@ -79,7 +79,7 @@ export function forLogin(flags: string[]): string[] {
   return flags.filter((flag, at) => names.includes(flag.split("=")[0] ?? "") || names.includes(flags[at - 1] ?? ""));
 }
 
-/** Gives an API key to the program, over a pipe that nobody else reads. */
+/** Gives an API key to the program, over a private pipe. */
 export function handOver(path: string, flags: string[], key: string): Run {
   return run(path, ["login", "--api-key-stdin", ...forLogin(flags)], KEY_MS, `${key.trim()}\n`);
 }

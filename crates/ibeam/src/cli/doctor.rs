@@ -189,7 +189,7 @@ fn account(report: &Report) -> Option<String> {
     line.what.rsplit_once("signed in as ").map(|(_, name)| name.to_owned())
 }
 
-/// Whether Cursor's CLI would answer where nobody said who is to, as for `ibeam serve`.
+/// Whether Cursor's CLI would answer although no backend was chosen, as for `ibeam serve`.
 fn answered_by_cli(config: &Config) -> bool {
     let nobody = config.backend == Backend::Cursor
         && config.via == Via::Auto
@@ -201,7 +201,7 @@ fn answered_by_cli(config: &Config) -> bool {
     nobody && children::instead(config).is_some()
 }
 
-/// Says what is looked at, for as long as that lasts, where somebody watches.
+/// Shows the running check on a terminal.
 struct Screen {
     watched: bool,
     shown: Cell<bool>,

@@ -132,7 +132,7 @@ impl Login {
 /// How the user gets to the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// It is opened here, unless this is somebody else's screen.
+    /// It is opened here, unless the user is on another machine.
     Browser,
     /// The link is shown.
     Link,

@@ -163,7 +163,7 @@ enum Command {
     },
 }
 
-/// What a command that fails tells the user.
+/// The error of a command: what went wrong, and what helps.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Refusal {
@@ -257,8 +257,8 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     result
 }
 
-/// Refuses to go on without an account where one is needed. Where nobody said who is to
-/// answer, and nobody is signed in to Cursor's API here, its CLI may be.
+/// Refuses to continue without an account where one is needed. If no backend was chosen and
+/// Cursor's API has no sign-in, the CLI's is used.
 fn require_account(config: &mut Config) -> anyhow::Result<()> {
     if config.backend != Backend::Cursor {
         return Ok(());
@@ -281,7 +281,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     }
 }
 
-/// What to do when nobody is signed in, given what was found and may not be used.
+/// The error without a sign-in, given the ones that were found and may not be used.
 fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
     let mut refusal = Refusal::new("you are not signed in to Cursor")
         .hint(format!("run `{}`", login_command(here.profile())));
@@ -294,7 +294,7 @@ fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
         .hint("or try everything without an account: `ibeam up --sim`")
 }
 
-/// Data, a line of it. A reader that has left wants no more, and no words about it.
+/// Writes a line of data to stdout. A closed pipe is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -305,12 +305,12 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Words. Where they cannot be written, there is nobody to tell.
+/// A message for the user. A failure to write it is ignored.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// What helps against a failure of the backend, as far as the user can help it.
+/// What the user can do about a failure of the backend.
 fn advice(error: &TurnError) -> Option<&'static str> {
     match error.code {
         // The message itself names the command, which depends on where the token is from.

@@ -122,7 +122,7 @@ impl Found {
         }
     }
 
-    /// A program that is no client of ours gets what most of them read.
+    /// Any other program gets the variables that most of them read.
     fn other(name: &OsStr, machine: &Machine) -> anyhow::Result<Self> {
         let client = clients::named(ANY).context(
             "running other programs is not supported on this \
@@ -226,7 +226,7 @@ fn wait(command: Command) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// As a shell tells it.
+/// The exit code, as a shell reports it.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
@@ -266,8 +266,8 @@ mod unix {
             })
         }
 
-        /// The next one that the client has to be told. Those that keys make reach it by
-        /// themselves, and twice would be once too often.
+        /// The next signal to pass on. Those of the keyboard reach the client directly, and
+        /// must not arrive twice.
         pub(super) async fn next(&mut self) -> Signal {
             loop {
                 tokio::select! {

@@ -83,7 +83,7 @@ impl Undo {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// One that cannot be undone is no reason to leave the others.
+    /// A client that cannot be undone does not keep the others from being undone.
     fn undo_all(&self, engine: &Engine, global: &Global) -> anyhow::Result<()> {
         let clients: Vec<&Client> =
             CLIENTS.iter().copied().filter(|client| engine.is_set_up(client)).collect();

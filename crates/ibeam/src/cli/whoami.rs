@@ -41,7 +41,7 @@ pub(super) struct Whoami {
 /// Cursor's CLI has one sign-in for all.
 const CLI_PROFILE: &str = "default";
 
-/// Where Cursor tells what an account has paid for.
+/// Where Cursor reports the plan of an account.
 const PLAN_PAGE: &str = "/auth/full_stripe_profile";
 
 /// What is known of a sign-in.
@@ -174,7 +174,7 @@ async fn look(
 }
 
 impl Identity {
-    /// Of Cursor's CLI, which tells a name at most.
+    /// Of Cursor's CLI, which knows at most a name.
     fn of_cli(account: String) -> Self {
         Self {
             signed_in: true,

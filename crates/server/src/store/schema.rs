@@ -47,7 +47,7 @@ const RESPONSES: &str = "
         key      INTEGER PRIMARY KEY,
         scope    BLOB NOT NULL,
         id       TEXT NOT NULL,
-        -- The one it goes on from.
+        -- The one it continues.
         previous TEXT,
         status   TEXT NOT NULL,
         -- JSON: the object as its client got it, and two lists of items.
@@ -56,7 +56,7 @@ const RESPONSES: &str = "
         output   BLOB NOT NULL,
         -- Bytes of the three.
         size     INTEGER NOT NULL,
-        -- Seconds since 1970: when it was made, or last gone on from.
+        -- Seconds since 1970: when it was created or last continued.
         used     INTEGER NOT NULL,
         UNIQUE (scope, id)
     ) STRICT;

@@ -50,7 +50,7 @@ impl Lines {
             return Err(Halt::Crash);
         }
         if self.manners.has(&Manner::Noise) && self.written.is_multiple_of(3) {
-            self.bytes(b"(node:1) Warning: this line is no JSON {\n")?;
+            self.bytes(b"(node:1) Warning: this line is not JSON {\n")?;
         }
         let mut line = object.to_string();
         if self.manners.has(&Manner::Ansi) {

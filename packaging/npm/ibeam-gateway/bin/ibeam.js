@@ -53,13 +53,13 @@ function fail(words) {
   process.exit(1);
 }
 
-/** In the place of this process: the same id, the same terminal, and nobody in between. */
+/** In the place of this process: the same id, and the same terminal. */
 function become(program, args) {
   if (platform === "win32" || typeof process.execve !== "function") return;
   process.execve(program, [program, ...args], env);
 }
 
-/** Where that cannot be: a child, and this process does what it is told and ends as it ends. */
+/** Otherwise as a child: this process passes signals on and ends as the child ends. */
 function accompany(program, args) {
   const child = spawn(program, args, { stdio: "inherit", windowsHide: false });
   // A terminal sends its own signals to the child, too. Passed on, Ctrl-C would count twice,

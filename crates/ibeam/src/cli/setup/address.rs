@@ -12,15 +12,15 @@ use ibeam_server::{
     server::reachable,
 };
 
-/// Clients that start the gateway themselves, wherever it then is. What `env` writes is for
-/// programs of all kinds, and its page tells of the gateway.
+/// Clients that start the gateway themselves, at any address. `env` is for programs of all
+/// kinds, and its page explains the gateway.
 const BY_THEMSELVES: &str = "opencode";
 const ANY: &str = "env";
 
 /// Where a gateway was found.
 pub(super) struct Found {
     pub(super) url: String,
-    /// What this program itself shows at its door. None: it does not run.
+    /// The key that this program itself sends. None: the gateway is not running.
     pub(super) key: Option<SecretString>,
 }
 
@@ -30,8 +30,7 @@ impl From<Running> for Found {
     }
 }
 
-/// The gateway of this machine. Who only looks, or does not want it tried, needs none that
-/// runs.
+/// The gateway of this machine. `--dry-run` and `--no-verify` do not need a running one.
 pub(super) fn local(
     client: &Client,
     (global, upstream): (&Global, &Upstream),

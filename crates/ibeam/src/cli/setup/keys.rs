@@ -18,7 +18,7 @@ use ibeam_server::{
 
 /// Where the key for the client is from.
 pub(super) enum Keys<'a> {
-    /// Nobody asks for one, or it is another gateway's.
+    /// None is needed, or it is another gateway's.
     Given(SecretString),
     /// One that was made by an earlier setup and is still good.
     Earlier(MadeKey),

@@ -78,9 +78,9 @@ struct Report<'a> {
     files: Vec<File<'a>>,
     /// Whether anything was written, or would be.
     changed: bool,
-    /// None: it was not tried.
+    /// None: it was not tested.
     verified: Option<bool>,
-    /// Whom it was tried with.
+    /// What it was tested with.
     tried: Option<Tried>,
     notes: &'a [String],
 }
@@ -170,7 +170,7 @@ impl Setup {
         Ok(code)
     }
 
-    /// Where the client will call, and what this program shows at that door.
+    /// Where the client will call, and the key that this program sends there.
     fn host(
         &self,
         global: &Global,
@@ -197,7 +197,7 @@ impl Setup {
         }
     }
 
-    /// What the gateway has. Who does not want it tried does not need it to run.
+    /// The gateway's models. With `--no-verify` it need not be running.
     fn models(
         &self,
         config: &Config,
@@ -317,7 +317,7 @@ impl Setup {
     }
 }
 
-/// Whether there is somebody to ask.
+/// Whether there is a terminal to ask on.
 pub(super) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -341,7 +341,7 @@ pub(super) fn gateway(config: &Config, host: &Host, key: SecretString, tasks: &T
     Gateway::new(host.clone(), key, Tls::new(config.ca_file.clone()), tasks)
 }
 
-/// What this program itself shows at the door.
+/// The key that this program itself sends.
 fn own_key(config: &Config) -> SecretString {
     config.api_key.clone().unwrap_or_else(|| SecretString::from(ANY_KEY))
 }
@@ -363,7 +363,7 @@ fn take_back_interrupted(engine: &Engine, client: &Client, config: &Config) -> a
     engine.forget(client).map_err(fail)
 }
 
-/// The key that was made for a client is of no more use.
+/// Revokes the key that was created for a client.
 pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
     let Some(path) = config.keys_file.as_deref() else { return Ok(()) };
     // One that the user revoked meanwhile is gone already.
@@ -371,7 +371,7 @@ pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many models are named to who mistyped one.
+/// How many models are suggested for a mistyped one.
 const SUGGESTED: usize = 3;
 
 fn unknown_model(model: &str, models: &[Offered]) -> Refusal {
