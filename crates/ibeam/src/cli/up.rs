@@ -343,7 +343,7 @@ mod tests {
     fn a_key_file_without_a_key_is_told() {
         let text = shown(ClientKey::NoneYet);
         assert!(text.contains("API key    none yet") && text.contains("keys add"), "{text}");
-        assert!(!text.contains("none is checked"), "{text}");
+        assert!(!text.contains("keys are not checked"), "{text}");
         assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
     }
 

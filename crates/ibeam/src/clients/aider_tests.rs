@@ -35,7 +35,7 @@ fn variables_of_the_shell_are_told() {
     let plan = plan(&machine, &open()).expect("a plan");
     assert_eq!(
         plan.notes,
-        ["AIDER_MODEL is set in your shell and takes precedence over this file"]
+        ["AIDER_MODEL is set in your shell and overrides this file"]
     );
 }
 

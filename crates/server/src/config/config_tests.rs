@@ -232,14 +232,14 @@ fn every_problem_is_reported_at_once_with_its_origin() {
         "`allow.web_search` must be `true` or `false`: `maybe` (from file config.toml)",
         "`api_url` is plain http to another machine, which would show your token to the network: \
          `http://example.com` (from env CURSOR_API_URL)",
-        "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
+        "`ca_file` is not a file: `no/such/file.pem` (from file config.toml)",
         "`clock.turn` is not a setting; did you mean `clocks.turn`? (from file config.toml)",
         "`clocks.keep_alive` must be more than zero: `0` (from env IBEAM_CLOCKS_KEEP_ALIVE)",
         "`cors_origins` has `nope/`, which is not an origin such as `https://host` \
          (from file config.toml)",
         "`limits.turns` must be at least 1: `0` (from flag --set)",
         "`limits.turnz` is not a setting; did you mean `limits.turns`? (from flag --set)",
-        "`nonsense` has no `=` (from flag --set)",
+        "`nonsense` must have the form KEY=VALUE (from flag --set)",
         "`port` is not a valid port (0-65535): `eighty` (from env PORT)",
         "`transport` must be `auto`, `h2` or `h1`: `h3` (from file config.toml)",
     ];
@@ -328,9 +328,9 @@ fn tls_needs_both_files_and_a_port() {
     for (pairs, word) in [
         (vec![cert.as_str()], "needs `tls_key`"),
         (vec![key.as_str()], "needs `tls_cert`"),
-        (vec![&cert, &key, "listen=unix:/x"], "no use on a Unix socket"),
+        (vec![&cert, &key, "listen=unix:/x"], "has no effect on a Unix socket"),
         (vec![&cert, "tls_key=/no/such/file"], "is not a file"),
-        (vec!["listen=unix:"], "names no path"),
+        (vec!["listen=unix:"], "has no path"),
     ] {
         let text = problems(&resolve(&flags(&pairs), None)).join("\n");
         assert!(text.contains(word), "{pairs:?}: {text}");

@@ -58,7 +58,7 @@ fn problems_are_reported_by_their_place() {
         ("[mcp.servers.a]\nenv = { A = 1 }", "`mcp.servers.a.env.A` must be text"),
         (
             "[mcp.servers.a]\ncommand = \"x\"\nuse = \"offer\"",
-            "`mcp.servers.a.allow` names no tool",
+            "`mcp.servers.a.allow` must list the tools",
         ),
         ("[mcp.servers.a]\ncommand = \"x\"\nurl = \"y\"", "`mcp.servers.a.url` stands beside"),
         ("[mcp.servers.a]\ntimeout = \"soon\"", "`mcp.servers.a.timeout`"),

@@ -182,7 +182,7 @@ mod tests {
         assert!(error.hint.contains("something else"), "{}", error.hint);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = Socket::bind(&folder.path().join("no/such")).await.unwrap_err();
-        assert!(error.hint.contains("make it first"), "{}", error.hint);
+        assert!(error.hint.contains("create it first"), "{}", error.hint);
         let error = Socket::bind(&folder.path().join("x".repeat(120))).await.unwrap_err();
         assert!(error.hint.contains("too long"), "{}", error.hint);
     }

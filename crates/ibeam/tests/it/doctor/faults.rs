@@ -74,14 +74,14 @@ pub(super) const FAULTS: [Fault; 12] = [
     Fault {
         name: "full disk",
         code: "disk_full",
-        words: "no room left",
+        words: "no space is left",
         // No file may grow beyond a few blocks, and that is an error, not the end.
         inject: |world| world.sim("").under("trap '' XFSZ; ulimit -f 40"),
     },
     Fault {
         name: "world-readable store",
         code: "file_exposed",
-        words: "others may read",
+        words: "other users can read",
         inject: |world| {
             world.put(".local/state/ibeam/store.db", "", 0o644);
             world.sim("")

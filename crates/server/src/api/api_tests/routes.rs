@@ -102,17 +102,17 @@ async fn a_path_that_is_nearly_right_is_put_right() {
 #[tokio::test]
 async fn what_others_serve_is_missed_with_a_reason() {
     for (path, why) in [
-        ("/v1/embeddings", "no embeddings"),
-        ("/embeddings", "no embeddings"),
+        ("/v1/embeddings", "does not offer embeddings"),
+        ("/embeddings", "does not offer embeddings"),
         ("/v1/images/generations", "no images"),
-        ("/v1/audio/speech", "neither hear nor speak"),
-        ("/v1/moderations", "no moderation model"),
-        ("/v1/files", "keeps no files"),
-        ("/v1/files/file-1/content", "keeps no files"),
-        ("/v1/batches", "runs no batches"),
-        ("/v1/assistants", "assistants are not served"),
-        ("/v1/threads/t/runs", "assistants are not served"),
-        ("/v1/fine_tuning/jobs", "cannot be trained"),
+        ("/v1/audio/speech", "does not offer speech or audio"),
+        ("/v1/moderations", "does not offer moderation"),
+        ("/v1/files", "does not store files"),
+        ("/v1/files/file-1/content", "does not store files"),
+        ("/v1/batches", "does not run batches"),
+        ("/v1/assistants", "assistants are not supported"),
+        ("/v1/threads/t/runs", "assistants are not supported"),
+        ("/v1/fine_tuning/jobs", "does not offer fine-tuning"),
     ] {
         for method in ["GET", "POST", "DELETE"] {
             let response = call(Fake::default(), request(method, path)).await;
@@ -125,7 +125,7 @@ async fn what_others_serve_is_missed_with_a_reason() {
     }
     // No prefix of a word is the word.
     let body = whole(call(Fake::default(), get("/v1/filesystem")).await).await;
-    assert!(!body.contains("keeps no files"), "{body}");
+    assert!(!body.contains("does not store files"), "{body}");
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn it_is_missed_in_the_callers_dialect() {
     let body: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
     assert_eq!(body["error"]["type"], "not_found_error");
     let message = body["error"]["message"].as_str().unwrap();
-    assert!(message.contains("runs no batches"), "{message}");
+    assert!(message.contains("does not run batches"), "{message}");
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn a_file_that_others_may_read_is_refused_with_the_command_that_mends_it()
         let error = file.load().unwrap_err();
         let AuthFileError::Exposed { command, .. } = &error else { panic!("{error:?}") };
         let text = error.to_string();
-        assert!(text.starts_with(&format!("others may {what} ")), "{text}");
+        assert!(text.starts_with(&format!("other users can {what} ")), "{text}");
         assert!(text.contains(&format!("(mode {bits:03o})")), "{text}");
         assert!(text.ends_with(&format!("; run `{command}`")), "{text}");
         assert!(command.starts_with("chmod 600 "), "{command}");

@@ -6,7 +6,7 @@ fn each_refusal_says_what_helps() {
     // ENOENT, EACCES, E2BIG, EAGAIN.
     for (code, want, words) in [
         (2, ErrorCode::Unavailable, "not there any more"),
-        (13, ErrorCode::Unavailable, "may not be run"),
+        (13, ErrorCode::Unavailable, "not allowed to run"),
         (7, ErrorCode::RequestTooLarge, "command line"),
         (11, ErrorCode::Unavailable, "cursor_agent.max_processes"),
         (5, ErrorCode::Unavailable, "cannot be started"),
