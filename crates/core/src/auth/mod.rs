@@ -2,7 +2,7 @@
 //! when, and what its answers mean.
 //!
 //! The machines ([`poll::Poll`], [`refresh::Refresh`]) say what to do next; the caller
-//! does it and tells them how it went.
+//! does it and passes the outcome back.
 
 pub mod jwt;
 pub mod pkce;

@@ -18,7 +18,7 @@ impl Bench {
         Self { poll: Poll::new(Login::new([3; 32], [4; 16]), now, limit), now }
     }
 
-    /// Waits as told until there is something to ask or an end.
+    /// Waits as asked until there is a request to send or an end.
     fn until_asked(&mut self) -> Option<AuthRequest> {
         loop {
             match self.poll.step(self.now) {
@@ -88,7 +88,7 @@ fn waits_grow_by_a_fifth_up_to_ten_seconds() {
 }
 
 #[test]
-fn nobody_signs_in() {
+fn poll_ends_without_a_sign_in() {
     let mut bench = Bench::new();
     let whole = bench.poll.time_left(bench.now);
     assert!(whole > Duration::from_secs(20 * 60) && whole < Duration::from_secs(25 * 60));
@@ -134,7 +134,7 @@ fn a_shorter_limit_ends_it_earlier() {
 }
 
 #[test]
-fn the_last_question_is_asked_at_the_end_though_we_wake_late() {
+fn last_poll_happens_at_the_deadline_even_if_late() {
     for late in [0, 3, 3_600_000] {
         let mut bench = Bench::within(Duration::from_secs(2));
         bench.until_asked().unwrap();
@@ -201,7 +201,7 @@ fn three_faults_in_a_row_are_too_many() {
             bench.until_asked().unwrap();
             fault(&mut bench);
         }
-        // A good answer between them starts the count anew.
+        // A good answer between them restarts the count.
         bench.until_asked().unwrap();
         bench.tell(404, "");
         for _ in 0..3 {
@@ -213,7 +213,7 @@ fn three_faults_in_a_row_are_too_many() {
 }
 
 #[test]
-fn the_last_fault_is_told() {
+fn last_error_is_reported() {
     let mut bench = Bench::new();
     for status in [500, 500, 502] {
         bench.until_asked().unwrap();

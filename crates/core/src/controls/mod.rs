@@ -187,7 +187,7 @@ impl Controls {
     }
 
     /// What was said so far came before a call that the client gets to know nothing of: it
-    /// is no part of an answer that has to be JSON.
+    /// is not part of an answer that has to be JSON.
     pub fn set_aside(&mut self) {
         if let Some(json) = &mut self.json {
             json.reset();

@@ -35,7 +35,7 @@ pub enum Via {
     Parameters,
     /// Our table of well-known names: the model is another than the one named.
     Alias,
-    /// Nobody knows it here; the backend may.
+    /// Unknown here; the backend may know it.
     PassedThrough,
 }
 

@@ -87,7 +87,7 @@ async fn a_key_runs_no_more_turns_than_its_limit() {
         (429, Some("quota_exceeded"))
     );
     assert!(refused.headers.contains_key("retry-after"));
-    assert!(refused.body.contains("1 turn already, which is its limit"), "{}", refused.body);
+    assert!(refused.body.contains("already runs 1 turn, which is its limit"), "{}", refused.body);
     // Nobody else minds.
     let others = (shop.open(&usual).await, shop.open(&usual).await);
     assert_eq!(

@@ -346,7 +346,7 @@ fn what_cannot_be_a_service_is_refused_before_anything_is_written() {
     let home = Home::new();
     for (line, why) in [
         ("service install --sim --port 0", "a fixed port"),
-        ("service install --sim --listen unix:here.sock", "the whole path"),
+        ("service install --sim --listen unix:here.sock", "the absolute path"),
         ("service install --sim --host 0.0.0.0", "without an API key"),
         ("service install --sim --port x", "not a valid port"),
     ] {

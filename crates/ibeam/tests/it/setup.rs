@@ -66,8 +66,11 @@ fn a_client_is_wired_tried_and_taken_back() {
         // The plugin of OpenCode asks for the address, and checks who is there.
         let fixed = client != "opencode";
         assert_eq!(said.contains("any other user of this machine can take that port"), fixed);
-        assert_eq!(said.contains("`ibeam service install --sim` reserves the \
-                                  port"), fixed, "{said}");
+        assert_eq!(
+            said.contains("`ibeam service install --sim` reserves the port"),
+            fixed,
+            "{said}"
+        );
         let after = fs::read(&path).unwrap();
         assert_ne!(Some(&after), before.as_ref());
 
@@ -192,7 +195,8 @@ fn an_undo_says_what_stays() {
     assert!(!said.contains("is as it was before"), "{said}");
     assert!(said.contains("kept `model`") && said.contains("it was \"o3\""), "{said}");
     assert!(said.contains("with what was changed in it since"), "{said}");
-    let kept = said.lines().find_map(|line| line.split_once("from before `setup` is in ")).unwrap().1;
+    let kept =
+        said.lines().find_map(|line| line.split_once("from before `setup` is in ")).unwrap().1;
     assert_eq!(fs::read_to_string(kept).unwrap(), "model = \"o3\"\n");
     assert_eq!(fs::read_to_string(&codex).unwrap().trim(), "model = \"my-new\"");
 

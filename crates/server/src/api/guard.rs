@@ -106,7 +106,7 @@ impl Rules {
     }
 
     /// Where a request without an `Origin` comes from. A page's images, scripts and links
-    /// have none, but browsers tell that it is another site's page.
+    /// have none, but browsers say that it is another site's page.
     fn unsaid(&self, parts: &Parts) -> Origin {
         let says = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
         let elsewhere = matches!(says(FETCH_SITE), Some(b"cross-site" | b"same-site"));
@@ -245,7 +245,7 @@ pub(super) async fn guard<S: Service>(
 
 fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnError> {
     // RFC 9112, section 3.2, and RFC 9113, section 8.3.1. What is older than the header may
-    // leave it out, and is no page then.
+    // leave it out, and is not a page then.
     let headers = parts.headers.get_all(header::HOST).iter().count();
     let nameless = headers == 0
         && match parts.version {

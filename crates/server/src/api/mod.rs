@@ -121,7 +121,7 @@ pub trait Service: Send + Sync + 'static {
     /// Seconds since the Unix epoch.
     fn unix_now(&self) -> u64;
 
-    /// Bytes nobody can guess, for ids.
+    /// Unguessable bytes, for ids.
     fn random(&self) -> [u8; 16];
 }
 
@@ -202,7 +202,7 @@ pub struct Settings {
     pub client_stall: Duration,
     /// Off: no response is kept, whatever its client asks for.
     pub keep_responses: bool,
-    /// Refuse parameters that nobody honours, unless the client says otherwise.
+    /// Refuse parameters that no backend honours, unless the client says otherwise.
     pub strict: bool,
     /// Server tools that the backend runs itself, by the names that lists of parameters have.
     pub served_tools: Vec<&'static str>,

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_told_in_its_unit() {
+    fn limit_is_shown_with_its_unit() {
         assert_eq!(
             too_large(64 << 20).message,
             "the request body is larger than the limit of 64 MiB"

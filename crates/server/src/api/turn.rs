@@ -44,7 +44,7 @@ const SESSION_AFFINITY: &str = "x-session-affinity";
 /// `off`: this request takes up nothing from before, and its run waits for no tools.
 const SESSION_REUSE: &str = "x-ibeam-session-reuse";
 
-/// Whether parameters that nobody honours are refused.
+/// Whether parameters that no backend honours are refused.
 const STRICT: &str = "x-ibeam-strict";
 
 /// The folder that the turn is about, for backends that work in one.
@@ -286,8 +286,8 @@ impl Asked {
         Err(TurnError::new(ErrorCode::InvalidValue, text).param("x-ibeam-session"))
     }
 
-    /// The header counts more than the setting. Who misspells it is not left in the belief
-    /// that it holds.
+    /// The header counts more than the setting. A misspelt value is refused, so that a client does
+    /// not rely on it.
     fn is_strict(&self, setting: bool) -> Result<bool, TurnError> {
         let Some(word) = self.headers.get(STRICT) else { return Ok(setting) };
         match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
@@ -401,7 +401,7 @@ fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
     (inside && path.is_dir()).then(|| path.to_str().map(str::to_owned)).flatten()
 }
 
-/// The same for all that is wrong with one: nobody learns which folders there are.
+/// The same for all that is wrong with one: callers do not learn which folders exist.
 fn no_workspace() -> TurnError {
     let text = format!(
         "the folder in the header `{WORKSPACE}` is not allowed; the setting \

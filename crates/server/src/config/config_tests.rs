@@ -376,9 +376,8 @@ fn a_mistyped_variable_is_noticed() {
     assert_eq!(
         warnings,
         [
-            "is not a setting; did you mean \
-          `IBEAM_API_KEY` is",
-            "is not a setting; did you mean `IBEAM_CLOCKS_TURN` is"
+            "is not a setting; did you mean `IBEAM_API_KEY`?",
+            "is not a setting; did you mean `IBEAM_CLOCKS_TURN`?"
         ]
     );
 }

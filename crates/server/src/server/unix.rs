@@ -179,7 +179,7 @@ mod tests {
         drop(socket);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = Socket::bind(&path).await.unwrap_err();
-        assert!(error.hint.contains("something else"), "{}", error.hint);
+        assert!(error.hint.contains("another file"), "{}", error.hint);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = Socket::bind(&folder.path().join("no/such")).await.unwrap_err();
         assert!(error.hint.contains("create it first"), "{}", error.hint);

@@ -231,7 +231,7 @@ pub(super) fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     schema::migrate(connection)
 }
 
-/// Makes sure that the file is there, and that nobody else may read it: SQLite gives its
+/// Makes sure that the file is there, and that other users cannot read it: SQLite gives its
 /// companions the mode that it finds on the file.
 fn make_private(path: &Path) -> Result<(), Unfit> {
     match std::fs::metadata(path) {

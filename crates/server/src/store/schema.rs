@@ -104,7 +104,7 @@ pub(super) enum Owner {
 }
 
 /// Looks, and changes nothing. All of it at one moment: another process may be taking
-/// the steps just now, and half of them would look like somebody else's file.
+/// the steps just now, and half of them would look like another program's file.
 pub(super) fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let moment = connection.unchecked_transaction()?;
     let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));

@@ -68,7 +68,7 @@ impl Vault {
         let looked = Instant::now();
         let mut vault =
             Self { connection, path, id, limits, tidied: 0, looked, failing: false, gauges };
-        // As long as it takes: nobody is waiting yet.
+        // As long as it takes: no request is waiting yet.
         if let Err(error) = vault.tidy(now, usize::MAX).and_then(|()| vault.recount()) {
             vault.go_on_after(&error);
         }
@@ -203,7 +203,7 @@ impl Vault {
     /// Deletes what is too old or too much, at most `most` for the latter.
     fn tidy(&mut self, now: u64, most: usize) -> Result<(), StoreError> {
         let mut deleted = 0;
-        // A clock that was set back is no reason to wait.
+        // Do not wait because the clock was set back.
         if !(self.tidied..self.tidied.saturating_add(TIDY_EVERY)).contains(&now) {
             self.tidied = now;
             self.follow();

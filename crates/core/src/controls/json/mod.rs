@@ -1,5 +1,5 @@
 //! Answers that must be JSON: what is around it is removed, and what is wrong with it is
-//! found as early as that can be told.
+//! found as early as possible.
 
 mod full;
 mod machine;

@@ -108,7 +108,7 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
 }
 
 /// Parameters that the client set to something other than their default, and that
-/// nobody honours.
+/// no backend honours.
 fn ignored(request: &Request<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);

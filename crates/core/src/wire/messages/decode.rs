@@ -55,7 +55,7 @@ pub fn fuzz(data: &[u8]) {
 
 fn checked(body: &[u8]) -> Result<types::Request<'_>, TurnError> {
     let Object(request) = parse::<Object<types::Request<'_>>>(body)?;
-    // SDKs leave the history out once a server takes this, and tell it again only to one
+    // SDKs leave the history out once a server takes this, and resend it only to one
     // that refuses: so it comes before everything else.
     if request.thread.is_some() {
         return Err(TurnError::new(

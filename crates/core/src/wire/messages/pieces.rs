@@ -157,7 +157,7 @@ fn elsewhere(path: &str, what: &str, kind: Option<&str>) -> TurnError {
     }
 }
 
-/// Puts pieces into a frame that tells the model what they are. Images stand behind it.
+/// Puts pieces into a frame that describes them to the model. Images follow it.
 fn wrapped(tag: &str, facts: &[(&str, Option<String>)], inner: Vec<Piece>) -> Vec<Piece> {
     let mut all = format!("<{tag}>\n");
     for (name, fact) in facts {

@@ -111,7 +111,7 @@ fn select(
     };
     let mut selected = HashSet::new();
     for (index, Object(tool)) in choice.tools.iter().flatten().enumerate() {
-        // A tool that was left out of the offer is no tool to select either.
+        // A tool that was not offered cannot be selected either.
         if matches!(tool.r#type.as_deref(), None | Some("function" | "custom")) {
             let path = format!("tool_choice.tools[{index}]");
             let name = (tool.namespace.as_deref(), tool.name.as_deref());

@@ -135,7 +135,7 @@ fn text(field: Option<&MaybeText>) -> Option<&str> {
 // === impl Conversation ===
 
 impl Conversation {
-    /// Whether nobody says anything.
+    /// Whether there are no messages.
     pub(super) fn is_empty(&self) -> bool {
         self.system.is_empty() && self.items.is_empty() && self.references.is_empty()
     }

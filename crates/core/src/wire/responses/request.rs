@@ -27,7 +27,7 @@ pub struct Request {
     pub turn: TurnRequest,
     /// What the response repeats.
     pub echo: Echo,
-    /// The response that this one goes on from.
+    /// The response that this one continues.
     pub previous: Option<String>,
     /// Whether the response is to be kept.
     pub store: bool,

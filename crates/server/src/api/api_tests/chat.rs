@@ -99,7 +99,7 @@ async fn what_was_ignored_is_in_a_header() {
 }
 
 #[tokio::test]
-async fn strictly_what_would_be_ignored_is_refused() {
+async fn strict_mode_refuses_ignored_parameters() {
     let body = r#"{"model":"auto","max_tokens":9,"seed":1,"user":"ann","messages":[{"role":"user","content":"Hi"}]}"#;
     // The setting, the header, and whether it is refused.
     for (strict, header, refused) in [
@@ -146,7 +146,7 @@ async fn strictness_is_true_or_false() {
 }
 
 #[tokio::test]
-async fn reuse_is_switched_off_by_a_clear_word_only() {
+async fn unclear_reuse_header_is_refused() {
     for (word, fresh) in [("on", Some(false)), ("OFF", Some(true)), ("0", Some(true)), ("no", None)]
     {
         let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
@@ -276,7 +276,7 @@ impl http_body::Body for Endless {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stops_is_given_up() {
+async fn stalled_body_times_out() {
     // It sends a frame, pauses for less than the limit, and then for ever.
     let (sender, frames) = tokio::sync::mpsc::channel(4);
     sender.send(bytes::Bytes::from_static(b"{")).await.unwrap();
@@ -296,7 +296,7 @@ async fn a_body_that_stops_is_given_up() {
 
 /// Never silent for long, and never done.
 #[tokio::test(start_paused = true)]
-async fn a_body_that_trickles_is_given_up() {
+async fn trickling_body_times_out() {
     let (sender, frames) = tokio::sync::mpsc::channel(4);
     let begin = tokio::time::Instant::now();
     let (router, _fake) = app(Fake::default());

@@ -53,7 +53,7 @@ async fn with_output(bytes: usize) -> (Router, Arc<Fake>) {
         output: json!([item]).to_string(),
     };
     let (router, fake) = app(Fake { store, steps: hello(), ..Fake::default() });
-    // A first request tells who calls.
+    // A first request shows who calls.
     let hi = json!({ "model": "auto", "input": "Hi", "store": false });
     assert_eq!(status(&router, &hi).await, 200);
     let (_, meta) = fake.seen.lock().pop().unwrap();
@@ -97,7 +97,7 @@ async fn all_that_is_kept_of_the_input_counts_until_the_turn_has_begun() {
     }
 }
 
-/// A request of a few bytes can go on from a long conversation.
+/// A request of a few bytes can continue a long conversation.
 #[tokio::test]
 async fn what_a_request_goes_on_from_counts_as_soon_as_it_is_loaded() {
     for body in [goes_on(), names(1)] {

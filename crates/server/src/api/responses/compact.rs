@@ -1,5 +1,5 @@
 //! `POST /v1/responses/compact`: a conversation made short. The model sums it up, and the
-//! client goes on from the summary and what its user said.
+//! client continues from the summary and what its user said.
 
 use axum::{extract::State, response::Response};
 use ibeam_core::{

@@ -34,7 +34,7 @@ use crate::{
     store::{Scope, StoredResponse},
 };
 
-/// Starts the turn of a request. The answer is the client's; whoever passes it on sees to
+/// Starts the turn of a request. The answer is the client's; the caller that passes it on sees to
 /// its being kept.
 ///
 /// # Errors
@@ -193,7 +193,7 @@ pub(in crate::api) struct Answering<S> {
     created: u64,
     echo: Echo,
     service: Arc<S>,
-    /// None: nobody wants to know.
+    /// None: it is not needed.
     ending: Option<Ending>,
 }
 

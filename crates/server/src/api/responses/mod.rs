@@ -28,7 +28,7 @@ pub(super) async fn create<S: Service>(
     let keeps = shared.service.settings().keep_responses;
     let trim = |mut prepared: Prepared| {
         if !(prepared.request.store && keeps) {
-            // Nobody asks for it again.
+            // It is not asked for again.
             prepared.request.input = Vec::new();
         }
         prepared.without_before()
@@ -46,7 +46,7 @@ pub(super) async fn create<S: Service>(
     Ok(keeper.before_the_end_of(response).await)
 }
 
-/// A response that nobody knows, or no more.
+/// A response that does not exist, or not any more.
 fn not_found(id: &str) -> TurnError {
     let text = format!("the response `{}` was not found or has expired", short(id));
     TurnError::new(ErrorCode::ResponseNotFound, text)

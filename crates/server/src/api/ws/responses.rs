@@ -72,7 +72,7 @@ impl<S: Service> Talk<S> for Responses<S> {
         let envelope = incoming.peek(shared, Envelope::of).await?;
         match envelope.r#type.as_str() {
             "response.create" => {}
-            // Codex tells what it has seen. That is nothing to be answered.
+            // Codex reports what it has seen. That needs no answer.
             "response.processed" => return Ok(None),
             _ => {
                 let text = "unsupported message type; send `response.create`";
@@ -127,7 +127,7 @@ impl<S: Service> Talk<S> for Responses<S> {
 }
 
 impl<S: Service> Responses<S> {
-    /// A request that wants no answer yet. It is what the next one goes on from.
+    /// A request that wants no answer yet. The next request continues it.
     async fn warm_up(
         &mut self,
         shared: &Shared<S>,

@@ -160,8 +160,13 @@ async fn what_was_given_and_cannot_be_used_is_an_error() {
     for name in ["CURSOR_ACCESS_TOKEN", "CURSOR_AUTH_TOKEN", "CURSOR_API_KEY"] {
         let error = attempt(&home, &[(name, "se cret")], "default", &home.consents(&Kind::ALL));
         let text = error.unwrap_err().to_string();
-        assert_eq!(text, format!("{name} has a space or another character that is invalid in a \
-                                  token"));
+        assert_eq!(
+            text,
+            format!(
+                "{name} has a space or another character that is invalid in a \
+                                  token"
+            )
+        );
     }
     let copied = search(&home, &[("CURSOR_ACCESS_TOKEN", " Bearer abc\n")], "default", &[]);
     assert_eq!(secrets(&copied.found.unwrap().credential), ["abc", "", ""]);

@@ -5,7 +5,7 @@ fn each_refusal_says_what_helps() {
     let of = |code: i32| refused(&io::Error::from_raw_os_error(code), &Program::at("/x/agent"));
     // ENOENT, EACCES, E2BIG, EAGAIN.
     for (code, want, words) in [
-        (2, ErrorCode::Unavailable, "not there any more"),
+        (2, ErrorCode::Unavailable, "no longer exists"),
         (13, ErrorCode::Unavailable, "not allowed to run"),
         (7, ErrorCode::RequestTooLarge, "command line"),
         (11, ErrorCode::Unavailable, "cursor_agent.max_processes"),
@@ -53,7 +53,7 @@ async fn a_program_is_checked_again_before_each_start() {
     let start = Start { program: &program, folder: &work, name: "test", sight: Sight::Bare };
     mode(&bin, 0o777);
     let error = spawn(start, &[], &tasks).unwrap_err();
-    assert!(error.message.contains("is not started: other users may write to"), "{error}");
+    assert!(error.message.contains("other users may write to"), "{error}");
     assert!(!work.join("started").exists());
 
     mode(&bin, 0o755);
