@@ -265,7 +265,7 @@ fn a_request_that_hangs_is_waited_for_until_more_signals_come() {
     signal(&server.child);
     lines_until(&mut lines, "waiting up to 600s for 1 request; Ctrl-C again stops at once");
     signal(&server.child);
-    lines_until(&mut lines, "ending what runs");
+    lines_until(&mut lines, "stopping at once: cancelling running requests");
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);

@@ -146,7 +146,7 @@ pub(super) enum WireError {
     Expired,
     #[error("it answered with HTTP status {0}")]
     Status(u16),
-    #[error("its answer is of the type `{0}`")]
+    #[error("its answer has the unexpected type `{0}`")]
     Type(String),
     #[error("its answer is not a valid protocol message")]
     NoMessage,

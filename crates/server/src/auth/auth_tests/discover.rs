@@ -211,8 +211,8 @@ fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
     };
     let whys: Vec<_> = discovery.refused.iter().map(why).collect();
     let expect = [
-        "no JSON at line 1",
-        "no JSON object",
+        "not valid JSON at line 1",
+        "not a JSON object",
         "cannot be read: file is not a database",
         "`access` is not a string",
         "`access` is not a valid token",
@@ -220,7 +220,7 @@ fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
     ];
     assert_eq!(whys, expect);
     let text = discovery.refused[0].to_string();
-    assert!(text.ends_with("auth.json of the Cursor CLI: no JSON at line 1"), "{text}");
+    assert!(text.ends_with("auth.json of the Cursor CLI: not valid JSON at line 1"), "{text}");
     assert!(discovery.refused.iter().all(|refused| refused.command().is_none()));
     assert!(!format!("{discovery:?}").contains("MARKED"));
 }

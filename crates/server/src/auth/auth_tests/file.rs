@@ -92,8 +92,8 @@ async fn times_are_in_milliseconds_however_written() {
 async fn a_broken_file_is_said_to_be_broken_and_can_be_replaced() {
     let home = Home::new();
     let rows = [
-        ("", "no JSON at line 1"),
-        ("{\"type\":\n\"oauth\",", "no JSON at line 2"),
+        ("", "not valid JSON at line 1"),
+        ("{\"type\":\n\"oauth\",", "not valid JSON at line 2"),
         ("[]", "it is not a JSON object"),
         ("{}", "it has no token"),
         (r#"{"type":"oauth","access":""}"#, "it has no token"),
