@@ -110,7 +110,7 @@ pub(super) fn no_session() -> Failure {
 
 /// A conversation that was lost on the way ends like this.
 pub(super) fn empty() -> Failure {
-    let text = "cursor-agent gave an empty answer. Try again.";
+    let text = "cursor-agent returned an empty answer. Try again.";
     made(ErrorCode::UpstreamError, text, Remedy::TellAnew)
 }
 

@@ -201,7 +201,14 @@ pub(super) fn of_complaint(complaint: &str, resumed: bool) -> Failure {
     let lines =
         words(complaint.get(..complaint.floor_char_boundary(LOOKED_AT)).unwrap_or_default());
     classify(&lines, resumed).unwrap_or_else(|| {
-        let said = lines.first().map_or_else(|| "an error without a text".to_owned(), |l| shown(l));
+        let said = lines.first().map_or_else(
+            || {
+                "an error without a \
+                                                 message"
+                    .to_owned()
+            },
+            |l| shown(l),
+        );
         failure(ErrorCode::UpstreamError, format!("cursor-agent said: {said}."), Remedy::None)
     })
 }
@@ -211,7 +218,7 @@ pub(super) fn of_complaint(complaint: &str, resumed: bool) -> Failure {
 pub(super) fn of_nothing() -> Failure {
     failure(
         ErrorCode::UpstreamError,
-        "cursor-agent gave an empty answer. Try again.".to_owned(),
+        "cursor-agent returned an empty answer. Try again.".to_owned(),
         Remedy::TellAnew,
     )
 }

@@ -148,7 +148,7 @@ fn words_are_bounded_and_without_secrets() {
 fn a_complaint_without_a_text_is_still_an_error() {
     let failure = of_complaint("", false);
     assert_eq!(failure.error.code, ErrorCode::UpstreamError);
-    assert_eq!(failure.error.message, "cursor-agent said: an error without a text.");
+    assert_eq!(failure.error.message, "cursor-agent said: an error without a message.");
 }
 
 #[test]

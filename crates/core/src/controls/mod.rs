@@ -34,7 +34,7 @@ pub enum Verdict {
     End(FinishReason),
     /// It cannot become what was asked for.
     Fail(TurnError),
-    /// The answer, which is complete, is not what was asked for. The model may be asked again
+    /// The complete answer does not have the requested format. The model may be asked again
     /// with this text, once; if that is not possible, it is this failure.
     Again(String, TurnError),
 }

@@ -268,7 +268,7 @@ fn verdict(report: &Report) -> String {
     let count = |state| report.checks.iter().filter(|line| line.state == state).count();
     let asked = match report.requests {
         0 => String::new(),
-        n => format!(" {} got {n} requests.", report.model),
+        n => format!(" Sent {n} requests to {}.", report.model),
     };
     match (report.first_red(), count(State::Fail)) {
         (None, _) if count(State::Warn) > 0 => format!("It works, with warnings.{asked}"),

@@ -70,7 +70,7 @@ fn red_is_red_and_green_is_green() {
 fn the_last_line_sums_it_up() {
     let last = |report: &Report| page(report).lines().last().unwrap().to_owned();
     let well = line(Check::Settings, State::Ok, None, "x", None);
-    assert_eq!(last(&report(vec![well.clone()])), "No problems found. auto got 2 requests.");
+    assert_eq!(last(&report(vec![well.clone()])), "No problems found. Sent 2 requests to auto.");
     let offline = Report { offline: true, requests: 0, ..report(vec![well]) };
     assert_eq!(last(&offline), "No problems found offline.");
     let warned = line(Check::Drift, State::Warn, Some(Code::Drift), "x", None);

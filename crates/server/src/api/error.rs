@@ -50,7 +50,7 @@ pub(super) enum Dialect {
     Anthropic,
 }
 
-/// What decides about the dialect of a route.
+/// What decides the dialect of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RouteDialect {
     /// The path alone: it belongs to one API.

@@ -198,7 +198,7 @@ pub struct Settings {
     pub websocket: bool,
     /// How long a WebSocket may be without a request.
     pub websocket_idle: Duration,
-    /// How long a WebSocket's client may take nothing.
+    /// How long a WebSocket's client may read nothing.
     pub client_stall: Duration,
     /// Off: no response is kept, whatever its client asks for.
     pub keep_responses: bool,
@@ -390,7 +390,7 @@ async fn index<S: Service>(State(shared): Ctx<S>) -> Json<Index> {
     })
 }
 
-/// A path as far as it is worth repeating.
+/// A path, shortened for an error message.
 fn short(path: &str) -> &str {
     path.get(..path.floor_char_boundary(200)).unwrap_or(path)
 }

@@ -112,7 +112,7 @@ pub struct Store {
 
 impl Store {
     /// Opens the file at `path`, or keeps everything in memory. A file that cannot be
-    /// used is warned of and memory taken in its place.
+    /// used is reported, and memory is used instead.
     ///
     /// # Errors
     /// When not even memory can be had.

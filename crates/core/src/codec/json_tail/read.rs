@@ -56,7 +56,7 @@ pub(super) enum InObject<'a> {
 /// A string that does not end.
 #[derive(Debug)]
 pub(super) struct CutText<'a> {
-    /// What is decoded for sure.
+    /// What is certainly decoded.
     pub(super) read: String,
     /// The first half of an escaped surrogate pair.
     pub(super) high: Option<u16>,

@@ -45,7 +45,7 @@ enum Stage {
     /// Before everything but white space.
     #[default]
     Before,
-    /// Behind so many backticks.
+    /// After this many backticks.
     Fence(usize),
     /// In the word behind them, which has so many characters.
     Word(usize),

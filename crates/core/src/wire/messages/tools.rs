@@ -125,7 +125,7 @@ fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
 }
 
 /// Decodes `tool_choice`; the second is whether calls may come in parallel. A choice that only
-/// tools could meet that were left out is left out with them.
+/// tools could meet that were dropped is dropped with them.
 pub(super) fn choice(
     given: Option<Object<types::ToolChoice>>,
     Offer { tools, left_out }: &Offer,

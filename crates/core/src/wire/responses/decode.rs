@@ -1,4 +1,4 @@
-//! The bytes of a request to a [`Request`], or to an error that names the field at fault.
+//! The bytes of a request to a [`Request`], or to an error that names the wrong field.
 //! Unknown fields are accepted.
 
 use serde::{Deserialize, de::IgnoredAny};

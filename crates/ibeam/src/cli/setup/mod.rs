@@ -295,7 +295,7 @@ impl Setup {
             return Ok(ExitCode::SUCCESS);
         }
         if !prepared.changes() && !prepared.edits.is_empty() {
-            say(&format!("{} is set up already; nothing to change.", client.title));
+            say(&format!("{} is already set up; nothing to change.", client.title));
         }
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);

@@ -127,7 +127,7 @@ impl Wire {
         }
     }
 
-    /// Waits for something else, and for the client's leaving meanwhile.
+    /// Waits for a future, and notices if the client disconnects meanwhile.
     pub(super) async fn until<F: Future>(&mut self, wait: F) -> Result<F::Output, Gone> {
         let mut wait = pin!(wait);
         loop {
@@ -192,7 +192,7 @@ impl Wire {
         taken(timeout(self.limits.stall, ping).await)
     }
 
-    /// Says why it ends, and waits a moment for the other side to have heard it.
+    /// Sends the reason, and waits a moment for the other side to read it.
     pub(super) async fn close(mut self, gone: Gone) {
         let (code, reason) = match gone {
             Gone::Left | Gone::Stalled => return,

@@ -25,7 +25,7 @@ enum State {
 }
 
 /// # Errors
-/// Says why the schema is too much.
+/// Says why the schema is too expensive to check.
 pub(super) fn check(schema: &Schema) -> Result<(), String> {
     let mut states = vec![State::Unknown; schema.nodes.len()];
     let mut seen = vec![false; schema.nodes.len()];
@@ -41,7 +41,7 @@ pub(super) fn check(schema: &Schema) -> Result<(), String> {
     Ok(())
 }
 
-/// Counts one node and all that speak of the same value.
+/// Counts one node and all that apply to the same value.
 fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String> {
     let mut waiting = vec![id];
     while let Some(id) = waiting.last().copied() {
