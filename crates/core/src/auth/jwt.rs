@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_one() {
+    fn claims_of_a_real_token() {
         let claims = claims(&token(
             r#"{"sub":"auth0|user_01","time":"1735689600","randomness":"x","exp":1740873600,
                "iss":"https://authentication.cursor.sh","aud":"https://cursor.com",

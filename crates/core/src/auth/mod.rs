@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_cleaned_and_cut() {
+    fn error_texts_are_extracted_and_shortened() {
         for (body, want) in [
             (r#"{"error":"Not allowed"}"#, Some("Not allowed")),
             (r#"{"error":{"message":"deep"}}"#, Some("deep")),

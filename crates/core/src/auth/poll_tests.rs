@@ -55,7 +55,7 @@ impl Bench {
 const TOKENS: &str = r#"{"accessToken":"a.b.c","refreshToken":"d.e.f","authId":"auth0|u"}"#;
 
 #[test]
-fn it_asks_with_the_proof_and_takes_the_tokens() {
+fn poll_sends_the_verifier_and_returns_the_tokens() {
     let mut bench = Bench::new();
     let request = bench.until_asked().unwrap();
     assert!(request.body.is_none() && request.bearer.is_none());
@@ -167,7 +167,7 @@ fn a_refresh_token_may_be_missing() {
 }
 
 #[test]
-fn a_policy_ends_it_with_its_words() {
+fn policy_rejection_ends_the_poll_with_its_message() {
     let mut bench = Bench::new();
     bench.until_asked().unwrap();
     bench.tell(403, r#"{"error":"Your team requires SSO"}"#);
@@ -179,7 +179,7 @@ fn a_policy_ends_it_with_its_words() {
 }
 
 #[test]
-fn three_faults_in_a_row_are_too_many() {
+fn three_consecutive_errors_end_the_poll() {
     let faults: [fn(&mut Bench); 13] = [
         |bench| bench.tell(500, r#"{"error":"oops"}"#),
         |bench| bench.tell(503, ""),

@@ -290,7 +290,7 @@ fn tokens_invalid_in_a_header_are_ignored() {
 }
 
 #[test]
-fn a_form_that_is_gone_says_nothing_about_the_sign_in() {
+fn missing_endpoint_does_not_end_the_sign_in() {
     // None of them is there: another address may be meant.
     let mut bench = Bench::new();
     for status in [404, 410, 501] {
@@ -310,7 +310,7 @@ fn a_form_that_is_gone_says_nothing_about_the_sign_in() {
 }
 
 #[test]
-fn a_service_that_hangs_is_given_up_in_time() {
+fn hanging_service_times_out() {
     let hang = |bench: &mut Bench| {
         bench.ask();
         bench.now = bench.now + crate::auth::PATIENCE;

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_from_the_future_puts_our_clock_right() {
+    fn token_issued_in_the_future_corrects_our_clock() {
         let mut skew = Skew::default();
         skew.note_issued(Some(NOW + 3_600), NOW);
         assert_eq!(skew.server_time(NOW), NOW + 3_600);

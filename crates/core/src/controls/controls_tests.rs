@@ -312,7 +312,7 @@ proptest! {
     /// However the text is cut into pieces, the client sees the same, no sequence among it,
     /// and no more tokens than it allowed.
     #[test]
-    fn any_cut_into_pieces_gives_the_same(
+    fn chunking_does_not_change_the_output(
         words in prop::collection::vec(
             prop_oneof![Just(" one"), Just(" two"), Just("END"), Just("E"), Just("N"), Just("\n"), Just("12"), Just("{\"a\": ["), Just("é")], 1..30),
         limit in 1u64..20,

@@ -70,7 +70,7 @@ fn oracle(stop: &[String], text: &str) -> (String, Option<usize>) {
 
 proptest! {
     #[test]
-    fn any_cut_gives_the_same(
+    fn chunking_does_not_change_stop_matching(
         text in "[abé\n]{0,40}",
         stop in prop::collection::vec("[abé\n]{1,4}", 1..4),
         cuts in prop::collection::vec(0usize..60, 0..8),

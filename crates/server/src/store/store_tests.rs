@@ -339,7 +339,7 @@ async fn a_full_disk_fails_saves_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_may_share_a_file() {
+async fn two_stores_can_share_a_file() {
     let (_dir, path) = place();
     let tasks = Tasks::new();
     let stores = [open(&path), open(&path)];
@@ -365,7 +365,7 @@ async fn two_may_share_a_file() {
 }
 
 #[test]
-fn two_may_make_a_file_at_the_same_time() {
+fn two_stores_can_create_a_file_at_once() {
     let (_dir, path) = place();
     let start = std::sync::Barrier::new(8);
     std::thread::scope(|scope| {
@@ -392,7 +392,7 @@ async fn paused_time_stands_still_during_a_save() {
 }
 
 #[tokio::test]
-async fn a_save_that_was_begun_is_waited_for_at_the_end() {
+async fn shutdown_waits_for_a_running_save() {
     let tasks = Tasks::new();
     let store = Store::open(None, LIMITS, &tasks).unwrap();
     let mut save = Box::pin(store.save(talk("one"), Vec::new(), unix_seconds()));

@@ -86,7 +86,7 @@ async fn turns_that_stop_without_an_ending_are_errors() {
 }
 
 #[tokio::test]
-async fn what_was_ignored_is_in_a_header() {
+async fn ignored_parameters_are_in_a_header() {
     for stream in [false, true] {
         let body = format!(
             r#"{{"model":"auto","stream":{stream},"temperature":0,"seed":1,"messages":[{{"role":"user","content":"Hi"}}]}}"#

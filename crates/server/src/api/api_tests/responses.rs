@@ -132,7 +132,7 @@ async fn response_without_store_is_not_kept() {
 }
 
 #[tokio::test]
-async fn others_do_not_see_it() {
+async fn responses_are_separated_by_key() {
     let keys = Keys::new(&Config { api_key: Some("one-key-for-all".into()), ..Config::default() });
     let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
     let desk = Desk::new(Fake { steps: hello(), settings, ..Fake::default() });
@@ -173,7 +173,7 @@ async fn previous_responses_are_part_of_the_conversation() {
 
 /// A request that only brings results continues the turn as it is.
 #[tokio::test]
-async fn results_alone_have_the_tools_of_the_response_that_asked() {
+async fn results_alone_keep_the_tools_of_the_previous_response() {
     let desk = Desk::new(Fake { steps: one_call(), ..Fake::default() });
     let tool = json!({ "type": "function", "name": "bash", "parameters": { "type": "object" } });
     let mut body = hi();
@@ -261,7 +261,7 @@ async fn missing_summary_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_background() {
+async fn background_response() {
     let mut steps = hello();
     steps.insert(1, Step::Wait(Duration::from_secs(60)));
     let desk = Desk::new(Fake { steps, ..Fake::default() });
@@ -292,7 +292,7 @@ async fn in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_in_the_background_can_be_cancelled_and_deleted() {
+async fn background_response_can_be_cancelled_and_deleted() {
     let steps = vec![Step::Event(TurnEvent::Started), text("Hel"), Step::Hang];
     let desk = Desk::new(Fake { steps, ..Fake::default() });
     let mut body = hi();

@@ -189,7 +189,7 @@ fn page_documents_our_own_headers() {
 }
 
 #[test]
-fn what_is_written_is_text() {
+fn page_escapes_text() {
     let document = serde_json::json!({
         "info": {"title": "<b>&\"", "version": "1", "description": "a `<i>` b"},
         "tags": [{"name": "x", "description": ""}],
