@@ -94,7 +94,7 @@ async fn a_key_runs_no_more_turns_than_its_limit() {
         (others.0.status(), others.1.status()),
         (http::StatusCode::OK, http::StatusCode::OK)
     );
-    assert!(shop.quick(&usual).await.body.contains("2 turns already"));
+    assert!(shop.quick(&usual).await.body.contains("already runs 2 turns"));
     drop(first);
     sleep(MOMENT).await;
     assert_eq!(shop.quick(&one).await.status, 200);
