@@ -104,7 +104,7 @@ async fn unsupported_endpoint_gets_a_reason() {
     for (path, why) in [
         ("/v1/embeddings", "does not offer embeddings"),
         ("/embeddings", "does not offer embeddings"),
-        ("/v1/images/generations", "no images"),
+        ("/v1/images/generations", "does not generate images"),
         ("/v1/audio/speech", "does not offer speech or audio"),
         ("/v1/moderations", "does not offer moderation"),
         ("/v1/files", "does not store files"),

@@ -61,5 +61,5 @@ async fn a_program_is_checked_again_before_each_start() {
     assert!(child.wait().await.unwrap().success() && work.join("started").exists());
     fs::remove_file(&program.path).unwrap();
     let error = spawn(start, &[], &tasks).unwrap_err();
-    assert!(error.message.contains("is not there any more"), "{error}");
+    assert!(error.message.contains("no longer exists"), "{error}");
 }
