@@ -10,6 +10,7 @@ mod command;
 mod cpu;
 mod deny;
 mod gateway;
+mod modules;
 mod order;
 mod plugin;
 mod release;

@@ -70,9 +70,12 @@ const GAP: Duration = Duration::from_millis(100);
 /// Where the attack is work that anyone could ask for, and takes all cores.
 const BUSY_GAP: Duration = Duration::from_millis(500);
 
+/// The first one: what a gateway costs that is not attacked.
+pub(super) const NOTHING: &str = "nothing";
+
 pub(super) const ATTACKS: &[Attack] = &[
     Attack {
-        name: "nothing",
+        name: NOTHING,
         growth: (16.0, 0.0),
         kept: 32.0,
         gap: GAP,

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long)]
     short: bool,
     /// All attacks in turn on one gateway for this long, beside twenty honest clients
-    #[arg(long, value_name = "N", conflicts_with_all = ["short", "only"])]
+    #[arg(long, value_name = "N", conflicts_with = "short")]
     minutes: Option<u64>,
     /// Accept gaps of the honest stream up to this, whatever the attack
     #[arg(long, value_name = "MS", default_value_t = 0)]
@@ -69,11 +69,11 @@ const SAMPLE: Duration = Duration::from_millis(25);
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let program = crate::absolute(&options.program)?;
+    let only = options.only.as_deref().unwrap_or_default();
     if let Some(minutes) = options.minutes {
-        return mixed::run(&program, minutes).await;
+        return mixed::run(&program, minutes, only).await;
     }
     let scale = if options.short { Scale::SHORT } else { Scale::FULL };
-    let only = options.only.as_deref().unwrap_or_default();
     let mut rows = Vec::new();
     for attack in ATTACKS.iter().filter(|attack| attack.name.contains(only)) {
         // Each gets a new gateway, so that no attack suffers from the one before.

@@ -9,7 +9,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::model::ids;
+use crate::{constant_time, model::ids};
 
 /// The header of the request: 32 to 128 hexadecimal digits.
 pub const CHALLENGE: &str = "x-ibeam-challenge";
@@ -37,10 +37,7 @@ pub fn proof(key_hash: &[u8; 32], authority: &str, challenge: &str) -> String {
 /// differs.
 #[must_use]
 pub fn is_proof(given: &str, key_hash: &[u8; 32], authority: &str, challenge: &str) -> bool {
-    let wanted = proof(key_hash, authority, challenge);
-    let pairs = given.bytes().zip(wanted.bytes());
-    let difference = pairs.fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
-    given.len() == wanted.len() && difference == 0
+    constant_time::eq(given.as_bytes(), proof(key_hash, authority, challenge).as_bytes())
 }
 
 /// RFC 2104 with SHA-256.

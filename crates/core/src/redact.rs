@@ -1,6 +1,8 @@
 //! The one place that keeps secrets out of logs: every line of them passes through
 //! here, whether it holds JSON, headers, addresses or free text.
 
+pub mod settings;
+
 use std::borrow::Cow;
 
 /// What stands where a secret stood.

@@ -2,7 +2,6 @@
 //! clients, the doctor, the system service, instances that start on demand). What serves a
 //! request is in `ibeam-server`. All of it is a library so that tests can reach it.
 
-pub mod audit;
 pub mod cli;
 mod clients;
 pub mod doctor;

@@ -3,7 +3,7 @@
 
 use std::{
     future::Future,
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     pin::Pin,
     sync::Arc,
@@ -22,7 +22,10 @@ use tokio::{
     time::Instant,
 };
 
-use crate::tasks::Tasks;
+use crate::{
+    files::{self, Access, private},
+    tasks::Tasks,
+};
 
 /// Asks the backend.
 pub type Fetch = Arc<
@@ -294,14 +297,9 @@ fn read(file: &Path) -> Option<ModelList> {
 /// All or nothing: a reader never sees half a file.
 fn write(file: &Path, list: &ModelList) -> io::Result<()> {
     let folder = file.parent().ok_or_else(|| io::Error::other("no folder"))?;
-    std::fs::create_dir_all(folder)?;
-    // Made with mode 0600, and keeps it.
-    let mut temporary = tempfile::Builder::new().prefix(".models-").tempfile_in(folder)?;
+    private::dir_builder().recursive(true).create(folder)?;
     let text = serde_json::to_vec(&Kept { version: VERSION, models: list })?;
-    temporary.write_all(&text)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(file).map_err(|error| error.error)?;
-    Ok(())
+    files::replace(file, &text, Access::Private)
 }
 
 #[cfg(test)]

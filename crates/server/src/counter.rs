@@ -7,18 +7,18 @@ use std::sync::{
 };
 
 use ibeam_core::{
-    agent::Uncounted,
     error::{ErrorCode, TurnError},
     model::{TurnRequest, Usage, UsageSource},
     models::Family,
     tokens::{Cache, Calibration, Count, IMAGE_TOKENS, Measure, Sample, Vocabulary},
+    turn::Uncounted,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::{api::CountedBody, keys::Hash, limits::Permits, tasks::Tasks};
+use crate::{keys::Hash, limits::Permits, tasks::Tasks};
 
 /// Texts whose counts are remembered: some hundred bytes each, and a long conversation has
 /// a few hundred.
@@ -39,6 +39,14 @@ const LARGE_AT_ONCE: usize = 1;
 
 type TextKey = (Vocabulary, [u8; 32]);
 type RequestKey = (Measure, CountedBody);
+
+/// The SHA-256 of a body, as the dialect of its endpoint reads it: the same bytes say something
+/// else in another dialect, and have another number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CountedBody {
+    Messages([u8; 32]),
+    Responses([u8; 32]),
+}
 
 /// The counter of the program. Clones share it.
 #[derive(Clone, Debug)]

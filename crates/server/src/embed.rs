@@ -1,7 +1,8 @@
 //! A gateway inside another program, started and stopped from Rust.
 
 use std::{
-    fmt,
+    borrow::Cow,
+    io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
@@ -12,7 +13,9 @@ use tokio::task::JoinHandle;
 
 use crate::{
     app::App,
-    config::{Backend, Config, Key, Listen, Origin, RawConfig, Via, environment, load, resolve},
+    config::{
+        Backend, Config, Key, Listen, Origin, Problem, RawConfig, environment, load, resolve,
+    },
     net,
     server::{Server, StartError, url},
     shutdown::Shutdown,
@@ -139,9 +142,8 @@ impl GatewayBuilder {
         let config = self.config()?;
         let end = End { shutdown: Shutdown::new(), tasks: Tasks::new() };
         // If this is dropped half-way, so is `end`, and nothing is left.
-        let server =
-            Server::bind(config, &end.tasks).await.map_err(|error| GatewayError::of(&error))?;
-        let places = server.places().map_err(|error| GatewayError::new(error.to_string()))?;
+        let server = Server::bind(config, &end.tasks).await.map_err(GatewayError::Start)?;
+        let places = server.places().map_err(GatewayError::Address)?;
         let url = places.first().map(|place| url(place, server.is_tls())).unwrap_or_default();
         let app = Arc::clone(server.app());
         let server = end.tasks.spawn("server", server.run(end.shutdown.clone()));
@@ -157,16 +159,12 @@ impl GatewayBuilder {
             resolve(&self.given.or(usual), None)
         };
         if !resolution.problems.is_empty() {
-            let problems: Vec<String> =
-                resolution.problems.iter().map(ToString::to_string).collect();
-            return Err(GatewayError::new(problems.join("; ")));
+            return Err(GatewayError::Settings(resolution.problems));
         }
         let mut config = resolution.config;
         if let Some(Simulated { scenario }) = self.simulator {
-            if matches!(config.via, Via::Cli | Via::Acp) {
-                // It would be started from the file of this program, which is not ours.
-                let text = "only the program `ibeam` can simulate `cursor-agent`";
-                return Err(GatewayError::new(text.to_owned()));
+            if config.uses_cursor_agent() {
+                return Err(GatewayError::SimulatedChild);
             }
             config.backend = Backend::Sim { scenario };
         }
@@ -240,33 +238,34 @@ impl Drop for End {
 }
 
 /// Why a gateway did not start.
-#[derive(Debug)]
-pub struct GatewayError {
-    what: String,
-    hint: Option<String>,
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// Settings that cannot be used.
+    #[error("{}", joined(.0))]
+    Settings(Vec<Problem>),
+    /// It would be started from the file of this program, which is not `ibeam`.
+    #[error("only the program `ibeam` can simulate `cursor-agent`")]
+    SimulatedChild,
+    /// The server did not start. The text has every cause.
+    #[error("{}", net::chain(.0))]
+    Start(StartError),
+    /// The system does not say where the server listens.
+    #[error("{0}")]
+    Address(io::Error),
 }
 
 impl GatewayError {
-    fn new(what: String) -> Self {
-        Self { what, hint: None }
-    }
-
-    fn of(error: &anyhow::Error) -> Self {
-        let hint = error.downcast_ref::<StartError>().map(|error| error.hint.to_string());
-        Self { what: net::chain(error.as_ref()), hint }
-    }
-
     /// What helps, where that is known. It is written for users of the command line.
     #[must_use]
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Start(error) => error.hint(),
+            Self::Settings(_) | Self::SimulatedChild | Self::Address(_) => None,
+        }
     }
 }
 
-impl fmt::Display for GatewayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
+fn joined(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
-
-impl std::error::Error for GatewayError {}

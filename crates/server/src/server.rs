@@ -3,6 +3,7 @@
 
 mod client;
 mod crowd;
+mod error;
 mod files;
 mod given;
 mod idle;
@@ -11,10 +12,8 @@ mod progress;
 #[cfg(unix)]
 mod unix;
 
-use std::{borrow::Cow, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
-use ibeam_sim::Sim;
 use tokio::{
     net::TcpListener,
     time::{sleep, timeout},
@@ -22,6 +21,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
+pub use self::error::StartError;
 pub use self::given::Given;
 pub use self::listener::{reachable, url};
 use self::{
@@ -33,8 +33,8 @@ use self::{
 use crate::{
     api,
     app::App,
-    config::{self, Backend, Config, Listen, TlsFiles},
-    keys::{self, Door, KeyFileError},
+    config::{Backend, Config, Listen, TlsFiles},
+    keys::{self, Door},
     mcp::bridge::Bridge,
     net::tls,
     shutdown::Shutdown,
@@ -68,7 +68,7 @@ impl Server {
     ///
     /// # Errors
     /// The configuration is unsafe, a file cannot be used, or the port is taken.
-    pub async fn bind(config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+    pub async fn bind(config: Config, tasks: &Tasks) -> Result<Self, StartError> {
         Self::bind_given(config, Given::none(), tasks).await
     }
 
@@ -81,10 +81,10 @@ impl Server {
         mut config: Config,
         given: Given,
         tasks: &Tasks,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, StartError> {
         given.settle(&mut config);
-        let door = keys::door(config.keys_file.as_deref()).map_err(StartError::keys)?;
-        config.check_serving(door == Door::Keys).map_err(StartError::open_door)?;
+        let door = keys::door(config.keys_file.as_deref())?;
+        config.check_serving(door == Door::Keys)?;
         for weak in config.weak_points(config.api_key.is_some() || door != Door::Open) {
             warn!("{weak}");
         }
@@ -100,7 +100,7 @@ impl Server {
     ///
     /// # Errors
     /// A file cannot be used, or there is no memory for the store.
-    pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> anyhow::Result<Self> {
+    pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> Result<Self, StartError> {
         let tls = config.tls.as_ref().map(secure).transpose()?;
         Self::with(listener.into(), tls, config, tasks)
     }
@@ -110,13 +110,10 @@ impl Server {
         tls: Option<Arc<rustls::ServerConfig>>,
         config: Config,
         tasks: &Tasks,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, StartError> {
         let sim = match &config.backend {
             Backend::Cursor => None,
-            Backend::Sim { scenario } => {
-                let simulated = config.simulator.config(scenario.as_deref());
-                Some(Sim::new(simulated.context("cannot use the scenario")?))
-            }
+            Backend::Sim { scenario } => Some(config.simulator.start(scenario.as_deref())?),
         };
         let app = App::new(config, sim.as_ref(), tasks)?;
         let bridge = Bridge::new(app.config(), tasks);
@@ -253,52 +250,11 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
 
 /// What TLS is served with.
 fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
-    if config::strangers_may_use(&files.key) {
+    if crate::files::strangers_may_use(&files.key) {
         let path = files.key.display();
         warn!("other users can use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
     }
-    tls::server_config(&files.cert, &files.key).map_err(|error| {
-        let hint = "`tls_cert` is a PEM file with the certificate and those that signed it, \
-                    `tls_key` one with its private key";
-        StartError::new(format!("cannot serve TLS: {error}"), hint)
-    })
-}
-
-/// Why nothing can be served, and what helps.
-#[derive(Debug, thiserror::Error)]
-#[error("{what}")]
-pub struct StartError {
-    what: String,
-    pub hint: Cow<'static, str>,
-    source: Option<io::Error>,
-}
-
-impl StartError {
-    fn new(what: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Self {
-        Self { what: what.into(), hint: hint.into(), source: None }
-    }
-
-    fn because(mut self, error: io::Error) -> Self {
-        self.source = Some(error);
-        self
-    }
-
-    fn open_door(what: String) -> Self {
-        Self::new(
-            what,
-            "create a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
-             or listen on 127.0.0.1",
-        )
-    }
-
-    fn keys(error: KeyFileError) -> Self {
-        let hint = error.hint();
-        let what = error.to_string();
-        match error {
-            KeyFileError::Io { source, .. } => Self::new(what, hint).because(source),
-            _ => Self::new(what, hint),
-        }
-    }
+    tls::server_config(&files.cert, &files.key).map_err(StartError::Tls)
 }
 
 /// Binds a port.

@@ -2,7 +2,7 @@
 //! and the processor time of its heartbeats.
 //! `cargo run --release -p ibeam-sim --example parked [runs]`
 //!
-//! The simulator is a process of its own, this program started a second time.
+//! The simulator is another process: this program, started a second time.
 
 use std::{
     convert::Infallible,

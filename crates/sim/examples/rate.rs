@@ -1,4 +1,4 @@
-//! The simulator's own rate over a loopback socket: what a bench may at most see.
+//! The simulator's own rate over a loopback socket: the upper limit for a benchmark.
 //! `cargo run --release -p ibeam-sim --example rate [streams] [scenario.toml]`
 
 use std::time::Duration;

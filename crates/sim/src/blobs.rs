@@ -1,4 +1,4 @@
-//! Blobs: their ids, and the store that outlives a stream when told to.
+//! Blobs: their ids, and the cache that keeps them across streams if it is switched on.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes kept across streams at most; the oldest blobs go first.
+/// The size of the cache in bytes; the oldest blobs are evicted first.
 const KEPT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The SHA-256 of a blob.
@@ -17,19 +17,19 @@ pub(crate) fn id_of(data: &[u8]) -> BlobId {
     Sha256::digest(data).into()
 }
 
-/// The store across streams. The real service has one; ours is off by default, so that
-/// what a client saves by it is not the simulator's gift.
+/// Blobs across streams. The real service keeps some; ours is off by default, so that a client's
+/// savings are not due to the simulator.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<Store>);
+pub(crate) struct BlobCache(Mutex<CachedBlobs>);
 
 #[derive(Debug, Default)]
-struct Store {
+struct CachedBlobs {
     blobs: HashMap<BlobId, Bytes>,
     order: VecDeque<BlobId>,
     bytes: usize,
 }
 
-impl Kept {
+impl BlobCache {
     pub(crate) fn get(&self, id: &BlobId) -> Option<Bytes> {
         self.0.lock().blobs.get(id).cloned()
     }

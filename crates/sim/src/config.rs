@@ -1,17 +1,25 @@
-//! What a simulator can be told from outside its scenario.
+//! The simulator's settings, apart from its scenario.
 
 use std::time::Duration;
 
-use crate::{Sim, faults::Chaos, quirks::Quirks, script::Scenario, transcript::Recorder};
+use crate::{
+    record::transcript::FrameRecorder,
+    scenario::{Scenario, faults::Chaos, quirks::Quirks},
+};
 
-/// All settings, with the manners of the real service as default.
+pub(crate) const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhdXRoMHx1c2VyX3NpbSIsInRpbWUiOiIxNzM1Njg5NjAwIiwicmFuZG9tbmVzcyI6InNpbSIsImV4cCI6NDEwMjQ0NDgwMCwiaXNzIjoiaHR0cHM6Ly9hdXRoZW50aWNhdGlvbi5jdXJzb3Iuc2giLCJzY29wZSI6Im9wZW5pZCBwcm9maWxlIGVtYWlsIG9mZmxpbmVfYWNjZXNzIiwiYXVkIjoiaHR0cHM6Ly9jdXJzb3IuY29tIiwidHlwZSI6InNlc3Npb24ifQ.c2ltdWxhdGVkLXNpZ25hdHVyZQ";
+
+pub(crate) const API_KEY: &str =
+    "crsr_51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0c0ffee51a0";
+
+/// All settings. The defaults behave as the real service does.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     pub scenario: Scenario,
     /// Bearer tokens that are accepted until their `exp`, besides those handed out by a
     /// refresh.
     pub tokens: Vec<String>,
-    /// API keys: good for the exchange, and for nothing else.
+    /// API keys: accepted by the exchange only.
     pub api_keys: Vec<String>,
     /// Accept any bearer token at all.
     pub any_token: bool,
@@ -19,10 +27,10 @@ pub struct SimConfig {
     pub quirks: Quirks,
     /// How long the server is silent before it sends a heartbeat.
     pub heartbeat: Duration,
-    /// A client that sends nothing for so long is dropped.
+    /// A client that sends nothing for this long is dropped.
     pub client_silence: Duration,
-    /// Remember blobs from one stream to the next. The real service does for a while;
-    /// off, every stream must prove that the client has them.
+    /// Keep blobs across streams. The real service does so for a while; when this is off, the
+    /// client has to provide them on every stream.
     pub keep_blobs: bool,
     /// The HTTP/2 window of a new stream, for flow-control tests.
     pub initial_window: Option<u32>,
@@ -30,24 +38,24 @@ pub struct SimConfig {
     pub connection_window: Option<u32>,
     pub max_concurrent_streams: u32,
     /// Whether HTTP/2 is served, and how it is refused if not.
-    pub http2: Http2,
+    pub http2: SimHttp2,
     /// `http2_config` in the answer of `GetServerConfig` (0 to 4).
     pub http2_config: i32,
     /// Client versions before this date are refused as outdated (`2025.06.01`).
     pub version_floor: String,
-    /// The time a run takes before the model says its first word. The real service takes
-    /// seconds; a resume pays it again.
+    /// The time from the start of a run to the model's first word. The real service takes
+    /// seconds, and again after a resume.
     pub bootstrap: Duration,
     /// The wait after each delta of the built-in assistant.
     pub pace: Duration,
-    /// How many frames share a DATA frame; 0 fills it up.
+    /// Frames per DATA frame; 0 fills each DATA frame.
     pub frames_per_chunk: usize,
     /// Random faults.
     pub chaos: Option<Chaos>,
     /// Where frames are recorded.
-    pub recorder: Option<Recorder>,
-    /// `/auth/poll` answers 404 so many times before it succeeds by itself. Without a
-    /// number, only the login page completes it.
+    pub recorder: Option<FrameRecorder>,
+    /// How often `/auth/poll` answers 404 before the sign-in succeeds by itself. `None`: only
+    /// the login page completes it.
     pub poll_pending: Option<u32>,
     /// `/auth/poll` answers 403.
     pub poll_refused: bool,
@@ -55,23 +63,23 @@ pub struct SimConfig {
     pub refuse_refresh: bool,
     /// The `exp` claim of tokens that are handed out, in seconds since 1970.
     pub token_expiry: u64,
-    /// The same, counted from the moment a token is handed out; goes before the above.
+    /// The lifetime of tokens that are handed out; overrides `token_expiry`.
     pub token_lifetime: Option<Duration>,
-    /// The time at which the simulator's clock starts, in seconds since 1970. It runs with
-    /// tokio's, and `exp` is held against it.
+    /// The time at which the simulator's clock starts, in seconds since 1970. It advances with
+    /// tokio's clock, and decides whether a token has expired.
     pub epoch: u64,
-    /// How long the end of the stream takes after a cancel action.
+    /// The time between a cancel action and the end of the stream.
     pub cancel_delay: Duration,
     /// The capacity of an in-memory connection in each direction.
     pub duplex_buffer: usize,
 }
 
-/// How HTTP/2 is treated.
+/// How HTTP/2 requests are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Http2 {
+pub enum SimHttp2 {
     #[default]
     Served,
-    /// Only `http/1.1` is offered by ALPN, and a cleartext preface is not understood.
+    /// Only `http/1.1` is offered by ALPN, and an HTTP/2 preface without TLS is an error.
     NotOffered,
     /// `Run` over HTTP/2 gets this status (464, 421).
     Status(u16),
@@ -83,8 +91,8 @@ impl Default for SimConfig {
     fn default() -> Self {
         Self {
             scenario: Scenario::builtin(),
-            tokens: vec![Sim::TOKEN.to_owned()],
-            api_keys: vec![Sim::API_KEY.to_owned()],
+            tokens: vec![TOKEN.to_owned()],
+            api_keys: vec![API_KEY.to_owned()],
             any_token: false,
             quirks: Quirks::default(),
             heartbeat: Duration::from_secs(10),
@@ -93,7 +101,7 @@ impl Default for SimConfig {
             initial_window: None,
             connection_window: None,
             max_concurrent_streams: 200,
-            http2: Http2::Served,
+            http2: SimHttp2::Served,
             http2_config: 0,
             version_floor: "2025.06.01".to_owned(),
             bootstrap: Duration::ZERO,

@@ -35,6 +35,11 @@ pub(super) fn codegen_full() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+pub(super) fn modules() -> anyhow::Result<Outcome> {
+    crate::modules::check()?;
+    Ok(Outcome::Passed)
+}
+
 pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
     let mut command = cargo();
     command.arg("clippy").arg("--all-targets");
@@ -44,6 +49,13 @@ pub(super) fn clippy(options: &Options) -> anyhow::Result<Outcome> {
         command.args(["--workspace", "--locked"]);
     }
     run(command.args(["--", "-D", "warnings"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// The server as a library without the simulator. Only checked: what it does is the same.
+pub(super) fn without_sim() -> anyhow::Result<Outcome> {
+    let chosen = ["--locked", "--package", "ibeam-server", "--no-default-features"];
+    run(cargo().arg("clippy").args(chosen).args(["--", "-D", "warnings"]))?;
     Ok(Outcome::Passed)
 }
 

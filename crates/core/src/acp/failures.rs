@@ -2,10 +2,11 @@
 //! of its CLI; the codes of the protocol only help where there are none.
 
 use crate::{
-    child::{Exit, Failure, Remedy},
+    child::Exit,
     cli::{failure, plain::one_line},
     codec::jsonrpc::RpcError,
     error::{ErrorCode, TurnError},
+    peer::{Failure, Remedy},
     redact,
 };
 
@@ -49,7 +50,8 @@ fn sign_in(said: &str) -> Failure {
 /// Whether the conversation that was to be gone on with is not there any more.
 pub(super) fn is_lost(error: &RpcError) -> bool {
     error.code == NOT_FOUND
-        || classified(&error.words, true).is_some_and(|failure| failure.remedy == Remedy::TellAnew)
+        || classified(&error.words, true)
+            .is_some_and(|failure| failure.remedy == Remedy::FreshConversation)
 }
 
 /// A conversation could not be opened again. Whatever the reason is: unless the account or
@@ -62,12 +64,12 @@ pub(super) fn lost(error: &RpcError) -> Failure {
     }
     let said = shown(error);
     let text = format!("cursor-agent cannot resume this conversation: {said}.");
-    made(ErrorCode::UpstreamError, text, Remedy::TellAnew)
+    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 pub(super) fn cannot_load() -> Failure {
     let text = "This version of cursor-agent cannot resume a conversation over ACP.";
-    made(ErrorCode::UpstreamError, text, Remedy::TellAnew)
+    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 /// The child is gone before its answer was complete. `passing` is what helps when it does not
@@ -111,7 +113,7 @@ pub(super) fn no_session() -> Failure {
 /// A conversation that was lost on the way ends like this.
 pub(super) fn empty() -> Failure {
     let text = "cursor-agent returned an empty answer. Try again.";
-    made(ErrorCode::UpstreamError, text, Remedy::TellAnew)
+    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 pub(super) fn refused() -> Failure {

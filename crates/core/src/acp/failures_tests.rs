@@ -39,6 +39,6 @@ fn an_end_says_how() {
         "cursor-agent exited with code 3 before its answer was complete: boom."
     );
     let lost = Exit { code: Some(1), stderr: "Session x not found".to_owned() };
-    assert_eq!(gone(&lost, true, Remedy::None).remedy, Remedy::TellAnew);
+    assert_eq!(gone(&lost, true, Remedy::None).remedy, Remedy::FreshConversation);
     assert_eq!(gone(&lost, false, Remedy::None).remedy, Remedy::None);
 }

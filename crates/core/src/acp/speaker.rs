@@ -15,12 +15,13 @@ use super::{
     say,
 };
 use crate::{
-    child::{self, Ask, Exit, Failure, Heard, Ready, Remedy, ToChild},
+    child::{self, Ask, Exit, Heard, Ready, ToChild},
     codec::{
         jsonrpc::{self, Id, METHOD_NOT_FOUND, Message, RpcError, read, text},
         ndjson::Lines,
     },
     model::FinishReason,
+    peer::{Failure, Remedy},
 };
 
 /// One run over ACP.
@@ -430,7 +431,7 @@ impl child::Speaker for Speaker {
         }
         // Whether the client saw some of it is known to the turn alone: it may have begun
         // another leg.
-        let passing = if self.is_untold() { Remedy::TellAnew } else { Remedy::Retry };
+        let passing = if self.is_untold() { Remedy::FreshConversation } else { Remedy::Retry };
         self.fail(failures::gone(exit, self.ask.resume.is_some(), passing));
     }
 

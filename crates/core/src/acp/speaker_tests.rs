@@ -372,7 +372,11 @@ fn a_conversation_that_is_lost_is_told_anew() {
         let mut run = Run::begin(&greeted(), &resuming("old"));
         run.refuse("session/load", code, words);
         let (code, remedy, _) = run.failed();
-        assert_eq!((code, remedy), (ErrorCode::UpstreamError, Remedy::TellAnew), "{words}");
+        assert_eq!(
+            (code, remedy),
+            (ErrorCode::UpstreamError, Remedy::FreshConversation),
+            "{words}"
+        );
     }
     // Not where a new one would not help either.
     let mut run = Run::begin(&greeted(), &resuming("old"));
@@ -382,12 +386,12 @@ fn a_conversation_that_is_lost_is_told_anew() {
 
     let mut run = Run::begin(&Ready { greeted: false, ..greeted() }, &resuming("old"));
     run.answer("initialize", &json!({"agentCapabilities": {"loadSession": false}}));
-    assert_eq!(run.failed().1, Remedy::TellAnew);
+    assert_eq!(run.failed().1, Remedy::FreshConversation);
 
     let ready = Ready { session: Some("old".to_owned()), ..greeted() };
     let mut run = Run::begin(&ready, &resuming("old"));
     run.refuse("session/prompt", -32002, "Session old not found");
-    assert_eq!(run.failed().1, Remedy::TellAnew);
+    assert_eq!(run.failed().1, Remedy::FreshConversation);
 }
 
 #[test]
@@ -434,7 +438,7 @@ fn an_answer_without_anything_in_it_is_none() {
             Heard::Failed(failure) => {
                 assert!(empty, "{update}");
                 assert_eq!(failure.error.code, ErrorCode::UpstreamError);
-                assert_eq!(failure.remedy, Remedy::TellAnew);
+                assert_eq!(failure.remedy, Remedy::FreshConversation);
             }
             last => {
                 assert_eq!((last, empty), (Heard::Ended(FinishReason::Stop), false), "{update}")
@@ -605,7 +609,7 @@ fn a_child_that_ends_early_has_failed() {
     // It went while a conversation was to be opened again.
     let mut run = Run::begin(&greeted(), &resuming("old"));
     run.0.on_exit(&exit("boom"));
-    assert_eq!(run.failed().1, Remedy::TellAnew);
+    assert_eq!(run.failed().1, Remedy::FreshConversation);
     // It says why.
     let mut run = Run::begin(&greeted(), &asking("x"));
     run.0.on_exit(&exit("\x1b[31mError: Not logged in\x1b[0m"));

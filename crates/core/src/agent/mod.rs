@@ -1,22 +1,15 @@
-//! The Agent API: one turn of it as a state machine, and the messages it is made
+//! The Agent API: one turn of it as a [`Peer`](crate::peer::Peer), and the messages it is made
 //! of. Every fact about this wire is in here or in the `proto` crate.
 
 mod blobs;
-pub(crate) mod classify;
-mod drift;
 mod exec;
-mod link;
 mod native;
+mod peer;
 mod query;
 mod request;
-mod settings;
 mod state;
 mod tools;
-mod turn;
 
 pub use blobs::BlobLimits;
-pub use drift::DriftReport;
-pub use link::LinkError;
-pub use request::{Environment, Kept, ModelPick, Permissions, Plan, Surroundings};
-pub use settings::{Clocks, Settings};
-pub use turn::{Turn, Uncounted};
+pub use peer::{AgentCall, AgentOpen, AgentPeer};
+pub use request::{Environment, ModelPick, Permissions, Plan, Surroundings};

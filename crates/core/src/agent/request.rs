@@ -20,8 +20,11 @@ use super::{
 };
 use crate::{
     codec::connect,
-    model::{Item, Message, Part, Role, ToolCall, TurnRequest, ids::SessionId},
-    turn::results::{GO_ON, instructions, offered},
+    model::{Item, Message, Part, Role, TurnRequest},
+    peer::{
+        Kept,
+        conversation::{GO_ON, instructions, offered},
+    },
 };
 
 /// The model as the backend wants to hear it.
@@ -54,26 +57,12 @@ pub struct Permissions {
 pub struct Plan {
     pub model: ModelPick,
     pub conversation_id: String,
-    /// Names the turn in the ids of its tool calls.
-    pub session: SessionId,
     pub surroundings: Arc<Surroundings>,
     pub limits: BlobLimits,
+    /// Send the request context with the first message instead of waiting to be asked for it.
+    pub inline_context: bool,
     /// Go on from here instead of sending the history again.
     pub kept: Option<Kept>,
-}
-
-/// What was kept of a conversation: its newest state, and every blob that this names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    pub checkpoint: Bytes,
-    /// Ids and contents.
-    pub blobs: Vec<(Bytes, Bytes)>,
-    /// How many items of the request, from its start, the state covers.
-    pub covers: usize,
-    /// Calls that were handed out after the checkpoint was made; their results are new.
-    pub calls: Vec<ToolCall>,
-    /// The request has another system prompt or other tools than the state was made with.
-    pub new_setup: bool,
 }
 
 /// What the model is told and offered beside the conversation. Thousands of parked
@@ -135,7 +124,7 @@ enum Action {
 impl RunSpec {
     #[must_use]
     pub(super) fn new(request: &TurnRequest, plan: Plan) -> Self {
-        let Plan { model, conversation_id, surroundings, limits, kept, session: _ } = plan;
+        let Plan { model, conversation_id, surroundings, limits, kept, inline_context: _ } = plan;
         let mut spec = Self {
             conversation_id,
             model,

@@ -1,7 +1,7 @@
 use prost::Message as _;
 
 use super::*;
-use crate::model::{Dialect, Hints, Sampling, Tool, ToolChoice, ToolContent, ToolResult};
+use crate::model::{Dialect, Hints, Sampling, Tool, ToolCall, ToolChoice, ToolContent, ToolResult};
 
 fn item(role: Role, text: &str) -> Item {
     Item::Message(Message { role, parts: vec![Part::Text(text.into())] })
@@ -30,7 +30,6 @@ fn spec(request: &TurnRequest) -> RunSpec {
     let plan = Plan {
         model,
         conversation_id: "22222222-2222-4222-8222-222222222222".into(),
-        session: SessionId::from_random([0; 16]),
         surroundings: Arc::new(Surroundings::new(
             request,
             &Environment { os_version: "linux".into(), ..Environment::default() },
@@ -38,6 +37,7 @@ fn spec(request: &TurnRequest) -> RunSpec {
             true,
         )),
         limits: BlobLimits::default(),
+        inline_context: false,
         kept: None,
     };
     RunSpec::new(request, plan)
@@ -196,9 +196,9 @@ fn continued(request: &TurnRequest, kept: Kept) -> (RunSpec, AgentRunRequest, By
     let plan = Plan {
         model,
         conversation_id,
-        session: SessionId::from_random([0; 16]),
         surroundings: around,
         limits: BlobLimits::default(),
+        inline_context: false,
         kept: Some(kept),
     };
     let spec = RunSpec::new(request, plan);

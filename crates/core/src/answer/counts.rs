@@ -5,7 +5,10 @@
 //! the whole run. Each leg reports what is its own, so that the outputs of a run's legs add
 //! up to the run's; the prompt is the one that the model read last, cached part included.
 
-use crate::model::{Usage, UsageSource};
+use crate::{
+    model::{Usage, UsageSource},
+    peer::RunTokens,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -17,29 +20,7 @@ pub(crate) struct Counts {
     /// Output of this leg, as the backend told it bit by bit.
     output: u64,
     context: Option<Context>,
-    ended: Option<Totals>,
-}
-
-/// What a backend tells at the end about the whole run, as far as it does.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) input: Option<u64>,
-    pub(crate) output: Option<u64>,
-    pub(crate) cache_read: Option<u64>,
-    pub(crate) cache_write: Option<u64>,
-    pub(crate) reasoning: Option<u64>,
-}
-
-impl From<Usage> for Totals {
-    fn from(usage: Usage) -> Self {
-        Self {
-            input: Some(usage.input),
-            output: Some(usage.output),
-            cache_read: Some(usage.cache_read),
-            cache_write: Some(usage.cache_write),
-            reasoning: Some(usage.reasoning),
-        }
-    }
+    ended: Option<RunTokens>,
 }
 
 /// The size of the context at some time in this leg.
@@ -59,7 +40,7 @@ impl Counts {
         self.context = Some(Context { used, output: self.output });
     }
 
-    pub(crate) fn run_ended(&mut self, totals: Totals) {
+    pub(crate) fn run_ended(&mut self, totals: RunTokens) {
         self.ended = Some(totals);
     }
 
@@ -92,7 +73,7 @@ impl Counts {
         }
     }
 
-    fn of_run(&self, ended: &Totals, thoughts: usize, bytes: usize) -> Usage {
+    fn of_run(&self, ended: &RunTokens, thoughts: usize, bytes: usize) -> Usage {
         let whole = ended.output.is_some_and(|total| self.is_of_all_legs(total));
         let before = |told: u64| if whole { told } else { 0 };
         let output = ended.output.map_or(self.output, |all| all - before(self.earlier));

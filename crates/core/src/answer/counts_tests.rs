@@ -1,7 +1,7 @@
 use super::*;
 
-fn ended(input: u64, output: u64) -> Totals {
-    Totals { input: Some(input), output: Some(output), ..Totals::default() }
+fn ended(input: u64, output: u64) -> RunTokens {
+    RunTokens { input: Some(input), output: Some(output), ..RunTokens::default() }
 }
 
 /// Ends the leg as a client would be told.
@@ -61,7 +61,8 @@ fn a_backend_that_counts_since_the_last_results_is_believed() {
 #[test]
 fn a_prompt_has_its_cached_part_in_it() {
     let mut counts = Counts::default();
-    let cached = |input| Totals { cache_read: Some(60), cache_write: Some(5), ..ended(input, 1) };
+    let cached =
+        |input| RunTokens { cache_read: Some(60), cache_write: Some(5), ..ended(input, 1) };
     counts.run_ended(cached(100));
     assert_eq!(counts.usage(0, 0).unwrap().input, 100);
     counts.run_ended(cached(10));
@@ -76,11 +77,11 @@ fn what_is_not_said_comes_from_the_running_counters() {
     counts.output_tokens(7);
     counts.context_tokens(50);
     counts.output_tokens(3);
-    counts.run_ended(Totals::default());
+    counts.run_ended(RunTokens::default());
     let usage = counts.usage(0, 0).unwrap();
     assert_eq!((usage.input, usage.output), (43, 10), "the context was told before the last three");
     assert_eq!(usage.source, UsageSource::BackendPartial);
-    counts.run_ended(Totals { output: Some(11), ..Totals::default() });
+    counts.run_ended(RunTokens { output: Some(11), ..RunTokens::default() });
     let usage = counts.usage(0, 0).unwrap();
     assert_eq!((usage.input, usage.output), (43, 11));
 }
@@ -88,7 +89,7 @@ fn what_is_not_said_comes_from_the_running_counters() {
 #[test]
 fn reasoning_is_part_of_the_output() {
     let mut counts = Counts::default();
-    counts.run_ended(Totals { reasoning: Some(90), ..ended(10, 50) });
+    counts.run_ended(RunTokens { reasoning: Some(90), ..ended(10, 50) });
     assert_eq!(counts.usage(0, 0).unwrap().reasoning, 50);
 }
 
@@ -105,7 +106,7 @@ fn a_context_of_an_earlier_leg_says_nothing() {
 
 #[test]
 fn reasoning_is_told_where_it_was_delivered() {
-    let run = Totals { reasoning: Some(20), ..ended(300, 50) };
+    let run = RunTokens { reasoning: Some(20), ..ended(300, 50) };
     let first = |counts: &mut Counts| {
         counts.output_tokens(30);
         counts.context_tokens(130);

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 mod counts;
 
 use self::counts::Counts;
-pub(crate) use self::counts::Totals;
 use crate::{
     error::TurnError,
     guard::{Piece, ThinkTags},
     model::{FinishReason, TerminalGuard, TurnEvent, Usage, UsageSource, ids::CallId},
+    peer::RunTokens,
     tokens::Sample,
 };
 
@@ -243,7 +243,7 @@ impl Answer {
     }
 
     /// The numbers of the whole run.
-    pub(crate) fn run_ended(&mut self, totals: Totals) {
+    pub(crate) fn run_ended(&mut self, totals: RunTokens) {
         self.counts.run_ended(totals);
     }
 

@@ -1,8 +1,8 @@
 //! What a child said, in words that both of its protocols share.
 
 use crate::{
-    error::TurnError,
     model::{FinishReason, Usage},
+    peer::Failure,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,21 +23,4 @@ pub enum Heard {
     Ended(FinishReason),
     /// There will be no answer, or no more of it. Nothing comes after it.
     Failed(Failure),
-}
-
-/// A failure, and what may be done about it beside telling the caller.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    pub error: TurnError,
-    pub remedy: Remedy,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    /// Nothing: the same request would fail again.
-    None,
-    /// A passing fault: another try helps while nothing was sent on to the client.
-    Retry,
-    /// The conversation that was to be gone on with is lost: everything is told anew.
-    TellAnew,
 }

@@ -92,27 +92,3 @@ impl fmt::Debug for ToChild {
         }
     }
 }
-
-impl FromChild {
-    /// About how much of it the turn may have to hold.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Output(bytes) => bytes.len(),
-            Self::Call(call) => call.arguments.len(),
-            Self::Ready(_) | Self::Dropped(_) | Self::Exited(_) => 0,
-        }
-    }
-}
-
-impl ToChild {
-    /// About how much memory it takes while it waits to be told.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::Input(bytes) => bytes.len(),
-            Self::Result(result) => result.content.iter().map(ToolContent::bytes).sum(),
-            Self::CloseInput | Self::Release => 0,
-        }
-    }
-}

@@ -8,13 +8,13 @@ pub const SERVER_NAME: &str = "ibeam";
 mod cap;
 mod heard;
 mod link;
+mod peer;
 mod prompt;
 mod start;
 mod tokens;
-mod turn;
 
-pub use heard::{Failure, Heard, Remedy};
+pub use heard::Heard;
 pub use link::{Exit, FromChild, HostAddress, HostedCall, HostedResult, Ready, ToChild};
+pub use peer::{ChildPeer, Plan};
 pub use start::{Ask, Prompt, Speaker, Start};
 pub(crate) use tokens::Tokens;
-pub use turn::{Plan, Turn};

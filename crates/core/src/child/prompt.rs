@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt::Write as _};
 use super::{Prompt, cap::cap};
 use crate::{
     model::{Image, Item, Message, Part, Role, ToolCall, ToolContent, ToolResult, TurnRequest},
-    turn::results::{GO_ON, instructions, offered},
+    peer::conversation::{GO_ON, instructions, offered},
 };
 
 /// The tags that are ours. What somebody says cannot open or close one.

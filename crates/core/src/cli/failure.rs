@@ -3,8 +3,9 @@
 
 use super::plain::{one_line, plain};
 use crate::{
-    child::{Exit, Failure, Remedy},
+    child::Exit,
     error::{ErrorCode, TurnError},
+    peer::{Failure, Remedy},
     redact,
 };
 
@@ -219,7 +220,7 @@ pub(super) fn of_nothing() -> Failure {
     failure(
         ErrorCode::UpstreamError,
         "cursor-agent returned an empty answer. Try again.".to_owned(),
-        Remedy::TellAnew,
+        Remedy::FreshConversation,
     )
 }
 
@@ -262,7 +263,7 @@ pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<Failure> {
     if resumed && let Some(at) = lower.iter().position(lost) {
         let said = lines.get(at).map(|line| shown(line)).unwrap_or_default();
         let message = format!("cursor-agent cannot resume this conversation: {said}.");
-        return Some(failure(ErrorCode::UpstreamError, message, Remedy::TellAnew));
+        return Some(failure(ErrorCode::UpstreamError, message, Remedy::FreshConversation));
     }
     let described = |about: About, at: usize| {
         let said = about.excerpt(lines.get(at..)?);

@@ -91,7 +91,7 @@ fn a_lost_conversation_is_told_anew_only_if_there_was_one() {
         "could not resume session 12",
     ] {
         let failure = of_exit(&exit(Some(1), stderr), "", true);
-        assert_eq!(failure.remedy, Remedy::TellAnew, "{stderr}");
+        assert_eq!(failure.remedy, Remedy::FreshConversation, "{stderr}");
         assert_eq!(of(stderr).remedy, Remedy::None, "{stderr}");
     }
     let other = of_exit(&exit(Some(1), "Your session has expired. Please log in."), "", true);

@@ -12,9 +12,10 @@ use super::{
     voice::{Shape, Voice},
 };
 use crate::{
-    child::{self, Ask, Exit, Failure, Heard, Ready, ToChild, Tokens},
+    child::{self, Ask, Exit, Heard, Ready, ToChild, Tokens},
     codec::ndjson::Lines,
     model::FinishReason,
+    peer::Failure,
 };
 
 /// The prompt goes out in pieces of this many bytes.

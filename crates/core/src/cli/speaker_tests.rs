@@ -6,12 +6,13 @@ use crate::{
     model::{Usage, UsageSource},
 };
 use crate::{
-    child::{Remedy, Speaker as _},
+    child::Speaker as _,
     cli::{
         hear,
         testing::{bare, call, delta, ends, failure, flush, heard, lines, shell, success, text},
     },
     error::ErrorCode,
+    peer::Remedy,
 };
 
 #[test]
@@ -156,7 +157,10 @@ fn the_result_is_the_answer_if_there_was_no_other() {
 fn an_empty_answer_is_a_failure_unless_something_was_done() {
     let nothing = heard(&[success("")]);
     let empty = failure(&nothing);
-    assert_eq!((empty.error.code, empty.remedy), (ErrorCode::UpstreamError, Remedy::TellAnew));
+    assert_eq!(
+        (empty.error.code, empty.remedy),
+        (ErrorCode::UpstreamError, Remedy::FreshConversation)
+    );
     let heard = heard(&[shell(), success("")]);
     assert_eq!(heard.last(), Some(&Heard::Ended(FinishReason::Stop)));
 }
@@ -258,7 +262,7 @@ fn a_lost_conversation_is_known_by_what_was_asked() {
         let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
         failure(&heard).remedy
     };
-    assert_eq!((of(Some("s-1")), of(None)), (Remedy::TellAnew, Remedy::None));
+    assert_eq!((of(Some("s-1")), of(None)), (Remedy::FreshConversation, Remedy::None));
 }
 
 #[test]

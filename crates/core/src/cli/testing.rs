@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::hear;
-use crate::child::{Failure, Heard};
+use crate::{child::Heard, peer::Failure};
 
 pub(super) fn lines(events: &[Value]) -> String {
     events.iter().map(|event| format!("{event}\n")).collect()

@@ -135,7 +135,7 @@ mod exact {
         let sources = [
             include_str!("../../../../README.md"),
             include_str!("../../../../ARCHITECTURE.md"),
-            include_str!("../agent/classify.rs"),
+            include_str!("../peer/classify.rs"),
             include_str!("../../../../Cargo.lock"),
         ];
         let mixed = sources.concat();

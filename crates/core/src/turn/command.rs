@@ -1,45 +1,31 @@
 //! What a turn wants its caller to do.
 
-use bytes::Bytes;
+use crate::peer::Peer;
 
-use crate::child::{Start, ToChild};
+/// What the caller must do for a turn over this peer.
+pub type TurnCommand<P> = Command<<P as Peer>::Open, <P as Peer>::Out>;
 
 /// What the caller must do for the machine.
 #[derive(Clone, Debug)]
-pub enum Command {
-    /// Open a stream, dropping any earlier one.
-    Open(OpenSpec),
-    /// Send this framed message on the open stream.
-    Send(Bytes),
-    /// Tell the child this.
-    Tell(ToChild),
-    /// The stream is no longer needed. `cancel` resets it, so that the backend
+pub enum Command<O, M> {
+    /// Open a link, dropping any earlier one.
+    Open(OpenLink<O>),
+    /// Send this message on the open link.
+    Send(M),
+    /// The link is no longer needed. `cancel` resets it, so that the backend
     /// stops working; otherwise it has already ended.
     Close { cancel: bool },
 }
 
-/// How to open a stream.
-#[derive(Clone, Debug, Default)]
-pub struct OpenSpec {
-    /// Fresh for every stream.
+/// How to open a link.
+#[derive(Clone, Debug)]
+pub struct OpenLink<O> {
+    /// Fresh for every link.
     pub request_id: String,
-    /// The same for all streams of one turn.
+    /// The same for all links of one turn.
     pub original_request_id: String,
-    /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
-    pub prefer_h1: bool,
-    /// The token of the last stream was refused: this one needs another.
+    /// The token of the last link was refused: this one needs another.
     pub fresh_token: bool,
-    /// How to start the child, where the turn runs in one.
-    pub child: Option<Box<Start>>,
-}
-
-impl Command {
-    /// How much it puts on the wire.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Send(frame) => frame.len(),
-            Self::Tell(message) => message.bytes(),
-            Self::Open(_) | Self::Close { .. } => 0,
-        }
-    }
+    /// What only this backend needs.
+    pub peer: O,
 }

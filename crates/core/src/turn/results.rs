@@ -1,138 +1,100 @@
-//! What every machine does with the tools of a request and with the results that come
-//! back.
+//! Results on their way back to the backend, and the leg that they begin.
 
-use std::borrow::Cow;
-
+use super::{
+    Turn, TurnState,
+    calls::Call,
+    offer::{Brought, Offer, beside, note_loops},
+    recovery::Tried,
+};
 use crate::{
-    guard::LoopGuard,
-    model::{Item, Message, Part, Role, Tool, ToolChoice, ToolContent, TurnRequest},
+    history,
+    model::{Item, Millis, ToolContent, TurnRequest},
+    peer::Peer,
 };
 
-/// What a call without a result is answered with.
-pub(crate) const NO_RESULT: &str = "The client sent no result for this call.";
-
-/// So many requests that are refused in one leg are a loop of their own.
-pub(crate) const STUBBORN: u32 = 64;
-
-/// What is asked for when an answer lacks the call that must be in it.
-pub(crate) const CALL_NOW: &str = "Call the tool now. Do not answer with text.";
-
-/// What is asked when the conversation ends with an answer.
-pub(crate) const GO_ON: &str = "Continue from exactly where you stopped. Repeat nothing.";
-
-/// Which of its tools a request offers to the model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Offer {
-    #[default]
-    All,
-    None,
-    One(String),
-}
-
-impl Offer {
-    pub(crate) fn of(request: &TurnRequest) -> Self {
-        match &request.tool_choice {
-            ToolChoice::Auto | ToolChoice::Required => Self::All,
-            ToolChoice::None => Self::None,
-            ToolChoice::Named(name) => Self::One(name.clone()),
+impl<P: Peer> Turn<P> {
+    /// Resumes the parked turn with the results that `request` brings. The next events are the
+    /// answer to `request`. Results that are not awaited are passed over; calls that got none
+    /// are answered with that; of two results for one call the later counts.
+    ///
+    /// # Errors
+    /// Gives the request back when the waiting link cannot serve it: none of its new
+    /// results is awaited here, the backend gave up on one, it offers other tools, or it says
+    /// something to the model that no result has room for.
+    pub fn resume(
+        &mut self,
+        mut request: TurnRequest,
+        now: Millis,
+    ) -> Result<(), Box<TurnRequest>> {
+        let waits = self.state == TurnState::AwaitingTools && !self.calls.any_lost();
+        if !waits || Offer::of(&request) != self.offer {
+            return Err(Box::new(request));
         }
-    }
-}
-
-/// The tools that the model may call.
-pub(crate) fn offered(request: &TurnRequest) -> Cow<'_, [Tool]> {
-    match &request.tool_choice {
-        ToolChoice::None => Cow::Borrowed(&[]),
-        ToolChoice::Auto | ToolChoice::Required => Cow::Borrowed(&request.tools),
-        ToolChoice::Named(name) => {
-            request.tools.iter().filter(|tool| tool.name == *name).cloned().collect()
+        let new = history::split(&request.items);
+        let brought = request.items.get(new..).unwrap_or_default();
+        let brought = Brought::new(brought, |id| self.awaits(id));
+        let room = self.calls.list.iter().any(|call| call.is_out() && call.takes_words());
+        if !brought.any || (!brought.messages.is_empty() && !room) {
+            return Err(Box::new(request));
         }
-    }
-}
-
-/// Whether `tool_choice` leaves the model no other way than a call.
-pub(crate) fn must_call(request: &TurnRequest) -> bool {
-    matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
-}
-
-/// The instructions, and the question if there is nothing but instructions: then it is
-/// the last of them.
-pub(crate) fn instructions(request: &TurnRequest) -> (&[String], Option<&str>) {
-    match request.system.split_last() {
-        Some((question, before)) if request.items.is_empty() => (before, Some(question)),
-        _ => (&request.system, None),
-    }
-}
-
-/// Nothing but results can be said on a stream that waits for them, so what the user
-/// says meanwhile rides on one.
-pub(crate) fn beside(messages: &[&Message]) -> Vec<ToolContent> {
-    let mut content = Vec::new();
-    for part in messages.iter().flat_map(|message| &message.parts) {
-        content.push(match part {
-            Part::Text(text) => {
-                ToolContent::Text(format!("<user_message>\n{text}\n</user_message>"))
-            }
-            Part::Image(image) => ToolContent::Image(image.clone()),
+        let beside = beside(&brought.messages);
+        let calls = &self.calls.list;
+        note_loops(&mut self.loops, &mut request, new, |id| {
+            calls.iter().find(|call| call.id.as_str() == id).is_none_or(Call::takes_words)
         });
+        let calls = self.calls.out();
+        self.peer.begin_leg(&request, new, calls, &self.settings.clocks, now);
+        self.begin_leg(&request, now);
+        self.send_results(request.items.get(new..).unwrap_or_default(), beside);
+        self.request = Some(Box::new(request));
+        self.pump(now);
+        self.begin_held_calls(now);
+        self.pump(now);
+        Ok(())
     }
-    content
-}
 
-/// What the new items of a request bring to a turn that waits for results.
-pub(crate) struct Brought<'a> {
-    /// There is a result that is waited for.
-    pub(crate) any: bool,
-    /// What the user says beside the results.
-    pub(crate) messages: Vec<&'a Message>,
-}
-
-impl<'a> Brought<'a> {
-    pub(crate) fn new(items: &'a [Item], awaits: impl Fn(&str) -> bool) -> Self {
-        let mut brought = Self { any: false, messages: Vec::new() };
-        for item in items {
-            match item {
-                Item::ToolResult(result) => brought.any |= awaits(&result.call_id),
-                // What stands before the results was said before the calls.
-                Item::Message(message) if brought.any && message.role == Role::User => {
-                    brought.messages.push(message);
-                }
-                _ => {}
-            }
-        }
-        brought
+    fn begin_leg(&mut self, request: &TurnRequest, now: Millis) {
+        self.state = TurnState::Streaming;
+        self.cut = false;
+        self.started = now;
+        self.tried = Tried::on_open_link();
+        self.counted.new_texts.clear();
+        self.answer.begin_leg();
+        self.visible_before = self.answer.visible();
+        self.demand(request);
     }
-}
 
-/// Counts the new results, and lets a note ride on those that repeat themselves and have
-/// room for words.
-pub(crate) fn note_loops(
-    loops: &mut LoopGuard,
-    request: &mut TurnRequest,
-    new: usize,
-    has_room: impl Fn(&str) -> bool,
-) {
-    let mut user = false;
-    for item in request.items.get_mut(new..).unwrap_or_default() {
-        match item {
-            Item::ToolResult(result) => {
-                let note = loops.on_result(&result.call_id, result);
-                if has_room(&result.call_id) {
-                    result.content.extend(note.map(ToolContent::Text));
-                }
-            }
-            Item::Message(_) => user = true,
-            Item::ToolCall(_) | Item::Reasoning(_) => {}
+    fn send_results(&mut self, new: &[Item], mut beside: Vec<ToolContent>) {
+        let calls = std::mem::take(&mut self.calls.list);
+        let (out, held): (Vec<_>, Vec<_>) = calls.into_iter().partition(Call::is_out);
+        self.calls.list = held;
+        // The message goes behind the last result that can carry it.
+        let carrier = out.iter().rposition(Call::takes_words);
+        for (at, call) in out.iter().enumerate() {
+            let Some(asked) = call.asked() else { continue };
+            let id = call.id.as_str();
+            let result = new.iter().rev().find_map(|item| match item {
+                Item::ToolResult(result) if result.call_id == id => Some(result),
+                _ => None,
+            });
+            let more = if carrier == Some(at) { std::mem::take(&mut beside) } else { Vec::new() };
+            let texts = self.peer.send_result(id, &asked.peer, result, more);
+            self.counted.new_texts.extend(texts);
         }
     }
-    if user {
-        loops.on_user_message();
-    }
-}
 
-/// What of `words` comes after the first `told` bytes, as a message.
-pub(crate) fn said(words: &str, told: usize) -> Option<Item> {
-    let rest = words.get(told..).filter(|rest| !rest.trim().is_empty())?;
-    let parts = vec![Part::Text(rest.to_owned())];
-    Some(Item::Message(Message { role: Role::Assistant, parts }))
+    /// Hands out calls that came late, or had to wait for others.
+    fn begin_held_calls(&mut self, now: Millis) {
+        if !self.calls.is_empty() {
+            self.answer.started();
+        }
+        let mut at = 0;
+        while at < self.calls.list.len() && !self.answer.ended() {
+            self.begin_call(at, now);
+            at += 1;
+            if self.calls.one_by_one {
+                break;
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ibeam_core::{
-    agent::{BlobLimits, Environment, ModelPick, Permissions, Plan, Settings, Surroundings, Turn},
+    agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
     codec::connect::{self, Code, ConnectError},
     controls::{self, Verdict},
     model::{
@@ -12,6 +12,7 @@ use ibeam_core::{
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
     },
     models::Family,
+    turn::{Settings, Turn},
 };
 use ibeam_proto::agent::{
     AgentServerMessage, ExecServerMessage, HeartbeatUpdate, InteractionUpdate, McpArgs,
@@ -113,17 +114,19 @@ impl Recording {
         let plan = Plan {
             model: ModelPick { id: "default".to_owned(), ..ModelPick::default() },
             conversation_id: "conversation".to_owned(),
-            session: SessionId::from_random([0xab; 16]),
             surroundings: Arc::new(surroundings),
             limits: BlobLimits::default(),
+            inline_context: false,
             kept: None,
         };
         let mut now = Millis(0);
-        let mut turn = Turn::new(request, plan, Settings::default(), [7; 16], now);
+        let session = SessionId::from_random([0xab; 16]);
+        let mut turn =
+            Turn::<AgentPeer>::new(request, plan, session, Settings::default(), [7; 16], now);
         turn.on_opened(now);
         for step in &self.steps {
             match step {
-                Step::Frame(frame) => turn.on_bytes(frame.clone(), now),
+                Step::Frame(frame) => turn.on_message(frame.clone(), now),
                 Step::Pause => {
                     now = now + Duration::from_secs(1);
                     turn.on_timeout(now);

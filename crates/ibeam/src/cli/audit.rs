@@ -5,7 +5,7 @@ use std::{fmt::Write as _, process::ExitCode};
 use clap::{Args, builder::styling};
 
 use super::{Global, Listening, STYLES, Upstream, models::align, print, say};
-use crate::audit::{
+use crate::doctor::audit::{
     ChildReport, Fault, FileLine, HostLine, McpLine, Purpose, Report, Subject, audit,
 };
 use ibeam_server::{

@@ -8,14 +8,14 @@ use ibeam_core::error::{ErrorCode, TurnError};
 use super::{Refusal, block_on, say};
 use ibeam_server::{
     app::child_config,
-    config::{Config, Via},
+    config::Config,
     driver::child::{ChildDriver, Kind},
     tasks::Tasks,
 };
 
 /// Whether these settings leave the sign-in to the CLI.
 pub(super) fn answers(config: &Config) -> bool {
-    matches!(config.via, Via::Cli | Via::Acp)
+    config.uses_cursor_agent()
 }
 
 /// The account that the CLI is signed in to.
@@ -29,7 +29,7 @@ pub(super) fn account(config: &Config) -> Result<String, TurnError> {
 
 /// The account that the CLI is signed in to, if no backend was chosen. Silent without a CLI.
 pub(super) fn instead(config: &Config) -> Option<String> {
-    if config.via != Via::Auto {
+    if config.named_backend.is_some() {
         return None;
     }
     let asked = block_on(async {

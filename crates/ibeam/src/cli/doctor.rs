@@ -8,14 +8,14 @@ use std::{
 };
 
 use clap::{Args, builder::styling};
+use ibeam_core::backend::BackendKind;
 
 use super::{
     Global, Listening, Refusal, STYLES, Upstream, block_on, children, options::Loaded, print, say,
 };
 use crate::{
-    audit,
     doctor::{
-        Check, Line, Report, State, Subject,
+        Check, Line, Report, State, Subject, audit,
         bundle::{self, Contents, Veil},
         examine,
         judge::title,
@@ -26,7 +26,7 @@ use crate::{
 use ibeam_server::{
     auth::Here,
     clock,
-    config::{Backend, Config, Via, environment, file_in_use},
+    config::{Backend, Config, environment, file_in_use},
     mcp::config::Places,
 };
 
@@ -88,7 +88,7 @@ impl Doctor {
                     telemetry::init(&loaded.config.log);
                 }
                 if answered_by_cli(&loaded.config) {
-                    loaded.config.via = Via::Cli;
+                    loaded.config.named_backend = Some(BackendKind::Cli);
                 }
                 let token = resolution.shown.iter().find(|shown| shown.name == "access_token");
                 let token_from = token.map(|shown| shown.origin.as_str()).unwrap_or_default();
@@ -192,7 +192,7 @@ fn account(report: &Report) -> Option<String> {
 /// Whether Cursor's CLI would answer although no backend was chosen, as for `ibeam serve`.
 fn answered_by_cli(config: &Config) -> bool {
     let nobody = config.backend == Backend::Cursor
-        && config.via == Via::Auto
+        && config.named_backend.is_none()
         && config.access_token.is_none()
         && Here::of(config)
             .ok()

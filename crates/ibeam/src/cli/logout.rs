@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::{Global, Upstream, block_on, children, say};
 use ibeam_server::{
-    auth::{Here, Keep, Kind, LOCK_WAIT},
-    config::RawConfig,
+    auth::{Here, Kind, LOCK_WAIT},
+    config::{CredentialStorage, RawConfig},
 };
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ impl Logout {
         let here = Here::of(&config)?;
         let file = here.file();
         // Where there is nothing, not even a lock is made.
-        let nothing = config.credentials == Keep::File && !file.path().exists();
+        let nothing = config.credentials == CredentialStorage::File && !file.path().exists();
         let removed = match nothing {
             true => Ok(false),
             false => block_on(async { Ok(file.lock(LOCK_WAIT).await?.remove()?) }),

@@ -41,6 +41,7 @@ use std::{
 
 use clap::{Parser, Subcommand, builder::styling};
 use ibeam_core::{
+    backend::BackendKind,
     error::{ErrorCode, TurnError},
     redact,
 };
@@ -53,7 +54,7 @@ use crate::{
 };
 use ibeam_server::{
     auth::{Here, Refused, tokens::login_command},
-    config::{Backend, Config, Origin, Problem, Via},
+    config::{Backend, Config, Origin, Problem, SimulatorError},
     net,
     server::StartError,
 };
@@ -274,7 +275,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     match discovery.found {
         Some(_) => Ok(()),
         None if children::instead(config).is_some() => {
-            config.via = Via::Cli;
+            config.named_backend = Some(BackendKind::Cli);
             Ok(())
         }
         None => Err(not_signed_in(&here, &discovery.refused).into()),
@@ -337,9 +338,11 @@ fn report(error: &anyhow::Error) {
 
 fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     if let Some(error) = error.downcast_ref::<StartError>() {
-        return Some(error.hint.clone());
+        return error.hint();
     }
-    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
+    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some()
+        || matches!(error.downcast_ref(), Some(SimulatorError::Scenario(_)))
+    {
         return Some("without `--scenario`, the built-in assistant answers".into());
     }
     error.downcast_ref::<TurnError>().and_then(advice).map(Cow::Borrowed)

@@ -19,6 +19,7 @@ use crate::{
 };
 use ibeam_server::{
     config::RawConfig,
+    files::private,
     net::{connect::Host, tls::Tls},
     tasks::Tasks,
 };
@@ -181,9 +182,7 @@ fn written(files: &[(String, String)]) -> anyhow::Result<tempfile::TempDir> {
         let folder = builder.tempdir()?;
         for (name, text) in files {
             let mut options = OpenOptions::new();
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let options = private::owner_only(options.write(true).create_new(true));
             options.open(folder.path().join(name))?.write_all(text.as_bytes())?;
         }
         Ok(folder)

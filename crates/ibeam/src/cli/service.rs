@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
@@ -16,16 +17,20 @@ use super::{
 };
 use crate::service::{
     Failed, Launchd, Manager, Owner, Schtasks, Service, Stamp, State, Surroundings, System,
-    Systemd, ask, carried, install, read, uninstall, unseen,
+    Systemd, carried, install, read, uninstall, unseen,
 };
 use ibeam_server::{
     config::{Backend, Config, Env, Listen, environment, load},
     keys::{self, Door},
+    net::probe,
     server,
 };
 
 /// Where the next request starts it again, it need not wait for that in memory.
 const IDLE_EXIT: &str = "30m";
+
+/// For an answer of the gateway, which is on this machine.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -47,18 +52,18 @@ pub(super) struct ServiceCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Install it with these options of `ibeam serve`; run it again to change them
+    /// Install it, with these options of `ibeam serve`; again, to change them
     Install(Box<Install>),
-    /// Stop it and remove everything that was installed
+    /// Stop it and remove all that was installed
     Uninstall {
-        /// Only show what would be removed and run
+        /// Show what would be removed and run, and do nothing
         #[arg(long)]
         dry_run: bool,
-        /// Remove the files even if they were changed since
+        /// Even if the files were changed since
         #[arg(long)]
         force: bool,
     },
-    /// Show whether it is enabled, running and answering; exits with 1 if something is wrong
+    /// Show whether it is enabled, runs and answers; ends with 1 if something is wrong
     Status {
         /// Print JSON
         #[arg(long)]
@@ -66,10 +71,10 @@ enum Action {
     },
     /// Show its log
     Logs {
-        /// Keep printing new lines until Ctrl-C
+        /// Go on as it grows, until Ctrl-C
         #[arg(short, long)]
         follow: bool,
-        /// How many lines to start with
+        /// How many lines to begin with
         #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
         lines: u32,
     },
@@ -77,7 +82,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Install {
-    /// Only show what would be written and run
+    /// Show what would be written and run, and do nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -156,7 +161,8 @@ impl Install {
             Refusal::new(error.to_string()).hint(hint)
         })?;
         config.check_serving(door == Door::Keys).map_err(|why| {
-            Refusal::new(why).hint("create a key for each client with `ibeam keys add NAME`")
+            Refusal::new(why.to_string())
+                .hint("create a key for each client with `ibeam keys add NAME`")
         })?;
         for place in config.places() {
             lasting(place)?;
@@ -420,13 +426,13 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
     let may_ask = running.unwrap_or(true);
     report.running = running.unwrap_or(false);
     if let (true, Some(url)) = (may_ask, report.urls.first().cloned()) {
-        match block_on(async { Ok(ask(&url).await) })? {
-            Ok(answer) => {
+        match block_on(async { Ok(probe::health(&url, PATIENCE).await) })? {
+            Ok(health) => {
                 report.running = true;
-                report.healthy = Some(answer.status != "error");
-                report.version = Some(answer.version);
-                report.backend = Some(answer.backend);
-                report.authenticated = Some(answer.auth == "authenticated");
+                report.authenticated = Some(health.is_authenticated());
+                report.healthy = Some(health.status != "error");
+                report.version = Some(health.version);
+                report.backend = Some(health.backend);
             }
             Err(_) if url.starts_with("https") => {}
             Err(why) => {

@@ -4,7 +4,10 @@
 use std::{fmt::Write as _, io::IsTerminal as _, process::ExitCode};
 
 use clap::Args;
-use ibeam_core::error::{ErrorCode, TurnError};
+use ibeam_core::{
+    backend::BackendKind,
+    error::{ErrorCode, TurnError},
+};
 
 use super::{
     Global, Listening, Loaded, Refusal, Upstream, advice, block_on, children, found,
@@ -15,7 +18,7 @@ use super::{
 use ibeam_server::{
     api::Service as _,
     auth::{Here, tokens::login_command},
-    config::{Backend, Config, Listen, Origin, Via},
+    config::{Backend, Config, Listen, Origin},
     keys::{self, Door},
     server::Given,
 };
@@ -97,7 +100,7 @@ pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Res
 #[derive(Debug)]
 struct Facts {
     sim: bool,
-    via: Via,
+    backend: BackendKind,
     /// The command that signs in.
     login: String,
     key: ClientKey,
@@ -117,7 +120,7 @@ impl Facts {
     fn of(loaded: &Loaded) -> Self {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
-            via: loaded.config.via,
+            backend: loaded.config.backend_kind(),
             login: match children::answers(&loaded.config) {
                 true => "ibeam login --backend cli".to_owned(),
                 false => login_command(&loaded.config.profile),
@@ -137,13 +140,15 @@ impl Facts {
 
 fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String {
     let mut out = String::new();
-    let backend = match (facts.sim, facts.via) {
-        (true, Via::Auto | Via::Agent) => ": the simulator answers (no account, no model).",
-        (true, Via::Cli) => ": a simulated `cursor-agent` answers (no account, no model).",
-        (true, Via::Acp) => ": a simulated `cursor-agent acp` answers (no account, no model).",
-        (false, Via::Auto | Via::Agent) => ".",
-        (false, Via::Cli) => ": `cursor-agent` answers, one process for each turn.",
-        (false, Via::Acp) => ": `cursor-agent acp` answers.",
+    let backend = match (facts.sim, facts.backend) {
+        (true, BackendKind::Agent) => ": the simulator answers (no account, no model).",
+        (true, BackendKind::Cli) => ": a simulated `cursor-agent` answers (no account, no model).",
+        (true, BackendKind::Acp) => {
+            ": a simulated `cursor-agent acp` answers (no account, no model)."
+        }
+        (false, BackendKind::Agent) => ".",
+        (false, BackendKind::Cli) => ": `cursor-agent` answers, one process for each turn.",
+        (false, BackendKind::Acp) => ": `cursor-agent acp` answers.",
     };
     let version = env!("CARGO_PKG_VERSION");
     let (shown, value) = key(&facts.key);
@@ -291,7 +296,7 @@ mod tests {
         Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
 
     fn facts(sim: bool, key: ClientKey) -> Facts {
-        Facts { sim, via: Via::Auto, login: String::new(), key }
+        Facts { sim, backend: BackendKind::Agent, login: String::new(), key }
     }
 
     fn shown(key: ClientKey) -> String {

@@ -19,7 +19,6 @@ mod env;
 mod fixtures;
 mod llm;
 mod machine;
-mod mask;
 mod omp;
 mod open_webui;
 mod opencode;

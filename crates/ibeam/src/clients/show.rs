@@ -1,9 +1,10 @@
 //! What a change looks like on a screen: a unified diff without anyone's keys.
 
 use diffy::Line as Change;
+use ibeam_core::redact;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{engine::Edit, mask};
+use super::engine::Edit;
 
 /// A new file with more lines than this is a program, which nobody reads here.
 const LONGEST: usize = 100;
@@ -61,7 +62,7 @@ pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<Line> {
                     let text = new.next().unwrap_or_default();
                     // A line may be within a secret in one of them only.
                     let shown =
-                        if old.next().as_ref() == Some(&text) { &*text } else { mask::MASK };
+                        if old.next().as_ref() == Some(&text) { &*text } else { redact::MASK };
                     Line::Same(format!(" {shown}"))
                 }
                 Change::Delete(_) => Line::Removed(format!("-{}", old.next().unwrap_or_default())),
@@ -74,15 +75,15 @@ pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<Line> {
 
 /// A value of a setting, as long as a line has room for it.
 pub(crate) fn value(name: &str, value: &serde_json::Value) -> String {
-    let shown = mask::value(name, value);
+    let shown = redact::settings::value(name, value);
     if shown.chars().count() > WIDEST { "something longer".to_owned() } else { shown }
 }
 
 /// The lines of a text without secrets: ours, and those of the user.
 fn masked(text: &str, key: Option<&SecretString>) -> Vec<String> {
     let shown = match key {
-        Some(key) => mask::text(&text.replace(key.expose_secret(), mask::MASK)),
-        None => mask::text(text),
+        Some(key) => redact::settings::text(&text.replace(key.expose_secret(), redact::MASK)),
+        None => redact::settings::text(text),
     };
     shown.lines().map(str::to_owned).collect()
 }

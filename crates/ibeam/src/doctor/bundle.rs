@@ -14,8 +14,11 @@ use ibeam_core::redact;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{Report, look};
-use crate::audit;
-use ibeam_server::config::{self, Resolution};
+use crate::doctor::audit;
+use ibeam_server::{
+    config::{self, Resolution},
+    files::private,
+};
 
 /// The folder that the archive unpacks to.
 const FOLDER: &str = "ibeam-doctor";
@@ -249,11 +252,7 @@ fn tail(path: &Path) -> io::Result<String> {
 /// # Errors
 /// It is there already, or cannot be written.
 pub fn write(path: &Path, parts: &[Part], now: u64) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    let file = private::owner_only(OpenOptions::new().write(true).create_new(true)).open(path)?;
     // Half an archive would only be in the way of the next.
     pack(file, parts, now).inspect_err(|_| drop(fs::remove_file(path)))
 }

@@ -9,7 +9,7 @@ use super::{
     judge::judge,
     report::{Check, Code, Line, State},
 };
-use crate::audit::Fault;
+use crate::doctor::audit::Fault;
 use ibeam_server::net::tls::TlsFault;
 
 const NOW: u64 = 1_800_000_000;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use ibeam_core::error::ErrorCode;
 
-use crate::audit::Fault;
+use crate::doctor::audit::Fault;
 use ibeam_server::net::tls::TlsFault;
 
 /// Everything, in the order of the report.

@@ -4,8 +4,11 @@
 //! Looking ([`look`]) and judging ([`judge`]) are apart. What was found is plain data
 //! ([`findings`]), so that every judgement can be tested without the fault.
 //!
+//! [`audit`] is the part of it that needs no connection: what ibeam may do on this machine.
+//!
 //! *Invariant:* each look has a time-out, so that an examination always ends.
 
+pub mod audit;
 pub mod bundle;
 pub mod findings;
 pub mod judge;

@@ -1,5 +1,7 @@
 use std::net::TcpListener;
 
+use ibeam_core::backend::BackendKind;
+
 use super::*;
 use ibeam_server::config::TlsFiles;
 
@@ -36,11 +38,11 @@ fn a_gateway_fits_that_would_answer_the_same() {
 /// Who said nothing takes whoever answers; who named one gets that one.
 #[test]
 fn the_backend_matters_to_those_who_named_it() {
-    let with = |via| Config { via, ..Config::default() };
-    assert!(wanted(&with(Via::Auto)).fits(&kind(&with(Via::Cli))));
-    assert!(wanted(&with(Via::Agent)).fits(&kind(&with(Via::Auto))));
-    assert!(!wanted(&with(Via::Agent)).fits(&kind(&with(Via::Cli))));
-    assert!(!wanted(&with(Via::Acp)).fits(&kind(&with(Via::Cli))));
+    let with = |named_backend| Config { named_backend, ..Config::default() };
+    assert!(wanted(&with(None)).fits(&kind(&with(Some(BackendKind::Cli)))));
+    assert!(wanted(&with(Some(BackendKind::Agent))).fits(&kind(&with(None))));
+    assert!(!wanted(&with(Some(BackendKind::Agent))).fits(&kind(&with(Some(BackendKind::Cli)))));
+    assert!(!wanted(&with(Some(BackendKind::Acp))).fits(&kind(&with(Some(BackendKind::Cli)))));
 }
 
 #[test]

@@ -8,7 +8,6 @@
 //! *Invariant:* the key is in memory and in a file for the user alone; never on a command
 //! line, in a log or in an error.
 
-mod health;
 mod record;
 mod start;
 
@@ -26,9 +25,10 @@ pub use self::start::{NotStarted, PortTaken, Taker, ensure, ready};
 use ibeam_server::{
     api::Service as _,
     app::App,
-    auth::{AuthFileError, KEY_VARIABLE},
-    config::{self, Backend, Config, DEFAULT_PORT, Listen, Via},
-    net::near::Unproven,
+    auth::KEY_VARIABLE,
+    config::{self, Backend, Config, DEFAULT_PORT, Listen},
+    files::FileError,
+    net::probe::{self, ProbeError},
     random,
 };
 
@@ -37,6 +37,9 @@ pub const PREFIX: &str = "ibi_";
 
 /// The gateway in the background ends after so long without a request.
 pub const IDLE_EXIT: Duration = Duration::from_secs(30 * 60);
+
+/// A gateway on this machine that takes longer to answer is in no state to serve.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A gateway that fits.
 #[derive(Clone, Debug)]
@@ -60,7 +63,7 @@ impl Wanted {
     pub fn new(config: &Config, args: Vec<OsString>) -> Self {
         Self {
             kind: kind(config),
-            any_backend: config.via == Via::Auto,
+            any_backend: config.named_backend.is_none(),
             args,
             logs_elsewhere: config.log.file.is_some(),
             port: port(config),
@@ -172,12 +175,13 @@ impl Living {
     }
 
     /// Nothing is sent to it before it has shown that it is the gateway with that key.
-    async fn prove(&self) -> Result<Running, Unproven> {
+    async fn prove(&self) -> Result<Running, ProbeError> {
         let Record { url, key, pid, version, shared, kind, .. } = self.0.record.clone();
         let key = SecretString::from(key);
-        let health = health::ask(&url, &key).await?;
+        // This is a request like any other: a gateway that is about to end for lack of requests stays.
+        let health = probe::proven_health(&url, &key, PATIENCE).await?;
         Ok(Running {
-            authenticated: health.authenticated(),
+            authenticated: health.is_authenticated(),
             active: health.sessions.active,
             parked: health.sessions.parked,
             uptime: Duration::from_secs(health.uptime_seconds),
@@ -271,8 +275,8 @@ async fn search(wanted: &Wanted) -> Result<Running, Option<String>> {
         if wanted.fits(&one.0.record.kind) && (!wanted.stays || wanted.is_at_port(one.url())) {
             match one.prove().await {
                 Ok(running) => return Ok(Running { stranger, ..running }),
-                Err(Unproven::Stranger) => stranger = Some(one.url().to_owned()),
-                Err(Unproven::Silent) => {}
+                Err(ProbeError::Stranger) => stranger = Some(one.url().to_owned()),
+                Err(_) => {}
             }
         }
     }
@@ -290,7 +294,7 @@ pub fn register(
     app: &App,
     places: &[Listen],
     tls: bool,
-) -> Result<Option<Registration>, AuthFileError> {
+) -> Result<Option<Registration>, FileError> {
     let local = places.iter().find_map(|place| match place {
         Listen::Tcp(address) if address.ip().is_loopback() && !tls => Some(address),
         Listen::Tcp(_) | Listen::Unix(_) => None,
@@ -341,12 +345,7 @@ fn kind(config: &Config) -> Kind {
     let sim = matches!(config.backend, Backend::Sim { .. });
     Kind {
         profile: config.profile.to_string(),
-        backend: match config.via {
-            Via::Auto | Via::Agent => "agent",
-            Via::Cli => "cli",
-            Via::Acp => "acp",
-        }
-        .to_owned(),
+        backend: config.backend_kind().name().to_owned(),
         sim,
         upstream,
         token: if sim { None } else { token(config) },

@@ -13,17 +13,15 @@ use ibeam_core::model::ids;
 use serde::{Deserialize, Serialize};
 
 use ibeam_server::{
-    auth::{AuthFileError, private},
-    clock, random,
+    clock,
+    files::{FileError, lock, private},
+    random,
 };
 
 pub(super) const VERSION: u32 = 1;
 
 /// More than that are not looked at.
 const MOST: usize = 256;
-
-/// What a lock is called until it is locked.
-const UNNAMED: &str = ".lock";
 
 /// A process that has not locked its file after so long never will.
 const UNNAMED_FOR: Duration = Duration::from_secs(60);
@@ -96,19 +94,15 @@ pub struct Registration {
 
 impl Registration {
     /// Writes down where this process is.
-    pub(super) fn new(folder: &Path, record: &Record) -> Result<Self, AuthFileError> {
+    pub(super) fn new(folder: &Path, record: &Record) -> Result<Self, FileError> {
         private::make_secret_dir(folder)?;
         let name = ids::hex(&random::bytes::<NAME>());
-        let (path, lock) =
-            (folder.join(format!("{name}.json")), folder.join(format!("{name}.lock")));
-        let failed = || AuthFileError::io("lock", &lock);
-        // It has its name only once it is locked: nobody ever sees it otherwise.
-        let file = tempfile::Builder::new().prefix(UNNAMED).tempfile_in(folder).map_err(failed())?;
-        file.as_file().lock().map_err(failed())?;
-        let held = file.persist_noclobber(&lock).map_err(|error| failed()(error.error))?;
-        let registration = Self { record: path, lock, _held: held };
+        let lock = folder.join(format!("{name}.lock"));
+        let held = lock::create(&lock).map_err(FileError::io("lock", &lock))?;
+        let record_path = folder.join(format!("{name}.json"));
+        let registration = Self { record: record_path, lock, _held: held };
         let text = serde_json::to_string(record).map_err(io::Error::from);
-        let text = text.map_err(AuthFileError::io("write", &registration.record))?;
+        let text = text.map_err(FileError::io("write", &registration.record))?;
         private::replace(&registration.record, &text)?;
         Ok(registration)
     }
@@ -173,7 +167,7 @@ fn is_ours(path: &Path) -> bool {
 /// A lock of a process that was killed before it had its name.
 fn is_left_unnamed(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.starts_with(UNNAMED) && is_old(path) && !is_held(path)
+    name.starts_with(lock::UNNAMED) && is_old(path) && !is_held(path)
 }
 
 fn is_old(path: &Path) -> bool {

@@ -15,14 +15,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    Living, OURS, Running, Wanted, all, find, folder, health, health::Health, living_of, log_file,
-    search,
-};
+use super::{Living, OURS, Running, Wanted, all, find, folder, living_of, log_file, search};
 use ibeam_server::{
-    auth::private,
-    lock_file,
-    net::near::{self, Unproven},
+    files::{lock, private},
+    net::probe::{self, GatewayHealth, ProbeError},
 };
 
 /// For a new gateway to listen. It may ask Cursor's CLI first who is signed in.
@@ -33,6 +29,9 @@ const TURN: Duration = Duration::from_secs(60);
 
 /// For an old one without anything to do to end.
 const END: Duration = Duration::from_secs(10);
+
+/// One that the system starts for the question may first have to ask Cursor's CLI who is signed in.
+const WAKING: Duration = Duration::from_secs(10);
 
 /// Of what a gateway said that did not start.
 const LAST_WORDS: u64 = 4096;
@@ -89,7 +88,7 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
     )?;
     private::make_secret_dir(&folder)?;
     // The right to start one.
-    let _turn = lock_file::acquire(&folder.join("start.lock"), TURN).await?;
+    let _turn = lock::acquire(&folder.join("start.lock"), TURN).await?;
     // Somebody may have been faster.
     let stranger = match search(wanted).await {
         Ok(running) if gives_way(&running) => {
@@ -142,19 +141,17 @@ async fn door(wanted: &Wanted) -> Door {
     let own = || all().into_iter().find(|one| wanted.is_at_port(one.url()));
     if let Some(own) = own() {
         return Door::Taken(match own.prove().await {
-            Err(Unproven::Stranger) => Taker::Stranger,
-            Ok(_) | Err(Unproven::Silent) => Taker::Own(Box::new(own)),
+            Err(ProbeError::Stranger) => Taker::Stranger,
+            Ok(_) | Err(_) => Taker::Own(Box::new(own)),
         });
     }
-    let health = health::wake(address).await;
+    let health = probe::health(&format!("http://{address}"), WAKING).await;
     if let Some(running) = find(wanted).await {
         return Door::Awake(running);
     }
     Door::Taken(match (own(), health) {
         (Some(own), _) => Taker::Own(Box::new(own)),
-        (None, Some(Health { version, .. })) if near::is_version(&version) => {
-            Taker::Gateway(version)
-        }
+        (None, Ok(GatewayHealth { version, .. })) => Taker::Gateway(version),
         (None, _) => Taker::Other,
     })
 }

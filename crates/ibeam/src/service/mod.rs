@@ -4,7 +4,6 @@
 //! What is installed is text, made by pure functions for each system. Only its own tool
 //! (`systemctl`, `launchctl`, `schtasks`) changes the system, by way of a [`Runner`].
 
-mod ask;
 mod launchd;
 mod run;
 mod schtasks;
@@ -20,7 +19,6 @@ use std::{
 };
 
 pub(crate) use self::{
-    ask::ask,
     launchd::Launchd,
     run::{Line, Runner, System},
     schtasks::Schtasks,

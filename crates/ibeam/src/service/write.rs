@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{Draft, Manager, Owner, Runner, Service, Stamp, Step, read};
+use ibeam_server::files::{self, Access};
 
 /// Why it did not work, and what helps.
 #[derive(Debug, thiserror::Error)]
@@ -183,16 +184,8 @@ fn remove_folders(path: &Path, count: usize) {
 
 /// Whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
-    let write = || {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let mut file = tempfile::Builder::new();
-        #[cfg(unix)]
-        file.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-        let mut file = file.tempfile_in(folder)?;
-        io::Write::write_all(&mut file, bytes)?;
-        file.persist(path).map(drop).map_err(|error| error.error)
-    };
-    write().map_err(|error: io::Error| Failed::io("write", path, &error))
+    files::replace(path, bytes, Access::New(0o644))
+        .map_err(|error| Failed::io("write", path, &error))
 }
 
 fn foreign(path: &Path) -> Failed {

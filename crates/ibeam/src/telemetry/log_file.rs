@@ -7,10 +7,16 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+use ibeam_server::files::{lock, private};
 
 /// Of each of the two.
 const CAP: u64 = 4 << 20;
+
+/// For another gateway to rename the file, which takes it a moment.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct LogFile {
@@ -53,7 +59,7 @@ impl LogFile {
 
     /// Only one of us at a time: a second one would put the new file in place of the full one.
     fn turn_over(&mut self) -> io::Result<()> {
-        self.file.lock()?;
+        lock::hold_blocking(&self.file, &self.path, LOCK_WAIT).map_err(io::Error::other)?;
         if !is_at(&self.file, &self.path) {
             return self.reopen();
         }
@@ -97,11 +103,7 @@ pub(crate) fn older(path: &Path) -> PathBuf {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    private::owner_only(OpenOptions::new().create(true).append(true)).open(path)
 }
 
 impl Write for LogFile {

@@ -96,6 +96,24 @@ fn links_lead_somewhere() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// Pages under `docs` that its index does not link to.
+fn missing_from<'a>(index: &str, pages: impl Iterator<Item = &'a Path>) -> Vec<&'a str> {
+    pages
+        .filter_map(|page| page.strip_prefix("docs").ok()?.to_str())
+        .filter(|page| *page != "README.md" && !index.contains(&format!("]({page})")))
+        .collect()
+}
+
+#[test]
+fn index_links_to_every_page() {
+    let pages = pages();
+    let index = pages.get(Path::new("docs/README.md")).expect("docs has an index");
+    let paths = pages.keys().map(PathBuf::as_path);
+    assert_eq!(missing_from(index, paths), Vec::<&str>::new(), "not in docs/README.md");
+    let new = [Path::new("docs/clients/new.md"), Path::new("docs/api.md")];
+    assert_eq!(missing_from(index, new.into_iter()), ["clients/new.md"]);
+}
+
 /// What a block says behind its three backquotes, and its text.
 fn blocks(text: &str) -> Vec<(&str, String)> {
     let mut blocks: Vec<(&str, String)> = Vec::new();

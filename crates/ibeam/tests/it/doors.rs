@@ -9,7 +9,7 @@ use std::{
 
 use ibeam_server::{
     config::{Backend, Config, Listen, TlsFiles},
-    server::{Server, StartError},
+    server::Server,
     shutdown::Shutdown,
     tasks::Tasks,
 };
@@ -185,7 +185,7 @@ async fn bad_files_are_told_at_the_start() {
         let config = Config { tls: Some(files), ..certificate.config() };
         let error = Server::bind(config, &Tasks::new()).await.unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
-        assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("tls_key"), "{error}");
+        assert!(error.hint().unwrap().contains("tls_key"), "{error}");
     }
 }
 

@@ -189,7 +189,7 @@ fn failures_are_told_on_stderr() {
         ),
         ("", &["-p", "--resume", "1234"], "chat 1234 not found", ""),
         ("", &["-p", "--frobnicate"], "unknown option '--frobnicate'", ""),
-        ("frobnicate", STREAM, "`frobnicate` is not one of its words", ""),
+        ("frobnicate", STREAM, "unknown switch `frobnicate`", ""),
     ];
     for (words, args, said, lines) in cases {
         let output = fake.run(words, args, "hello");

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use ibeam_server::{
     config::{Backend, Config},
-    server::{Server, StartError},
+    server::Server,
     shutdown::Shutdown,
     tasks::Tasks,
 };
@@ -120,11 +120,11 @@ async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
     let running = start(SLOW, |_| {}).await;
     let taken = Config { listen: running.address.into(), ..Config::default() };
     let error = Server::bind(taken, &Tasks::new()).await.unwrap_err();
-    assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("--port"), "{error}");
+    assert!(error.hint().unwrap().contains("--port"), "{error}");
     assert_eq!(error.to_string(), format!("cannot listen on {}", running.address));
     let open = Config { listen: SocketAddr::from(([0, 0, 0, 0], 0)).into(), ..Config::default() };
     let error = Server::bind(open, &Tasks::new()).await.unwrap_err();
-    assert!(error.downcast_ref::<StartError>().unwrap().hint.contains("IBEAM_API_KEY"), "{error}");
+    assert!(error.hint().unwrap().contains("IBEAM_API_KEY"), "{error}");
 }
 
 #[tokio::test]

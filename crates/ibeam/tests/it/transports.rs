@@ -1,12 +1,12 @@
 //! HTTP/2 with small windows, and the HTTP/1.1 pair when HTTP/2 is refused.
 
-use ibeam_sim::{Http2, Scenario, SimConfig};
+use ibeam_sim::{Scenario, SimConfig, SimHttp2};
 
 use crate::lab::{Lab, chat};
 
 const RUN_SSE: &str = "/agent.v1.AgentService/RunSSE";
 
-fn refusing(http2: Http2) -> Lab {
+fn refusing(http2: SimHttp2) -> Lab {
     Lab::with(SimConfig { http2, ..SimConfig::default() }, |_| {})
 }
 
@@ -27,7 +27,7 @@ async fn a_megabyte_goes_through_a_64_kib_window() {
 #[tokio::test(start_paused = true)]
 async fn http1_carries_the_same_answer_when_http2_is_refused() {
     let want = Lab::new().stream("Say hello").await.text();
-    for http2 in [Http2::Status(464), Http2::Status(421), Http2::Http11Required] {
+    for http2 in [SimHttp2::Status(464), SimHttp2::Status(421), SimHttp2::Http11Required] {
         let lab = refusing(http2);
         for _ in 0..2 {
             assert_eq!(lab.stream("Say hello").await.text(), want, "{http2:?}");
@@ -57,7 +57,7 @@ async fn the_server_config_decides_before_anything_is_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_is_cancelled_over_http1_too() {
-    let lab = refusing(Http2::Status(464));
+    let lab = refusing(SimHttp2::Status(464));
     let response = lab.open(chat("Say hello", true).to_string()).await;
     drop(response);
     lab.assert_clean().await;

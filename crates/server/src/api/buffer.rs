@@ -36,16 +36,14 @@ impl BodyBuffer {
     }
 
     pub(super) fn push(&mut self, data: Bytes) {
-        let needed = self.len() + data.len();
-        if needed == data.len() {
+        if self.len() == 0 {
             self.first = Some(data);
             return;
         }
-        let _copied = self.all.reserve(needed, self.announced);
         if let Some(first) = self.first.take() {
-            self.all.append(&first);
+            self.all.append(&first, self.announced);
         }
-        self.all.append(&data);
+        self.all.append(&data, self.announced);
     }
 
     pub(super) fn finish(self) -> Bytes {
@@ -65,40 +63,56 @@ impl Memory {
         }
     }
 
-    /// Makes room for so many bytes in all. True if what was there had to be copied: that happens a
+    /// Adds these bytes. True if what was there had to be copied to a larger place: that happens a
     /// few times for a body, however small its pieces are.
-    fn reserve(&mut self, needed: usize, announced: usize) -> bool {
-        let room = match self {
-            Self::Heap(heap) => heap.capacity(),
-            Self::Mapped { map, .. } => map.len(),
-        };
-        if needed <= room {
-            return false;
+    fn append(&mut self, data: &[u8], announced: usize) -> bool {
+        let full = !self.append_within(data);
+        if full {
+            *self = self.grown(data, announced);
         }
-        let twice = needed.saturating_mul(2);
-        let wanted = if announced >= needed { announced.min(twice) } else { twice };
-        let map = if wanted > LARGE { MmapMut::map_anon(wanted).ok() } else { None };
-        let mut grown = match map {
-            Some(map) => Self::Mapped { map, len: 0 },
-            // Also where the system refuses a map.
-            None => Self::Heap(BytesMut::with_capacity(wanted)),
-        };
-        grown.append(self.bytes());
-        *self = grown;
-        true
+        full
     }
 
-    fn append(&mut self, data: &[u8]) {
+    /// Adds these bytes if there is room for them. False: there is none, and nothing has changed.
+    #[must_use]
+    fn append_within(&mut self, data: &[u8]) -> bool {
         match self {
-            Self::Heap(heap) => heap.extend_from_slice(data),
+            Self::Heap(heap) => {
+                let fits = data.len() <= heap.capacity() - heap.len();
+                if fits {
+                    heap.extend_from_slice(data);
+                }
+                fits
+            }
             Self::Mapped { map, len } => {
                 let end = *len + data.len();
-                if let Some(room) = map.get_mut(*len..end) {
-                    room.copy_from_slice(data);
-                    *len = end;
-                }
+                let Some(room) = map.get_mut(*len..end) else { return false };
+                room.copy_from_slice(data);
+                *len = end;
+                true
             }
         }
+    }
+
+    /// A larger one that has these bytes, too.
+    fn grown(&self, data: &[u8], announced: usize) -> Self {
+        let before = self.bytes();
+        let needed = before.len() + data.len();
+        let twice = needed.saturating_mul(2);
+        let wanted = if announced >= needed { announced.min(twice) } else { twice };
+        if wanted > LARGE
+            && let Ok(map) = MmapMut::map_anon(wanted)
+        {
+            let mut mapped = Self::Mapped { map, len: 0 };
+            if mapped.append_within(before) && mapped.append_within(data) {
+                return mapped;
+            }
+        }
+        // Also where the system refuses a map. This one grows by itself, so no byte is lost.
+        let mut heap = BytesMut::with_capacity(wanted);
+        heap.extend_from_slice(before);
+        heap.extend_from_slice(data);
+        Self::Heap(heap)
     }
 }
 
@@ -143,12 +157,29 @@ mod tests {
         for announced in [0, 3 * LARGE] {
             let mut all = Memory::Heap(BytesMut::new());
             let mut copies = 0;
-            for needed in 1..=3 * LARGE {
-                copies += usize::from(all.reserve(needed, announced));
-                all.append(&[7]);
+            for _ in 0..3 * LARGE {
+                copies += usize::from(all.append(&[7], announced));
             }
             assert!(copies <= 24, "{copies} copies, announced: {announced}");
         }
+    }
+
+    /// A map cannot grow. What does not fit is refused before a byte of it is written, and the caller
+    /// has to look at that.
+    #[test]
+    fn no_byte_is_lost_when_there_is_no_room() {
+        let map = MmapMut::map_anon(4).unwrap();
+        let mut all = Memory::Mapped { map, len: 0 };
+        assert!(all.append_within(&[1, 2, 3]));
+        assert!(!all.append_within(&[4, 5]));
+        assert_eq!(all.bytes(), [1, 2, 3]);
+        assert!(!all.append(&[4], 0), "it still fits");
+        assert!(all.append(&[5, 6], 0));
+        assert_eq!(all.bytes(), [1, 2, 3, 4, 5, 6]);
+        // Larger than what was announced, in one piece.
+        assert!(all.append(&vec![7; 3 * LARGE], 8));
+        assert_eq!(all.bytes().len(), 6 + 3 * LARGE);
+        assert!(matches!(all, Memory::Mapped { .. }));
     }
 
     #[test]

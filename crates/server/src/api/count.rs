@@ -11,21 +11,13 @@ use ibeam_core::{error::TurnError, model::TurnRequest, wire::messages};
 use serde::Serialize;
 
 use super::{
-    Ctx, Service, Shared,
+    CountedBody, Ctx, Service, Shared,
     error::Failed,
     turn::{Asked, Incoming},
 };
 
 /// Says whether the number is the tokenizer's own.
 const TOKENS: HeaderName = HeaderName::from_static("x-ibeam-tokens");
-
-/// The SHA-256 of a body, as the dialect of its endpoint reads it: the same bytes say something
-/// else in another dialect, and have another number of tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CountedBody {
-    Messages([u8; 32]),
-    Responses([u8; 32]),
-}
 
 #[derive(Serialize)]
 struct Counted {

@@ -54,14 +54,13 @@ use serde::Serialize;
 
 pub use bodies::{Bodies, BodyHealth};
 pub use body::FRAME_CAP;
-pub use count::CountedBody;
 pub use guard::OPEN_PATHS;
 pub use health::{Health, Mcp, Sessions, StoreHealth};
 pub(crate) use line::{Keyless, Line, OnLine};
 pub(crate) use read::amount;
 pub use tools::ToolList;
 
-pub use crate::large::LargeWork;
+pub use crate::{counter::CountedBody, large::LargeWork};
 
 use self::{
     error::{Dialect, RouteDialect},

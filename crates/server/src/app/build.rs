@@ -3,13 +3,15 @@
 use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
-    agent::{Clocks, Environment, Settings as TurnSettings},
+    agent::Environment,
+    backend::BackendKind,
     error::{ErrorCode, TurnError},
     limits::Rules,
     model::ids,
     models::{ModelInfo, ModelList},
+    peer::Clocks,
+    turn::Settings as TurnSettings,
 };
-use ibeam_sim::Sim;
 use secrecy::SecretString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,10 +23,10 @@ use crate::{
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
-    config::{self, Backend, Config, Via},
+    config::{self, Backend, Config, Sim},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, Driver, MakeRoom, Profile, Transport,
+        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom, Transport,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -46,7 +48,7 @@ impl App {
     /// # Errors
     /// There is no memory for the store.
     pub fn new(config: Config, sim: Option<&Sim>, tasks: &Tasks) -> Result<Self, StoreError> {
-        if let Some(kind) = child_kind(config.via) {
+        if let Some(kind) = child_kind(config.backend_kind()) {
             return Self::with_children(config, kind, sim.is_some(), tasks);
         }
         if config.cursor_agent.workspace.is_some() {
@@ -84,7 +86,14 @@ impl App {
             (false, Kind::Cli) => "cli",
             (false, Kind::Acp) => "acp",
         };
-        Ok(Self::with_driver(config, Arc::new(driver), backend, tokens, store, tasks))
+        Ok(Self::with_driver(
+            config,
+            AnyDriver::Child(Arc::new(driver)),
+            backend,
+            tokens,
+            store,
+            tasks,
+        ))
     }
 
     /// The same for tokens of the caller's choosing.
@@ -98,14 +107,15 @@ impl App {
         tokens: Tokens,
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
-        let driver = Arc::new(AgentDriver::new(agent_config(&config), connector, tasks));
+        let driver = AgentDriver::new(agent_config(&config), connector, tasks);
+        let driver = AnyDriver::Agent(Arc::new(driver));
         let store = store(&config, tasks)?;
         Ok(Self::with_driver(config, driver, backend, tokens, store, tasks))
     }
 
     fn with_driver(
         config: Config,
-        driver: Arc<dyn Driver>,
+        driver: AnyDriver,
         backend: &'static str,
         tokens: Tokens,
         store: Store,
@@ -195,7 +205,7 @@ pub fn in_memory(sim: &Sim) -> Connector {
 
 fn agent_config(config: &Config) -> AgentConfig {
     let mut agent = AgentConfig::new(config.api.clone());
-    agent.profile = Profile {
+    agent.profile = ClientProfile {
         client_version: config.client_version.clone(),
         ghost_mode: config.privacy,
         timezone: None,
@@ -216,11 +226,11 @@ fn agent_config(config: &Config) -> AgentConfig {
 }
 
 /// None: no child answers.
-fn child_kind(via: Via) -> Option<Kind> {
-    match via {
-        Via::Auto | Via::Agent => None,
-        Via::Cli => Some(Kind::Cli),
-        Via::Acp => Some(Kind::Acp),
+fn child_kind(backend: BackendKind) -> Option<Kind> {
+    match backend {
+        BackendKind::Agent => None,
+        BackendKind::Cli => Some(Kind::Cli),
+        BackendKind::Acp => Some(Kind::Acp),
     }
 }
 
@@ -259,7 +269,7 @@ fn http_settings(config: &Config) -> api::Settings {
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
         served_tools: served_tools(config),
-        workspaces: child_kind(config.via)
+        workspaces: child_kind(config.backend_kind())
             .map(|_| config.cursor_agent.workspaces.as_slice().into()),
     }
 }
@@ -268,7 +278,7 @@ fn http_settings(config: &Config) -> api::Settings {
 fn served_tools(config: &Config) -> Vec<&'static str> {
     let allow = &config.allow;
     let tools = [("tools.web_search", allow.web_search), ("tools.web_fetch", allow.web_fetch)];
-    let is_agent = child_kind(config.via).is_none();
+    let is_agent = child_kind(config.backend_kind()).is_none();
     tools.into_iter().filter(|(_, allowed)| is_agent && *allowed).map(|(name, _)| name).collect()
 }
 
@@ -285,7 +295,6 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
             tool_batch: clocks.tool_batch,
         },
         backoff: config.retry,
-        inline_context: config.inline_context,
         park: config.sessions.reuse,
         parked_bytes: config.sessions.buffer,
         max_repeat: config.tools.max_repeat,
@@ -315,16 +324,16 @@ fn os_version() -> String {
 /// asked.
 fn catalog(
     config: &Config,
-    driver: &Arc<dyn Driver>,
+    driver: &AnyDriver,
     backend: &str,
     tokens: &Tokens,
     registry: &Registry,
     tasks: &Tasks,
 ) -> Catalog {
     let file = if backend == AGENT { models_file(config, tokens) } else { None };
-    let (driver, tokens, registry) = (Arc::clone(driver), tokens.clone(), registry.clone());
+    let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
     let fetch: Fetch = Arc::new(move || {
-        let (driver, tokens, registry) = (Arc::clone(&driver), tokens.clone(), registry.clone());
+        let (driver, tokens, registry) = (driver.clone(), tokens.clone(), registry.clone());
         Box::pin(async move {
             if tokens.are_delegated() {
                 return unsigned(&*driver, &tokens).await.map(ModelList::new);

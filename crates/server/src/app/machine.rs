@@ -1,19 +1,25 @@
 //! The machine of a new turn. It is made from the whole request, which takes time in proportion
 //! to its size: see [`LargeWork`](crate::large::LargeWork).
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use ibeam_core::{
     acp,
-    agent::{self, BlobLimits, Kept, ModelPick, Settings},
-    child::{self, Speaker},
+    agent::{self, AgentPeer, BlobLimits, ModelPick},
+    child::{self, ChildPeer, Speaker},
     cli,
+    leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
-    turn::Turn,
+    peer::Kept,
+    turn::{Settings, Turn},
 };
 
 use super::around::Shelf;
-use crate::config::Config;
+use crate::{
+    config::Config,
+    driver::Dial,
+    session::{AnyMachine, Machine},
+};
 
 /// All that a machine needs beside the request.
 pub(super) struct Blueprint {
@@ -29,12 +35,14 @@ pub(super) struct Blueprint {
 /// What the driver speaks, and what only that needs.
 pub(super) enum Backend {
     Agent {
+        driver: Arc<dyn Dial<AgentPeer>>,
         model: ModelPick,
         surroundings: Arc<Shelf>,
         /// The hash of the request's prompt and tools.
         setup: [u8; 32],
     },
     Child {
+        driver: Arc<dyn Dial<ChildPeer>>,
         protocol: ChildProtocol,
         /// As Cursor's CLI spells it.
         model: String,
@@ -49,25 +57,32 @@ pub(super) enum ChildProtocol {
 }
 
 impl Blueprint {
-    pub(super) fn turn(self, request: TurnRequest) -> Turn {
+    /// `bridged`: names of tools that are executed here.
+    pub(super) fn build(
+        self,
+        request: TurnRequest,
+        bridged: Option<HashSet<String>>,
+    ) -> AnyMachine {
+        let bridged = bridged.map(|names| BridgedTools::new(names, &request));
         let Self { config, backend, settings, conversation_id, session, kept, seed } = self;
         match backend {
-            Backend::Agent { model, surroundings, setup } => {
+            Backend::Agent { driver, model, surroundings, setup } => {
                 let plan = agent::Plan {
                     model,
                     conversation_id,
-                    session,
                     surroundings: surroundings.of(&request, &setup),
                     limits: BlobLimits {
                         count: config.limits.blobs,
                         blob_bytes: config.limits.blob_size,
                         total_bytes: config.limits.blob_bytes,
                     },
+                    inline_context: config.inline_context,
                     kept,
                 };
-                agent::Turn::new(request, plan, settings, seed, Millis(0)).into()
+                let turn = Turn::new(request, plan, session, settings, seed, Millis(0));
+                AnyMachine::Agent(Machine { leg: Box::new(Leg::new(turn, bridged)), driver })
             }
-            Backend::Child { protocol, model, images } => {
+            Backend::Child { driver, protocol, model, images } => {
                 let speaker: fn() -> Box<dyn Speaker> = match protocol {
                     ChildProtocol::Cli => || Box::<cli::Speaker>::default(),
                     ChildProtocol::Acp if config.cursor_agent.own_tools => {
@@ -79,12 +94,12 @@ impl Blueprint {
                     speaker,
                     model,
                     conversation_id,
-                    session,
                     images,
                     result_bytes: config.tools.result_bytes,
                     kept,
                 };
-                child::Turn::new(request, plan, settings, seed, Millis(0)).into()
+                let turn = Turn::new(request, plan, session, settings, seed, Millis(0));
+                AnyMachine::Child(Machine { leg: Box::new(Leg::new(turn, bridged)), driver })
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::{
     catalog::Catalog,
     clock,
     config::Config,
-    driver::Driver,
+    driver::AnyDriver,
     keys::Caller,
     large::LargeWork,
     mcp::bridge::Bridge,
@@ -88,7 +88,7 @@ impl App {
     }
 
     #[must_use]
-    pub fn driver(&self) -> &Arc<dyn Driver> {
+    pub fn driver(&self) -> &AnyDriver {
         &self.hub.driver
     }
 

@@ -2,13 +2,13 @@
 //! waits for it, to a conversation that is known, or to none.
 
 use ibeam_core::{
-    agent::Kept,
     controls::Controls,
     error::{ErrorCode, TurnError},
     model::{
         Dialect, TurnRequest,
         ids::{SessionId, uuid_from_random},
     },
+    peer::Kept,
 };
 use tokio::{
     sync::oneshot,

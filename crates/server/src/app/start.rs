@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ibeam_core::{
     agent::ModelPick,
+    backend::BackendKind,
     capabilities::Support,
     cli,
     controls::{self, Controls, ReadFormat},
@@ -12,7 +13,6 @@ use ibeam_core::{
     limits::{Kind, Quota, Why},
     model::{Dialect, Format, ImageSource, Item, Part, ToolContent, TurnRequest, ids::SessionId},
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
-    turn::Protocol,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -27,8 +27,10 @@ use super::{
 };
 use crate::{
     api::{RequestMeta, amount},
+    driver::AnyDriver,
     keys::Caller,
     limits::{Place, Seeker, owner},
+    mcp::bridge::Offer,
     random,
     session::{Actor, Ask, Bridged, Keeper, Keeping, RetryClaim, RetryKey, TurnStream},
     store::Scope,
@@ -57,7 +59,7 @@ impl App {
         // Before anything is looked up: the account decides what belongs to whom.
         self.hub.tokens.current().await?;
         // Where the backend cannot look, it is not the model that is at fault.
-        match self.hub.driver.capabilities().images {
+        match self.hub.driver.kind().capabilities().images {
             Support::Impossible => take_no_images(&request)?,
             Support::Native | Support::Emulated => see_images(&request, &resolved)?,
         }
@@ -146,13 +148,10 @@ impl App {
             kept,
             seed: random::bytes(),
         };
-        let make = move || {
-            let bridged = offer.map(|offer| Box::new(Bridged::new(offer, &request)));
-            (blueprint.turn(request), bridged)
-        };
-        let (turn, bridged) = self.work_on(&meta.caller, bytes, make).await?;
+        let names = offer.as_ref().map(Offer::names);
+        let build = move || blueprint.build(request, names);
+        let machine = self.work_on(&meta.caller, bytes, build).await?;
         let actor = Actor {
-            turn,
             session,
             model: case.identity.model.id.clone(),
             identity: case.identity,
@@ -162,10 +161,10 @@ impl App {
             ticket,
             asked,
             place,
-            bridged,
+            bridged: offer.map(|offer| Box::new(Bridged::new(offer))),
             retry_key: retry.key,
         };
-        Ok(actor.start(&self.hub).matched_as(matched, id))
+        Ok(actor.start(machine, &self.hub).matched_as(matched, id))
     }
 
     /// Does work in proportion to the size of a request, beside the event loop if that is large.
@@ -184,17 +183,23 @@ impl App {
     /// What the driver speaks.
     async fn backend_for(&self, case: &Case) -> Backend {
         let model = &case.identity.model;
-        let protocol = match self.hub.driver.protocol() {
-            Protocol::Agent => {
-                let surroundings = Arc::clone(&self.surroundings);
-                let (model, setup) = (model.clone(), case.outline.setup);
-                return Backend::Agent { model, surroundings, setup };
-            }
-            Protocol::Cli => ChildProtocol::Cli,
-            Protocol::Acp => ChildProtocol::Acp,
-        };
-        let images = self.hub.driver.capabilities().images == Support::Native;
-        Backend::Child { protocol, model: self.spelled(model).await, images }
+        match &self.hub.driver {
+            AnyDriver::Agent(driver) => Backend::Agent {
+                driver: Arc::clone(driver),
+                model: model.clone(),
+                surroundings: Arc::clone(&self.surroundings),
+                setup: case.outline.setup,
+            },
+            AnyDriver::Child(driver) => Backend::Child {
+                driver: Arc::clone(driver),
+                protocol: match driver.kind() {
+                    BackendKind::Acp => ChildProtocol::Acp,
+                    BackendKind::Agent | BackendKind::Cli => ChildProtocol::Cli,
+                },
+                model: self.spelled(model).await,
+                images: driver.kind().capabilities().images == Support::Native,
+            },
+        }
     }
 
     /// The model as Cursor's CLI spells it. Some builds take nothing but what they list.

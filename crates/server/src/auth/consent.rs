@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{AuthFileError, private};
+use crate::files::{FileError, private};
 
 const FILE: &str = "consent.json";
 
@@ -91,7 +91,7 @@ impl Consents {
     ///
     /// # Errors
     /// There is one, and it cannot be used: nothing is allowed then.
-    pub fn load(config_dir: &Path) -> Result<Self, AuthFileError> {
+    pub fn load(config_dir: &Path) -> Result<Self, FileError> {
         let mut consents = Self::none(config_dir);
         let fields = consents.fields()?;
         for kind in Kind::ALL {
@@ -121,7 +121,7 @@ impl Consents {
     ///
     /// # Errors
     /// It could not be written, and does not hold.
-    pub fn grant(&mut self, kind: Kind, now_unix: u64) -> Result<(), AuthFileError> {
+    pub fn grant(&mut self, kind: Kind, now_unix: u64) -> Result<(), FileError> {
         if self.has(kind) {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Consents {
     ///
     /// # Errors
     /// It could not be written: the consent still holds.
-    pub fn revoke(&mut self, kind: Kind) -> Result<bool, AuthFileError> {
+    pub fn revoke(&mut self, kind: Kind) -> Result<bool, FileError> {
         if !self.has(kind) {
             return Ok(false);
         }
@@ -145,18 +145,18 @@ impl Consents {
 
     /// Changes the file, not what is remembered of it: another process may have changed
     /// it, too, and later versions have more kinds.
-    fn change(&self, edit: impl FnOnce(&mut Map<String, Value>)) -> Result<(), AuthFileError> {
+    fn change(&self, edit: impl FnOnce(&mut Map<String, Value>)) -> Result<(), FileError> {
         private::make_dir(self.path.parent().unwrap_or(Path::new(".")))?;
         let mut fields = self.fields()?;
         edit(&mut fields);
         private::replace(&self.path, &format!("{:#}\n", Value::Object(fields)))
     }
 
-    fn fields(&self) -> Result<Map<String, Value>, AuthFileError> {
+    fn fields(&self) -> Result<Map<String, Value>, FileError> {
         let Some(text) = private::read(&self.path)? else { return Ok(Map::new()) };
-        serde_json::from_str(&text).map_err(|_| AuthFileError::Unreadable {
+        serde_json::from_str(&text).map_err(|_| FileError::Invalid {
             path: self.path.clone(),
-            what: "not a JSON object; delete it to reset the consents",
+            what: "not a JSON object; delete it to start with no consent",
         })
     }
 }

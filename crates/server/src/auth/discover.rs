@@ -14,7 +14,7 @@ use super::{
     file::token,
     foreign::{self, Outcome},
 };
-use crate::config::Env;
+use crate::{config::Env, files::FileError};
 
 /// An access token as it is; the first that is set counts.
 const TOKEN_VARIABLES: [&str; 3] =
@@ -86,6 +86,12 @@ pub enum DiscoverError {
     Variable(&'static str),
     #[error(transparent)]
     File(#[from] AuthFileError),
+}
+
+impl From<FileError> for DiscoverError {
+    fn from(error: FileError) -> Self {
+        Self::File(error.into())
+    }
 }
 
 /// Looks for the credential of `profile`. Other programs know no profiles: their files

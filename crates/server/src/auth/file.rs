@@ -18,8 +18,12 @@ use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use super::{
-    Account, AuthFileError, Credential, FileLock, Keep, KeychainError, Profile, Saved, private,
+    Account, AuthFileError, Credential, FileLock, KeychainError, Profile, Saved,
     vault::{self, Vault},
+};
+use crate::{
+    config::CredentialStorage,
+    files::{self, FileError, private},
 };
 
 /// In ibeam's config directory, which may hold less private things.
@@ -47,7 +51,7 @@ impl CredentialFile {
     /// The same, with its secrets where the user wants them. They move with the next
     /// write.
     #[must_use]
-    pub fn keeping(self, keep: Keep) -> Self {
+    pub fn keeping(self, keep: CredentialStorage) -> Self {
         Self { vault: self.vault.keeping(keep), ..self }
     }
 
@@ -72,7 +76,7 @@ impl CredentialFile {
     /// The directory cannot be read.
     pub fn profiles(config_dir: &Path) -> Result<Vec<Profile>, AuthFileError> {
         let dir = config_dir.join(DIR);
-        let failed = || AuthFileError::io("list", &dir);
+        let failed = || FileError::io("list", &dir);
         let entries = match dir.read_dir() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             outcome => outcome.map_err(failed())?,
@@ -101,11 +105,22 @@ impl CredentialFile {
     }
 
     fn look(&self) -> Result<Option<Credential>, AuthFileError> {
-        let Some(text) = private::read(&self.path)? else { return Ok(None) };
-        let malformed = |what: String| AuthFileError::malformed(&self.path, what);
+        let Some(text) = self.read()? else { return Ok(None) };
+        let malformed = |what: String| self.malformed(what);
         let mut fields = object(&text).map_err(malformed)?;
         self.vault.fill(&self.profile, &mut fields)?;
         parse(&fields).map(Some).map_err(malformed)
+    }
+
+    fn read(&self) -> Result<Option<String>, AuthFileError> {
+        private::read(&self.path).map_err(|error| match error {
+            FileError::Invalid { what, .. } => self.malformed(what.to_owned()),
+            error => error.into(),
+        })
+    }
+
+    fn malformed(&self, what: String) -> AuthFileError {
+        AuthFileError::Malformed { path: self.path.clone(), what }
     }
 
     /// Whether there is a keychain to write to, if the user wants one. Blocks, and may
@@ -131,34 +146,40 @@ impl CredentialFile {
     }
 
     pub(super) fn make_dir(&self) -> Result<(), AuthFileError> {
-        private::make_secret_dir(&self.dir)
+        Ok(private::make_secret_dir(&self.dir)?)
     }
 
     pub(super) fn save(&self, credential: &Credential) -> Result<Saved, AuthFileError> {
         self.make_dir()?;
         // A killed process may have left its half of a file, and a secret in it.
-        private::sweep(&self.path)?;
-        let mut fields = match private::read(&self.path) {
+        self.sweep()?;
+        let mut fields = match self.read() {
             Ok(text) => text.and_then(|text| object(&text).ok()).unwrap_or_default(),
             // What strangers could read is fixed by replacing it, what is not text is
             // worth nothing.
-            Err(AuthFileError::Exposed { .. } | AuthFileError::Malformed { .. }) => Map::new(),
+            Err(
+                AuthFileError::File(FileError::Exposed { .. }) | AuthFileError::Malformed { .. },
+            ) => Map::new(),
             Err(error) => return Err(error),
         };
         let (before, item) = (vault::kept(&fields), vault::has_item(&fields));
         write_fields(&mut fields, credential);
         let keep = self.vault.keep();
         match keep {
-            Keep::File => vault::claim(&mut fields),
+            CredentialStorage::File => vault::claim(&mut fields),
             // Before the file, which has the old secrets until these are safe.
-            Keep::Keychain => {
-                self.vault.stow(&self.profile, &mut fields, before != Some(Keep::Keychain))?;
+            CredentialStorage::Keychain => {
+                self.vault.stow(
+                    &self.profile,
+                    &mut fields,
+                    before != Some(CredentialStorage::Keychain),
+                )?;
             }
         }
         self.write(&fields)?;
         let moved = before.is_some_and(|before| before != keep).then_some(keep);
         let mut left = None;
-        if item && keep == Keep::File {
+        if item && keep == CredentialStorage::File {
             left = self.vault.forget(&self.profile).err();
             if left.is_none() {
                 vault::disown(&mut fields);
@@ -175,23 +196,28 @@ impl CredentialFile {
 
     fn write(&self, fields: &Map<String, Value>) -> Result<(), AuthFileError> {
         let text = serde_json::to_string_pretty(fields)
-            .map_err(|error| AuthFileError::io("write", &self.path)(error.into()))?;
-        private::replace(&self.path, &(text + "\n"))
+            .map_err(|error| FileError::io("write", &self.path)(error.into()))?;
+        Ok(private::replace(&self.path, &(text + "\n"))?)
+    }
+
+    fn sweep(&self) -> Result<(), FileError> {
+        files::sweep(&self.path).map_err(FileError::io("clean up", &self.dir))
     }
 
     /// Deletes the file, and the keychain's item where the file or the user says that
     /// there may be one.
     pub(super) fn remove(&self) -> Result<bool, AuthFileError> {
-        private::sweep(&self.path)?;
-        let fields = private::read(&self.path).ok().flatten().and_then(|text| object(&text).ok());
+        self.sweep()?;
+        let fields = self.read().ok().flatten().and_then(|text| object(&text).ok());
         let item = fields.is_some_and(|fields| vault::has_item(&fields));
         // First: as long as there is an item, the file is what tells of it.
-        let item = if item || self.vault.keep() == Keep::Keychain {
+        let item = if item || self.vault.keep() == CredentialStorage::Keychain {
             self.vault.forget(&self.profile)?
         } else {
             false
         };
-        Ok(private::remove(&self.path)? || item)
+        let removed = files::remove(&self.path).map_err(FileError::io("delete", &self.path))?;
+        Ok(removed || item)
     }
 }
 

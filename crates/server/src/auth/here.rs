@@ -8,14 +8,15 @@ use std::{
 };
 
 use super::{
-    AuthFileError, Consents, CredentialFile, DiscoverError, Discovery, Keep, Kind, Places, Profile,
-    Source, Tokens, discover,
+    Consents, CredentialFile, DiscoverError, Discovery, Kind, Places, Profile, Source, Tokens,
+    discover,
     discover::foreign_files,
     http::AuthHttp,
     tokens::{NotRead, Reread},
 };
 use crate::{
-    config::{Config, Env, environment},
+    config::{Config, CredentialStorage, Env, environment},
+    files::FileError,
     tasks::Tasks,
 };
 
@@ -25,7 +26,7 @@ pub struct Here {
     home: PathBuf,
     places: Places,
     profile: Profile,
-    keep: Keep,
+    keep: CredentialStorage,
 }
 
 /// The environment may hold secrets.
@@ -56,7 +57,7 @@ impl Here {
     #[must_use]
     pub fn with(env: Env, home: &Path, profile: Profile) -> Self {
         let places = Places::of(&env, home);
-        Self { env, home: home.to_path_buf(), places, profile, keep: Keep::File }
+        Self { env, home: home.to_path_buf(), places, profile, keep: CredentialStorage::File }
     }
 
     #[must_use]
@@ -91,7 +92,7 @@ impl Here {
     ///
     /// # Errors
     /// The file that says so cannot be used.
-    pub fn consents(&self) -> Result<Consents, AuthFileError> {
+    pub fn consents(&self) -> Result<Consents, FileError> {
         Consents::load(self.places.config())
     }
 

@@ -3,7 +3,7 @@
 use std::{fs::File, time::Duration};
 
 use super::{AuthFileError, Credential, CredentialFile, Saved};
-use crate::lock_file;
+use crate::files::lock;
 
 /// Enough for another process to try every way of refreshing and give up.
 pub const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ impl FileLock {
         wait: Duration,
     ) -> Result<Self, AuthFileError> {
         file.make_dir()?;
-        let held = lock_file::acquire(&file.lock_path(), wait).await?;
+        let held = lock::acquire(&file.lock_path(), wait).await?;
         Ok(Self { file: file.clone(), _held: held })
     }
 

@@ -8,6 +8,7 @@
 
 pub mod consent;
 pub mod discover;
+mod error;
 mod exchange;
 pub mod file;
 mod foreign;
@@ -16,8 +17,6 @@ pub mod http;
 pub mod lock;
 pub mod login;
 pub mod places;
-pub mod private;
-pub mod profile;
 pub mod tokens;
 pub mod vault;
 
@@ -28,17 +27,16 @@ use secrecy::SecretString;
 pub use consent::{Consents, Kind};
 pub use discover::KEY_VARIABLE;
 pub use discover::{DiscoverError, Discovery, Refused, Why, discover};
+pub use error::AuthFileError;
 pub use file::CredentialFile;
 pub use here::Here;
 pub use lock::{FileLock, LOCK_WAIT};
 pub use places::Places;
 pub use places::System;
-pub use private::AuthFileError;
-#[cfg(unix)]
-pub use private::unix::quoted;
-pub use profile::{BadProfile, Profile};
 pub use tokens::Tokens;
-pub use vault::{Keep, KeychainError, Saved};
+pub use vault::{KeychainError, Saved};
+
+pub use crate::config::Profile;
 
 /// What gives access to an account. At least one of the three secrets is there: an API
 /// key alone has to be exchanged before anything else.

@@ -32,7 +32,7 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:18741");
     assert_eq!(config.api.name(), "api2.cursor.sh");
     assert!(config.privacy && config.access_token.is_none() && config.api_key.is_none());
-    assert_eq!(config.client_version, crate::driver::DEFAULT_CLIENT_VERSION);
+    assert_eq!(config.client_version, DEFAULT_CLIENT_VERSION);
     let clocks = config.clocks;
     assert_eq!(clocks.connect, Duration::from_secs(10));
     assert_eq!(clocks.no_frame, Duration::from_secs(45));
@@ -158,13 +158,13 @@ fn credentials_are_kept_in_a_file_unless_there_is_a_keychain_to_choose() {
         let resolution = resolve(&RawConfig::from_env(&env(pairs)), None);
         (resolution.config.credentials, problems(&resolution).concat())
     };
-    assert_eq!(keep(&[]), (Keep::File, String::new()));
-    assert_eq!(keep(&[("IBEAM_CREDENTIALS", "file")]), (Keep::File, String::new()));
+    assert_eq!(keep(&[]), (CredentialStorage::File, String::new()));
+    assert_eq!(keep(&[("IBEAM_CREDENTIALS", "file")]), (CredentialStorage::File, String::new()));
     let (chosen, problem) = keep(&[("IBEAM_CREDENTIALS", "keychain")]);
     if cfg!(feature = "keychain") {
-        assert_eq!((chosen, problem.as_str()), (Keep::Keychain, ""));
+        assert_eq!((chosen, problem.as_str()), (CredentialStorage::Keychain, ""));
     } else {
-        assert_eq!(chosen, Keep::File);
+        assert_eq!(chosen, CredentialStorage::File);
         assert!(problem.contains("cargo build --release --features keychain"), "{problem}");
     }
     let (_, problem) = keep(&[("IBEAM_CREDENTIALS", "pocket")]);
@@ -281,7 +281,7 @@ fn there_may_be_several_places() {
     assert_eq!(places, ["127.0.0.1:18741", "127.0.0.1:32124"]);
     assert!(both.config.exposed().is_none());
     let one_is_open = resolve(&flags(&["listen=:1,0.0.0.0:2"]), None).config;
-    assert!(one_is_open.check_serving(false).unwrap_err().contains("0.0.0.0:2"));
+    assert!(one_is_open.check_serving(false).unwrap_err().to_string().contains("0.0.0.0:2"));
     let twice = resolve(&flags(&["listen=:1,127.0.0.1:1"]), None);
     assert!(problems(&twice)[0].contains("twice"), "{:?}", problems(&twice));
     assert!(resolve(&flags(&["listen=:0,:0"]), None).problems.is_empty());
@@ -292,7 +292,7 @@ fn listening_beyond_this_machine_needs_a_key() {
     let check = |pairs: &[&str]| resolve(&flags(pairs), None).config.check_serving(false);
     assert!(check(&["host=127.0.0.1"]).is_ok());
     assert!(check(&["host=::1"]).is_ok());
-    assert!(check(&["host=0.0.0.0"]).unwrap_err().contains("without an API key"));
+    assert!(check(&["host=0.0.0.0"]).unwrap_err().to_string().contains("without an API key"));
     assert!(check(&["host=192.168.0.7"]).is_err());
     let keyed = flags(&["host=0.0.0.0"]).or(RawConfig::from_env(&env(&[("IBEAM_API_KEY", "k")])));
     assert!(resolve(&keyed, None).config.check_serving(false).is_ok());

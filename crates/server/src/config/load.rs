@@ -7,9 +7,9 @@ use secrecy::zeroize::Zeroizing;
 use super::{
     Env, Key, McpServer, Origin, RawConfig, Resolution,
     dirs::{default_path, store_path},
-    modes::others_may_use,
     resolve,
 };
+use crate::files::others_may_use;
 
 /// Merges all sources and resolves them. `named` is the file of `--config`.
 #[must_use]

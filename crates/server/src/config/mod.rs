@@ -3,12 +3,14 @@
 //! All sources give text ([`RawConfig`]); one function makes typed values of the
 //! merged text and reports every problem at once ([`resolve`]).
 
+mod client_version;
+mod credentials;
 mod dirs;
 pub mod fixed;
 pub mod key;
 mod load;
-mod modes;
 mod parse;
+mod profile;
 pub mod raw;
 pub mod resolve;
 pub mod servers;
@@ -22,23 +24,23 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{models::Unknown, retry::Backoff};
+use ibeam_core::{backend::BackendKind, models::Unknown, retry::Backoff};
 use secrecy::{ExposeSecret as _, SecretString};
 
+pub use client_version::{CLI_VERSIONS, DEFAULT_CLIENT_VERSION, installed_cli_version};
+pub use credentials::CredentialStorage;
+pub(crate) use credentials::KEYCHAIN_BUILD;
 pub use dirs::{cache_dir, default_path, runs_dir, state_dir};
 pub use key::Key;
 pub use load::{environment, file_in_use, holds_secret, load};
-pub(crate) use modes::{others_may_use, strangers_may_use};
 pub use parse::duration;
+pub use profile::{InvalidProfile, Profile};
 pub use raw::{Env, Origin, Problem, RawConfig};
 pub use resolve::{Resolution, Shown, resolve};
 pub use servers::McpServer;
-pub use simulator::Simulator;
+pub use simulator::{Sim, Simulator, SimulatorError};
 
-use crate::{
-    auth::{Keep, Profile},
-    net::connect::Host,
-};
+use crate::net::connect::Host;
 
 pub const DEFAULT_PORT: u16 = 18741;
 
@@ -68,7 +70,7 @@ pub struct Config {
     /// Whose credentials are used.
     pub profile: Profile,
     /// Where ibeam's own credentials are kept.
-    pub credentials: Keep,
+    pub credentials: CredentialStorage,
     /// Stands for every host of the backend.
     pub api: Host,
     /// With its `cli-` prefix.
@@ -92,8 +94,8 @@ pub struct Config {
     pub clocks: Clocks,
     pub limits: Limits,
     pub backend: Backend,
-    /// The way to it.
-    pub via: Via,
+    /// The backend that the user named. None: `agent`, or `cli` where only that is signed in.
+    pub named_backend: Option<BackendKind>,
     pub cursor_agent: CursorAgent,
     pub simulator: Simulator,
     /// It is the gateway that `ibeam start` put in the background.
@@ -140,6 +142,14 @@ impl fmt::Display for Listen {
     }
 }
 
+/// Other machines can reach this place, and clients need no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "refusing to listen on {0} without an API key: anyone who can reach this machine could use \
+     your account"
+)]
+pub struct UnprotectedListen(pub Listen);
+
 /// What TLS is served with, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -154,17 +164,6 @@ pub enum Backend {
     Cursor,
     /// The simulator, in this process.
     Sim { scenario: Option<PathBuf> },
-}
-
-/// How the backend is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Via {
-    /// Whatever is signed in: the Agent API first, then the CLI.
-    #[default]
-    Auto,
-    Agent,
-    Cli,
-    Acp,
 }
 
 /// Cursor's CLI, where it runs the turns.
@@ -369,13 +368,25 @@ impl Config {
     ///
     /// # Errors
     /// Says why serving would be unsafe.
-    pub fn check_serving(&self, keys: bool) -> Result<(), String> {
+    pub fn check_serving(&self, keys: bool) -> Result<(), UnprotectedListen> {
         match self.exposed() {
-            Some(place) if self.api_key.is_none() && !keys => Err(format!(
-                "refusing to listen on {place} without an API key: anyone who can reach this \
-                 machine could use your account"
-            )),
+            Some(place) if self.api_key.is_none() && !keys => Err(UnprotectedListen(place.clone())),
             _ => Ok(()),
+        }
+    }
+
+    /// The backend that runs turns.
+    #[must_use]
+    pub fn backend_kind(&self) -> BackendKind {
+        self.named_backend.unwrap_or(BackendKind::Agent)
+    }
+
+    /// Whether Cursor's CLI runs the turns.
+    #[must_use]
+    pub fn uses_cursor_agent(&self) -> bool {
+        match self.backend_kind() {
+            BackendKind::Agent => false,
+            BackendKind::Cli | BackendKind::Acp => true,
         }
     }
 

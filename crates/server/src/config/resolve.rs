@@ -17,17 +17,14 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, Limits, Log, Mcp, Models, Responses, Sessions, Simulator,
-    StoreConfig, Tools, Transport, fixed,
+    Allow, Backend, Clocks, Config, DEFAULT_CLIENT_VERSION, InvalidProfile, Limits, Log, Mcp,
+    Models, Profile, Responses, Sessions, Simulator, StoreConfig, Tools, Transport, fixed,
+    installed_cli_version,
     key::Key,
     parse,
     raw::{Found, Origin, Problem, RawConfig},
 };
-use crate::{
-    auth::{BadProfile, Profile},
-    driver::{DEFAULT_CLIENT_VERSION, installed_cli_version},
-    net::{connect::Host, hosts},
-};
+use crate::net::{connect::Host, hosts};
 
 /// One value as `config show` prints it. Secrets are masked already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +153,7 @@ impl Resolver<'_> {
             clocks: self.clocks(),
             limits: self.limits(),
             backend: Backend::Cursor,
-            via: self.via(),
+            named_backend: self.named_backend(),
             cursor_agent: self.cursor_agent(),
             simulator: Simulator::default(),
             shared: false,
@@ -274,7 +271,7 @@ impl Resolver<'_> {
     }
 
     fn profile(&mut self) -> Profile {
-        let read = |text: &str| text.parse().map_err(|bad: BadProfile| bad.to_string());
+        let read = |text: &str| text.parse().map_err(|bad: InvalidProfile| bad.to_string());
         self.value(Key::Profile, read).unwrap_or_default()
     }
 

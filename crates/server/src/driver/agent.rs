@@ -12,10 +12,12 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use ibeam_core::{
-    agent::LinkError,
+    agent::{AgentOpen, AgentPeer},
+    backend::BackendKind,
     codec::connect::{Decoder, Envelope},
     error::{ErrorCode, TurnError},
     models::{ModelInfo, ModelList},
+    peer::LinkError,
 };
 use ibeam_proto::Wire;
 use ibeam_proto::{
@@ -27,21 +29,21 @@ use ibeam_proto::{
 };
 use parking_lot::Mutex;
 use secrecy::SecretString;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    BoxFuture, Driver, DriverStats, Link, Open,
-    agent_h1::Http1,
+    BoxFuture, Dial, Driver, DriverStats, Link, LinkPeer, LinkReceiver, LinkSender, Open,
+    agent_h1::{self, Http1},
     agent_h2::{self, OpenError},
     errors,
     fallback::Fallback,
-    headers::{self, Profile},
+    headers::{self, ClientProfile},
 };
 use crate::{
     net::{
         connect::{Connector, Host},
         http::{Bounds, HttpClient, HttpError},
-        pool::{Pool, PoolConfig},
+        pool::{Asleep, Pool, PoolConfig},
         tls::Alpn,
     },
     tasks::Tasks,
@@ -73,7 +75,7 @@ pub struct AgentConfig {
     /// Serves plain requests and the HTTP/1.1 streams: the agent hosts proper speak
     /// HTTP/2 only.
     pub api_host: Host,
-    pub profile: Profile,
+    pub profile: ClientProfile,
     pub transport: Transport,
     pub pool: PoolConfig,
 }
@@ -86,7 +88,7 @@ pub struct AgentDriver(Arc<Inner>);
 struct Inner {
     agent_host: Host,
     api_host: Host,
-    profile: Arc<Profile>,
+    profile: Arc<ClientProfile>,
     transport: Transport,
     pool: Pool,
     http1: Http1,
@@ -113,7 +115,7 @@ impl AgentConfig {
         Self {
             agent_host: host.clone(),
             api_host: host,
-            profile: Profile::default(),
+            profile: ClientProfile::default(),
             transport: Transport::Auto,
             pool: PoolConfig::default(),
         }
@@ -152,8 +154,61 @@ impl AgentDriver {
     }
 }
 
-impl Driver for AgentDriver {
-    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>> {
+/// What a stream of the Agent API is opened with.
+pub(super) type OpenStream = Open<AgentOpen>;
+pub(super) type AgentLink = Link<AgentPeer>;
+
+impl LinkPeer for AgentPeer {
+    type Sender = AgentSender;
+    type Receiver = AgentReceiver;
+}
+
+#[derive(Debug)]
+pub enum AgentSender {
+    H2(agent_h2::Sender),
+    H1(agent_h1::Sender),
+}
+
+#[derive(Debug)]
+pub enum AgentReceiver {
+    H2(agent_h2::Receiver),
+    H1(agent_h1::Receiver),
+}
+
+impl LinkSender<Bytes> for AgentSender {
+    async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
+        match self {
+            Self::H2(tx) => tx.send(framed).await,
+            Self::H1(tx) => tx.send(framed).await,
+        }
+    }
+
+    fn cancel(&self) {
+        match self {
+            Self::H2(tx) => tx.cancel(),
+            Self::H1(tx) => tx.cancel(),
+        }
+    }
+}
+
+impl LinkReceiver<Bytes> for AgentReceiver {
+    async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
+        match self {
+            Self::H2(rx) => rx.next().await,
+            Self::H1(rx) => rx.next().await,
+        }
+    }
+
+    fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
+        match self {
+            Self::H2(rx) => rx.sleep(framed),
+            Self::H1(_) => None,
+        }
+    }
+}
+
+impl Dial<AgentPeer> for AgentDriver {
+    fn open(&self, open: OpenStream) -> BoxFuture<'_, Result<AgentLink, LinkError>> {
         Box::pin(async move {
             let inner = &self.0;
             if inner.wants_http1(&open).await {
@@ -174,6 +229,12 @@ impl Driver for AgentDriver {
                 }
             }
         })
+    }
+}
+
+impl Driver for AgentDriver {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Agent
     }
 
     fn models(&self, token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>> {
@@ -209,11 +270,11 @@ impl Driver for AgentDriver {
 }
 
 impl Inner {
-    async fn wants_http1(self: &Arc<Self>, open: &Open) -> bool {
+    async fn wants_http1(self: &Arc<Self>, open: &OpenStream) -> bool {
         match self.transport {
             Transport::Http1 => true,
             Transport::Http2 => false,
-            Transport::Auto if open.prefer_h1 || self.fallback.active() => true,
+            Transport::Auto if open.peer.prefer_h1 || self.fallback.active() => true,
             Transport::Auto => self.server_forbids_h2(&open.token).await,
         }
     }

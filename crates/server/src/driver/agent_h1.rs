@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use ibeam_core::{agent::LinkError, codec::connect, model::ids};
+use ibeam_core::{codec::connect, model::ids, peer::LinkError};
 use ibeam_proto::aiserver::BidiRequestId;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -30,7 +30,12 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
+use super::{
+    agent::{AgentLink, AgentReceiver, AgentSender, OpenStream as Open},
+    errors,
+    fallback::Fallback,
+    headers,
+};
 use crate::{
     auth::Tokens,
     net::{
@@ -62,20 +67,20 @@ const FRAME_HEADER: usize = 5;
 pub(super) struct Http1 {
     pub(super) client: HttpClient,
     pub(super) host: Host,
-    pub(super) profile: Arc<headers::Profile>,
+    pub(super) profile: Arc<headers::ClientProfile>,
     pub(super) tasks: Tasks,
     pub(super) streams: Arc<AtomicUsize>,
     pub(super) fallback: Arc<Fallback>,
 }
 
 #[derive(Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     queue: mpsc::Sender<Bytes>,
     cancelled: CancellationToken,
 }
 
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     state: State,
     /// An append failed. Gone once there will be no more appends.
     failed: Option<oneshot::Receiver<LinkError>>,
@@ -127,7 +132,7 @@ struct Appender {
 }
 
 impl Http1 {
-    pub(super) fn open(&self, open: Open) -> Result<Link, LinkError> {
+    pub(super) fn open(&self, open: Open) -> Result<AgentLink, LinkError> {
         let request = self.run_request(&open)?;
         let (queue, queued) = mpsc::channel(APPENDS_CAP);
         let (answer, head) = oneshot::channel();
@@ -161,7 +166,7 @@ impl Http1 {
             fallback: Arc::clone(&self.fallback),
             reading: Some(over.drop_guard()),
         };
-        Ok(Link { tx: LinkSender(Tx::H1(sender)), rx: LinkReceiver(Rx::H1(receiver)) })
+        Ok(AgentLink { tx: AgentSender::H1(sender), rx: AgentReceiver::H1(receiver) })
     }
 
     fn run_request(&self, open: &Open) -> Result<Request<Bytes>, LinkError> {

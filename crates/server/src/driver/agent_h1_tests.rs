@@ -1,4 +1,5 @@
 use super::*;
+use crate::driver::{Dial as _, LinkReceiver as _, LinkSender as _};
 use crate::driver::{
     Driver as _, Transport,
     testing::{APPEND as APPEND_PATH, Backend, all_gone, driver, framed, read, settle, spec},
@@ -104,7 +105,7 @@ async fn an_append_without_an_answer_times_out() {
 }
 
 /// Sends the run, and then another message whose append has this answer.
-async fn second_append(backend: &Backend, status: u16) -> crate::driver::Link {
+async fn second_append(backend: &Backend, status: u16) -> AgentLink {
     let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("run")).await.unwrap();
@@ -145,7 +146,7 @@ async fn an_append_to_a_stream_that_has_ended_is_no_failure() {
 async fn the_answer_goes_on_when_nothing_more_is_sent() {
     let backend = Backend::default();
     let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
-    let crate::driver::Link { tx, mut rx } = driver.open(spec()).await.unwrap();
+    let AgentLink { tx, mut rx } = driver.open(spec()).await.unwrap();
     tx.send(framed("run")).await.unwrap();
     read(&mut rx, 10).await;
     drop(tx);

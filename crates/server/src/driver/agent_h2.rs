@@ -13,7 +13,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use h2::{FlowControl, Reason, RecvStream, SendStream, client::ResponseFuture};
 use http::{Method, Request, Version, response::Parts};
-use ibeam_core::agent::LinkError;
+use ibeam_core::peer::LinkError;
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
@@ -21,7 +21,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Link, LinkReceiver, LinkSender, Open, Rx, Tx, errors, fallback::Fallback, headers};
+use super::{
+    agent::{AgentLink, AgentReceiver, AgentSender, OpenStream as Open},
+    errors,
+    fallback::Fallback,
+    headers,
+};
 use crate::net::{
     connect::Host,
     pool::{Asleep, Beat, Lease, OpenStream, Pool, PoolError},
@@ -57,12 +62,12 @@ struct Shared {
 }
 
 #[derive(Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     state: State,
     shared: Arc<Shared>,
     fallback: Arc<Fallback>,
@@ -85,10 +90,10 @@ enum State {
 pub(super) async fn open(
     pool: &Pool,
     host: &Host,
-    profile: &headers::Profile,
+    profile: &headers::ClientProfile,
     open: &Open,
     fallback: Arc<Fallback>,
-) -> Result<Link, OpenError> {
+) -> Result<AgentLink, OpenError> {
     let ids = headers::Ids { request: &open.request_id, original: Some(&open.original_request_id) };
     let headers = profile
         .headers(headers::Call::Bidi, &open.token, ids)
@@ -111,7 +116,7 @@ pub(super) async fn open(
     });
     let sender = Sender { shared: Arc::clone(&shared) };
     let receiver = Receiver { state: State::Head(response), shared, fallback };
-    Ok(Link { tx: LinkSender(Tx::H2(sender)), rx: LinkReceiver(Rx::H2(receiver)) })
+    Ok(AgentLink { tx: AgentSender::H2(sender), rx: AgentReceiver::H2(receiver) })
 }
 
 impl Shared {

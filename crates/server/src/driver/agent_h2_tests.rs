@@ -3,6 +3,7 @@ use std::{sync::atomic::Ordering as Atomic, time::Duration};
 use ibeam_core::codec::connect::{self, Code, ConnectError};
 
 use super::*;
+use crate::driver::{Dial as _, LinkReceiver as _, LinkSender as _};
 use crate::{
     driver::{
         Driver as _, Transport,
@@ -101,7 +102,7 @@ async fn small_frames_come_together_and_no_ending_is_lost() {
             match link.rx.next().await {
                 Some(Ok(chunk)) => {
                     chunks += 1;
-                    bytes.extend_from_slice(&chunk.bytes().unwrap());
+                    bytes.extend_from_slice(&chunk);
                 }
                 end => break end,
             }
@@ -158,7 +159,7 @@ async fn cancel_wakes_a_reader_that_waits() {
     for answered in [false, true] {
         let peer = if answered { Peer::echo(100) } else { deaf() };
         let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
-        let Link { tx, mut rx } = driver.open(spec()).await.unwrap();
+        let AgentLink { tx, mut rx } = driver.open(spec()).await.unwrap();
         let waiting = tasks.spawn("test", async move { (rx.next().await, rx.next().await) });
         settle().await;
         assert!(!waiting.is_finished());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
-use ibeam_core::{agent::LinkError, codec::connect::ConnectError};
+use ibeam_core::{codec::connect::ConnectError, peer::LinkError};
 
 use crate::net::{connect::DialError, http::HttpError, pool::PoolError};
 

@@ -1,22 +1,15 @@
 //! The headers of the Agent API in its CLI profile, the one it requires.
 
-use std::path::Path;
-
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// What we call ourselves when no CLI is installed: a build that was seen to work
-/// with this profile in August 2026.
-pub const DEFAULT_CLIENT_VERSION: &str = "cli-2026.08.11-e8db854";
-
-/// Where the CLI keeps its builds, below the home directory.
-pub const VERSIONS: &str = ".local/share/cursor-agent/versions";
+use crate::config::DEFAULT_CLIENT_VERSION;
 
 const USER_AGENT: &str = "connect-es/1.6.1";
 
 /// Who we say we are.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct ClientProfile {
     /// With its `cli-` in front. Too old a one is refused.
     pub client_version: String,
     /// Privacy mode.
@@ -49,13 +42,13 @@ pub(super) struct Ids<'a> {
 #[error("the {0} has characters that a header cannot carry")]
 pub(super) struct BadValue(&'static str);
 
-impl Default for Profile {
+impl Default for ClientProfile {
     fn default() -> Self {
         Self { client_version: DEFAULT_CLIENT_VERSION.to_owned(), ghost_mode: true, timezone: None }
     }
 }
 
-impl Profile {
+impl ClientProfile {
     pub(super) fn headers(
         &self,
         call: Call,
@@ -111,33 +104,6 @@ impl Call {
 
 fn name(text: &'static str) -> HeaderName {
     HeaderName::from_static(text)
-}
-
-/// The newest CLI build under `home`, as a client version. Builds are named by date
-/// and commit, so the greatest name is the newest.
-#[must_use]
-pub fn installed_cli_version(home: &Path) -> Option<String> {
-    let entries = std::fs::read_dir(home.join(VERSIONS)).ok()?;
-    let newest = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink()))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| is_build(name))
-        .max()?;
-    Some(format!("cli-{newest}"))
-}
-
-/// `2026.08.11-e8db854`, perhaps with more after a further dash.
-fn is_build(name: &str) -> bool {
-    let Some((date, rest)) = name.split_once('-') else { return false };
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let lengths: Vec<usize> = date.split('.').map(str::len).collect();
-    let commit = rest.split('-').next().unwrap_or_default();
-    lengths == [4, 2, 2]
-        && date.split('.').all(digits)
-        && commit.len() >= 7
-        && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::*;
 
-fn shown(profile: &Profile, call: Call) -> Vec<String> {
+fn shown(profile: &ClientProfile, call: Call) -> Vec<String> {
     let ids = Ids { request: "r-1", original: Some("o-1") };
     let headers = profile.headers(call, &"tok".to_owned().into(), ids).unwrap();
     let mut lines: Vec<String> =
@@ -11,7 +11,7 @@ fn shown(profile: &Profile, call: Call) -> Vec<String> {
 
 #[test]
 fn the_cli_profile() {
-    let mut profile = Profile::default();
+    let mut profile = ClientProfile::default();
     assert_eq!(
         shown(&profile, Call::Bidi),
         [
@@ -42,39 +42,14 @@ fn the_cli_profile() {
 fn a_token_that_is_no_header_is_not_repeated() {
     let ids = Ids { request: "r", original: None };
     let secret = "line\nbreak".to_owned().into();
-    let error = Profile::default().headers(Call::Proto, &secret, ids).unwrap_err();
+    let error = ClientProfile::default().headers(Call::Proto, &secret, ids).unwrap_err();
     assert_eq!(error.to_string(), "the access token has characters that a header cannot carry");
 }
 
 #[test]
 fn the_authorization_is_marked_as_sensitive() {
     let ids = Ids { request: "r", original: None };
-    let headers = Profile::default().headers(Call::Proto, &"tok".to_owned().into(), ids).unwrap();
+    let headers =
+        ClientProfile::default().headers(Call::Proto, &"tok".to_owned().into(), ids).unwrap();
     assert!(!format!("{headers:?}").contains("tok"), "{headers:?}");
-}
-
-#[test]
-fn the_newest_installed_build_counts() {
-    let home = tempfile::tempdir().unwrap();
-    assert_eq!(installed_cli_version(home.path()), None);
-    let versions = home.path().join(VERSIONS);
-    for name in ["2026.07.16-899851b", "2026.10.22-27dcf5f", "9999", "tmp-2026", "2026.1.1-abcdef0"]
-    {
-        std::fs::create_dir_all(versions.join(name)).unwrap();
-    }
-    std::fs::write(versions.join("2027.01.01-aaaaaaa"), "a file").unwrap();
-    let found = installed_cli_version(home.path());
-    assert_eq!(found.as_deref(), Some("cli-2026.10.22-27dcf5f"));
-}
-
-#[test]
-fn builds_are_told_from_other_names() {
-    for name in ["2026.08.11-e8db854", "2026.09.02-fa0c06e-lab"] {
-        assert!(is_build(name), "{name}");
-    }
-    for name in
-        ["2026.08.11", "2026.8.11-e8db854", "2026.08.11-xyz", "latest", "2026.08.11-e8db854/.."]
-    {
-        assert!(!is_build(name), "{name}");
-    }
 }

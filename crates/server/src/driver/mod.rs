@@ -1,5 +1,5 @@
-//! Ways to run a turn upstream. A driver opens a stream and hands out its two
-//! halves; what travels on them is the business of a machine in `core`.
+//! Ways to run a turn upstream. A driver opens a link and hands out its two halves; what
+//! travels on them is the business of a peer in `core`.
 
 mod agent;
 mod agent_h1;
@@ -11,157 +11,135 @@ mod headers;
 #[cfg(test)]
 mod testing;
 
-use std::{pin::Pin, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc};
 
 use bytes::Bytes;
 use ibeam_core::{
-    agent::LinkError,
-    capabilities::Capabilities,
-    child::{FromChild, Start, ToChild},
+    agent::AgentPeer,
+    backend::BackendKind,
+    child::ChildPeer,
     error::TurnError,
     models::ModelInfo,
-    turn::Protocol,
+    peer::{LinkError, Peer},
 };
 use secrecy::SecretString;
 use tokio::sync::Notify;
 
 pub use agent::{AgentConfig, AgentDriver, Transport};
-pub use headers::VERSIONS as CLI_VERSIONS;
-pub use headers::{DEFAULT_CLIENT_VERSION, Profile, installed_cli_version};
+pub use futures_util::future::BoxFuture;
+pub use headers::ClientProfile;
 
 use crate::{
     auth::Tokens,
     net::pool::{Asleep, PoolStats},
 };
 
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What one stream is opened with.
+/// What one link is opened with.
 #[derive(Clone, Debug)]
-pub struct Open {
+pub struct Open<O> {
     pub token: SecretString,
     /// Where later requests of the same stream get theirs, if the transport makes any: the
     /// stream may outlive the token it was opened with.
     pub tokens: Option<Tokens>,
-    /// Fresh for every stream.
+    /// Fresh for every link.
     pub request_id: String,
-    /// The same for all streams of one turn.
+    /// The same for all links of one turn.
     pub original_request_id: String,
-    /// Use HTTP/1.1 for this one if nothing forbids it.
-    pub prefer_h1: bool,
-    /// How to start a child, for drivers whose turns run in one.
-    pub child: Option<Box<Start>>,
+    /// What only this backend needs.
+    pub peer: O,
 }
 
-/// What a turn sends.
-#[derive(Clone, Debug)]
-pub enum Outgoing {
-    /// One framed message.
-    Bytes(Bytes),
-    Child(ToChild),
+/// The two halves that links of a peer are made of. A link takes and gives the messages of its
+/// own peer and no others.
+pub trait LinkPeer: Peer {
+    type Sender: LinkSender<Self::Out>;
+    type Receiver: LinkReceiver<Self::In>;
 }
 
-impl Outgoing {
-    /// How many bytes wait while it does.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Child(message) => message.bytes(),
-        }
-    }
-}
-
-impl From<Bytes> for Outgoing {
-    fn from(framed: Bytes) -> Self {
-        Self::Bytes(framed)
-    }
-}
-
-impl From<ToChild> for Outgoing {
-    fn from(message: ToChild) -> Self {
-        Self::Child(message)
-    }
-}
-
-/// What a turn gets.
-#[derive(Clone, Debug)]
-pub enum Incoming {
-    /// The next bytes of the body, cut anywhere.
-    Bytes(Bytes),
-    Child(FromChild),
-}
-
-impl Incoming {
-    /// The bytes, from a driver that gives nothing else.
-    #[must_use]
-    pub fn bytes(self) -> Option<Bytes> {
-        match self {
-            Self::Bytes(bytes) => Some(bytes),
-            Self::Child(_) => None,
-        }
-    }
-}
-
-/// An open stream. Drop both halves to be rid of it: an unfinished one is then
+/// An open link. Drop both halves to be rid of it: an unfinished one is then
 /// cancelled upstream.
 #[derive(Debug)]
-pub struct Link {
-    pub tx: LinkSender,
-    pub rx: LinkReceiver,
+pub struct Link<W: LinkPeer> {
+    pub tx: W::Sender,
+    pub rx: W::Receiver,
 }
 
 /// The half that sends.
-#[derive(Debug)]
-pub struct LinkSender(Tx);
+pub trait LinkSender<M>: fmt::Debug + Send + Sync + 'static {
+    /// Sends one message, waiting while the peer takes no more. Messages go
+    /// out in the order of the calls. Dropping the future before it is done sends
+    /// either the whole message or nothing of it.
+    ///
+    /// # Errors
+    /// The link is over; the other half knows why.
+    fn send(&self, message: M) -> impl Future<Output = Result<(), LinkError>> + Send;
 
-#[derive(Debug)]
-enum Tx {
-    H2(agent_h2::Sender),
-    H1(agent_h1::Sender),
-    Child(child::Sender),
+    /// Leaves a message with the task of a child if that takes no waiting. Gives whether it
+    /// was taken; other links take none in this way.
+    fn hand_over(&self, _: M) -> bool {
+        false
+    }
+
+    /// Ends the link in a way that makes the backend stop working.
+    fn cancel(&self);
 }
 
-/// The half that receives. Dropped before the end, it cancels the stream: nobody is
-/// left to read it.
-#[derive(Debug)]
-pub struct LinkReceiver(Rx);
+/// The half that receives. Dropped before the end, it cancels the link: there is no reader left.
+pub trait LinkReceiver<M>: fmt::Debug + Send + 'static {
+    /// What comes next. `None` is a clean end; after it, or after an error, there is
+    /// nothing more. Safe to drop half-way.
+    fn next(&mut self) -> impl Future<Output = Option<Result<M, LinkError>>> + Send;
 
-#[derive(Debug)]
-enum Rx {
-    H2(agent_h2::Receiver),
-    H1(agent_h1::Receiver),
-    Child(child::Receiver),
+    /// Leaves the link to its connection until the first half of the answer is dropped:
+    /// the connection sends `framed` again and again, and notifies through the other when the
+    /// backend seems to want something. None where each message is a request of its own.
+    fn sleep(&mut self, _: Bytes) -> Option<(Asleep, Arc<Notify>)> {
+        None
+    }
 }
 
 /// One backend.
-pub trait Driver: std::fmt::Debug + Send + Sync + 'static {
-    /// Opens a stream. Returns as soon as the request is on its way: the server may
-    /// wait for our first message before it answers, so a refusal that comes later
-    /// is the first thing [`LinkReceiver::next`] gives.
-    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>>;
-
+pub trait Driver: fmt::Debug + Send + Sync + 'static {
     /// The models this account may use.
     fn models(&self, token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>>;
 
-    /// What its streams carry.
-    fn protocol(&self) -> Protocol {
-        Protocol::Agent
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.protocol().capabilities()
-    }
+    fn kind(&self) -> BackendKind;
 
     /// Gets ready for turns, in the background. For a program that serves.
     fn warm_up(&self) {}
 
-    /// Is told how to get rid of a turn that only waits, for when there is no room for
+    /// Takes the way to get rid of a turn that only waits, for when there is no room for
     /// another one.
     fn on_crowded(&self, _: MakeRoom) {}
 
     fn stats(&self) -> DriverStats {
         DriverStats::default()
+    }
+}
+
+/// A backend whose turns run over the peer `W`.
+pub trait Dial<W: LinkPeer>: Driver {
+    /// Opens a link. Returns as soon as the request is on its way: the server may
+    /// wait for our first message before it answers, so a refusal that comes later
+    /// is the first thing [`LinkReceiver::next`] gives.
+    fn open(&self, open: Open<W::Open>) -> BoxFuture<'_, Result<Link<W>, LinkError>>;
+}
+
+/// The driver of this program, with the peer that its turns run over.
+#[derive(Clone, Debug)]
+pub enum AnyDriver {
+    Agent(Arc<dyn Dial<AgentPeer>>),
+    Child(Arc<dyn Dial<ChildPeer>>),
+}
+
+impl Deref for AnyDriver {
+    type Target = dyn Driver;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Agent(driver) => &**driver,
+            Self::Child(driver) => &**driver,
+        }
     }
 }
 
@@ -180,8 +158,8 @@ impl MakeRoom {
     }
 }
 
-impl std::fmt::Debug for MakeRoom {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for MakeRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MakeRoom")
     }
 }
@@ -198,66 +176,6 @@ pub struct DriverStats {
     pub http2_forbidden: bool,
     /// Processes, with a turn or without.
     pub children: usize,
-}
-
-impl LinkSender {
-    /// Sends one message, waiting while the peer takes no more. Messages go
-    /// out in the order of the calls. Dropping the future before it is done sends
-    /// either the whole message or nothing of it.
-    ///
-    /// # Errors
-    /// The stream is over; the other half tells why.
-    pub async fn send(&self, message: impl Into<Outgoing>) -> Result<(), LinkError> {
-        match (&self.0, message.into()) {
-            (Tx::H2(tx), Outgoing::Bytes(framed)) => tx.send(framed).await,
-            (Tx::H1(tx), Outgoing::Bytes(framed)) => tx.send(framed).await,
-            (Tx::Child(tx), Outgoing::Child(message)) => tx.send(message).await,
-            // A turn speaks as the driver of its program does.
-            (Tx::H2(_) | Tx::H1(_), Outgoing::Child(_)) | (Tx::Child(_), Outgoing::Bytes(_)) => {
-                Err(LinkError::Reset("a message of another driver".to_owned()))
-            }
-        }
-    }
-
-    /// Leaves a message with the task of a child if that takes no waiting. Gives whether it
-    /// was taken; other streams take none in this way.
-    pub(crate) fn hand_over(&self, message: Outgoing) -> bool {
-        match (&self.0, message) {
-            (Tx::Child(tx), Outgoing::Child(message)) => tx.hand_over(message),
-            _ => false,
-        }
-    }
-
-    /// Ends the stream in a way that makes the backend stop working.
-    pub fn cancel(&self) {
-        match &self.0 {
-            Tx::H2(tx) => tx.cancel(),
-            Tx::H1(tx) => tx.cancel(),
-            Tx::Child(tx) => tx.cancel(),
-        }
-    }
-}
-
-impl LinkReceiver {
-    /// Leaves the stream to its connection until the first half of the answer is dropped:
-    /// the connection sends `framed` again and again, and tells through the other when the
-    /// backend seems to want something. None where each message is a request of its own.
-    pub fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
-        match &mut self.0 {
-            Rx::H2(rx) => rx.sleep(framed),
-            Rx::H1(_) | Rx::Child(_) => None,
-        }
-    }
-
-    /// What comes next. `None` is a clean end; after it, or after an error, there is
-    /// nothing more. Safe to drop half-way.
-    pub async fn next(&mut self) -> Option<Result<Incoming, LinkError>> {
-        match &mut self.0 {
-            Rx::H2(rx) => rx.next().await.map(|read| read.map(Incoming::Bytes)),
-            Rx::H1(rx) => rx.next().await.map(|read| read.map(Incoming::Bytes)),
-            Rx::Child(rx) => rx.next().await.map(|heard| Ok(Incoming::Child(heard))),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ibeam_sim::{Http2, Sim, SimConfig};
+use ibeam_sim::{Sim, SimConfig, SimHttp2};
 use secrecy::SecretString;
 
 use super::*;
@@ -31,15 +31,14 @@ async fn the_model_list_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_http2_is_spoken_to_in_http1() {
-    let sim = Sim::new(SimConfig { http2: Http2::NotOffered, ..SimConfig::default() });
+    let sim = Sim::new(SimConfig { http2: SimHttp2::NotOffered, ..SimConfig::default() });
     let driver = driver(&sim);
     let open = Open {
         token: SecretString::from(Sim::TOKEN),
         tokens: None,
         request_id: crate::random::uuid(),
         original_request_id: crate::random::uuid(),
-        prefer_h1: false,
-        child: None,
+        peer: ibeam_core::agent::AgentOpen { prefer_h1: false },
     };
     let link = driver.open(open).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;

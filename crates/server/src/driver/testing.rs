@@ -10,7 +10,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use ibeam_core::codec::connect;
+use ibeam_core::{agent::AgentOpen, codec::connect};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -18,7 +18,10 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{AgentConfig, AgentDriver, LinkReceiver, Open, Transport};
+use super::{
+    AgentConfig, AgentDriver, LinkReceiver as _, Open, Transport,
+    agent::{AgentReceiver, OpenStream},
+};
 use crate::{
     net::{connect::Connector, testing::host},
     tasks::Tasks,
@@ -34,14 +37,13 @@ pub(super) fn driver(connector: &Connector, transport: Transport) -> (AgentDrive
     (AgentDriver::new(config, connector, &tasks), tasks)
 }
 
-pub(super) fn spec() -> Open {
+pub(super) fn spec() -> OpenStream {
     Open {
         token: "tok".to_owned().into(),
         tokens: None,
         request_id: "11111111-1111-4111-8111-111111111111".to_owned(),
         original_request_id: "22222222-2222-4222-8222-222222222222".to_owned(),
-        prefer_h1: false,
-        child: None,
+        peer: AgentOpen { prefer_h1: false },
     }
 }
 
@@ -49,10 +51,10 @@ pub(super) fn framed(text: &str) -> Bytes {
     connect::frame(0, text.as_bytes())
 }
 
-pub(super) async fn read(rx: &mut LinkReceiver, want: usize) -> Vec<u8> {
+pub(super) async fn read(rx: &mut AgentReceiver, want: usize) -> Vec<u8> {
     let mut out = Vec::new();
     while out.len() < want {
-        out.extend_from_slice(&rx.next().await.unwrap().unwrap().bytes().unwrap());
+        out.extend_from_slice(&rx.next().await.unwrap().unwrap());
     }
     out
 }

@@ -2,10 +2,11 @@
 //! old one or the new one.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
+    fs::File,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use ibeam_core::model::ids;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{Hash, generate};
+use crate::files::{self, Access, FileError, lock, private};
 
 const VERSION: u32 = 1;
 
@@ -22,11 +24,16 @@ const MOST: usize = 1000;
 
 const NAME_CAP: usize = 64;
 
+/// For others to change the file, which takes them a moment.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
 /// Why a key file cannot be used or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("cannot use {path}")]
     Io { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("other users can read or change {0}")]
     Open(PathBuf),
     #[error("{path} is not a key file: {reason}")]
@@ -46,7 +53,9 @@ impl KeyFileError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Io { .. } => "check that the folder exists and is yours".to_owned(),
+            Self::Io { .. } | Self::File(_) => {
+                "check that the folder exists and is yours".to_owned()
+            }
             Self::Open(path) => format!("chmod 600 {}", path.display()),
             Self::Broken { path, .. } => {
                 format!("remove {} and make new keys: `ibeam keys add NAME`", path.display())
@@ -193,7 +202,7 @@ impl<'a> KeyFile<'a> {
             }
             Err(error) => return Err(self.io(error)),
         };
-        if crate::config::others_may_use(self.0) {
+        if files::others_may_use(self.0) {
             return Err(KeyFileError::Open(self.0.to_path_buf()));
         }
         let document: Document =
@@ -208,53 +217,20 @@ impl<'a> KeyFile<'a> {
     fn save(&self, document: &Document) -> Result<(), KeyFileError> {
         let text =
             serde_json::to_vec_pretty(document).map_err(|error| self.broken(error.to_string()))?;
-        self.replace(&text).map_err(|error| self.io(error))
+        let text = [text.as_slice(), b"\n"].concat();
+        files::replace(self.0, &text, Access::Private).map_err(|error| self.io(error))
     }
 
-    /// The new file is whole on the disk before it takes the place of the old one.
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let folder = self.folder();
-        // Made with mode 0600.
-        let mut file = tempfile::Builder::new().prefix(".keys").tempfile_in(folder)?;
-        file.write_all(text)?;
-        file.write_all(b"\n")?;
-        file.as_file().sync_all()?;
-        file.persist(self.0)?;
-        // Not every system lets a folder be synced, and the file is.
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-        Ok(())
-    }
-
-    /// Held while the file is read, changed and written. Others hold it for moments.
+    /// Held while the file is read, changed and written.
     fn lock(&self) -> Result<File, KeyFileError> {
-        let lock = || {
-            let mut folder = DirBuilder::new();
-            let mut file = OpenOptions::new();
-            folder.recursive(true);
-            file.write(true).create(true).truncate(false);
-            #[cfg(unix)]
-            {
-                use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-                folder.mode(0o700);
-                file.mode(0o600);
-            }
-            folder.create(self.folder())?;
-            let file = file.open(self.lock_path())?;
-            file.lock()?;
-            Ok(file)
-        };
-        lock().map_err(|error| self.io(error))
+        if let Some(folder) = self.0.parent() {
+            private::make_dir(folder)?;
+        }
+        Ok(lock::acquire_blocking(&self.lock_path(), LOCK_WAIT)?)
     }
 
     pub fn lock_path(&self) -> PathBuf {
         self.0.with_extension("lock")
-    }
-
-    fn folder(&self) -> &Path {
-        match self.0.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        }
     }
 
     fn io(&self, source: io::Error) -> KeyFileError {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::{challenge, model::ids};
+use ibeam_core::{challenge, constant_time, model::ids};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
@@ -167,7 +167,7 @@ impl Keys {
         let shares = required && keys + usize::from(instance.is_some()) > 1;
         let brings = |hash: Hash| {
             let given = [bearer, plain].into_iter().flatten();
-            given.fold(false, |any, given| any | same(&Sha256::digest(given).into(), &hash))
+            given.fold(false, |any, given| any | constant_time::eq(&Sha256::digest(given), &hash))
         };
         if instance.is_some_and(brings) {
             return Ok(Caller { id: Sha256::digest(OWNER).into(), shares, ..Caller::default() });
@@ -181,7 +181,7 @@ impl Keys {
             let given: Hash = Sha256::digest(given).into();
             // All of them, whichever it is: the time tells nothing.
             for key in set.keys() {
-                if same(&given, &key.hash) {
+                if constant_time::eq(&given, &key.hash) {
                     found = Some(Caller {
                         id: given,
                         name: Some(Arc::clone(&key.name)),
@@ -190,7 +190,7 @@ impl Keys {
                     });
                 }
             }
-            if self.own.is_some_and(|own| same(&given, &own)) {
+            if self.own.is_some_and(|own| constant_time::eq(&given, &own)) {
                 found = Some(Caller { id: given, shares, ..Caller::default() });
             }
         }
@@ -230,7 +230,7 @@ impl Keys {
                 }
                 // The system may have been short of something; a file that is wrong
                 // stays wrong until it is changed.
-                state.unread = matches!(error, KeyFileError::Io { .. });
+                state.unread = matches!(error, KeyFileError::Io { .. } | KeyFileError::File(_));
             }
         }
         true
@@ -278,12 +278,6 @@ pub fn door(path: Option<&Path>) -> Result<Door, KeyFileError> {
         0 => Ok(Door::Shut),
         _ => Ok(Door::Keys),
     }
-}
-
-/// Compares without telling by its time where the difference is.
-fn same(a: &Hash, b: &Hash) -> bool {
-    let difference = a.iter().zip(b).fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
-    difference == 0
 }
 
 #[cfg(test)]

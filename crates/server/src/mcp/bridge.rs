@@ -1,7 +1,11 @@
 //! All MCP servers of the user as one: what tools they have, which of them models are
 //! offered, and who is called for which.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use ibeam_core::model::Tool;
 use serde::{Serialize, Serializer};
@@ -58,8 +62,8 @@ pub struct Offer {
 
 impl Offer {
     #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.tools.contains_key(name)
+    pub fn names(&self) -> HashSet<String> {
+        self.tools.keys().cloned().collect()
     }
 
     /// Calls the tool of this name.

@@ -4,14 +4,14 @@
 //! *Invariant:* all of it dials through [`connect::Connector`], so that a test can
 //! put an in-memory peer behind the whole program.
 //!
-//! *Invariant:* only hosts in the table of [`hosts`] are dialled. ([`near`] asks gateways on
-//! this machine, and nobody else.)
+//! *Invariant:* only hosts in the table of [`hosts`] are dialled. ([`probe`] asks gateways on
+//! this machine, and nothing else.)
 
 pub mod connect;
 pub mod hosts;
 pub mod http;
-pub mod near;
 pub mod pool;
+pub mod probe;
 pub mod proxy;
 pub mod tls;
 

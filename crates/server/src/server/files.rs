@@ -1,10 +1,9 @@
 //! How many files the system lets us have open. Every connection is one.
 
+use ibeam_core::backend::BackendKind;
+
 use super::crowd::LEAVING;
-use crate::{
-    config::{Config, Via},
-    mcp::host::callers,
-};
+use crate::{config::Config, mcp::host::callers};
 
 /// Kept for the store, the log, and connections that take the place of others.
 const SPARE: usize = 64 + LEAVING;
@@ -16,9 +15,9 @@ const PER_CHILD: usize = 8;
 /// hosted tools.
 pub(super) fn of_children(config: &Config) -> usize {
     let children = config.cursor_agent.children;
-    match config.via {
-        Via::Agent => 0,
-        Via::Auto | Via::Cli | Via::Acp => {
+    match config.named_backend {
+        Some(BackendKind::Agent) => 0,
+        None | Some(BackendKind::Cli | BackendKind::Acp) => {
             children.saturating_mul(PER_CHILD).saturating_add(callers::limit(children))
         }
     }
@@ -72,9 +71,11 @@ mod tests {
     fn hosted_tools_are_in_the_budget_where_the_cli_may_answer() {
         let mut config = Config::default();
         config.cursor_agent.children = 8;
-        for (via, files) in [(Via::Agent, 0), (Via::Cli, 64 + 256), (Via::Acp, 64 + 256)] {
-            config.via = via;
-            assert_eq!(of_children(&config), files, "{via:?}");
+        let each =
+            [(BackendKind::Agent, 0), (BackendKind::Cli, 64 + 256), (BackendKind::Acp, 64 + 256)];
+        for (kind, files) in each {
+            config.named_backend = Some(kind);
+            assert_eq!(of_children(&config), files, "{kind:?}");
         }
     }
 }

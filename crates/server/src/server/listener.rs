@@ -8,17 +8,22 @@ use std::{
     time::Duration,
 };
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{
     StartError,
     client::Io,
     given::{Given, Open},
 };
-use crate::{config::Listen, net::near};
+use crate::{config::Listen, net::probe};
 
 /// Whoever has our port may say in this time who it is.
 const WHO: Duration = Duration::from_millis(500);
+
+/// Connections that the system completes before we accept them; it cuts this to its own limit.
+/// Beyond it a client's first packet is dropped, and the client waits a second before it tries
+/// again. The library's default of 128 is less than a crowd of clients, or one that attacks.
+const BACKLOG: u32 = 4096;
 
 #[derive(Debug)]
 pub(super) enum Listener {
@@ -158,17 +163,29 @@ impl Incoming {
     }
 }
 
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // On Windows this would let another program take the port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Binds a port.
 ///
 /// # Errors
 /// Names the address, and what to do.
 pub(super) async fn tcp(address: SocketAddr) -> Result<TcpListener, StartError> {
-    let error = match TcpListener::bind(address).await {
+    let error = match bind(address) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
     };
     let hint = match error.kind() {
-        io::ErrorKind::AddrInUse => match near::version(reachable(address), WHO).await {
+        io::ErrorKind::AddrInUse => match probe::version(reachable(address), WHO).await {
             Some(version) => format!(
                 "ibeam {version} is running there already, and clients can use it as it is; \
                  `ibeam stop` ends one in the background; for a second one choose another port (`--port`), or 0 for a free one"
@@ -203,4 +220,21 @@ pub fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// None of them is accepted, so all have to fit into the system's queue.
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn a_burst_of_connections_waits_to_be_accepted() {
+        let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let burst: Result<Vec<_>, _> = (0..400)
+            .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)))
+            .collect();
+        assert!(burst.is_ok(), "{:?}", burst.err());
+    }
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::StartError;
-use crate::lock_file;
+use crate::files::lock;
 
 /// What every system takes, and the shortest of them only just.
 const PATH_CAP: usize = 103;
@@ -121,7 +121,7 @@ fn hideout(parent: &Path) -> io::Result<TempDir> {
 async fn alone(path: &Path) -> Option<File> {
     let path = folder(path);
     let folder = File::open(path).ok()?;
-    lock_file::hold(&folder, path, START_WAIT).await.ok()?;
+    lock::hold(&folder, path, START_WAIT).await.ok()?;
     Some(folder)
 }
 
@@ -159,7 +159,7 @@ mod tests {
         let _client = StdStream::connect(&path).unwrap();
         std::future::poll_fn(|cx| socket.poll_accept(cx)).await.unwrap();
         let error = Socket::bind(&path).await.unwrap_err();
-        assert!(error.hint.contains("another ibeam"), "{}", error.hint);
+        assert!(error.hint().unwrap().contains("another ibeam"), "{error:?}");
         drop(socket);
         assert!(!path.exists());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
@@ -179,12 +179,12 @@ mod tests {
         drop(socket);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = Socket::bind(&path).await.unwrap_err();
-        assert!(error.hint.contains("another file"), "{}", error.hint);
+        assert!(error.hint().unwrap().contains("something else"), "{error:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = Socket::bind(&folder.path().join("no/such")).await.unwrap_err();
-        assert!(error.hint.contains("create it first"), "{}", error.hint);
+        assert!(error.hint().unwrap().contains("make it first"), "{error:?}");
         let error = Socket::bind(&folder.path().join("x".repeat(120))).await.unwrap_err();
-        assert!(error.hint.contains("too long"), "{}", error.hint);
+        assert!(error.hint().unwrap().contains("too long"), "{error:?}");
     }
 
     /// Whoever comes second must not take the first one's name away in silence.
@@ -201,7 +201,7 @@ mod tests {
         };
         let (second, _first) = tokio::join!(Socket::bind(&path), first);
         let error = second.unwrap_err();
-        assert!(error.hint.contains("another ibeam"), "{}", error.hint);
+        assert!(error.hint().unwrap().contains("another ibeam"), "{error:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! What all turns share.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use ibeam_core::model::Millis;
 use tokio::time::Instant;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{legs::Legs, registry::Registry, retries::Retries};
 use crate::{
-    auth::Tokens, checks::Checks, counter::Counter, driver::Driver, large::LargeWork,
+    auth::Tokens, checks::Checks, counter::Counter, driver::AnyDriver, large::LargeWork,
     limits::Turns, tasks::Tasks,
 };
 
@@ -25,7 +25,7 @@ pub struct Patience {
 
 #[derive(Debug)]
 pub(crate) struct Hub {
-    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) driver: AnyDriver,
     pub(crate) tokens: Tokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,

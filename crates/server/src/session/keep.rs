@@ -6,6 +6,7 @@ use bytes::Bytes;
 use ibeam_core::{
     history::{Chain, Fingerprint},
     model::{TurnEvent, ids::SessionId},
+    peer::Peer,
     turn::Turn,
 };
 use sha2::{Digest as _, Sha256};
@@ -119,7 +120,7 @@ impl Keeper {
 
     /// Writes down how far the conversation is. A store that fails is said once and
     /// changes nothing for the client.
-    pub(super) async fn save(&mut self, turn: &mut Turn) {
+    pub(super) async fn save<P: Peer>(&mut self, turn: &mut Turn<P>) {
         let id = turn.conversation_id().to_owned();
         if id != self.asked_id {
             self.conversations.renew(&self.asked_id, &id);

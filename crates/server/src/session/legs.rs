@@ -13,7 +13,9 @@ use tokio::{
     time::Instant,
 };
 
-use super::{record::Record, visit::Visit};
+use ibeam_core::leg::LegRecord;
+
+use super::visit::Visit;
 
 /// How much is kept to be told again, of all legs together.
 const REPLAY_BYTES: usize = 32 << 20;
@@ -61,7 +63,7 @@ enum State {
         mailbox: mpsc::Sender<Visit>,
         number: u32,
     },
-    Finished(Arc<Record>),
+    Finished(Arc<LegRecord>),
 }
 
 /// A leg that somebody asked for before.
@@ -73,7 +75,7 @@ pub(crate) enum Found {
         mailbox: mpsc::Sender<Visit>,
         number: u32,
     },
-    Finished(Arc<Record>),
+    Finished(Arc<LegRecord>),
 }
 
 /// The wait for a leg that is about to run.
@@ -202,7 +204,7 @@ impl Ticket {
     }
 
     /// The leg finished well.
-    pub(super) fn finish(mut self, record: Record) {
+    pub(super) fn finish(mut self, record: LegRecord) {
         let keep = self.legs.keep;
         if record.events().is_none() || keep.is_zero() {
             return;

@@ -9,8 +9,8 @@ fn names(key: Key, body: u8) -> Names {
     Names { keys: vec![key], body: [body; 32] }
 }
 
-fn record(bytes: usize) -> Record {
-    let mut record = Record::default();
+fn record(bytes: usize) -> LegRecord {
+    let mut record = LegRecord::default();
     record.push(&TurnEvent::Text("x".repeat(bytes)));
     record.push(&TurnEvent::Finished(FinishReason::Stop));
     record

@@ -11,7 +11,6 @@ mod matched;
 mod outbox;
 mod outlets;
 mod parked;
-mod record;
 mod registry;
 mod retries;
 mod route;
@@ -28,16 +27,16 @@ use ibeam_core::{
 };
 use tokio::sync::mpsc;
 
-pub(crate) use actor::{Actor, Bridged};
+pub(crate) use actor::{Actor, AnyMachine, Bridged, Machine};
 pub(crate) use conversations::{Claim, Conversations};
 pub(crate) use hub::Hub;
 pub use hub::Patience;
+use ibeam_core::leg::LegRecord;
 pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
 pub(crate) use legs::{Found, Key as LegKey, Legs, Names, Probe, Ticket};
 pub use matched::{Match, Matched};
 pub use parked::Limits;
 pub(crate) use parked::{Identity, Live};
-use record::Record;
 pub use registry::{Fates, Registry, Snapshot};
 pub(crate) use retries::{Retries, RetryClaim, RetryKey};
 pub(crate) use route::{
@@ -64,7 +63,7 @@ pub struct TurnStream {
 enum Source {
     Live(mpsc::Receiver<TurnEvent>),
     /// A finished leg, and how far it was told again.
-    Record(Arc<Record>, usize),
+    Record(Arc<LegRecord>, usize),
 }
 
 impl TurnStream {
@@ -76,7 +75,7 @@ impl TurnStream {
     }
 
     /// A leg that finished before.
-    pub(crate) fn replay(record: Arc<Record>) -> Self {
+    pub(crate) fn replay(record: Arc<LegRecord>) -> Self {
         let conversation = record.conversation().to_owned();
         let stream = Self { source: Source::Record(record, 0), ended: false, matched: None };
         stream.matched_as(Matched::Replayed, conversation)

@@ -2,25 +2,29 @@
 
 use std::collections::VecDeque;
 
-use crate::driver::Outgoing;
+use ibeam_core::peer::OutMessage;
 
 /// Messages on their way upstream.
-#[derive(Default)]
-pub(super) struct Outbox {
-    pub(super) messages: VecDeque<Outgoing>,
+pub(super) struct Outbox<M> {
+    pub(super) messages: VecDeque<M>,
     pub(super) bytes: usize,
 }
 
-impl Outbox {
-    pub(super) fn push(&mut self, message: impl Into<Outgoing>) {
-        let message = message.into();
-        self.bytes += message.size();
+impl<M> Default for Outbox<M> {
+    fn default() -> Self {
+        Self { messages: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<M: OutMessage> Outbox<M> {
+    pub(super) fn push(&mut self, message: M) {
+        self.bytes += message.bytes();
         self.messages.push_back(message);
     }
 
     pub(super) fn sent(&mut self) {
         if let Some(message) = self.messages.pop_front() {
-            self.bytes -= message.size();
+            self.bytes -= message.bytes();
         }
     }
 

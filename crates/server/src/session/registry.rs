@@ -11,9 +11,9 @@ use std::{
 };
 
 use ibeam_core::{
-    agent::DriftReport,
     error::{ErrorCode, TurnError},
     model::ids::SessionId,
+    peer::DriftReport,
 };
 use parking_lot::Mutex;
 use serde::Serialize;

@@ -6,7 +6,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{DirBuilder, OpenOptions},
+    fs::OpenOptions,
     io,
     path::{Path, PathBuf},
     thread,
@@ -20,7 +20,7 @@ use super::{
     StoreError,
     schema::{self, Owner},
 };
-use crate::lock_file::{self, LockError};
+use crate::files::{FileError, lock, private};
 
 /// Another ibeam may be writing to the same file.
 const BUSY: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ pub(super) enum Unfit {
     #[error("it belongs to another program")]
     Foreign,
     #[error("it cannot be replaced: {0}")]
-    Lock(#[from] LockError),
+    Lock(#[from] FileError),
 }
 
 impl From<rusqlite::Error> for Unfit {
@@ -103,7 +103,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, Unfit> {
 /// since `broken` was seen: then its new file is opened.
 pub(super) fn replace(path: &Path, broken: Option<FileId>) -> Result<Opened, Unfit> {
     // The lock's own file stays: another process may be waiting for it.
-    let _lock = lock_file::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
+    let _lock = lock::acquire_blocking(&beside(path, ".lock"), LOCK_WAIT)?;
     if broken.is_some() && broken == FileId::at(path) {
         move_aside(path)?;
     }
@@ -242,20 +242,10 @@ fn make_private(path: &Path) -> Result<(), Unfit> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    let mut folder = DirBuilder::new();
-    let mut file = OpenOptions::new();
-    folder.recursive(true);
-    file.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-        folder.mode(0o700);
-        file.mode(0o600);
-    }
     if let Some(parent) = path.parent() {
-        folder.create(parent)?;
+        private::dir_builder().recursive(true).create(parent)?;
     }
-    match file.open(path) {
+    match private::owner_only(OpenOptions::new().write(true).create_new(true)).open(path) {
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         outcome => Ok(outcome.map(drop)?),

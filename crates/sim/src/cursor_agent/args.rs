@@ -1,22 +1,22 @@
-//! The command line of Cursor's CLI (§9.2), read as the real one reads it: what it does not
-//! know, it refuses.
+//! The command line of Cursor's CLI (§9.2), parsed as the real one parses it: unknown options are
+//! errors.
 
 use std::ffi::OsString;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Args {
-    pub(super) command: Command,
+pub(super) struct CliArgs {
+    pub(super) command: CliCommand,
     pub(super) print: bool,
-    pub(super) format: Format,
+    pub(super) format: PrintFormat,
     pub(super) partial: bool,
     pub(super) model: Option<String>,
-    pub(super) mode: Mode,
+    pub(super) mode: CliMode,
     pub(super) force: bool,
     pub(super) approve_mcps: bool,
     pub(super) trust: bool,
     pub(super) workspace: Option<String>,
-    /// `Some` of nothing: the newest chat.
+    /// `Some(None)`: the newest chat.
     pub(super) resume: Option<Option<String>>,
     pub(super) api_key: Option<String>,
     /// `status --format json`.
@@ -25,7 +25,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     #[default]
     Agent,
     Version,
@@ -43,7 +43,7 @@ pub(super) enum Command {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum PrintFormat {
     #[default]
     Text,
     Json,
@@ -51,15 +51,15 @@ pub(super) enum Format {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum CliMode {
     #[default]
     Agent,
     Ask,
     Plan,
 }
 
-impl Mode {
-    /// As the service counts them.
+impl CliMode {
+    /// The service's number for it.
     pub(super) fn number(self) -> i32 {
         match self {
             Self::Agent => 1,
@@ -86,68 +86,68 @@ impl Mode {
     }
 }
 
-/// How an option takes its value.
+/// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum OptionValue {
     Nothing,
     Value,
     Maybe,
 }
 
-/// Options by every name they have; the first is the one they are told by.
-const OPTIONS: &[(&[&str], Takes)] = &[
-    (&["--print", "-p"], Takes::Nothing),
-    (&["--output-format"], Takes::Value),
-    (&["--stream-partial-output"], Takes::Nothing),
-    (&["--model", "-m"], Takes::Value),
-    (&["--list-models"], Takes::Nothing),
-    (&["--mode"], Takes::Value),
-    (&["--plan"], Takes::Nothing),
-    (&["--force", "-f", "--yolo"], Takes::Nothing),
-    (&["--auto-review"], Takes::Nothing),
-    (&["--approve-mcps"], Takes::Nothing),
-    (&["--trust"], Takes::Nothing),
-    (&["--sandbox"], Takes::Value),
-    (&["--workspace"], Takes::Value),
-    (&["--add-dir"], Takes::Value),
-    (&["--worktree", "-w"], Takes::Maybe),
-    (&["--worktree-base"], Takes::Value),
-    (&["--skip-worktree-setup"], Takes::Nothing),
-    (&["--resume"], Takes::Maybe),
-    (&["--continue"], Takes::Nothing),
-    (&["--name", "-n"], Takes::Value),
-    (&["--cloud", "-c", "--background", "-b"], Takes::Nothing),
-    (&["--api-key", "-a"], Takes::Value),
-    (&["--auth-token"], Takes::Value),
-    (&["--endpoint", "-e"], Takes::Value),
-    (&["--repo-endpoint"], Takes::Value),
-    (&["--http-version"], Takes::Value),
-    (&["--insecure"], Takes::Nothing),
-    (&["--header", "-H"], Takes::Value),
-    (&["--allowed-tools"], Takes::Value),
-    (&["--format"], Takes::Value),
-    (&["--version", "-v"], Takes::Nothing),
-    (&["--help", "-h"], Takes::Nothing),
+/// Options with all their names; the first one is used in error messages.
+const OPTIONS: &[(&[&str], OptionValue)] = &[
+    (&["--print", "-p"], OptionValue::Nothing),
+    (&["--output-format"], OptionValue::Value),
+    (&["--stream-partial-output"], OptionValue::Nothing),
+    (&["--model", "-m"], OptionValue::Value),
+    (&["--list-models"], OptionValue::Nothing),
+    (&["--mode"], OptionValue::Value),
+    (&["--plan"], OptionValue::Nothing),
+    (&["--force", "-f", "--yolo"], OptionValue::Nothing),
+    (&["--auto-review"], OptionValue::Nothing),
+    (&["--approve-mcps"], OptionValue::Nothing),
+    (&["--trust"], OptionValue::Nothing),
+    (&["--sandbox"], OptionValue::Value),
+    (&["--workspace"], OptionValue::Value),
+    (&["--add-dir"], OptionValue::Value),
+    (&["--worktree", "-w"], OptionValue::Maybe),
+    (&["--worktree-base"], OptionValue::Value),
+    (&["--skip-worktree-setup"], OptionValue::Nothing),
+    (&["--resume"], OptionValue::Maybe),
+    (&["--continue"], OptionValue::Nothing),
+    (&["--name", "-n"], OptionValue::Value),
+    (&["--cloud", "-c", "--background", "-b"], OptionValue::Nothing),
+    (&["--api-key", "-a"], OptionValue::Value),
+    (&["--auth-token"], OptionValue::Value),
+    (&["--endpoint", "-e"], OptionValue::Value),
+    (&["--repo-endpoint"], OptionValue::Value),
+    (&["--http-version"], OptionValue::Value),
+    (&["--insecure"], OptionValue::Nothing),
+    (&["--header", "-H"], OptionValue::Value),
+    (&["--allowed-tools"], OptionValue::Value),
+    (&["--format"], OptionValue::Value),
+    (&["--version", "-v"], OptionValue::Nothing),
+    (&["--help", "-h"], OptionValue::Nothing),
 ];
 
-const COMMANDS: &[(&str, Command)] = &[
-    ("agent", Command::Agent),
-    ("login", Command::Login),
-    ("logout", Command::Logout),
-    ("status", Command::Status),
-    ("whoami", Command::Status),
-    ("about", Command::About),
-    ("models", Command::Models),
-    ("mcp", Command::Mcp),
-    ("update", Command::Update),
-    ("upgrade", Command::Update),
-    ("ls", Command::Ls),
-    ("create-chat", Command::CreateChat),
-    ("acp", Command::Acp),
-    ("help", Command::Help),
+const COMMANDS: &[(&str, CliCommand)] = &[
+    ("agent", CliCommand::Agent),
+    ("login", CliCommand::Login),
+    ("logout", CliCommand::Logout),
+    ("status", CliCommand::Status),
+    ("whoami", CliCommand::Status),
+    ("about", CliCommand::About),
+    ("models", CliCommand::Models),
+    ("mcp", CliCommand::Mcp),
+    ("update", CliCommand::Update),
+    ("upgrade", CliCommand::Update),
+    ("ls", CliCommand::Ls),
+    ("create-chat", CliCommand::CreateChat),
+    ("acp", CliCommand::Acp),
+    ("help", CliCommand::Help),
 ];
 
-impl Args {
+impl CliArgs {
     /// # Errors
     /// What the real program writes to stderr before it exits with 1.
     pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
@@ -168,12 +168,12 @@ impl Args {
                 };
                 let name = names.first().copied().unwrap_or_default();
                 let value = match (takes, inline) {
-                    (Takes::Nothing, _) => None,
+                    (OptionValue::Nothing, _) => None,
                     (_, Some(value)) => Some(value),
-                    (Takes::Value, None) => Some(rest.next().ok_or_else(|| {
+                    (OptionValue::Value, None) => Some(rest.next().ok_or_else(|| {
                         format!("error: option '{name} <value>' argument missing")
                     })?),
-                    (Takes::Maybe, None) => rest.next_if(|next| !next.starts_with('-')),
+                    (OptionValue::Maybe, None) => rest.next_if(|next| !next.starts_with('-')),
                 };
                 parsed.set(name, value)?;
             } else if command.is_none() && parsed.words.is_empty() {
@@ -186,8 +186,8 @@ impl Args {
                 parsed.words.push(arg);
             }
         }
-        // `--version` and the like were set as a command already, and go first.
-        if parsed.command == Command::Agent {
+        // `--version` and the like have set the command already, and take precedence.
+        if parsed.command == CliCommand::Agent {
             parsed.command = command.unwrap_or_default();
         }
         Ok(parsed)
@@ -208,24 +208,24 @@ impl Args {
             "--approve-mcps" => self.approve_mcps = true,
             "--trust" => self.trust = true,
             "--continue" => self.resume = Some(None),
-            "--plan" => self.mode = Mode::Plan,
-            "--list-models" => self.command = Command::Models,
-            "--version" => self.command = Command::Version,
-            "--help" => self.command = Command::Help,
+            "--plan" => self.mode = CliMode::Plan,
+            "--list-models" => self.command = CliCommand::Models,
+            "--version" => self.command = CliCommand::Version,
+            "--help" => self.command = CliCommand::Help,
             "--model" => self.model = value,
             "--workspace" => self.workspace = value,
             "--api-key" | "--auth-token" => self.api_key = value,
             "--resume" => self.resume = Some(value),
             "--output-format" => {
                 self.format = match text {
-                    "text" => Format::Text,
-                    "json" => Format::Json,
-                    "stream-json" => Format::StreamJson,
+                    "text" => PrintFormat::Text,
+                    "json" => PrintFormat::Json,
+                    "stream-json" => PrintFormat::StreamJson,
                     _ => return invalid("text, json, stream-json"),
                 }
             }
-            "--mode" => match Mode::of(text) {
-                Some(mode) if mode != Mode::Agent => self.mode = mode,
+            "--mode" => match CliMode::of(text) {
+                Some(mode) if mode != CliMode::Agent => self.mode = mode,
                 _ => return invalid("plan, ask"),
             },
             "--sandbox" if !matches!(text, "enabled" | "disabled") => {

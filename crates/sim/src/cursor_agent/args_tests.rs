@@ -1,13 +1,13 @@
 use std::ffi::OsString;
 
-use super::{Args, Command, Format, Mode};
+use super::{CliArgs, CliCommand, CliMode, PrintFormat};
 
-fn parse(words: &[&str]) -> Result<Args, String> {
-    Args::parse(words.iter().map(OsString::from))
+fn parse(words: &[&str]) -> Result<CliArgs, String> {
+    CliArgs::parse(words.iter().map(OsString::from))
 }
 
 #[test]
-fn the_vector_of_a_proxy_is_understood() {
+fn arguments_of_a_known_proxy_are_accepted() {
     let args = parse(&[
         "--print",
         "--approve-mcps",
@@ -26,26 +26,26 @@ fn the_vector_of_a_proxy_is_understood() {
         "hello",
     ])
     .unwrap();
-    assert_eq!(args.command, Command::Agent);
+    assert_eq!(args.command, CliCommand::Agent);
     assert!(args.print && args.partial && args.trust && args.approve_mcps);
-    assert_eq!(args.format, Format::StreamJson);
-    assert_eq!(args.mode, Mode::Ask);
+    assert_eq!(args.format, PrintFormat::StreamJson);
+    assert_eq!(args.mode, CliMode::Ask);
     assert_eq!(args.workspace.as_deref(), Some("/tmp/x"));
     assert_eq!(args.resume, Some(Some("abc".to_owned())));
     assert_eq!(args.words, ["say", "hello"]);
 }
 
 #[test]
-fn root_options_go_before_a_sub_command() {
+fn root_options_may_precede_a_subcommand() {
     let args = parse(&["--trust", "-m", "auto", "acp"]).unwrap();
-    assert_eq!((args.command, args.trust), (Command::Acp, true));
-    assert_eq!(parse(&["status", "--format", "json"]).unwrap().command, Command::Status);
-    assert_eq!(parse(&["-v"]).unwrap().command, Command::Version);
+    assert_eq!((args.command, args.trust), (CliCommand::Acp, true));
+    assert_eq!(parse(&["status", "--format", "json"]).unwrap().command, CliCommand::Status);
+    assert_eq!(parse(&["-v"]).unwrap().command, CliCommand::Version);
     assert_eq!(parse(&["-p", "--continue"]).unwrap().resume, Some(None));
 }
 
 #[test]
-fn what_it_does_not_know_is_refused() {
+fn unknown_options_are_refused() {
     assert_eq!(parse(&["--frob"]).unwrap_err(), "error: unknown option '--frob'");
     assert!(parse(&["--model"]).unwrap_err().contains("argument missing"));
     assert!(parse(&["--output-format", "xml"]).unwrap_err().contains("Allowed choices"));
@@ -53,7 +53,7 @@ fn what_it_does_not_know_is_refused() {
 }
 
 #[test]
-fn a_word_behind_the_dashes_is_no_command() {
+fn word_after_double_dash_is_not_a_command() {
     let args = parse(&["-p", "--", "login"]).unwrap();
-    assert_eq!((args.command, args.words), (Command::Agent, vec!["login".to_owned()]));
+    assert_eq!((args.command, args.words), (CliCommand::Agent, vec!["login".to_owned()]));
 }

@@ -1,33 +1,33 @@
-//! A stand-in for Cursor's CLI: the same flags, the same lines, the same quirks. Tests and
+//! A stand-in for Cursor's CLI: the same flags, output and quirks. Tests and
 //! `ibeam up --sim --backend cli` start it in place of `cursor-agent`.
 //!
-//! What it says comes from the simulator's assistant or from a scenario file, so the same
-//! scenario gives the same answers here, under ACP and over the agent interface. It really
-//! connects to the MCP servers it is given; its own tools do nothing on the machine.
+//! Its answers come from the simulator's assistant or from a scenario file, so the same scenario
+//! gives the same answers here, under ACP and over the agent interface. It really connects to the
+//! MCP servers it is given; its own tools do nothing on the machine.
 //!
-//! # How it is told what to do
+//! # Switches
 //!
 //! `IBEAM_FAKE_AGENT_HOME` is the folder where it keeps conversations and counts; by default
-//! one in the user's cache. `IBEAM_FAKE_AGENT` is a list of words with commas between them.
-//! Each names the section of the protocol notes that its behaviour is from.
+//! one in the user's cache. `IBEAM_FAKE_AGENT` is a comma-separated list of switches. The last
+//! column is the section of the protocol notes that describes the behaviour.
 //!
-//! | word | what it does | from |
+//! | switch | effect | section |
 //! |---|---|---|
 //! | `scenario=FILE` | plays this scenario | |
 //! | `home=DIR` | the folder, in place of the variable | |
 //! | `slow:100ms` | waits after each piece of text | |
-//! | `not-logged-in` | nobody is signed in | §9.5 |
+//! | `not-logged-in` | not signed in | §9.5 |
 //! | `usage-limit` | the plan is used up | §9.5 |
 //! | `trust-prompt` | asks about the folder unless `--trust` is given, and exits with 0 | §9.5 |
-//! | `no-result` | ends well without a `result` line; under ACP, never answers | §9.4 |
-//! | `error-result` | a failure is told in a `result` line, too | §9.4 |
+//! | `no-result` | exits with 0 and without a `result` line; under ACP, never answers | §9.4 |
+//! | `error-result` | a failure also has a `result` line | §9.4 |
 //! | `empty` | an answer with no text in it | §9.4 |
-//! | `snapshots` | every `assistant` line holds all text so far, without a time | §9.4 |
+//! | `snapshots` | every `assistant` line has all text so far, and no time stamp | §9.4 |
 //! | `no-partial` | does not know `--stream-partial-output` | §9.4 |
-//! | `no-thinking` | keeps its thoughts to itself | §9.4 |
-//! | `repeat-text` | says every piece of text twice, and means it | §9.4 |
+//! | `no-thinking` | prints no thinking | §9.4 |
+//! | `repeat-text` | prints every piece of text twice, as part of the answer | §9.4 |
 //! | `crlf` | lines end with `\r\n` | §9.4 |
-//! | `noise` | lines between that are no JSON | §9.4 |
+//! | `noise` | some lines are not JSON | §9.4 |
 //! | `ansi` | colour codes around everything | §9.5 |
 //! | `huge-line` | one line of 8 MiB | §9.4 |
 //! | `split-utf8` | characters come in two pieces | §9.4 |
@@ -36,26 +36,26 @@
 //! | `mcp-timeout:5s` | gives up on a call of an MCP tool | §9.6 |
 //! | `ask-mcp` | under ACP, asks before it calls an MCP tool | §9.6 |
 //! | `acp-ignores-mcp` | under ACP, takes MCP servers from `.cursor/mcp.json` only | §9.6 |
-//! | `hang` | says nothing more once it has begun | §9.5 |
-//! | `crash-after:N` | a signal ends it after so many lines | §9.5 |
+//! | `hang` | prints nothing more after the first line | §9.5 |
+//! | `crash-after:N` | a signal ends it after N lines | §9.5 |
 //! | `zombie` | leaves a process behind that holds its pipes | §9.5 |
 //! | `ignore-sigterm` | only SIGKILL ends it | §9.5 |
-//! | `exit-1:WORDS` | these words on stderr, and 1; takes the rest of the list | §9.5 |
+//! | `exit-1:TEXT` | prints the text on stderr and exits with 1; takes the rest of the list | §9.5 |
 
 mod acp;
-mod acts;
 mod args;
-mod hands;
-mod home;
-mod lines;
-mod manners;
+mod context;
 mod mcp;
-mod mind;
+mod messages;
+mod output;
 mod permissions;
 mod print;
-mod told;
-mod words;
-mod world;
+mod prompt_blocks;
+mod state_dir;
+mod switches;
+mod tool_calls;
+mod toolbox;
+mod turn;
 
 use std::{
     ffi::OsString,
@@ -67,44 +67,44 @@ use std::{
 use tokio::sync::mpsc;
 
 use self::{
-    args::{Args, Command},
-    lines::{Halt, Lines},
-    manners::{Manner, Manners},
-    print::Stop,
-    world::World,
+    args::{CliArgs, CliCommand},
+    context::FakeAgent,
+    output::{OutputHalt, OutputLines},
+    print::AgentStop,
+    switches::{FakeSwitch, FakeSwitches},
 };
 
-/// In the form of the real ones.
+/// A version in the format of the real ones.
 const VERSION: &str = "2026.01.09-231024f";
 /// The longest prompt that is read.
 const PROMPT_CAP: u64 = 256 * 1024 * 1024;
 
-/// The longest line that is read, and how many of them wait.
+/// The longest line that is read, and how many lines are buffered.
 const LINE_CAP: u64 = 64 * 1024 * 1024;
 const LINES_CAP: usize = 16;
 
 /// Runs the stand-in with these arguments, without the program's own name.
 #[must_use]
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let outcome = prepare(args).and_then(|(world, args)| {
+    let outcome = prepare(args).and_then(|(fake, args)| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Stop::Words(error.to_string()))?;
-        runtime.block_on(run(world, args))
+            .map_err(|error| AgentStop::Words(error.to_string()))?;
+        runtime.block_on(run(fake, args))
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Stop::Words(words)) => {
-            say(&words);
+        Err(AgentStop::Words(words)) => {
+            print_error(&words);
             ExitCode::FAILURE
         }
-        Err(Stop::Halt(Halt::Gone)) => ExitCode::FAILURE,
-        Err(Stop::Halt(Halt::Crash)) => std::process::abort(),
+        Err(AgentStop::Halt(OutputHalt::Gone)) => ExitCode::FAILURE,
+        Err(AgentStop::Halt(OutputHalt::Crash)) => std::process::abort(),
     }
 }
 
-/// Serves ACP in this process, for tests: lines go in and come out, the words are those of
+/// Serves ACP in this process, for tests: lines go in and come out, `words` are the switches of
 /// `IBEAM_FAKE_AGENT`.
 ///
 /// # Errors
@@ -115,73 +115,73 @@ pub async fn serve_acp(
     input: mpsc::Receiver<Vec<u8>>,
     output: Box<dyn io::Write + Send>,
 ) -> Result<(), String> {
-    let world = World::new(Manners::parse(words)?, home)?;
-    let lines = Lines::new(output, &world.manners);
-    match acp::serve(world, &Args::default(), input, lines).await {
+    let fake = FakeAgent::new(FakeSwitches::parse(words)?, home)?;
+    let lines = OutputLines::new(output, &fake.switches);
+    match acp::serve(fake, &CliArgs::default(), input, lines).await {
         Ok(()) => Ok(()),
-        Err(Stop::Words(words)) => Err(words),
-        Err(Stop::Halt(halt)) => Err(format!("{halt:?}")),
+        Err(AgentStop::Words(words)) => Err(words),
+        Err(AgentStop::Halt(halt)) => Err(format!("{halt:?}")),
     }
 }
 
-fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(World, Args), Stop> {
-    let mut args = Args::parse(args).map_err(Stop::Words)?;
+fn prepare(args: impl IntoIterator<Item = OsString>) -> Result<(FakeAgent, CliArgs), AgentStop> {
+    let mut args = CliArgs::parse(args).map_err(AgentStop::Words)?;
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let key = || env("CURSOR_API_KEY").or_else(|| env("CURSOR_AUTH_TOKEN"));
     args.api_key = args.api_key.or_else(key);
-    let manners = Manners::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
-    let home = manners.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
-    // Not where others could have made it first, to read what is said.
+    let switches = FakeSwitches::parse(&env("IBEAM_FAKE_AGENT").unwrap_or_default())?;
+    let home = switches.home.clone().or_else(|| env("IBEAM_FAKE_AGENT_HOME").map(PathBuf::from));
+    // Not in a folder that another user could create first, to read conversations.
     let cache = || {
         let home = || Some(PathBuf::from(env("HOME")?).join(".cache"));
         env("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
     };
     let home = home.or_else(|| Some(cache()?.join("ibeam").join("fake-agent")));
     let home = home.unwrap_or_else(|| std::env::temp_dir().join("ibeam-fake-agent"));
-    Ok((World::new(manners, home)?, args))
+    Ok((FakeAgent::new(switches, home)?, args))
 }
 
-async fn run(world: World, args: Args) -> Result<(), Stop> {
-    let mut lines = Lines::new(Box::new(io::stdout()), &world.manners);
+async fn run(fake: FakeAgent, args: CliArgs) -> Result<(), AgentStop> {
+    let mut lines = OutputLines::new(Box::new(io::stdout()), &fake.switches);
     let key = args.api_key.as_deref();
     let text = match args.command {
-        Command::Agent => return agent(&world, &args, &mut lines).await,
-        Command::Acp => return serve(world, &args, lines).await,
-        Command::Version => format!("{VERSION}\n"),
-        Command::Help => words::HELP.to_owned(),
-        Command::Models if !world.signed_in(key) => {
-            return Err(words::NOT_LOGGED_IN.to_owned().into());
+        CliCommand::Agent => return agent(&fake, &args, &mut lines).await,
+        CliCommand::Acp => return serve(fake, &args, lines).await,
+        CliCommand::Version => format!("{VERSION}\n"),
+        CliCommand::Help => messages::HELP.to_owned(),
+        CliCommand::Models if !fake.signed_in(key) => {
+            return Err(messages::NOT_LOGGED_IN.to_owned().into());
         }
-        Command::Models => words::models(),
-        Command::Status => words::status(&world, key, args.json_status),
-        Command::About => words::about(&world, key),
-        Command::Ls => words::chats(&world),
-        Command::Login | Command::Logout => {
-            let on = args.command == Command::Login;
-            world.home.sign(on).map_err(|error| error.to_string())?;
-            if on { words::status(&world, key, false) } else { "Logged out\n".to_owned() }
+        CliCommand::Models => messages::models(),
+        CliCommand::Status => messages::status(&fake, key, args.json_status),
+        CliCommand::About => messages::about(&fake, key),
+        CliCommand::Ls => messages::chats(&fake),
+        CliCommand::Login | CliCommand::Logout => {
+            let on = args.command == CliCommand::Login;
+            fake.home.sign(on).map_err(|error| error.to_string())?;
+            if on { messages::status(&fake, key, false) } else { "Logged out\n".to_owned() }
         }
-        Command::CreateChat => {
-            let id = world.home.new_id().map_err(|error| error.to_string())?;
-            let chat = home::Chat { id: id.clone(), ..home::Chat::default() };
-            world.home.keep(&chat).map_err(|error| error.to_string())?;
+        CliCommand::CreateChat => {
+            let id = fake.home.new_id().map_err(|error| error.to_string())?;
+            let chat = state_dir::StoredChat { id: id.clone(), ..state_dir::StoredChat::default() };
+            fake.home.keep(&chat).map_err(|error| error.to_string())?;
             format!("{id}\n")
         }
-        Command::Mcp => servers(&world, &args).await?,
-        Command::Update => "Already up to date\n".to_owned(),
+        CliCommand::Mcp => servers(&fake, &args).await?,
+        CliCommand::Update => "Already up to date\n".to_owned(),
     };
-    lines.text(&coloured(&world, &text))?;
+    lines.text(&coloured(&fake, &text))?;
     Ok(())
 }
 
-/// A prompt on the command line, or on stdin up to its end.
-async fn agent(world: &World, args: &Args, lines: &mut Lines) -> Result<(), Stop> {
-    let _deaf = misbehave(world)?;
-    if !world.signed_in(args.api_key.as_deref()) {
-        return Err(words::NOT_LOGGED_IN.to_owned().into());
+/// Answers a prompt from the command line, or else from stdin.
+async fn agent(fake: &FakeAgent, args: &CliArgs, lines: &mut OutputLines) -> Result<(), AgentStop> {
+    let _sigterm = apply_process_switches(fake)?;
+    if !fake.signed_in(args.api_key.as_deref()) {
+        return Err(messages::NOT_LOGGED_IN.to_owned().into());
     }
-    if world.manners.has(&Manner::TrustPrompt) && !args.trust {
-        return Ok(lines.text(words::TRUST_PROMPT)?);
+    if fake.switches.has(&FakeSwitch::TrustPrompt) && !args.trust {
+        return Ok(lines.text(messages::TRUST_PROMPT)?);
     }
     let mut prompt = args.words.join(" ");
     if prompt.is_empty() {
@@ -191,11 +191,11 @@ async fn agent(world: &World, args: &Args, lines: &mut Lines) -> Result<(), Stop
     if prompt.trim().is_empty() {
         return Err("Error: No prompt provided for print mode".to_owned().into());
     }
-    print::print(world, args, prompt, lines).await
+    print::print(fake, args, prompt, lines).await
 }
 
-async fn serve(world: World, args: &Args, lines: Lines) -> Result<(), Stop> {
-    let _deaf = misbehave(&world)?;
+async fn serve(fake: FakeAgent, args: &CliArgs, lines: OutputLines) -> Result<(), AgentStop> {
+    let _sigterm = apply_process_switches(&fake)?;
     let (tx, input) = mpsc::channel(LINES_CAP);
     // A thread of its own: a read of stdin may never end, and nothing waits for it.
     std::thread::spawn(move || {
@@ -208,11 +208,11 @@ async fn serve(world: World, args: &Args, lines: Lines) -> Result<(), Stop> {
             }
         }
     });
-    acp::serve(world, args, input, lines).await
+    acp::serve(fake, args, input, lines).await
 }
 
 /// `mcp list` and `mcp list-tools NAME`.
-async fn servers(world: &World, args: &Args) -> Result<String, Stop> {
+async fn servers(fake: &FakeAgent, args: &CliArgs) -> Result<String, AgentStop> {
     let known = mcp::from_workspace(&workspace(args)?)?;
     let mut words = args.words.iter().map(String::as_str);
     match (words.next(), words.next()) {
@@ -221,7 +221,7 @@ async fn servers(world: &World, args: &Args) -> Result<String, Stop> {
         }
         (Some("list-tools"), Some(name)) => {
             let chosen: Vec<_> = known.into_iter().filter(|server| server.name() == name).collect();
-            let (open, failed) = world.connect(&chosen).await;
+            let (open, failed) = fake.connect(&chosen).await;
             if let Some(words) = failed.into_iter().next() {
                 return Err(words.into());
             }
@@ -236,8 +236,8 @@ async fn servers(world: &World, args: &Args) -> Result<String, Stop> {
 /// The folder it works in.
 ///
 /// # Errors
-/// There is none of that name.
-fn workspace(args: &Args) -> Result<PathBuf, String> {
+/// It does not exist.
+fn workspace(args: &CliArgs) -> Result<PathBuf, String> {
     let folder = match &args.workspace {
         Some(folder) => PathBuf::from(folder),
         None => std::env::current_dir().map_err(|error| error.to_string())?,
@@ -245,50 +245,44 @@ fn workspace(args: &Args) -> Result<PathBuf, String> {
     folder.canonicalize().map_err(|error| format!("Error: {}: {error}", folder.display()))
 }
 
-/// What keeps a signal from its work.
+/// Applies the switches that are about the process itself.
 #[cfg(unix)]
-type Deaf = Option<tokio::signal::unix::Signal>;
-#[cfg(not(unix))]
-type Deaf = ();
-
-/// The habits that are about the process itself.
-#[cfg(unix)]
-fn misbehave(world: &World) -> Result<Deaf, String> {
+fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
     use tokio::signal::unix::{SignalKind, signal};
-    if world.manners.has(&Manner::Zombie) {
-        // In a session of its own, and with our stdout and stderr.
+    if fake.switches.has(&FakeSwitch::Zombie) {
+        // In its own session, and with our stdout and stderr.
         std::process::Command::new("setsid")
             .args(["sleep", "60"])
             .stdin(Stdio::null())
             .spawn()
             .map_err(|error| format!("setsid: {error}"))?;
     }
-    let deaf = world.manners.has(&Manner::IgnoreSigterm);
-    deaf.then(|| signal(SignalKind::terminate())).transpose().map_err(|error| error.to_string())
+    let ignore = fake.switches.has(&FakeSwitch::IgnoreSigterm);
+    ignore.then(|| signal(SignalKind::terminate())).transpose().map_err(|error| error.to_string())
 }
 
 #[cfg(not(unix))]
-fn misbehave(world: &World) -> Result<Deaf, String> {
-    let unix = [Manner::Zombie, Manner::IgnoreSigterm];
-    match unix.iter().any(|manner| world.manners.has(manner)) {
-        true => Err("IBEAM_FAKE_AGENT: there are no such signals here".to_owned()),
+fn apply_process_switches(fake: &FakeAgent) -> Result<impl Sized + use<>, String> {
+    let unix = [FakeSwitch::Zombie, FakeSwitch::IgnoreSigterm];
+    match unix.iter().any(|switch| fake.switches.has(switch)) {
+        true => Err("IBEAM_FAKE_AGENT: `zombie` and `ignore-sigterm` work on Unix only".to_owned()),
         false => Ok(()),
     }
 }
 
-fn coloured(world: &World, text: &str) -> String {
-    if !world.manners.has(&Manner::Ansi) {
+fn coloured(fake: &FakeAgent, text: &str) -> String {
+    if !fake.switches.has(&FakeSwitch::Ansi) {
         return text.to_owned();
     }
     text.lines().map(|line| format!("\x1b[2K\x1b[1;32m{line}\x1b[0m\n")).collect()
 }
 
-/// A word on stderr in the middle of things.
-fn complain(world: &World, words: &str) {
-    say(coloured(world, words).trim_end());
+/// Prints a warning on stderr.
+fn warn(fake: &FakeAgent, words: &str) {
+    print_error(coloured(fake, words).trim_end());
 }
 
-/// Where it cannot be written, there is nobody to tell.
-fn say(words: &str) {
+/// An error while writing it is ignored: nothing else can report it.
+fn print_error(words: &str) {
     let _ = writeln!(io::stderr().lock(), "{words}");
 }

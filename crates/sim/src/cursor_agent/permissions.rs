@@ -1,5 +1,5 @@
-//! `<workspace>/.cursor/cli.json`: what is allowed and what is denied (§9.2). Deny beats
-//! allow.
+//! `<workspace>/.cursor/cli.json`: what is allowed and what is denied (§9.2). Deny takes
+//! precedence.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(super) struct Permissions {
+pub(super) struct CliPermissions {
     allow: Vec<String>,
     deny: Vec<String>,
 }
@@ -15,12 +15,12 @@ pub(super) struct Permissions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct CliFile {
-    permissions: Permissions,
+    permissions: CliPermissions,
 }
 
-impl Permissions {
+impl CliPermissions {
     /// # Errors
-    /// The file is there and says nothing that can be understood.
+    /// The file exists and is not valid.
     pub(super) fn read(workspace: &Path) -> Result<Self, String> {
         let path = workspace.join(".cursor").join("cli.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Self::default()) };
@@ -38,7 +38,7 @@ impl Permissions {
     }
 }
 
-/// Whether `Shell(git)` or `Read(src/**)` speaks of this.
+/// Whether a rule such as `Shell(git)` or `Read(src/**)` covers this.
 fn covers(rule: &str, class: &str, object: &str) -> bool {
     let Some((name, rest)) = rule.split_once('(') else { return rule == class };
     let Some(pattern) = rest.strip_suffix(')').filter(|_| name == class) else { return false };
@@ -47,7 +47,7 @@ fn covers(rule: &str, class: &str, object: &str) -> bool {
     matches(pattern, object) || (class == "Shell" && matches(pattern, program))
 }
 
-/// `*` stands for anything, also for nothing.
+/// `*` stands for any text, also an empty one.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -59,16 +59,16 @@ fn matches(pattern: &str, text: &str) -> bool {
             None => return false,
         }
     }
-    // Without a star, the whole must fit; with one, the end.
+    // Without a star, the whole text must match; with one, its end.
     last.map_or(rest.is_empty(), |end| end.is_empty() || rest.is_empty() || text.ends_with(end))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Permissions, covers};
+    use super::{CliPermissions, covers};
 
     #[test]
-    fn rules_speak_of_programs_and_paths() {
+    fn rules_match_programs_and_paths() {
         assert!(covers("Shell(git)", "Shell", "git push"));
         assert!(covers("Shell(*)", "Shell", "rm -rf /"));
         assert!(covers("Shell(**)", "Shell", "ls"));
@@ -82,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn deny_is_read_beside_allow() {
+    fn allow_and_deny_are_both_read() {
         let text = r#"{"allow":["Shell(ls)"],"deny":["Shell(rm)"]}"#;
-        let permissions: Permissions = serde_json::from_str(text).unwrap();
+        let permissions: CliPermissions = serde_json::from_str(text).unwrap();
         assert!(permissions.allows("Shell", "ls -l"));
         assert!(permissions.denies("Shell", "rm x"));
         assert!(!permissions.denies("Shell", "ls"));

@@ -1,5 +1,4 @@
-//! `--print`: one prompt, one answer, as text, as JSON, or as lines of JSON while it comes
-//! (§9.4).
+//! `--print`: one prompt, one answer, as text, as JSON, or streamed as lines of JSON (§9.4).
 
 use std::sync::Arc;
 
@@ -7,35 +6,34 @@ use ibeam_proto::agent::TurnEndedUpdate;
 use serde_json::{Value, json};
 
 use super::{
-    acts::Act,
-    args::{Args, Format},
-    hands::Hands,
-    home::Chat,
-    lines::{Halt, Lines},
-    manners::Manner,
-    mcp,
-    mind::Event,
-    permissions::Permissions,
-    words,
-    world::{Said, World},
+    args::{CliArgs, PrintFormat},
+    context::{FakeAgent, UserInput},
+    mcp, messages,
+    output::{OutputHalt, OutputLines},
+    permissions::CliPermissions,
+    state_dir::StoredChat,
+    switches::FakeSwitch,
+    tool_calls::ToolActivity,
+    toolbox::FakeTools,
+    turn::FakeTurnEvent,
 };
 use crate::models;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Stop {
-    /// Said on stderr, and the exit code is 1.
+pub(super) enum AgentStop {
+    /// Printed on stderr; the exit code is 1.
     Words(String),
-    Halt(Halt),
+    Halt(OutputHalt),
 }
 
-impl From<Halt> for Stop {
-    fn from(halt: Halt) -> Self {
+impl From<OutputHalt> for AgentStop {
+    fn from(halt: OutputHalt) -> Self {
         Self::Halt(halt)
     }
 }
 
-impl From<String> for Stop {
+impl From<String> for AgentStop {
     fn from(words: String) -> Self {
         Self::Words(words)
     }
@@ -43,117 +41,122 @@ impl From<String> for Stop {
 
 /// Answers one prompt.
 pub(super) async fn print(
-    world: &World,
-    args: &Args,
+    fake: &FakeAgent,
+    args: &CliArgs,
     prompt: String,
-    lines: &mut Lines,
-) -> Result<(), Stop> {
+    lines: &mut OutputLines,
+) -> Result<(), AgentStop> {
     let workspace = super::workspace(args)?;
     let model = args.model.clone().unwrap_or_else(|| "auto".to_owned());
-    let name = models::display_name(&model).ok_or_else(|| words::bad_model(&model))?;
+    let name = models::display_name(&model).ok_or_else(|| messages::bad_model(&model))?;
     let cwd = workspace.display().to_string();
-    let mut chat = chat(world, args, &cwd)?;
+    let mut chat = chat(fake, args, &cwd)?;
     chat.cwd = cwd;
     chat.model = model;
-    let mut hands = Hands {
-        permissions: Permissions::read(&workspace)?,
+    let mut tools = FakeTools {
+        permissions: CliPermissions::read(&workspace)?,
         force: args.force,
-        timeout: world.manners.mcp_timeout(),
-        ..Hands::default()
+        timeout: fake.switches.mcp_timeout(),
+        ..FakeTools::default()
     };
     let mut notes = Vec::new();
-    // Servers that nobody has approved are not loaded.
+    // Servers that were not approved are not loaded.
     if args.approve_mcps {
-        let (open, failed) = world.connect(&mcp::from_workspace(&workspace)?).await;
-        hands.take_up(open);
+        let (open, failed) = fake.connect(&mcp::from_workspace(&workspace)?).await;
+        tools.add_servers(open);
         notes = failed;
     }
     for note in notes {
-        super::complain(world, &note);
+        super::warn(fake, &note);
     }
-    let hands = Arc::new(hands);
-    let said = Said { text: prompt, images: Vec::new(), mode: args.mode.number() };
-    let mut printer = Printer::new(world, args, &chat, lines);
+    let tools = Arc::new(tools);
+    let said = UserInput { text: prompt, images: Vec::new(), mode: args.mode.number() };
+    let mut printer = Printer::new(fake, args, &chat, lines);
     printer.open(&name, &said.text)?;
-    if world.manners.has(&Manner::Hang) {
+    if fake.switches.has(&FakeSwitch::Hang) {
         std::future::pending::<()>().await;
     }
-    if world.manners.has(&Manner::UsageLimit) {
-        return Err(words::USAGE_LIMIT.to_owned().into());
+    if fake.switches.has(&FakeSwitch::UsageLimit) {
+        return Err(messages::USAGE_LIMIT.to_owned().into());
     }
-    if let Some(words) = world.manners.exit() {
+    if let Some(words) = fake.switches.exit() {
         return Err(words.to_owned().into());
     }
-    let (mut turn, mut exchange) =
-        world.turn(chat, said, Arc::clone(&hands)).await.map_err(|error| error.to_string())?;
+    let (mut turn, mut log) =
+        fake.turn(chat, said, Arc::clone(&tools)).await.map_err(|error| error.to_string())?;
     let mut outcome = Ok(());
     while let Some(event) = turn.next().await {
-        exchange.note(&event);
-        if let Event::Failed(words) = &event {
+        log.note(&event);
+        if let FakeTurnEvent::Failed(words) = &event {
             outcome = Err(words.clone());
         }
-        printer.tell(event)?;
+        printer.event(event)?;
     }
-    for server in &hands.servers {
+    for server in &tools.servers {
         server.close().await;
     }
     outcome?;
-    world.home.keep(&exchange.into_chat()).map_err(|error| Stop::Words(error.to_string()))
+    fake.home.keep(&log.into_chat()).map_err(|error| AgentStop::Words(error.to_string()))
 }
 
-/// The conversation to go on with, or a new one.
-fn chat(world: &World, args: &Args, cwd: &str) -> Result<Chat, String> {
+/// The conversation to resume, or a new one.
+fn chat(fake: &FakeAgent, args: &CliArgs, cwd: &str) -> Result<StoredChat, String> {
     match &args.resume {
-        // They are kept by the folder they were held in (§3.7); one without a folder was made
-        // by `create-chat`.
+        // A conversation belongs to its folder (§3.7); one without a folder was made by
+        // `create-chat`.
         Some(id) => {
             let chat = match id {
-                Some(id) => world.home.chat(id),
-                None => world.home.newest(),
+                Some(id) => fake.home.chat(id),
+                None => fake.home.newest(),
             };
-            let here = |chat: &Chat| chat.cwd.is_empty() || chat.cwd == cwd;
+            let here = |chat: &StoredChat| chat.cwd.is_empty() || chat.cwd == cwd;
             let name = id.as_deref().unwrap_or("(newest)");
-            chat.filter(here).ok_or_else(|| words::lost_chat(name))
+            chat.filter(here).ok_or_else(|| messages::lost_chat(name))
         }
         None => {
-            let id = world.home.new_id().map_err(|error| error.to_string())?;
-            Ok(Chat { id, ..Chat::default() })
+            let id = fake.home.new_id().map_err(|error| error.to_string())?;
+            Ok(StoredChat { id, ..StoredChat::default() })
         }
     }
 }
 
-/// Writes down what happens, in the format that was asked for.
+/// Prints events in the chosen format.
 struct Printer<'a> {
-    world: &'a World,
-    lines: &'a mut Lines,
-    format: Format,
+    fake: &'a FakeAgent,
+    lines: &'a mut OutputLines,
+    format: PrintFormat,
     partial: bool,
     key_source: &'static str,
     cwd: String,
     session: String,
-    /// What was said since the last call, and all of it.
+    /// The text since the last call, and all of it.
     message: String,
     all: String,
     began_ms: u64,
 }
 
 impl<'a> Printer<'a> {
-    fn new(world: &'a World, args: &Args, chat: &Chat, lines: &'a mut Lines) -> Self {
+    fn new(
+        fake: &'a FakeAgent,
+        args: &CliArgs,
+        chat: &StoredChat,
+        lines: &'a mut OutputLines,
+    ) -> Self {
         Self {
-            world,
+            fake,
             lines,
             format: args.format,
-            partial: args.partial && !world.manners.has(&Manner::NoPartial),
+            partial: args.partial && !fake.switches.has(&FakeSwitch::NoPartial),
             key_source: if args.api_key.is_some() { "flag" } else { "login" },
             cwd: chat.cwd.clone(),
             session: chat.id.clone(),
             message: String::new(),
             all: String::new(),
-            began_ms: world.elapsed_ms(),
+            began_ms: fake.elapsed_ms(),
         }
     }
 
-    fn open(&mut self, model: &str, prompt: &str) -> Result<(), Halt> {
+    fn open(&mut self, model: &str, prompt: &str) -> Result<(), OutputHalt> {
         let init = json!({
             "type": "system", "subtype": "init", "apiKeySource": self.key_source,
             "cwd": self.cwd, "session_id": self.session, "model": model,
@@ -164,38 +167,42 @@ impl<'a> Printer<'a> {
         self.stream(&json!({ "type": "user", "message": message, "session_id": self.session }))
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Halt> {
+    fn event(&mut self, event: FakeTurnEvent) -> Result<(), OutputHalt> {
         match event {
-            Event::Text(text) => {
-                let times = 1 + usize::from(self.has(&Manner::RepeatText));
+            FakeTurnEvent::Text(text) => {
+                let times = 1 + usize::from(self.has(&FakeSwitch::RepeatText));
                 (0..times).try_for_each(|_| self.text(&text))
             }
-            Event::Thought(_) | Event::ThoughtOver if self.has(&Manner::NoThinking) => Ok(()),
-            Event::Thought(text) => {
-                let stamp = self.world.now_ms();
+            FakeTurnEvent::Thought(_) | FakeTurnEvent::ThoughtOver
+                if self.has(&FakeSwitch::NoThinking) =>
+            {
+                Ok(())
+            }
+            FakeTurnEvent::Thought(text) => {
+                let stamp = self.fake.now_ms();
                 self.stream(&json!({
                     "type": "thinking", "subtype": "delta", "text": text,
                     "session_id": self.session, "timestamp_ms": stamp,
                 }))
             }
-            Event::ThoughtOver => {
-                let stamp = self.world.now_ms();
+            FakeTurnEvent::ThoughtOver => {
+                let stamp = self.fake.now_ms();
                 self.stream(&json!({
                     "type": "thinking", "subtype": "completed",
                     "session_id": self.session, "timestamp_ms": stamp,
                 }))
             }
-            Event::Started(act) => {
+            FakeTurnEvent::Started(act) => {
                 self.flush(Some(&act.model_call_id))?;
                 self.act("started", &act)
             }
-            Event::Completed(act) => self.act("completed", &act),
-            Event::Ended(usage) => {
+            FakeTurnEvent::Completed(act) => self.act("completed", &act),
+            FakeTurnEvent::Ended(usage) => {
                 self.flush(None)?;
                 self.end(&usage)
             }
-            Event::Failed(words) => {
-                if !self.has(&Manner::ErrorResult) {
+            FakeTurnEvent::Failed(words) => {
+                if !self.has(&FakeSwitch::ErrorResult) {
                     return Ok(());
                 }
                 let error = json!({ "message": words, "code": "unknown", "details": [] });
@@ -207,25 +214,25 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn text(&mut self, text: &str) -> Result<(), Halt> {
+    fn text(&mut self, text: &str) -> Result<(), OutputHalt> {
         self.message.push_str(text);
         self.all.push_str(text);
         if !self.partial {
             return Ok(());
         }
-        let snapshots = self.has(&Manner::Snapshots);
+        let snapshots = self.has(&FakeSwitch::Snapshots);
         let text = if snapshots { self.message.clone() } else { text.to_owned() };
         let line = self.assistant(&text, !snapshots, None);
         self.stream(&line)
     }
 
     /// The message so far: before a call, or as the last one.
-    fn flush(&mut self, model_call_id: Option<&str>) -> Result<(), Halt> {
+    fn flush(&mut self, model_call_id: Option<&str>) -> Result<(), OutputHalt> {
         let text = std::mem::take(&mut self.message);
         if text.is_empty() {
             return Ok(());
         }
-        // Without deltas, a message is told once, and in one form.
+        // Without deltas, a message is printed once, in one form.
         let before_call = model_call_id.filter(|_| self.partial);
         let line = self.assistant(&text, before_call.is_some(), before_call);
         self.stream(&line)
@@ -237,7 +244,7 @@ impl<'a> Printer<'a> {
             json!({ "type": "assistant", "message": message, "session_id": self.session });
         if let Some(table) = line.as_object_mut() {
             if stamped {
-                table.insert("timestamp_ms".to_owned(), json!(self.world.now_ms()));
+                table.insert("timestamp_ms".to_owned(), json!(self.fake.now_ms()));
             }
             if let Some(id) = model_call_id {
                 table.insert("model_call_id".to_owned(), json!(id));
@@ -246,9 +253,9 @@ impl<'a> Printer<'a> {
         line
     }
 
-    fn act(&mut self, subtype: &str, act: &Act) -> Result<(), Halt> {
-        let payload = act.payload(self.has(&Manner::OldNames));
-        let stamp = self.world.now_ms();
+    fn act(&mut self, subtype: &str, act: &ToolActivity) -> Result<(), OutputHalt> {
+        let payload = act.payload(self.has(&FakeSwitch::OldNames));
+        let stamp = self.fake.now_ms();
         self.stream(&json!({
             "type": "tool_call", "subtype": subtype, "call_id": act.call_id,
             "tool_call": payload, "model_call_id": act.model_call_id,
@@ -256,17 +263,17 @@ impl<'a> Printer<'a> {
         }))
     }
 
-    fn end(&mut self, usage: &TurnEndedUpdate) -> Result<(), Halt> {
-        if self.has(&Manner::NoResult) {
+    fn end(&mut self, usage: &TurnEndedUpdate) -> Result<(), OutputHalt> {
+        if self.has(&FakeSwitch::NoResult) {
             return Ok(());
         }
-        let took = self.world.elapsed_ms() - self.began_ms;
+        let took = self.fake.elapsed_ms() - self.began_ms;
         let count = |tokens: Option<u64>| tokens.unwrap_or_default();
         let result = json!({
             "type": "result", "subtype": "success", "duration_ms": took,
             "duration_api_ms": took, "is_error": false, "result": self.all,
             "session_id": self.session,
-            "request_id": super::home::uuid(&format!("{}/{}", self.session, self.all)),
+            "request_id": super::state_dir::uuid(&format!("{}/{}", self.session, self.all)),
             "usage": {
                 "inputTokens": count(usage.input_tokens),
                 "outputTokens": count(usage.output_tokens),
@@ -276,18 +283,18 @@ impl<'a> Printer<'a> {
             },
         });
         match self.format {
-            Format::Text => self.lines.text(&format!("{}\n", self.all)),
-            Format::Json | Format::StreamJson => self.lines.object(&result),
+            PrintFormat::Text => self.lines.text(&format!("{}\n", self.all)),
+            PrintFormat::Json | PrintFormat::StreamJson => self.lines.object(&result),
         }
     }
 
-    /// A line, if lines were asked for.
-    fn stream(&mut self, line: &Value) -> Result<(), Halt> {
-        if self.format == Format::StreamJson { self.lines.object(line) } else { Ok(()) }
+    /// Prints a line, if the format has lines.
+    fn stream(&mut self, line: &Value) -> Result<(), OutputHalt> {
+        if self.format == PrintFormat::StreamJson { self.lines.object(line) } else { Ok(()) }
     }
 
-    fn has(&self, manner: &Manner) -> bool {
-        self.world.manners.has(manner)
+    fn has(&self, switch: &FakeSwitch) -> bool {
+        self.fake.switches.has(switch)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Only the right answer closes a question; the wrong ones are noted, and the run waits.
+//! Only the right answer closes a question; wrong ones are recorded, and the run waits.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use prost::Message as _;
 
 use crate::peer::{Ended, Heard, Peer, approval, beats, send};
 
-/// Plays one step and then a text; the replies go out one after the other.
+/// Plays one step and then a text; the replies are sent one after the other.
 async fn play(step: &str, quirks: &str, replies: Vec<Bytes>) -> (Heard, Vec<String>) {
     let scenario =
         format!("quirks = [\"terse\"{quirks}]\n[[rule]]\nsteps = [{step}, {{ text = \"done\" }}]");
@@ -42,7 +42,7 @@ async fn play(step: &str, quirks: &str, replies: Vec<Bytes>) -> (Heard, Vec<Stri
     (heard, sim.stats().violations)
 }
 
-/// The wrong replies leave the question open, each with a note; the right one closes it.
+/// Wrong replies leave the question open and are recorded; the right one closes it.
 async fn only(step: &str, wrong: Vec<(Bytes, &str)>, right: Bytes) {
     let (mut replies, notes): (Vec<_>, Vec<_>) = wrong.into_iter().unzip();
     let (heard, violations) = play(step, "", replies.clone()).await;
@@ -91,7 +91,7 @@ fn exec(arm: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn execs_are_answered_by_their_own_result() {
+async fn execs_are_answered_by_their_own_result_arm() {
     let ls = || result(Some(Result_::LsResult(LsResult::default())));
     let read = || result(Some(Result_::ReadResult(ReadResult::default())));
     let wrong = vec![
@@ -140,7 +140,7 @@ async fn shifted_results_and_streamed_shells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_search_is_refused_by_an_error_only() {
+async fn search_can_only_be_refused_with_an_error() {
     let grep = |grep| result(Some(Result_::GrepResult(GrepResult { result: grep })));
     let error = || grep(Some(grep_result::Result::Error(GrepError::default())));
     let wrong = vec![(grep(None), "grep answered with neither success nor error")];
@@ -154,7 +154,7 @@ fn kv(message_: Option<kv_client_message::Message>) -> Bytes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blobs_are_answered_in_kind() {
+async fn blobs_are_answered_by_their_own_arm() {
     use kv_client_message::Message as Kv;
     let get = || kv(Some(Kv::GetBlobResult(GetBlobResult { blob_data: Some(Bytes::new()) })));
     let set = |error| kv(Some(Kv::SetBlobResult(SetBlobResult { error })));
@@ -176,7 +176,7 @@ async fn blobs_are_answered_in_kind() {
     assert_eq!(violations, ["client could not store a blob"]);
 }
 
-/// Sends the request and closes the client's half behind it.
+/// Sends the request, then closes the client's side.
 async fn half_closed(quirks: &str) -> (Heard, Sim) {
     let scenario = format!("quirks = [{quirks}]\n[[rule]]\nsteps = [{{ text = \"done\" }}]");
     let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(&scenario).unwrap()));
@@ -185,7 +185,7 @@ async fn half_closed(quirks: &str) -> (Heard, Sim) {
     let (tx, pending) = peer.open().await;
     send(&tx, ToServer::RunRequest(peer.request("go"))).await;
     drop(tx);
-    // The reader wants a sender, though nothing is sent by it.
+    // The reader needs a sender, although it sends nothing.
     let (idle, _rest) = tokio::sync::mpsc::channel(1);
     peer.patience = Duration::from_secs(35);
     let heard = peer.listen(pending, &idle).await;

@@ -30,21 +30,21 @@ fn coder(sim: &Sim) -> Peer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_done_step_by_step() {
+async fn task_is_done_step_by_step() {
     let sim = Sim::default();
     let mut peer = coder(&sim);
     peer.tool_time = Duration::from_secs(100);
     let heard = peer.ask(TASK).await;
     assert_eq!(calls(&heard), ["read", "edit", "bash"]);
     assert!(heard.text.ends_with("bash answered:\n```\ntool says hi\n```"), "{}", heard.text);
-    // Each waited for the one before, with a sign of life every ten seconds.
+    // Each waited for the one before, with a heartbeat every ten seconds.
     assert!((27..=30).contains(&heard.heartbeats), "{}", heard.heartbeats);
     assert_eq!(sim.stats().runs_started, 1);
     assert_eq!(sim.stats().violations, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_is_written_from_what_was_read() {
+async fn patch_is_made_from_the_lines_that_were_read() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim).tool("exec_command", Bytes::new());
     peer = peer.tool("apply_patch", Bytes::new());
@@ -61,7 +61,7 @@ async fn a_patch_is_written_from_what_was_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_written_down_where_there_are_no_tools() {
+async fn changes_are_written_into_the_answer_without_tools() {
     let rule = "Mark changes so:\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n";
     let shown = "notes-7f3a.txt\n```\nfirst\nthe alpha line\n```\n";
     let wish = "Now replace \"alpha\" with \"beta\" in notes-7f3a.txt.";
@@ -75,7 +75,7 @@ async fn changes_are_written_down_where_there_are_no_tools() {
     let id = peer.put_blob(said.to_string());
     request.conversation_state.get_or_insert_default().root_prompt_messages_json.push(id);
     assert_eq!(peer.run(request).await.text, change);
-    // Whoever has tools for it is not written to, and nobody who did not ask for it.
+    // Not for clients that have tools for it, nor for those that did not ask for it.
     peer = peer.tool("edit", Bytes::new());
     assert_eq!(calls(&peer.ask(wish).await), ["edit"]);
     let heard = Peer::new(&sim).ask(wish).await;
@@ -88,7 +88,7 @@ fn native() -> Sim {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_services_own_edit_is_a_read_and_a_write() {
+async fn native_edit_is_a_read_and_a_write() {
     let sim = native();
     let mut peer = coder(&sim);
     let files = HashMap::from([("notes-7f3a.txt".to_owned(), "alpha, alpha\nend".to_owned())]);
@@ -118,7 +118,7 @@ async fn the_services_own_edit_is_a_read_and_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_ends_the_work() {
+async fn tool_error_ends_the_task() {
     let sim = native();
     let mut peer = coder(&sim);
     peer.files = Some(Arc::default());
@@ -129,7 +129,7 @@ async fn an_error_ends_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_come_in_pieces() {
+async fn arguments_are_streamed_in_pieces() {
     let heard = coder(&Sim::default()).ask("replace `a` with `b` in f.txt").await;
     let (first, rest) = heard.partials.split_first().unwrap();
     assert_eq!(first, &(String::new(), false), "an empty arm that names nothing");
@@ -152,7 +152,7 @@ async fn arguments_come_in_pieces() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_waits_for_all_of_its_calls() {
+async fn batch_waits_for_all_of_its_calls() {
     let scenario = r#"
         [[rule]]
         steps = [
@@ -200,7 +200,7 @@ async fn two_hundred_conversations_do_not_mix() {
     assert_eq!(stats.violations, Vec::<String>::new());
 }
 
-/// Runs all at the same time.
+/// Runs all in parallel.
 async fn all_of(work: Vec<impl Future<Output = ()> + 'static>) {
     let local = tokio::task::LocalSet::new();
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! What a run costs: the wait for the model, and the bytes both ways.
+//! What a run costs: the wait for the model, and the bytes in both directions.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn every_run_pays_for_its_start_once() {
+async fn every_run_waits_for_the_model_once() {
     let bootstrap = Duration::from_secs(25);
     let config = SimConfig { bootstrap, pace: Duration::ZERO, ..SimConfig::default() };
     let sim = Sim::new(config);
@@ -28,7 +28,7 @@ async fn every_run_pays_for_its_start_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_are_counted_by_run_and_in_all() {
+async fn bytes_are_counted_per_run_and_in_total() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let heard = peer.ask("run `a`, then run `b`").await;
@@ -42,10 +42,10 @@ async fn bytes_are_counted_by_run_and_in_all() {
     let padding = 10_000;
     peer.ask(&format!("run `a`, then run `b` {}", "x".repeat(padding))).await;
     let large = sim.runs()[1].clone();
-    // The text, and twice its echo in blobs goes down, not up.
+    // The text counts once upwards; its two copies in blobs count downwards.
     assert!((padding as u64..padding as u64 + 200).contains(&(large.bytes_in - small.bytes_in)));
 
-    // The same by appends costs the hex or the bodies around it, and counts as well.
+    // Appends also count their bodies, with the hex inside.
     let request = resume(peer.request(""));
     http1::run_sse(&mut peer, request).await;
     let runs = sim.runs();
@@ -70,7 +70,7 @@ async fn other_processes_can_read_the_counters() {
     assert_eq!(stats["runs"][0]["ended"], "finished");
     assert_eq!(stats["runs"][0]["request_id"], "33333333-3333-4333-8333-333333333333");
     assert_eq!(stats["runs"][0]["bytes_in"], stats["bytes_in"]);
-    // To look is not to count.
+    // Reading the counters does not change them.
     assert!(!sim.stats().requests.contains_key("/sim/stats"));
     let request = http::Request::post("/sim/stats");
     assert_eq!(call(&sim, request, Bytes::new()).await.status(), 404);

@@ -11,7 +11,7 @@ use ibeam_proto::{
     agent::{GetServerConfigResponse, GetUsableModelsResponse},
     aiserver::{AvailableModelsRequest, AvailableModelsResponse, ErrorKind},
 };
-use ibeam_sim::{Http2, Quirk, Quirks, Recorder, Sim, SimConfig};
+use ibeam_sim::{FrameRecorder, Quirk, Quirks, Sim, SimConfig, SimHttp2};
 use prost::Message as _;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ async fn json(sim: &Sim, path: &str) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn models_are_listed_under_both_names_and_in_both_forms() {
+async fn models_are_listed_by_both_services_in_both_formats() {
     let sim = Sim::default();
     for service in ["agent.v1.AgentService", "aiserver.v1.AiService"] {
         let list = json(&sim, &format!("/{service}/GetUsableModels")).await;
@@ -61,7 +61,7 @@ fn no_nulls(value: &serde_json::Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_json_lists_say_as_much_as_the_binary_ones() {
+async fn json_lists_have_everything_of_the_binary_ones() {
     let sim = Sim::default();
     let path = "/aiserver.v1.AiService/AvailableModels";
     let head = Peer::new(&sim).head(path, "application/json");
@@ -90,7 +90,7 @@ async fn the_json_lists_say_as_much_as_the_binary_ones() {
     assert_eq!(strings[0], "claude-opus-4-8[context=1m,effort=low]");
     assert!(variants.iter().any(|variant| variant["isDefaultNonMaxConfig"] == true));
 
-    // One model has no other mode than max.
+    // One model is available in max mode only.
     assert_eq!(find("claude-opus-4-7")["supportsNonMaxMode"], false);
     let list = json(&sim, "/agent.v1.AgentService/GetUsableModels").await;
     assert!(no_nulls(&list));
@@ -101,7 +101,7 @@ async fn the_json_lists_say_as_much_as_the_binary_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_token_is_refused_by_a_run() {
+async fn run_refuses_an_expired_token() {
     let lifetime = Some(std::time::Duration::from_secs(60));
     let sim = Sim::new(SimConfig { token_lifetime: lifetime, ..SimConfig::default() });
     let mut peer = Peer::new(&sim);
@@ -121,7 +121,7 @@ async fn an_expired_token_is_refused_by_a_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_config_carries_the_policy() {
+async fn server_config_has_the_http2_policy() {
     let sim = Sim::new(SimConfig { http2_config: 3, ..SimConfig::default() });
     let config = json(&sim, "/aiserver.v1.ServerConfigService/GetServerConfig").await;
     assert_eq!(config["http2Config"], "HTTP2_CONFIG_FORCE_BIDI_DISABLED");
@@ -148,7 +148,7 @@ async fn failure(sim: &Sim, path: &str) -> (u16, ConnectError) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_says_so() {
+async fn unknown_paths_are_refused() {
     let sim = Sim::default();
     let (status, error) = failure(&sim, "/agent.v1.AgentService/NoSuchThing").await;
     assert_eq!((status, error.code), (404, Code::Unimplemented));
@@ -178,8 +178,8 @@ async fn the_account_pages_need_a_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_are_recorded_both_ways() {
-    let recorder = Recorder::new(1 << 20);
+async fn frames_of_both_directions_are_recorded() {
+    let recorder = FrameRecorder::new(1 << 20);
     let sim = Sim::new(SimConfig { recorder: Some(recorder.clone()), ..SimConfig::default() });
     Peer::new(&sim).ask("hello").await;
     let jsonl = recorder.jsonl();
@@ -213,7 +213,7 @@ fn tls() -> (Arc<rustls::ServerConfig>, rustls::ClientConfig) {
     (Arc::new(server), client)
 }
 
-async fn alpn(http2: Http2) -> Option<Vec<u8>> {
+async fn alpn(http2: SimHttp2) -> Option<Vec<u8>> {
     let (server, client) = tls();
     let sim = Sim::new(SimConfig { http2, ..SimConfig::default() });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -252,12 +252,12 @@ async fn alpn(http2: Http2) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn tls_offers_both_protocols_or_only_the_old_one() {
-    assert_eq!(alpn(Http2::Served).await.as_deref(), Some(&b"h2"[..]));
-    assert_eq!(alpn(Http2::NotOffered).await.as_deref(), Some(&b"http/1.1"[..]));
+    assert_eq!(alpn(SimHttp2::Served).await.as_deref(), Some(&b"h2"[..]));
+    assert_eq!(alpn(SimHttp2::NotOffered).await.as_deref(), Some(&b"http/1.1"[..]));
 }
 
 #[tokio::test]
-async fn two_hundred_streams_are_allowed_and_no_more() {
+async fn streams_are_limited_to_two_hundred() {
     let sim = Sim::default();
     let (mut sender, connection) = h2::client::handshake(sim.connect()).await.unwrap();
     let work = spawn(async move {

@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
-use ibeam_sim::{Chaos, Cut, Fault, Http2, Refuse, ResetCode, Rule, Scenario, Sim, SimConfig};
+use ibeam_sim::{
+    Chaos, Refuse, ResetCode, Scenario, ScenarioRule, Sim, SimConfig, SimHttp2, StreamCut,
+    StreamFault,
+};
 
 use crate::peer::{Ended, Heard, Peer};
 
-fn rule(rule: Rule) -> Sim {
+fn rule(rule: ScenarioRule) -> Sim {
     let scenario = Scenario { rules: vec![rule], ..Scenario::builtin() };
     Sim::new(SimConfig::scenario(scenario))
 }
 
-async fn cut(how: Fault) -> (Heard, Sim) {
-    let sim = rule(Rule { cut: Some(Cut { after_frames: 8, how }), ..Rule::default() });
+async fn cut(how: StreamFault) -> (Heard, Sim) {
+    let sim = rule(ScenarioRule {
+        cut: Some(StreamCut { after_frames: 8, how }),
+        ..ScenarioRule::default()
+    });
     let mut peer = Peer::new(&sim);
     peer.patience = Duration::from_secs(120);
     let heard = peer.ask("hello").await;
@@ -31,49 +37,52 @@ fn broken(heard: &Heard, part: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_end_as_told() {
-    let (heard, _) = cut(Fault::Eof).await;
+async fn streams_end_as_scripted() {
+    let (heard, _) = cut(StreamFault::Eof).await;
     assert_eq!(heard.ended, Some(Ended::Eof(false)));
-    let (heard, _) = cut(Fault::Truncate).await;
+    let (heard, _) = cut(StreamFault::Truncate).await;
     assert_eq!(heard.ended, Some(Ended::Eof(true)));
-    let (heard, _) = cut(Fault::Reset(ResetCode::INTERNAL_ERROR)).await;
+    let (heard, _) = cut(StreamFault::Reset(ResetCode::INTERNAL_ERROR)).await;
     broken(&heard, "internal error");
     assert!(!heard.updates.is_empty(), "frames before the reset arrive");
-    let (heard, _) = cut(Fault::Reset(ResetCode(7))).await;
+    let (heard, _) = cut(StreamFault::Reset(ResetCode(7))).await;
     broken(&heard, "refused");
-    let (heard, _) = cut(Fault::GoawayNow).await;
+    let (heard, _) = cut(StreamFault::GoawayNow).await;
     broken(&heard, "");
-    let (heard, _) = cut(Fault::Disconnect).await;
+    let (heard, _) = cut(StreamFault::Disconnect).await;
     broken(&heard, "");
-    let (heard, _) = cut(Fault::GarbageGzip).await;
+    let (heard, _) = cut(StreamFault::GarbageGzip).await;
     assert_eq!(heard.ended, Some(Ended::Undecodable));
-    let (heard, _) = cut(Fault::Garbage).await;
+    let (heard, _) = cut(StreamFault::Garbage).await;
     assert_eq!(heard.ended, Some(Ended::Undecodable));
-    let (heard, sim) = cut(Fault::Error(ibeam_sim::ErrorSpec::kind("RATE_LIMITED"))).await;
+    let (heard, sim) = cut(StreamFault::Error(ibeam_sim::ErrorSpec::kind("RATE_LIMITED"))).await;
     let Some(Ended::Error(error)) = heard.ended else { panic!("{:?}", heard.ended) };
     assert_eq!(error.detail.unwrap().kind, ibeam_proto::aiserver::ErrorKind::ErrorRateLimited);
     assert_eq!(sim.stats().runs_cut, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goaway_lets_the_stream_finish() {
-    let (heard, sim) = cut(Fault::Goaway).await;
+async fn goaway_lets_the_stream_finish() {
+    let (heard, sim) = cut(StreamFault::Goaway).await;
     assert_eq!(heard.ended, Some(Ended::EndFrame));
     assert_eq!(sim.stats().open_connections, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn black_holes_say_nothing_and_heartbeats_are_not_black() {
-    let (heard, _) = cut(Fault::BlackHole).await;
+async fn black_hole_is_silent_and_heartbeats_only_is_not() {
+    let (heard, _) = cut(StreamFault::BlackHole).await;
     assert_eq!((heard.ended, heard.heartbeats), (None, 0));
-    let (heard, _) = cut(Fault::HeartbeatsOnly).await;
+    let (heard, _) = cut(StreamFault::HeartbeatsOnly).await;
     assert_eq!((heard.ended, heard.heartbeats), (None, 11));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_connection_stays_open_and_dumb() {
-    let fault = Fault::BlackHoleConnection;
-    let sim = rule(Rule { cut: Some(Cut { after_frames: 8, how: fault }), ..Rule::default() });
+async fn frozen_connection_stays_open_and_silent() {
+    let fault = StreamFault::BlackHoleConnection;
+    let sim = rule(ScenarioRule {
+        cut: Some(StreamCut { after_frames: 8, how: fault }),
+        ..ScenarioRule::default()
+    });
     let mut peer = Peer::new(&sim);
     peer.patience = Duration::from_secs(120);
     let heard = peer.ask("hello").await;
@@ -85,7 +94,7 @@ async fn a_frozen_connection_stays_open_and_dumb() {
 async fn refusals_come_before_the_stream() {
     for status in [401, 429, 464, 503] {
         let refuse = Some(Refuse::status(status));
-        let sim = rule(Rule { refuse, times: Some(1), ..Rule::default() });
+        let sim = rule(ScenarioRule { refuse, times: Some(1), ..ScenarioRule::default() });
         let heard = Peer::new(&sim).ask("hello").await;
         let code = http::StatusCode::from_u16(status).unwrap();
         assert_eq!(heard.ended, Some(Ended::Status(code)));
@@ -96,8 +105,8 @@ async fn refusals_come_before_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_comes_before_the_headers() {
-    let sim = rule(Rule { delay_ms: 7000, ..Rule::default() });
+async fn delay_comes_before_the_headers() {
+    let sim = rule(ScenarioRule { delay_ms: 7000, ..ScenarioRule::default() });
     let start = tokio::time::Instant::now();
     let (tx, pending) = Peer::new(&sim).open().await;
     let request = Peer::new(&sim).request("hi");
@@ -109,7 +118,7 @@ async fn a_delay_comes_before_the_headers() {
 
 #[tokio::test(start_paused = true)]
 async fn gzip_is_used_when_accepted_and_splitting_changes_nothing() {
-    let sim = rule(Rule { gzip: true, ..Rule::default() });
+    let sim = rule(ScenarioRule { gzip: true, ..ScenarioRule::default() });
     let mut peer = Peer::new(&sim);
     let plain = peer.ask("hello").await;
     assert!(!plain.headers.contains_key("connect-content-encoding"));
@@ -119,7 +128,7 @@ async fn gzip_is_used_when_accepted_and_splitting_changes_nothing() {
     assert_eq!(zipped.ended, Some(Ended::EndFrame));
     assert_eq!(plain.text, zipped.text);
 
-    let sim = rule(Rule { split: Some(3), ..Rule::default() });
+    let sim = rule(ScenarioRule { split: Some(3), ..ScenarioRule::default() });
     let split = Peer::new(&sim).ask("hello").await;
     assert!(split.chunks.iter().all(|len| *len <= 3));
     assert_eq!(split.text, plain.text);
@@ -127,15 +136,15 @@ async fn gzip_is_used_when_accepted_and_splitting_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn http2_can_be_refused() {
-    for (http2, want) in [(Http2::Status(464), "464"), (Http2::Status(421), "421")] {
+    for (http2, want) in [(SimHttp2::Status(464), "464"), (SimHttp2::Status(421), "421")] {
         let sim = Sim::new(SimConfig { http2, ..SimConfig::default() });
         let heard = Peer::new(&sim).ask("hello").await;
         let Some(Ended::Status(status)) = heard.ended else { panic!("{:?}", heard.ended) };
         assert_eq!(status.as_str(), want);
     }
-    let sim = Sim::new(SimConfig { http2: Http2::Http11Required, ..SimConfig::default() });
+    let sim = Sim::new(SimConfig { http2: SimHttp2::Http11Required, ..SimConfig::default() });
     broken(&Peer::new(&sim).ask("hello").await, "HTTP/1.1");
-    let sim = Sim::new(SimConfig { http2: Http2::NotOffered, ..SimConfig::default() });
+    let sim = Sim::new(SimConfig { http2: SimHttp2::NotOffered, ..SimConfig::default() });
     broken(&Peer::new(&sim).ask("hello").await, "");
 }
 

@@ -8,7 +8,9 @@ use ibeam_proto::{
     agent::{AgentClientMessage, AgentRunRequest, agent_client_message::Message as ToServer},
     aiserver::{BidiAppendRequest, BidiRequestId},
 };
-use ibeam_sim::{Cut, ErrorSpec, Fault, Http2, Refuse, Rule, Scenario, Sim, SimConfig};
+use ibeam_sim::{
+    ErrorSpec, Refuse, Scenario, ScenarioRule, Sim, SimConfig, SimHttp2, StreamCut, StreamFault,
+};
 use prost::Message as _;
 
 use crate::peer::{Ended, Heard, Peer, call, spawn};
@@ -19,7 +21,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// How appends are written.
+/// The format of appends.
 #[derive(Clone, Copy)]
 enum Style {
     Json,
@@ -76,7 +78,7 @@ async fn turn(peer: &mut Peer, text: &str, style: Style, mime: &str, append_firs
     run(peer, request, style, mime, append_first).await
 }
 
-/// A run by RunSSE in the usual form.
+/// A run by RunSSE in the usual format.
 pub(crate) async fn run_sse(peer: &mut Peer, request: AgentRunRequest) -> Heard {
     run(peer, request, Style::Proto, "application/connect+proto", false).await
 }
@@ -114,9 +116,9 @@ async fn run(
     peer.read(response, &mut heard, async |message: Bytes| {
         seqno += 1;
         let status = append(&appender, seqno, &message, style).await;
-        // A stream that was cut takes no more.
+        // A stream that was cut accepts no more.
         assert!(matches!(status, 200 | 404), "{status}");
-        // A repeated one changes nothing. The last may find the stream closed.
+        // A duplicate changes nothing. For the last one, the stream may be closed.
         let again = append(&appender, seqno, &message, style).await;
         assert!(matches!(again, 200 | 404), "{again}");
     })
@@ -125,14 +127,14 @@ async fn run(
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_style_completes_a_tool_call() {
+async fn every_append_format_completes_a_tool_call() {
     for (style, mime, first) in [
         (Style::Json, "application/connect+proto", false),
         (Style::Proto, "application/connect+proto", true),
         (Style::GrpcWeb, "application/grpc-web+proto", false),
         (Style::GrpcWeb, "application/grpc-web+proto", true),
     ] {
-        let sim = Sim::new(SimConfig { http2: Http2::NotOffered, ..SimConfig::default() });
+        let sim = Sim::new(SimConfig { http2: SimHttp2::NotOffered, ..SimConfig::default() });
         let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
         let heard = turn(&mut peer, "run `ls`", style, mime, first).await;
         assert_eq!(heard.headers["content-type"], mime);
@@ -142,7 +144,7 @@ async fn every_style_completes_a_tool_call() {
         assert!(stats.duplicate_appends > 0);
         assert_eq!(stats.violations, Vec::<String>::new());
         assert_eq!((stats.open_streams, sim.tasks() > 0), (0, true));
-        // The id is used up.
+        // The id cannot be used again.
         let beat =
             AgentClientMessage { message: Some(ToServer::ClientHeartbeat(Default::default())) };
         assert_eq!(append(&peer, 99, &beat.encode_to_vec(), style).await, 404);
@@ -150,10 +152,15 @@ async fn every_style_completes_a_tool_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_break_on_http1_is_a_broken_body() {
-    let cut = Cut { after_frames: 6, how: Fault::Reset(ibeam_sim::ResetCode::INTERNAL_ERROR) };
-    let scenario =
-        Scenario { rules: vec![Rule { cut: Some(cut), ..Rule::default() }], ..Scenario::builtin() };
+async fn reset_on_http1_breaks_the_body() {
+    let cut = StreamCut {
+        after_frames: 6,
+        how: StreamFault::Reset(ibeam_sim::ResetCode::INTERNAL_ERROR),
+    };
+    let scenario = Scenario {
+        rules: vec![ScenarioRule { cut: Some(cut), ..ScenarioRule::default() }],
+        ..Scenario::builtin()
+    };
     let sim = Sim::new(SimConfig::scenario(scenario));
     let mut peer = Peer::new(&sim);
     let mime = "application/connect+proto";
@@ -162,7 +169,7 @@ async fn a_break_on_http1_is_a_broken_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_itself_needs_a_stream_it_can_read() {
+async fn run_needs_http2_and_a_known_format() {
     let sim = Sim::default();
     let peer = Peer::new(&sim);
     let head = peer.head("/agent.v1.AgentService/Run", "application/json");
@@ -174,7 +181,7 @@ async fn run_itself_needs_a_stream_it_can_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grpc_web_is_refused_in_kind() {
+async fn grpc_web_gets_refusals_in_trailers() {
     let web = "application/grpc-web+proto";
     let body = connect::encode(&BidiRequestId { request_id: ID.to_owned() });
     let mut peer = Peer::new(&Sim::default());
@@ -195,7 +202,7 @@ async fn grpc_web_is_refused_in_kind() {
     // A refusal of the service is in the trailers too; a bare status is not.
     for (error, status) in [(ErrorSpec::kind("RATE_LIMITED"), 200), (ErrorSpec::default(), 429)] {
         let refuse = Some(Refuse { error, ..Refuse::status(429) });
-        let rules = vec![Rule { refuse, ..Rule::default() }];
+        let rules = vec![ScenarioRule { refuse, ..ScenarioRule::default() }];
         let sim = Sim::new(SimConfig::scenario(Scenario { rules, ..Scenario::builtin() }));
         let peer = Peer::new(&sim);
         let run = AgentClientMessage { message: Some(ToServer::RunRequest(peer.request("x"))) };

@@ -1,4 +1,4 @@
-//! The simulator from outside: a small client of its own over in-memory connections.
+//! The simulator from outside, with a small test client over in-memory connections.
 
 #![expect(
     clippy::panic,

@@ -1,4 +1,4 @@
-//! The switches for odd habits.
+//! The switches for quirks.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn answers_in_blobs(peer: &Peer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_can_hide_in_blobs() {
+async fn answers_can_be_in_blobs_only() {
     let (heard, peer) = ask(Quirk::BlobOnly, "hello").await;
     assert_eq!((heard.text.as_str(), heard.ended), ("", Some(Ended::EndFrame)));
     assert_eq!(answers_in_blobs(&peer), 1);
@@ -42,7 +42,7 @@ async fn answers_can_hide_in_blobs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_can_end_in_odd_ways() {
+async fn turns_can_end_in_unusual_ways() {
     let (heard, _) = ask(Quirk::NoTurnEnded, "hello").await;
     assert_eq!((heard.turn_ended, heard.ended), (None, Some(Ended::EndFrame)));
     let (heard, _) = ask(Quirk::NoEndFrame, "hello").await;
@@ -72,7 +72,7 @@ async fn thinking_and_tool_calls_can_leak_into_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_can_be_strange() {
+async fn ids_can_be_unusual() {
     let (heard, _) = ask(Quirk::EmptyExecId, "run `ls`").await;
     assert!(heard.execs.iter().all(|exec| exec.exec_id.is_empty()));
     assert!(heard.text.contains("tool says hi"));
@@ -85,7 +85,7 @@ async fn ids_can_be_strange() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn native_tools_come_first_and_refusal_leads_to_ours() {
+async fn native_tools_come_first_and_refusal_falls_back() {
     let (heard, _) = ask(Quirk::NativeToolsFirst, "run `ls`").await;
     assert!(matches!(heard.execs[1].message, Some(Exec::ShellStreamArgs(_))));
     assert!(matches!(heard.execs[2].message, Some(Exec::McpArgs(_))));
@@ -97,7 +97,7 @@ async fn native_tools_come_first_and_refusal_leads_to_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_conversation_stays_stuck_and_a_new_one_works() {
+async fn stuck_conversation_stays_stuck_and_a_new_one_works() {
     let sim = sim(Quirk::StuckConversation);
     let mut peer = Peer::new(&sim);
     for _ in 0..2 {
@@ -111,7 +111,7 @@ async fn a_stuck_conversation_stays_stuck_and_a_new_one_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn context_may_be_asked_for_again() {
+async fn context_may_be_requested_again() {
     let (heard, _) = ask(Quirk::ReaskContext, "run `ls`").await;
     let context = |e: &&_| matches!(e, Some(Exec::RequestContextArgs(_)));
     assert_eq!(heard.execs.iter().map(|e| &e.message).filter(context).count(), 2);
@@ -141,7 +141,7 @@ async fn system_text_and_routed_models() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_over_http2_can_be_empty() {
+async fn resume_over_http2_can_be_empty() {
     let mut peer = Peer::new(&sim(Quirk::EmptyResume));
     let mut request = peer.request("");
     let action = ibeam_proto::agent::ResumeAction::default();
@@ -162,7 +162,7 @@ fn every_switch_names_its_row() {
     }
 }
 
-// === habits that are on by default ===
+// === quirks that are on by default ===
 
 fn with(quirk: Option<Quirk>) -> Peer {
     let quirks = quirk.into_iter().collect();
@@ -170,7 +170,7 @@ fn with(quirk: Option<Quirk>) -> Peer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_mode_refuses_tools_unless_told() {
+async fn ask_mode_refuses_tools_unless_switched_off() {
     for (quirk, refuses) in [(None, true), (Some(Quirk::AskModeToolsOk), false)] {
         let mut peer = with(quirk).tool("bash", Bytes::new());
         let mut request = peer.request("run `ls`");
@@ -181,7 +181,7 @@ async fn ask_mode_refuses_tools_unless_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bare_composer_is_the_fast_one() {
+async fn bare_composer_is_the_fast_tier() {
     for (quirk, fast, answer) in [
         (None, None, "I am composer-2.5-fast []."),
         (None, Some("false"), "I am composer-2.5 [fast=false]."),
@@ -204,7 +204,7 @@ async fn a_bare_composer_is_the_fast_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_is_judged_and_counted() {
+async fn history_is_validated_and_counted() {
     let call = serde_json::json!({"role": "assistant", "content": [
         {"type": "tool-call", "toolCallId": "a.b", "toolName": "t", "args": {}},
     ]});
@@ -230,7 +230,7 @@ async fn history_is_judged_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_prompt_is_a_rule_when_allowed() {
+async fn custom_prompt_is_a_rule_if_allowed() {
     for (quirk, part) in [(None, ""), (Some(Quirk::CustomPromptOk), "Be brief")] {
         let mut peer = with(quirk);
         let mut request = peer.request("What are your instructions?");
@@ -306,7 +306,7 @@ async fn images_of_earlier_turns_keep_their_uuid() {
 // === models ===
 
 #[tokio::test(start_paused = true)]
-async fn models_are_asked_for_by_their_own_terms() {
+async fn model_parameters_are_checked() {
     let mut peer = with(None);
     let mut request = peer.request("which model are you?");
     let model = request.requested_model.as_mut().unwrap();

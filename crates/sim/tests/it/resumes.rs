@@ -1,10 +1,9 @@
-//! Going on: from a checkpoint, from a history with results, and after a break at any
-//! frame.
+//! Resuming: from a checkpoint, from a history with results, and after a break at any frame.
 
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
 use ibeam_proto::agent::ConversationStateStructure;
-use ibeam_sim::{Cut, Fault, ResetCode, Rule, Scenario, Sim, SimConfig};
+use ibeam_sim::{ResetCode, Scenario, ScenarioRule, Sim, SimConfig, StreamCut, StreamFault};
 use prost::Message as _;
 use serde_json::json;
 
@@ -25,11 +24,11 @@ fn tools_called(heard: &Heard) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_holds_the_whole_conversation() {
+async fn checkpoint_has_the_whole_conversation() {
     for keep_blobs in [false, true] {
         let sim = Sim::new(SimConfig { keep_blobs, ..SimConfig::default() });
         let mut peer = coder(&sim);
-        // The first request is a history that the client has put together.
+        // The first request has a history that the client has built.
         let mut request = peer.request("My dog is Rex");
         let told = json!({"role": "user", "content": "My cat is Tom"});
         let said = json!({"role": "assistant", "content": "Nice"});
@@ -45,7 +44,7 @@ async fn a_checkpoint_holds_the_whole_conversation() {
             state = heard.checkpoint.unwrap();
         }
         assert_eq!(state.turns.len(), 4);
-        // More is put behind it, as the bytes of a message can be.
+        // More is appended, as protobuf allows.
         let late = json!({"role": "user", "content": "My bird is Kim"});
         let late = ConversationStateStructure {
             root_prompt_messages_json: vec![peer.put_blob(late.to_string())],
@@ -63,7 +62,7 @@ async fn a_checkpoint_holds_the_whole_conversation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_behind_a_checkpoint_are_gone_on_with() {
+async fn results_after_a_checkpoint_are_used() {
     let sim = Sim::default();
     let mut peer = coder(&sim);
     let before = peer.ask("My cat is Tom").await.checkpoint.unwrap();
@@ -89,7 +88,7 @@ async fn results_behind_a_checkpoint_are_gone_on_with() {
     let heard = peer.run(request).await;
     assert_eq!(tools_called(&heard), 2, "{}", heard.text);
     assert!(heard.text.contains("edit answered") && heard.text.contains("bash answered"));
-    // And its own checkpoint knows all of it.
+    // Its own checkpoint has all of it.
     let mut request = peer.request("what did I say");
     request.conversation_state = heard.checkpoint;
     let heard = peer.run(request).await;
@@ -97,7 +96,7 @@ async fn results_behind_a_checkpoint_are_gone_on_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_result_in_the_history_ends_the_work() {
+async fn failed_result_in_the_history_ends_the_task() {
     let mut peer = coder(&Sim::default());
     let messages = [
         json!({"role": "user", "content": TASK}),
@@ -115,7 +114,7 @@ async fn a_failed_result_in_the_history_ends_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_belongs_to_an_account() {
+async fn checkpoint_belongs_to_an_account() {
     let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
     let mut peer = Peer::new(&sim);
     let state = peer.ask("My cat is Tom").await.checkpoint;
@@ -127,10 +126,10 @@ async fn a_checkpoint_belongs_to_an_account() {
     assert_eq!((error.code, error.message.as_str()), (Code::Internal, "Blob not found"));
 }
 
-/// A run that breaks at a frame, and the rest of it by a resume with what the client has.
-async fn broken_at(frame: u64, how: &Fault, sse: bool) -> (Heard, Heard, Sim) {
-    let cut = Some(Cut { after_frames: frame, how: how.clone() });
-    let rules = vec![Rule { cut, times: Some(1), ..Rule::default() }];
+/// A run that breaks at a frame, and the rest of it after a resume with the client's state.
+async fn broken_at(frame: u64, how: &StreamFault, sse: bool) -> (Heard, Heard, Sim) {
+    let cut = Some(StreamCut { after_frames: frame, how: how.clone() });
+    let rules = vec![ScenarioRule { cut, times: Some(1), ..ScenarioRule::default() }];
     let scenario = Scenario { rules, ..Scenario::builtin() };
     let sim = Sim::new(SimConfig::scenario(scenario));
     let mut peer = coder(&sim);
@@ -156,11 +155,11 @@ async fn a_break_at_any_frame_loses_nothing() {
     let frames = sim.stats().server_frames;
     assert!(frames > 60, "{frames}");
     for (how, sse, every) in [
-        (Fault::Reset(ResetCode::INTERNAL_ERROR), false, 1),
-        (Fault::Eof, false, 5),
-        (Fault::Truncate, false, 5),
-        (Fault::Reset(ResetCode::INTERNAL_ERROR), true, 3),
-        (Fault::Eof, true, 7),
+        (StreamFault::Reset(ResetCode::INTERNAL_ERROR), false, 1),
+        (StreamFault::Eof, false, 5),
+        (StreamFault::Truncate, false, 5),
+        (StreamFault::Reset(ResetCode::INTERNAL_ERROR), true, 3),
+        (StreamFault::Eof, true, 7),
     ] {
         for frame in (0..frames).step_by(every) {
             let (first, second, sim) = Box::pin(broken_at(frame, &how, sse)).await;
@@ -170,7 +169,7 @@ async fn a_break_at_any_frame_loses_nothing() {
             let place = format!("frame {frame}, {how:?}, sse {sse}");
             assert_eq!(second.ended, Some(Ended::EndFrame), "{place}");
             let text = format!("{}{}", first.text, second.text);
-            // A resumed run tells of its own calls; one that broke while it told, of all.
+            // A resumed run reports its own calls; one that broke during that, all of them.
             assert!(whole.text.ends_with(&text), "{place}: {text}");
             assert!(text.contains("bash answered"), "{place}: {text}");
             assert!(first.text.is_empty() || text == whole.text, "{place}: {text}");
@@ -188,7 +187,7 @@ fn contexts(heard: &Heard) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_goes_on_behind_the_results_it_is_given() {
+async fn script_resumes_after_the_given_results() {
     let scenario = r#"
         [[rule]]
         steps = [

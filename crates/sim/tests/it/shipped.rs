@@ -1,4 +1,4 @@
-//! The scenario files of this crate: all are valid, and the important ones are played.
+//! The scenario files of this crate: all are valid, and the important ones run as described.
 
 use ibeam_proto::agent::exec_server_message::Message as Exec;
 use ibeam_sim::{Scenario, Sim, SimConfig};
@@ -26,14 +26,14 @@ fn all_files_are_valid() {
         }
     }
     assert!(count >= 6);
-    // The example in the guide is one too.
+    // So is the example in the guide.
     let guide = std::fs::read_to_string(format!("{dir}/README.md")).unwrap();
     let example = guide.split("```toml").nth(1).unwrap().split("```").next().unwrap();
     Scenario::from_toml(example).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scripted_tool_gets_its_ids_and_provider_filled_in() {
+async fn scripted_tool_call_gets_its_ids_and_provider() {
     let sim = sim("weather");
     let mut peer = Peer::new(&sim).tool("get_weather", bytes::Bytes::new());
     peer.mcp_text = "12C".to_owned();
@@ -47,13 +47,13 @@ async fn a_scripted_tool_gets_its_ids_and_provider_filled_in() {
     assert!(args.tool_call_id.starts_with("call_"));
     let usage = heard.turn_ended.unwrap();
     assert_eq!((usage.input_tokens, usage.cache_read_tokens), (Some(120), Some(100)));
-    // No tools, no rule: the assistant answers.
+    // Without tools the rule does not match: the assistant answers.
     let heard = Peer::new(&sim).ask("How is the weather?").await;
     assert!(heard.text.starts_with("I understand"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_arm_can_be_sent_and_is_waited_for() {
+async fn every_arm_can_be_sent_and_is_awaited() {
     let sim = sim("exec-arms");
     let heard = Peer::new(&sim).ask("go").await;
     assert_eq!(heard.text, "All arms were answered.");
@@ -74,7 +74,7 @@ async fn parallel_results_are_joined_and_an_abort_needs_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fast_stream_is_packed_or_single_as_asked() {
+async fn fast_stream_is_packed_or_single() {
     let heard = Peer::new(&sim("fast")).ask("go").await;
     assert_eq!(heard.text.len(), 60_000);
     assert!(heard.chunks.len() < 200, "{} chunks", heard.chunks.len());
@@ -84,7 +84,7 @@ async fn the_fast_stream_is_packed_or_single_as_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_come_as_scripted() {
+async fn errors_are_sent_as_scripted() {
     let sim = sim("errors");
     let heard = Peer::new(&sim).ask("hit the rate limit").await;
     assert_eq!(heard.ended, Some(Ended::Status(http::StatusCode::TOO_MANY_REQUESTS)));

@@ -21,7 +21,7 @@ fn failed(ended: Option<Ended>) -> (Code, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plain_turn_has_everything_in_order() {
+async fn plain_turn_has_everything_in_order() {
     let sim = Sim::default();
     let heard = Peer::new(&sim).ask("hello").await;
     assert_eq!(heard.ended, Some(Ended::EndFrame));
@@ -54,7 +54,7 @@ async fn a_plain_turn_has_everything_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn context_is_asked_for_unless_it_came_inline() {
+async fn context_is_requested_unless_it_is_inline() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim);
     peer.cloud_rule = Some("Speak like a pirate".to_owned());
@@ -68,7 +68,7 @@ async fn context_is_asked_for_unless_it_came_inline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_comes_by_blobs_and_is_remembered() {
+async fn history_comes_from_blobs() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim);
     let root = [
@@ -85,7 +85,7 @@ async fn history_comes_by_blobs_and_is_remembered() {
     assert!(heard.text.contains("My cat is Tom"), "{}", heard.text);
     assert_eq!(sim.stats().kv_gets, 3);
 
-    // The checkpoint has the user's words blanked in its root list, but not in its turns.
+    // In the checkpoint the user's text is blank in the root list, but not in the turns.
     let mut next = peer.request("What did I say before?");
     next.conversation_state = heard.checkpoint;
     let heard = peer.run(next).await;
@@ -97,7 +97,7 @@ async fn history_comes_by_blobs_and_is_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn blobs_can_be_pushed_and_must_hash_to_their_id() {
+async fn pushed_blobs_must_match_their_id() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim);
     let data = Bytes::from(json!({"role": "user", "content": "I like tea"}).to_string());
@@ -118,7 +118,7 @@ async fn blobs_can_be_pushed_and_must_hash_to_their_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kept_blobs_are_not_asked_for_again() {
+async fn kept_blobs_are_not_fetched_again() {
     let sim = Sim::new(SimConfig { keep_blobs: true, ..SimConfig::default() });
     let mut peer = Peer::new(&sim);
     let id = peer.put_blob(json!({"role": "user", "content": "x"}).to_string());
@@ -131,7 +131,7 @@ async fn kept_blobs_are_not_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_call_ids_in_history_are_refused_without_a_word() {
+async fn bad_call_ids_in_history_are_refused_without_detail() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim);
     let call = json!({"role": "assistant", "content": [
@@ -167,7 +167,7 @@ async fn tools_are_used_when_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parallel_calls_are_all_out_before_any_answer() {
+async fn parallel_calls_are_all_sent_before_any_answer() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let heard = peer.ask("in parallel run `a` and run `b`").await;
@@ -176,7 +176,7 @@ async fn parallel_calls_are_all_out_before_any_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_waits_with_heartbeats_and_drops_the_silent() {
+async fn server_sends_heartbeats_and_drops_silent_clients() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim);
     peer.mute = true;
@@ -191,7 +191,7 @@ async fn the_server_waits_with_heartbeats_and_drops_the_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_has_no_end_while_the_client_beats() {
+async fn run_waits_as_long_as_the_client_sends_heartbeats() {
     let scenario = r#"
         [[rule]]
         steps = [{ silence = 1800 }, { text = "at last" }]
@@ -229,12 +229,12 @@ async fn cancel_ends_the_stream() {
     assert_eq!(heard.text, "one");
     assert_eq!(heard.ended, Some(Ended::EndFrame));
     assert_eq!(sim.stats().runs_cancelled, 1);
-    // Not at once: a client that waits for the end really has to wait.
+    // Not at once: a client that waits for the end has to wait.
     assert_eq!(start.elapsed().as_millis(), 20_050);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_is_noticed() {
+async fn client_that_leaves_is_noticed() {
     let scenario = "[[rule]]\nsteps = [{ silence = 600 }]";
     let sim = Sim::new(SimConfig::scenario(Scenario::from_toml(scenario).unwrap()));
     let mut peer = Peer::new(&sim);
@@ -248,7 +248,7 @@ async fn a_client_that_leaves_is_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_turn_is_resumed_where_it_stopped() {
+async fn interrupted_turn_is_resumed_where_it_stopped() {
     let scenario = r#"
         [[rule]]
         when = { resume = false }
@@ -269,7 +269,7 @@ async fn an_interrupted_turn_is_resumed_where_it_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_window_and_a_large_prompt_get_along() {
+async fn small_window_takes_a_large_prompt() {
     let sim = Sim::new(SimConfig { initial_window: Some(64 * 1024), ..SimConfig::default() });
     let mut peer = Peer::new(&sim);
     let heard = peer.ask(&format!("hello {}", "x".repeat(1_000_000))).await;
@@ -301,7 +301,7 @@ async fn refusals_name_their_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_to_nothing_are_noted() {
+async fn unexpected_answers_are_recorded() {
     let sim = Sim::default();
     let peer = Peer::new(&sim);
     let (tx, pending) = peer.open().await;
@@ -315,7 +315,7 @@ async fn answers_to_nothing_are_noted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_assistant_tells_what_it_was_given() {
+async fn assistant_repeats_its_prompt() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim);
     let heard =
@@ -363,7 +363,7 @@ async fn the_assistant_tells_what_it_was_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rebuilt_turn_goes_on_from_the_results_in_its_history() {
+async fn rebuilt_turn_continues_from_the_results_in_its_history() {
     let sim = Sim::default();
     let mut peer = Peer::new(&sim).tool("bash", Bytes::new());
     let history = [

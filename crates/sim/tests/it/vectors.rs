@@ -42,7 +42,7 @@ const RUN: &str = "0a650a0012300a2e0a2c0a026869122431313131313131312d313131312d3
 fn same<M: Message + Default + PartialEq + std::fmt::Debug>(hex: &str, meaning: &M) {
     let bytes = unhex(hex);
     assert_eq!(&M::decode(&bytes[..]).unwrap(), meaning, "decodes");
-    // Field order is free; a second decode is what counts.
+    // Fields may come in any order, so the decoded messages are compared.
     assert_eq!(&M::decode(&meaning.encode_to_vec()[..]).unwrap(), meaning, "encodes");
     assert_eq!(meaning.encoded_len(), bytes.len(), "no byte more or less");
 }

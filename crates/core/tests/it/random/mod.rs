@@ -14,13 +14,13 @@ use std::{
 
 use bytes::BytesMut;
 use ibeam_core::{
-    agent::{BlobLimits, Environment, ModelPick, Permissions, Plan, Settings, Surroundings, Turn},
+    agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
     controls::{self, Verdict},
     error::TurnError,
     history::{self, Chain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::{Family, ModelList},
-    turn::Command,
+    turn::{Command, Settings, Turn},
     wire::{Encode as _, chat, completions, messages, responses},
 };
 
@@ -80,12 +80,14 @@ fn plan(mut request: TurnRequest) -> Result<(), TurnError> {
     let plan = Plan {
         model: ModelPick { id: "default".to_owned(), ..ModelPick::default() },
         conversation_id: "conversation".to_owned(),
-        session: SessionId::from_random([0xab; 16]),
         surroundings: Arc::new(surroundings),
         limits: BlobLimits::default(),
+        inline_context: false,
         kept: None,
     };
-    let mut turn = Turn::new(request, plan, Settings::default(), [7; 16], Millis(0));
+    let session = SessionId::from_random([0xab; 16]);
+    let mut turn =
+        Turn::<AgentPeer>::new(request, plan, session, Settings::default(), [7; 16], Millis(0));
     assert!(matches!(turn.poll_command(), Some(Command::Open(_))), "it opens a stream");
     turn.on_opened(Millis(0));
     assert!(matches!(turn.poll_command(), Some(Command::Send(_))), "it asks for something");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ibeam_core::jsonc;
 use jsonc_parser::{
     ParseOptions,
     cst::{
@@ -31,7 +32,7 @@ const OPTIONS: ParseOptions = ParseOptions {
 const MARK: &str = "\u{feff}";
 
 /// More than anyone nests by hand; the parser calls itself.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// A text whose value is an object, or nothing yet.
 pub(crate) struct Document {
@@ -60,7 +61,9 @@ impl Document {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        refuse_deep(text)?;
+        if jsonc::depth(text) > MAX_DEPTH {
+            return Err(Refused::new("it is nested too deeply"));
+        }
         let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| malformed(&error))?;
         match root.value() {
             None | Some(CstNode::Container(CstContainerNode::Object(_))) => {}
@@ -188,52 +191,6 @@ fn has(array: &CstArray, wanted: &Value) -> bool {
 
 fn malformed(error: &ParseError) -> Refused {
     Refused::at(error.line_display(), error.kind().to_string())
-}
-
-/// Brackets outside of strings and comments.
-fn refuse_deep(text: &str) -> Result<(), Refused> {
-    let (mut depth, mut line) = (0_usize, 1_usize);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\n' => line += 1,
-            '{' | '[' => {
-                depth += 1;
-                if depth > DEEPEST {
-                    return Err(Refused::at(line, "it is nested too deeply"));
-                }
-            }
-            '}' | ']' => depth = depth.saturating_sub(1),
-            '"' => {
-                while let Some(c) = chars.next() {
-                    match c {
-                        '"' | '\n' => break,
-                        '\\' => {
-                            chars.next();
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            '/' if chars.peek() == Some(&'/') => {
-                while chars.peek().is_some_and(|c| *c != '\n') {
-                    chars.next();
-                }
-            }
-            '/' if chars.peek() == Some(&'*') => {
-                chars.next();
-                let mut star = false;
-                for c in chars.by_ref() {
-                    if star && c == '/' {
-                        break;
-                    }
-                    star = c == '*';
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn input(value: &Value) -> CstInputValue {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{SetupError, text};
-use ibeam_server::auth::private;
+use ibeam_server::files::private;
 
 /// More of one file than anybody looks for. The last is then replaced.
 const MOST: usize = 20;

@@ -34,10 +34,7 @@ use super::{
     Client, Machine, Unfit, Wiring,
     machine::{self, Found},
 };
-use ibeam_server::{
-    auth::{AuthFileError, private},
-    lock_file::{self, LockError},
-};
+use ibeam_server::files::{FileError, lock, private};
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +63,7 @@ pub(crate) enum SetupError {
     #[error("{} is damaged: {why}", path.display())]
     Record { path: PathBuf, why: String },
     #[error(transparent)]
-    Own(#[from] AuthFileError),
+    Own(#[from] FileError),
 }
 
 impl SetupError {
@@ -174,10 +171,10 @@ impl Engine {
     pub(crate) fn lock(&self) -> Result<File, SetupError> {
         private::make_secret_dir(&self.root)?;
         let path = self.root.join("lock");
-        match lock_file::acquire_blocking(&path, Duration::ZERO) {
+        match lock::acquire_blocking(&path, Duration::ZERO) {
             Ok(file) => Ok(file),
-            Err(LockError::Held { .. }) => Err(SetupError::Busy),
-            Err(error) => Err(AuthFileError::from(error).into()),
+            Err(FileError::Locked { .. }) => Err(SetupError::Busy),
+            Err(error) => Err(error.into()),
         }
     }
 

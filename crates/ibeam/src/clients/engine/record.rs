@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SetupError;
 use crate::clients::machine::{self, Found};
-use ibeam_server::{auth::private, random};
+use ibeam_server::{files::private, random};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,28 +2,26 @@
 //! and owner.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use super::SetupError;
-use ibeam_server::random;
+use ibeam_server::files::{self, Access};
 
 /// As many links as Linux follows.
 const LINKS: usize = 40;
 
-/// What stands beside a file, to be put in its place.
+/// A change of one file that has not happened yet.
 #[derive(Debug)]
-pub(super) struct Staged {
-    target: PathBuf,
-    /// `None`: the file is to go.
-    temporary: Option<PathBuf>,
+pub(super) enum Staged {
+    Write(files::Staged),
+    Delete(PathBuf),
 }
 
 impl Staged {
     /// `mode` is that of the file before the first setup; a private one loses what others
-    /// may do.
+    /// may do. Without a text the file is to be deleted.
     pub(super) fn new(
         path: &Path,
         text: Option<&str>,
@@ -32,75 +30,33 @@ impl Staged {
     ) -> Result<Self, SetupError> {
         let failed = || SetupError::io("write", path);
         let target = target(path).map_err(failed())?;
-        let Some(text) = text else { return Ok(Self { target, temporary: None }) };
-        let (begin, end) = beside(&target);
-        let drawn = u32::from_be_bytes(random::bytes());
-        let temporary = target.with_file_name(format!("{begin}{drawn}{end}"));
-        let staged = Self { target, temporary: Some(temporary.clone()) };
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            // Closed until it has the mode of the file it stands for.
-            options.mode(if private || mode.is_some() { 0o600 } else { 0o666 });
-        }
-        let mut file = options.open(&temporary).map_err(failed())?;
-        file.write_all(text.as_bytes()).map_err(failed())?;
-        #[cfg(unix)]
-        unix::like(&file, &staged.target, mode, private).map_err(failed())?;
-        file.sync_all().map_err(failed())?;
-        Ok(staged)
+        let Some(text) = text else { return Ok(Self::Delete(target)) };
+        let access = match (mode, private) {
+            (Some(mode), true) => Access::Inherited(mode & !0o077),
+            (Some(mode), false) => Access::Inherited(mode),
+            (None, true) => Access::Private,
+            (None, false) => Access::New(0o666),
+        };
+        files::Staged::write(&target, text.as_bytes(), access).map(Self::Write).map_err(failed())
     }
 
-    pub(super) fn commit(mut self) -> Result<(), SetupError> {
-        let failed = || SetupError::io("write", &self.target);
-        match &self.temporary {
-            Some(temporary) => fs::rename(temporary, &self.target).map_err(failed())?,
-            None => match fs::remove_file(&self.target) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed()(error));
-                }
-                _ => {}
-            },
-        }
-        self.temporary = None;
-        #[cfg(unix)]
-        if let Some(dir) = self.target.parent() {
-            // A new name is on the disk only when its folder is. Where that cannot be had,
-            // the file is there all the same.
-            let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
-        }
-        Ok(())
-    }
-}
-
-/// What was not put in place goes.
-impl Drop for Staged {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            let _ = fs::remove_file(temporary);
+    pub(super) fn commit(self) -> Result<(), SetupError> {
+        match self {
+            Self::Write(staged) => {
+                let target = staged.target().to_path_buf();
+                staged.commit().map_err(SetupError::io("write", &target))
+            }
+            Self::Delete(target) => {
+                files::remove(&target).map(drop).map_err(SetupError::io("write", &target))
+            }
         }
     }
 }
 
-/// How the name of what stands beside a file begins and ends.
-fn beside(target: &Path) -> (String, &'static str) {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    (format!(".{name}."), ".ibeam.tmp")
-}
-
-/// Removes what a process that was killed left beside a file. Only for who holds the lock.
+/// Removes what a killed process left beside a file. The caller holds the lock.
 pub(super) fn sweep(path: &Path) {
-    let Ok(target) = target(path) else { return };
-    let (begin, end) = beside(&target);
-    let entries = target.parent().and_then(|folder| fs::read_dir(folder).ok());
-    for entry in entries.into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(&begin) && name.ends_with(end)) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+    // A leftover that cannot be removed does no harm.
+    let _ = target(path).and_then(|target| files::sweep(&target));
 }
 
 /// One file by itself.
@@ -188,27 +144,5 @@ pub(super) fn remove_folders<'a>(folders: impl Iterator<Item = &'a PathBuf>) {
     folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
     for folder in folders {
         let _ = fs::remove_dir(folder);
-    }
-}
-
-#[cfg(unix)]
-mod unix {
-    use std::{
-        fs::{self, File, Permissions},
-        io,
-        os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
-        path::Path,
-    };
-
-    /// Gives a new file the owner of the one it replaces, and the mode it is to have.
-    pub(super) fn like(new: &File, old: &Path, mode: Option<u32>, private: bool) -> io::Result<()> {
-        let Some(mode) = mode else { return Ok(()) };
-        let mode = if private { mode & !0o077 } else { mode };
-        if let (Ok(old), Ok(made)) = (fs::metadata(old), new.metadata())
-            && (old.uid(), old.gid()) != (made.uid(), made.gid())
-        {
-            fchown(new, Some(old.uid()), Some(old.gid()))?;
-        }
-        new.set_permissions(Permissions::from_mode(mode))
     }
 }

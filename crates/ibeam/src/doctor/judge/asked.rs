@@ -10,7 +10,7 @@ use crate::doctor::{
     report::{Check, Code, Line},
     version,
 };
-use ibeam_server::driver::DEFAULT_CLIENT_VERSION;
+use ibeam_server::config::DEFAULT_CLIENT_VERSION;
 
 const INSTALL: &str = "curl https://cursor.com/install -fsS | bash";
 

@@ -1,15 +1,14 @@
 //! This machine: settings, disk, files, the door, ports, clients.
 
-use std::{net::SocketAddr, path::Path};
+use std::net::SocketAddr;
 
-use crate::{
+use crate::doctor::{
     audit::Fault,
-    doctor::{
-        findings::{Findings, PortState, Unwritten},
-        report::{Check, Code, Line},
-        version,
-    },
+    findings::{Findings, PortState, Unwritten},
+    report::{Check, Code, Line},
+    version,
 };
+use ibeam_server::files::quoted;
 
 /// Less is as good as nothing: the store alone may want more. In bytes.
 const FULL: u64 = 1 << 20;
@@ -176,14 +175,4 @@ fn size(bytes: u64) -> String {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None => format!("{bytes} bytes"),
     }
-}
-
-#[cfg(unix)]
-fn quoted(path: &Path) -> String {
-    ibeam_server::auth::quoted(path)
-}
-
-#[cfg(not(unix))]
-fn quoted(path: &Path) -> String {
-    format!("\"{}\"", path.display())
 }

@@ -10,7 +10,9 @@ use crate::doctor::{
 };
 use ibeam_server::{
     auth::{self, AuthFileError, DiscoverError, Here, Source},
-    clock, net,
+    clock,
+    files::FileError,
+    net,
     tasks::Tasks,
 };
 
@@ -55,9 +57,9 @@ fn credential(subject: &Subject<'_>, here: Option<&Here>) -> Result<Credential, 
         return Err(NoCredential::Unusable(auth::here::NoHome.to_string()));
     };
     let discovery = here.discover().map_err(|error| match &error {
-        DiscoverError::File(AuthFileError::Exposed { .. } | AuthFileError::Link { .. }) => {
-            NoCredential::Exposed
-        }
+        DiscoverError::File(AuthFileError::File(
+            FileError::Exposed { .. } | FileError::Link { .. },
+        )) => NoCredential::Exposed,
         DiscoverError::File(_) | DiscoverError::Variable(_) => {
             NoCredential::Unusable(net::chain(&error))
         }

@@ -1,26 +1,26 @@
 //! Cursor's CLI: whether it is there, starts, and has somebody signed in.
 
-use ibeam_core::cli::listing;
+use ibeam_core::{backend::BackendKind, cli::listing};
 
 use super::clients::said;
 use crate::doctor::findings::{Child, Failure};
 use ibeam_server::{
     app::child_config,
-    config::{Backend, Config, Via},
+    config::{Backend, Config},
     driver::child::{ChildDriver, Kind, likely},
     tasks::Tasks,
 };
 
 pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Child {
     let simulated = matches!(config.backend, Backend::Sim { .. });
-    let (kind, name) = match config.via {
-        Via::Acp => (Kind::Acp, "acp"),
-        Via::Auto | Via::Agent | Via::Cli => (Kind::Cli, "cli"),
+    let (kind, backend) = match config.backend_kind() {
+        BackendKind::Acp => (Kind::Acp, BackendKind::Acp),
+        BackendKind::Agent | BackendKind::Cli => (Kind::Cli, BackendKind::Cli),
     };
     let driver = ChildDriver::new(child_config(config, kind, simulated), tasks);
     let program = driver.program().await.map(|program| program.path);
     let mut child = Child {
-        kind: name,
+        kind: backend.name(),
         simulated,
         version: None,
         account: None,

@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ibeam_core::backend::BackendKind;
 use tokio::time::Instant;
 
 use super::{
@@ -21,11 +22,11 @@ use super::{
     judge::{self, judge},
     report::{Check, Code, Line, Report},
 };
-use crate::audit::{self, Fault, FileLine};
+use crate::doctor::audit::{self, Fault, FileLine};
 use ibeam_server::{
     auth::{Here, tokens::login_command},
     clock,
-    config::{Backend, Config, Origin, Problem, Via},
+    config::{Backend, Config, Origin, Problem},
     keys,
     mcp::config::{Places, gather},
     tasks::Tasks,
@@ -59,10 +60,7 @@ impl fmt::Debug for Subject<'_> {
 pub(super) async fn healths() -> Vec<serde_json::Value> {
     let mut healths = Vec::new();
     for running in port::running().await {
-        let address = running.url.strip_prefix("http://").and_then(|rest| rest.parse().ok());
-        if let Some(address) = address {
-            healths.extend(port::health(address).await);
-        }
+        healths.extend(port::health(&running.url).await);
     }
     healths
 }
@@ -109,11 +107,9 @@ fn report(config: &Config, subject: &Subject<'_>, checks: Vec<Line>, begun: Inst
         version: env!("CARGO_PKG_VERSION"),
         ok: false,
         cause: None,
-        backend: match (&config.backend, config.via) {
-            (Backend::Sim { .. }, Via::Auto | Via::Agent) => "sim",
-            (Backend::Cursor, Via::Auto | Via::Agent) => "agent",
-            (_, Via::Cli) => "cli",
-            (_, Via::Acp) => "acp",
+        backend: match (&config.backend, config.backend_kind()) {
+            (Backend::Sim { .. }, BackendKind::Agent) => "sim",
+            (_, kind) => kind.name(),
         },
         model: subject.model.to_owned(),
         offline: subject.offline,
@@ -140,9 +136,9 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
     let running = port::running().await;
     tell(Check::Clients);
     let clients = clients::look().await;
-    let login = match config.via {
-        Via::Cli | Via::Acp => "ibeam login --backend cli".to_owned(),
-        Via::Auto | Via::Agent => login_command(&config.profile),
+    let login = match config.uses_cursor_agent() {
+        true => "ibeam login --backend cli".to_owned(),
+        false => login_command(&config.profile),
     };
     let mut found = Findings {
         warnings: subject.warnings.clone(),
@@ -160,8 +156,8 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
         asked: None,
         model: subject.model.to_owned(),
     };
-    let open = match (&config.backend, config.via) {
-        (_, Via::Cli | Via::Acp) => {
+    let open = match (&config.backend, config.backend_kind()) {
+        (_, BackendKind::Cli | BackendKind::Acp) => {
             tell(Check::Agent);
             let child = child::look(config, subject.offline, tasks).await;
             let alive = child.program.is_ok()
@@ -171,7 +167,7 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
             alive
         }
         (Backend::Sim { .. }, _) => true,
-        (Backend::Cursor, Via::Auto | Via::Agent) => {
+        (Backend::Cursor, BackendKind::Agent) => {
             let agent = agent::look(subject, here.as_ref(), tasks).await;
             let open = agent::is_open(&agent);
             found.way = Way::Agent(agent);
@@ -216,7 +212,12 @@ fn door(config: &Config) -> Door {
         }
     };
     let mut weak = Vec::new();
-    weak.extend(config.check_serving(matches!(door, Ok(keys::Door::Keys))).err());
+    weak.extend(
+        config
+            .check_serving(matches!(door, Ok(keys::Door::Keys)))
+            .err()
+            .map(|error| error.to_string()),
+    );
     let needed = *key_needed.as_ref().unwrap_or(&true);
     weak.extend(config.weak_points(needed).into_iter().map(str::to_owned));
     Door { key_needed, weak }

@@ -15,7 +15,7 @@ use crate::{
 };
 use ibeam_server::{
     config::{Config, Listen},
-    net::near,
+    net::probe,
     server::reachable,
 };
 use serde_json::Value;
@@ -44,7 +44,7 @@ async fn state(address: SocketAddr) -> PortState {
     match TcpListener::bind(address) {
         Ok(_free) => PortState::Free,
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            match near::version(reachable(address), PATIENCE).await {
+            match probe::version(reachable(address), PATIENCE).await {
                 Some(version) => PortState::Ours(version),
                 None => PortState::Taken(owner(address)),
             }
@@ -63,23 +63,19 @@ fn owner(_: SocketAddr) -> Option<String> {
     None
 }
 
-/// What a gateway on this machine says of its health.
-pub(in crate::doctor) async fn health(address: SocketAddr) -> Option<Value> {
-    near::get(address, "/health", PATIENCE).await
+/// What a gateway says of its health, as it says it.
+pub(in crate::doctor) async fn health(url: &str) -> Option<Value> {
+    probe::get(url, "/health", PATIENCE).await.ok()
 }
 
 /// The gateways of this user that answer.
 pub(in crate::doctor) async fn running() -> Vec<Running> {
     let mut found = Vec::new();
     for living in instance::all().into_iter().take(MOST) {
-        let address = living.url().strip_prefix("http://").and_then(|rest| rest.parse().ok());
-        let Some(address) = address else { continue };
-        let Some(version) = near::version(address, PATIENCE).await else { continue };
-        let health = health(address).await.unwrap_or_default();
-        // Older versions do not tell.
-        let drift = health.get("drift").cloned().unwrap_or_default();
-        let drift = serde_json::from_value(drift).unwrap_or_default();
-        found.push(Running { url: living.url().to_owned(), version, drift });
+        let url = living.url().to_owned();
+        if let Ok(health) = probe::health(&url, PATIENCE).await {
+            found.push(Running { url, version: health.version, drift: health.drift });
+        }
     }
     found
 }

@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener, path::Path, process::Command, sync::Arc};
 
 use axum::{Router, http::header};
 use ibeam_server::net::tls;
-use ibeam_sim::{Http2, Sim, SimConfig};
+use ibeam_sim::{Sim, SimConfig, SimHttp2};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ pub(super) const FAULTS: [Fault; 12] = [
         code: "no_http2",
         words: "no HTTP/2",
         inject: |world| {
-            world.at(&simulator(SimConfig { http2: Http2::NotOffered, ..tidy() }, None), "")
+            world.at(&simulator(SimConfig { http2: SimHttp2::NotOffered, ..tidy() }, None), "")
         },
     },
     Fault {
@@ -261,7 +261,7 @@ fn redated(piece: &[u8]) -> Vec<u8> {
 
 #[test]
 fn http2_that_breaks_inside_is_found_as_well() {
-    for http2 in [Http2::Status(464), Http2::Http11Required] {
+    for http2 in [SimHttp2::Status(464), SimHttp2::Http11Required] {
         let world = World::new();
         let report = world.at(&simulator(SimConfig { http2, ..tidy() }, None), "").json();
         assert_eq!(report["cause"], "no_http2", "{http2:?}: {report:#}");
@@ -269,7 +269,7 @@ fn http2_that_breaks_inside_is_found_as_well() {
     }
     // The user knows, or the server wants it so.
     let world = World::new();
-    let url = simulator(SimConfig { http2: Http2::NotOffered, ..tidy() }, None);
+    let url = simulator(SimConfig { http2: SimHttp2::NotOffered, ..tidy() }, None);
     assert_eq!(world.at(&url, "--transport h1").json()["ok"], true);
     let url = simulator(SimConfig { http2_config: 1, ..tidy() }, None);
     let report = world.at(&url, "").json();
@@ -285,7 +285,7 @@ fn a_tls_box_without_http2_is_told_from_a_wrong_ca() {
     let url = simulator(tidy(), tls);
     let report = world.at(&url, &trusted).json();
     assert_eq!(report["ok"], true, "{report:#}");
-    let url = simulator(SimConfig { http2: Http2::NotOffered, ..tidy() }, tls);
+    let url = simulator(SimConfig { http2: SimHttp2::NotOffered, ..tidy() }, tls);
     let report = world.at(&url, &trusted).json();
     assert_eq!(report["cause"], "no_http2", "{report:#}");
     assert!(first_red(&report).unwrap()["what"].as_str().unwrap().contains("TLS chose HTTP/1.1"));

@@ -50,7 +50,7 @@ fn a_broken_file_is_no_consent() {
     let mut consents = home.consents(&[Kind::Cli]);
     fs::write(consents.path(), "{").unwrap();
     let error = Consents::load(&home.config()).unwrap_err();
-    assert!(matches!(error, AuthFileError::Unreadable { .. }), "{error:?}");
+    assert!(matches!(error, FileError::Invalid { .. }), "{error:?}");
     assert!(consents.grant(Kind::Ide, 1).is_err() && !consents.has(Kind::Ide));
     assert_eq!(fs::read_to_string(consents.path()).unwrap(), "{", "it is left for the user");
 }
@@ -65,7 +65,7 @@ fn a_file_that_others_could_have_changed_is_no_consent() {
     assert_eq!(mode(&home.config()), 0o700);
     fs::set_permissions(consents.path(), fs::Permissions::from_mode(0o620)).unwrap();
     let error = Consents::load(&home.config()).unwrap_err();
-    assert!(matches!(error, AuthFileError::Exposed { what: "change", .. }), "{error:?}");
+    assert!(matches!(error, FileError::Exposed { what: "change", .. }), "{error:?}");
 }
 
 #[test]

@@ -128,7 +128,9 @@ async fn a_file_that_others_may_read_is_refused_with_the_command_that_mends_it()
     for (bits, what) in [(0o644, "read"), (0o640, "read"), (0o604, "read"), (0o602, "change")] {
         set_mode(file.path(), bits);
         let error = file.load().unwrap_err();
-        let AuthFileError::Exposed { command, .. } = &error else { panic!("{error:?}") };
+        let AuthFileError::File(FileError::Exposed { command, .. }) = &error else {
+            panic!("{error:?}")
+        };
         let text = error.to_string();
         assert!(text.starts_with(&format!("other users can {what} ")), "{text}");
         assert!(text.contains(&format!("(mode {bits:03o})")), "{text}");
@@ -151,8 +153,10 @@ async fn a_directory_in_which_others_may_write_is_refused() {
     let dir = file.path().parent().unwrap();
     set_mode(dir, 0o777);
     let error = file.load().unwrap_err();
-    let AuthFileError::Exposed { command, .. } = &error else { panic!("{error:?}") };
-    assert!(matches!(file.lock(SHORT).await, Err(AuthFileError::Exposed { .. })));
+    let AuthFileError::File(FileError::Exposed { command, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(matches!(file.lock(SHORT).await, Err(AuthFileError::File(FileError::Exposed { .. }))));
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
     assert_eq!(mode(dir), 0o700);
     assert!(file.load().unwrap().is_some());
@@ -171,9 +175,12 @@ async fn a_link_is_never_followed() {
     let target = home.file("other").path().to_path_buf();
     let before = fs::read(&target).unwrap();
     symlink(&target, file.path()).unwrap();
-    assert!(matches!(file.load(), Err(AuthFileError::Link { .. })));
+    assert!(matches!(file.load(), Err(AuthFileError::File(FileError::Link { .. }))));
     let lock = file.lock(SHORT).await.unwrap();
-    assert!(matches!(lock.save(&credential("a")), Err(AuthFileError::Link { .. })));
+    assert!(matches!(
+        lock.save(&credential("a")),
+        Err(AuthFileError::File(FileError::Link { .. }))
+    ));
     assert_eq!(fs::read(&target).unwrap(), before);
     assert!(lock.remove().unwrap(), "the link goes");
     assert_eq!(fs::read(&target).unwrap(), before, "and what it led to stays");
@@ -183,7 +190,7 @@ async fn a_link_is_never_followed() {
     drop(lock);
     fs::remove_file(&lock_path).unwrap();
     symlink(&elsewhere, &lock_path).unwrap();
-    assert!(matches!(file.lock(SHORT).await, Err(AuthFileError::Link { .. })));
+    assert!(matches!(file.lock(SHORT).await, Err(AuthFileError::File(FileError::Link { .. }))));
     assert!(!elsewhere.exists());
 }
 
@@ -195,10 +202,10 @@ async fn what_is_no_file_is_refused_and_not_waited_for() {
     fs::remove_file(file.path()).unwrap();
     let made = Command::new("mkfifo").arg("-m600").arg(file.path()).status();
     assert!(made.unwrap().success());
-    assert!(matches!(file.load(), Err(AuthFileError::NoFile { .. })));
+    assert!(matches!(file.load(), Err(AuthFileError::File(FileError::NotRegular { .. }))));
     fs::remove_file(file.path()).unwrap();
     fs::create_dir(file.path()).unwrap();
-    assert!(matches!(file.load(), Err(AuthFileError::NoFile { .. })));
+    assert!(matches!(file.load(), Err(AuthFileError::File(FileError::NotRegular { .. }))));
 }
 
 #[tokio::test]
@@ -211,7 +218,7 @@ async fn profiles_are_apart() {
     assert_eq!(load("work"), plain(&credential("w")));
     assert_eq!(load("default"), plain(&credential("d")));
     // Locks, half-written files and strangers are no profiles.
-    home.write(".config/ibeam/credentials/.work.json.x.tmp", "");
+    home.write(".config/ibeam/credentials/.work.json.x.ibeam.tmp", "");
     home.write(".config/ibeam/credentials/No Profile.json", "{}");
     let names = CredentialFile::profiles(&home.config()).unwrap();
     let names: Vec<_> = names.iter().map(Profile::as_str).collect();
@@ -229,8 +236,8 @@ async fn profiles_are_apart() {
 async fn what_a_killed_process_left_goes_with_the_next_save() {
     let home = Home::new();
     home.save("default", &credential("a")).await;
-    let left = home.write(".config/ibeam/credentials/.default.json.k1LLed.tmp", "half");
-    let others = home.write(".config/ibeam/credentials/.work.json.wr1te.tmp", "half");
+    let left = home.write(".config/ibeam/credentials/.default.json.k1LLed.ibeam.tmp", "half");
+    let others = home.write(".config/ibeam/credentials/.work.json.wr1te.ibeam.tmp", "half");
     home.save("default", &credential("b")).await;
     assert!(!left.exists() && others.exists());
 }

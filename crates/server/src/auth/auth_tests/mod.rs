@@ -2,7 +2,7 @@ mod consent;
 mod discover;
 mod file;
 mod foreign;
-mod names;
+mod places;
 mod processes;
 #[cfg(target_os = "linux")]
 mod strace;
@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::Env;
+use crate::{config::Env, files::FileError};
 
 /// A user's home, with nothing in it.
 struct Home {

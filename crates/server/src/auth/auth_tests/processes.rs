@@ -136,7 +136,7 @@ async fn a_lock_ends_with_its_process() {
     ready(&mut child);
     let file = home.file("default");
     let error = file.lock(Duration::from_millis(50)).await.unwrap_err();
-    assert!(matches!(error, AuthFileError::Locked { .. }), "{error:?}");
+    assert!(matches!(error, AuthFileError::File(FileError::Locked { .. })), "{error:?}");
     child.kill().unwrap();
     child.wait().unwrap();
     file.lock(Duration::ZERO).await.unwrap();
@@ -165,8 +165,8 @@ fn the_system_s_word_for_a_full_disk_is_understood() {
     use std::io::Write as _;
     let mut full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let error = full.write_all(b"x").unwrap_err();
-    let error = AuthFileError::io("write", Path::new("/p"))(error);
-    assert!(matches!(error, AuthFileError::Full { .. }), "{error:?}");
+    let error = FileError::io("write", Path::new("/p"))(error);
+    assert!(matches!(error, FileError::Full { .. }), "{error:?}");
 }
 
 #[tokio::test]

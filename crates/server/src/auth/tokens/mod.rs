@@ -7,6 +7,7 @@ mod words;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use ibeam_core::{
     auth::{
         jwt,
@@ -27,7 +28,7 @@ use self::words::{refused_fixed, unavailable};
 use super::{
     AuthFileError, Credential, CredentialFile, DiscoverError, Found, Source, http::AuthHttp,
 };
-use crate::{clock, driver::BoxFuture, net::chain, random, tasks::Tasks};
+use crate::{clock, net::chain, random, tasks::Tasks};
 
 /// After a renewal ahead of time has failed, the next one waits: the token is still good.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -53,7 +54,7 @@ pub enum NotRead {
 impl From<AuthFileError> for NotRead {
     fn from(error: AuthFileError) -> Self {
         let why = chain(&error);
-        if error.is_passing() { Self::NotNow(why) } else { Self::Unusable(why) }
+        if error.is_temporary() { Self::NotNow(why) } else { Self::Unusable(why) }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
         AuthFileError, Credential, CredentialFile, FileLock, Found, LOCK_WAIT, Source,
         exchange::exchange, login::credential,
     },
+    files::FileError,
     net::chain,
 };
 
@@ -111,7 +112,9 @@ impl Tokens {
             Ok(lock) => Ok(Arc::new(lock)),
             // Where nothing can be written, others cannot be kept away, nor told. That is no
             // reason to let this process down.
-            Err(error @ (AuthFileError::Io { .. } | AuthFileError::Full { .. })) => Err(error),
+            Err(error @ AuthFileError::File(FileError::Io { .. } | FileError::Full { .. })) => {
+                Err(error)
+            }
             Err(error) => return Err(unusable_file(&error)),
         };
         let reader = file.clone();

@@ -81,7 +81,7 @@ pub(super) fn unusable(error: &impl fmt::Display) -> TurnError {
 
 /// ibeam's own file. That it cannot be read or locked now says nothing about the sign-in.
 pub(super) fn unusable_file(error: &AuthFileError) -> TurnError {
-    if !error.is_passing() {
+    if !error.is_temporary() {
         return unusable(error);
     }
     unreadable(&chain(error))

@@ -10,7 +10,6 @@ mod system;
 
 use std::{
     fmt,
-    str::FromStr,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -19,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
 use self::{patient::Patient, system::System};
-use super::Profile;
+use crate::config::{CredentialStorage, KEYCHAIN_BUILD, Profile};
 
 /// Under which all items of ibeam are; the account is the profile.
 const SERVICE: &str = "ibeam";
@@ -36,37 +35,13 @@ const SECRETS: [&str; 3] = ["access", "refresh", "apiKey"];
 /// A user has to find and answer a dialog.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// How to get a program that can ask a keychain.
-const BUILD: &str = "cargo build --release --features keychain";
-
-/// Where the user wants the secrets to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
-    #[default]
-    File,
-    Keychain,
-}
-
-impl FromStr for Keep {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "file" => Ok(Self::File),
-            "keychain" if cfg!(feature = "keychain") => Ok(Self::Keychain),
-            "keychain" => Err(format!("needs an ibeam built with `{BUILD}`")),
-            _ => Err("must be `file` or `keychain`".to_owned()),
-        }
-    }
-}
-
 /// Why the keychain did not do what it was asked. Nothing has changed in it, as far as is
 /// known. No text has a secret in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
     #[error(
-        "these credentials are in the system's keychain, which this build of ibeam does not \
-         support; build one that does with `{BUILD}`, or sign in again with `ibeam login`"
+        "this ibeam was built without the system's keychain, where these credentials are; \
+         `{KEYCHAIN_BUILD}` makes one with it, `ibeam login` signs in anew"
     )]
     NotBuilt,
     #[error("no keychain is available here ({0}); {START}, or {OTHERWISE}")]
@@ -96,7 +71,7 @@ pub enum KeychainError {
 
 impl KeychainError {
     /// It may answer the next time.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(super) fn is_temporary(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::Closed(_) | Self::NoAnswer(_) | Self::Failed(_) => true,
             Self::NotBuilt | Self::Gone(_) | Self::Malformed { .. } | Self::TooLong(_) => false,
@@ -127,7 +102,7 @@ pub(super) trait Keychain: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
     /// The secrets were elsewhere before.
-    pub moved: Option<Keep>,
+    pub moved: Option<CredentialStorage>,
     /// The keychain still has its copy.
     pub left: Option<KeychainError>,
 }
@@ -138,8 +113,12 @@ impl Saved {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.moved.map(|to| match to {
-            Keep::Keychain => "the credentials were moved from ibeam's file to the keychain".into(),
-            Keep::File => "the credentials were moved from the keychain to ibeam's file".into(),
+            CredentialStorage::Keychain => {
+                "the credentials were moved from ibeam's file to the keychain".into()
+            }
+            CredentialStorage::File => {
+                "the credentials were moved from the keychain to ibeam's file".into()
+            }
         }));
         notes.extend(self.left.as_ref().map(|why| {
             format!("the keychain still has a copy, until the next write or `ibeam logout`: {why}")
@@ -151,7 +130,7 @@ impl Saved {
 /// Puts secrets where the user wants them, and finds them where they are.
 #[derive(Clone, Debug)]
 pub(super) struct Vault {
-    keep: Keep,
+    keep: CredentialStorage,
     keychain: Patient,
 }
 
@@ -159,21 +138,21 @@ impl Default for Vault {
     /// One line of callers for the whole process: the keychain is one, too.
     fn default() -> Self {
         static HERE: LazyLock<Patient> = LazyLock::new(|| Patient::new(Arc::new(System), WAIT));
-        Self { keep: Keep::File, keychain: HERE.clone() }
+        Self { keep: CredentialStorage::File, keychain: HERE.clone() }
     }
 }
 
 impl Vault {
     #[cfg(test)]
-    pub(super) fn of(keep: Keep, keychain: Arc<dyn Keychain>, wait: Duration) -> Self {
+    pub(super) fn of(keep: CredentialStorage, keychain: Arc<dyn Keychain>, wait: Duration) -> Self {
         Self { keep, keychain: Patient::new(keychain, wait) }
     }
 
-    pub(super) fn keeping(self, keep: Keep) -> Self {
+    pub(super) fn keeping(self, keep: CredentialStorage) -> Self {
         Self { keep, ..self }
     }
 
-    pub(super) fn keep(&self) -> Keep {
+    pub(super) fn keep(&self) -> CredentialStorage {
         self.keep
     }
 
@@ -181,8 +160,8 @@ impl Vault {
     /// known before a sign-in than after it.
     pub(super) fn reach(&self, profile: &Profile) -> Result<(), KeychainError> {
         match self.keep {
-            Keep::File => Ok(()),
-            Keep::Keychain => self.get(profile).map(drop),
+            CredentialStorage::File => Ok(()),
+            CredentialStorage::Keychain => self.get(profile).map(drop),
         }
     }
 
@@ -192,7 +171,7 @@ impl Vault {
         profile: &Profile,
         fields: &mut Map<String, Value>,
     ) -> Result<(), KeychainError> {
-        if kept(fields) != Some(Keep::Keychain) {
+        if kept(fields) != Some(CredentialStorage::Keychain) {
             return Ok(());
         }
         let account = profile.as_str();
@@ -253,11 +232,11 @@ impl Vault {
 }
 
 /// Where the secrets of a file with these fields are; `None` if it has none.
-pub(super) fn kept(fields: &Map<String, Value>) -> Option<Keep> {
+pub(super) fn kept(fields: &Map<String, Value>) -> Option<CredentialStorage> {
     if fields.get(PLACE).and_then(Value::as_str) == Some(IN_KEYCHAIN) {
-        return Some(Keep::Keychain);
+        return Some(CredentialStorage::Keychain);
     }
-    kept_secrets(fields).then_some(Keep::File)
+    kept_secrets(fields).then_some(CredentialStorage::File)
 }
 
 /// Whether the keychain has an item, be it one that is not read any more.

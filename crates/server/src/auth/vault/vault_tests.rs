@@ -12,7 +12,10 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::*;
-use crate::auth::{AuthFileError, Credential, CredentialFile, login};
+use crate::{
+    auth::{AuthFileError, Credential, CredentialFile, login},
+    files::FileError,
+};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -94,31 +97,31 @@ impl Bench {
         Self { dir: tempfile::tempdir().unwrap(), keychain: Arc::new(keychain) }
     }
 
-    fn file(&self, keep: Keep) -> CredentialFile {
+    fn file(&self, keep: CredentialStorage) -> CredentialFile {
         self.patient_for(keep, LONG)
     }
 
-    fn patient_for(&self, keep: Keep, wait: Duration) -> CredentialFile {
+    fn patient_for(&self, keep: CredentialStorage, wait: Duration) -> CredentialFile {
         let keychain: Arc<dyn Keychain> = self.keychain.clone();
         let file = CredentialFile::at(self.dir.path(), &Profile::default());
         file.with_vault(Vault::of(keep, keychain, wait))
     }
 
     fn path(&self) -> PathBuf {
-        self.file(Keep::File).path().to_path_buf()
+        self.file(CredentialStorage::File).path().to_path_buf()
     }
 
     fn fields(&self) -> Map<String, Value> {
         serde_json::from_str(&fs::read_to_string(self.path()).unwrap()).unwrap()
     }
 
-    async fn save(&self, keep: Keep, mark: &str) -> Result<Saved, AuthFileError> {
+    async fn save(&self, keep: CredentialStorage, mark: &str) -> Result<Saved, AuthFileError> {
         login::keep(&self.file(keep), &credential(mark)).await
     }
 
     /// Who is signed in, by whichever setting: it must not matter.
     fn who(&self) -> String {
-        let marks = [Keep::File, Keep::Keychain].map(|keep| {
+        let marks = [CredentialStorage::File, CredentialStorage::Keychain].map(|keep| {
             let found = self.file(keep).load().unwrap().unwrap();
             assert_eq!(found.expires, Some(1_800_000_000));
             let secrets = [found.access_token, found.refresh_token, found.api_key];
@@ -164,10 +167,10 @@ fn the(error: &AuthFileError) -> &KeychainError {
 #[tokio::test]
 async fn the_file_has_no_secret_and_the_item_has_nothing_else() {
     let bench = Bench::new();
-    assert!(bench.file(Keep::Keychain).load().unwrap().is_none());
+    assert!(bench.file(CredentialStorage::Keychain).load().unwrap().is_none());
     assert_eq!(bench.keychain.calls(), [""; 0], "nobody is asked for nothing");
 
-    assert_eq!(bench.save(Keep::Keychain, "a").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::Keychain, "a").await.unwrap(), Saved::default());
     assert_eq!(bench.who(), "a");
     let on_disk = all_text(bench.dir.path());
     for secret in ["access-a", "refresh-a", "crsr_a"] {
@@ -183,7 +186,7 @@ async fn the_file_has_no_secret_and_the_item_has_nothing_else() {
     assert_eq!(item, expect);
 
     // What a credential has no more is in neither place.
-    let file = bench.file(Keep::Keychain);
+    let file = bench.file(CredentialStorage::Keychain);
     login::keep(&file, &Credential::of_access_token("t")).await.unwrap();
     assert_eq!(bench.keychain.item("default").unwrap(), r#"{"access":"t"}"#);
     assert!(!bench.fields().contains_key("expires"));
@@ -192,36 +195,36 @@ async fn the_file_has_no_secret_and_the_item_has_nothing_else() {
 #[tokio::test]
 async fn a_change_of_mind_moves_the_secrets_with_the_next_write() {
     let bench = Bench::new();
-    assert_eq!(bench.save(Keep::File, "a").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::File, "a").await.unwrap(), Saved::default());
     assert_eq!(bench.keychain.calls(), [""; 0], "a file needs no keychain");
     assert_eq!(bench.who(), "a");
 
-    let saved = bench.save(Keep::Keychain, "b").await.unwrap();
-    assert_eq!(saved.moved, Some(Keep::Keychain));
+    let saved = bench.save(CredentialStorage::Keychain, "b").await.unwrap();
+    assert_eq!(saved.moved, Some(CredentialStorage::Keychain));
     assert!(saved.notes()[0].ends_with("from ibeam's file to the keychain"));
     assert_eq!(bench.keychain.calls(), ["set", "get"], "what was moved is looked at again");
     assert_eq!(bench.who(), "b");
     assert!(!all_text(bench.dir.path()).contains("access-"));
-    assert_eq!(bench.save(Keep::Keychain, "c").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::Keychain, "c").await.unwrap(), Saved::default());
     bench.keychain.calls();
     assert_eq!(bench.who(), "c");
 
-    let saved = bench.save(Keep::File, "d").await.unwrap();
-    assert_eq!(saved, Saved { moved: Some(Keep::File), left: None });
+    let saved = bench.save(CredentialStorage::File, "d").await.unwrap();
+    assert_eq!(saved, Saved { moved: Some(CredentialStorage::File), left: None });
     assert!(saved.notes()[0].ends_with("from the keychain to ibeam's file"));
     assert_eq!((bench.who().as_str(), bench.keychain.item("default")), ("d", None));
     assert!(!bench.fields().contains_key(PLACE));
-    assert_eq!(bench.save(Keep::File, "e").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::File, "e").await.unwrap(), Saved::default());
 }
 
 #[tokio::test]
 async fn fields_that_ibeam_does_not_know_stay_in_the_file() {
     let bench = Bench::new();
-    bench.save(Keep::File, "a").await.unwrap();
+    bench.save(CredentialStorage::File, "a").await.unwrap();
     let mut fields = bench.fields();
     fields.insert("later".to_owned(), 1.into());
     fs::write(bench.path(), Value::Object(fields).to_string()).unwrap();
-    for keep in [Keep::Keychain, Keep::File] {
+    for keep in [CredentialStorage::Keychain, CredentialStorage::File] {
         bench.save(keep, "b").await.unwrap();
         assert_eq!(bench.fields()["later"], 1);
     }
@@ -230,10 +233,10 @@ async fn fields_that_ibeam_does_not_know_stay_in_the_file() {
 #[tokio::test]
 async fn a_keychain_that_takes_nothing_costs_nothing() {
     let bench = Bench::new();
-    bench.save(Keep::File, "old").await.unwrap();
+    bench.save(CredentialStorage::File, "old").await.unwrap();
     let before = fs::read(bench.path()).unwrap();
     bench.keychain.fail("set", refused());
-    let error = bench.save(Keep::Keychain, "new").await.unwrap_err();
+    let error = bench.save(CredentialStorage::Keychain, "new").await.unwrap_err();
     assert_eq!(the(&error), &refused());
     let text = error.to_string();
     assert!(text.contains("the window was closed") && text.contains("IBEAM_CREDENTIALS=file"));
@@ -242,23 +245,23 @@ async fn a_keychain_that_takes_nothing_costs_nothing() {
 
     // Neither does one that says that it took it, nor one that cannot say.
     let forgetful = Bench::with(Memory { forgetful: true, ..Memory::default() });
-    forgetful.save(Keep::File, "old").await.unwrap();
-    let error = forgetful.save(Keep::Keychain, "new").await.unwrap_err();
+    forgetful.save(CredentialStorage::File, "old").await.unwrap();
+    let error = forgetful.save(CredentialStorage::Keychain, "new").await.unwrap_err();
     assert!(matches!(the(&error), KeychainError::Failed(_)), "{error:?}");
     assert_eq!(forgetful.who(), "old");
     let bench = Bench::new();
-    bench.save(Keep::File, "old").await.unwrap();
+    bench.save(CredentialStorage::File, "old").await.unwrap();
     bench.keychain.fail("get", refused());
-    bench.save(Keep::Keychain, "new").await.unwrap_err();
+    bench.save(CredentialStorage::Keychain, "new").await.unwrap_err();
     assert_eq!(bench.who(), "old", "the file is not asked to look elsewhere");
 }
 
 #[tokio::test]
 async fn a_renewal_that_is_not_taken_leaves_the_older_secrets() {
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "old").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "old").await.unwrap();
     bench.keychain.fail("set", refused());
-    bench.save(Keep::Keychain, "new").await.unwrap_err();
+    bench.save(CredentialStorage::Keychain, "new").await.unwrap_err();
     assert_eq!(bench.who(), "old");
 }
 
@@ -285,12 +288,16 @@ async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
     }
 
     let bench = Bench::new();
-    bench.save(Keep::File, "old").await.unwrap();
+    bench.save(CredentialStorage::File, "old").await.unwrap();
     let path = bench.path();
     let keychain = Arc::new(Sabotage(path.clone(), Memory::default()));
-    let file = bench.file(Keep::File).with_vault(Vault::of(Keep::Keychain, keychain, LONG));
+    let file = bench.file(CredentialStorage::File).with_vault(Vault::of(
+        CredentialStorage::Keychain,
+        keychain,
+        LONG,
+    ));
     let error = login::keep(&file, &credential("new")).await.unwrap_err();
-    assert!(matches!(error, AuthFileError::Io { what: "write", .. }), "{error:?}");
+    assert!(matches!(error, AuthFileError::File(FileError::Io { what: "write", .. })), "{error:?}");
     fs::remove_dir(&path).unwrap();
     fs::rename(path.with_extension("aside"), path).unwrap();
     assert_eq!(bench.who(), "old");
@@ -299,38 +306,38 @@ async fn a_file_that_cannot_be_written_keeps_the_old_secrets() {
 #[tokio::test]
 async fn a_copy_that_the_keychain_does_not_give_up_is_told() {
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.fail("delete", refused());
-    let saved = bench.save(Keep::File, "b").await.unwrap();
-    assert_eq!(saved, Saved { moved: Some(Keep::File), left: Some(refused()) });
+    let saved = bench.save(CredentialStorage::File, "b").await.unwrap();
+    assert_eq!(saved, Saved { moved: Some(CredentialStorage::File), left: Some(refused()) });
     assert!(saved.notes()[1].contains("ibeam logout"), "{saved:?}");
     bench.keychain.calls();
     assert_eq!(bench.who(), "b");
     assert_eq!(bench.keychain.calls(), [""; 0], "and is not read any more");
 
     // The next write finds it, or signing out.
-    let again = bench.save(Keep::File, "c").await.unwrap();
+    let again = bench.save(CredentialStorage::File, "c").await.unwrap();
     assert_eq!(again, Saved { moved: None, left: Some(refused()) });
     bench.keychain.failing.lock().clear();
-    assert_eq!(bench.save(Keep::File, "d").await.unwrap(), Saved::default());
+    assert_eq!(bench.save(CredentialStorage::File, "d").await.unwrap(), Saved::default());
     assert_eq!((bench.who().as_str(), bench.keychain.item("default")), ("d", None));
     assert!(!bench.fields().contains_key(PLACE));
 
-    bench.save(Keep::Keychain, "e").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "e").await.unwrap();
     bench.keychain.fail("delete", refused());
-    bench.save(Keep::File, "f").await.unwrap();
+    bench.save(CredentialStorage::File, "f").await.unwrap();
     bench.keychain.failing.lock().clear();
-    assert!(bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap());
+    assert!(bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap());
     assert_eq!(bench.keychain.item("default"), None);
 }
 
 #[tokio::test]
 async fn signing_out_deletes_both() {
     for (kept, chosen) in [
-        (Keep::File, Keep::File),
-        (Keep::File, Keep::Keychain),
-        (Keep::Keychain, Keep::File),
-        (Keep::Keychain, Keep::Keychain),
+        (CredentialStorage::File, CredentialStorage::File),
+        (CredentialStorage::File, CredentialStorage::Keychain),
+        (CredentialStorage::Keychain, CredentialStorage::File),
+        (CredentialStorage::Keychain, CredentialStorage::Keychain),
     ] {
         let bench = Bench::new();
         bench.save(kept, "a").await.unwrap();
@@ -341,10 +348,10 @@ async fn signing_out_deletes_both() {
     }
     // The file may be gone already, and others' items are none of our business.
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.put("work", "theirs");
     fs::remove_file(bench.path()).unwrap();
-    assert!(bench.file(Keep::Keychain).lock(LONG).await.unwrap().remove().unwrap());
+    assert!(bench.file(CredentialStorage::Keychain).lock(LONG).await.unwrap().remove().unwrap());
     assert_eq!(bench.keychain.item("work").unwrap(), "theirs");
 }
 
@@ -352,28 +359,28 @@ async fn signing_out_deletes_both() {
 async fn signing_out_says_what_it_could_not_delete() {
     let none = KeychainError::Unavailable("no bus".to_owned());
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.fail("delete", none.clone());
-    let error = bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap_err();
+    let error = bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap_err();
     assert_eq!(the(&error), &none);
     assert!(bench.path().exists(), "or nobody would know of the item");
     bench.keychain.heal();
-    assert!(bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap());
+    assert!(bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap());
     assert!(!bench.path().exists() && bench.keychain.item("default").is_none());
 
     // Who never used a keychain does not hear of one.
-    bench.save(Keep::File, "b").await.unwrap();
+    bench.save(CredentialStorage::File, "b").await.unwrap();
     bench.keychain.calls();
-    assert!(bench.file(Keep::File).lock(LONG).await.unwrap().remove().unwrap());
+    assert!(bench.file(CredentialStorage::File).lock(LONG).await.unwrap().remove().unwrap());
     assert_eq!(bench.keychain.calls(), [""; 0]);
 }
 
 #[tokio::test]
 async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_fixes() {
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     bench.keychain.items.lock().clear();
-    let error = bench.file(Keep::File).load().unwrap_err();
+    let error = bench.file(CredentialStorage::File).load().unwrap_err();
     assert_eq!(the(&error), &KeychainError::Gone("default".to_owned()));
     for (text, expect) in [
         ("MARKED", "not a JSON object"),
@@ -382,12 +389,12 @@ async fn an_item_that_is_gone_or_broken_is_an_error_that_a_login_fixes() {
         ("{\"access\":null}", "no token"),
     ] {
         bench.keychain.put("default", text);
-        let error = bench.file(Keep::File).load().unwrap_err();
+        let error = bench.file(CredentialStorage::File).load().unwrap_err();
         let words = format!("{error} {error:?}");
         assert!(words.contains(expect) && words.contains("ibeam login"), "{words}");
         assert!(!words.contains("MARKED"), "{words}");
     }
-    bench.save(Keep::Keychain, "b").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "b").await.unwrap();
     assert_eq!(bench.who(), "b");
 }
 
@@ -413,9 +420,13 @@ async fn a_move_by_another_process_between_two_looks_is_noticed() {
     }
 
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     let moving = Arc::new(Moving(bench.path()));
-    let file = bench.file(Keep::File).with_vault(Vault::of(Keep::File, moving, LONG));
+    let file = bench.file(CredentialStorage::File).with_vault(Vault::of(
+        CredentialStorage::File,
+        moving,
+        LONG,
+    ));
     let found = file.load().unwrap().unwrap();
     assert_eq!(found.access_token.unwrap().expose_secret(), "moved");
 }
@@ -424,19 +435,19 @@ async fn a_move_by_another_process_between_two_looks_is_noticed() {
 async fn a_keychain_that_cannot_be_reached_is_known_before_the_sign_in() {
     let bench = Bench::new();
     bench.keychain.fail("get", refused());
-    assert_eq!(the(&bench.file(Keep::Keychain).reach().unwrap_err()), &refused());
-    bench.file(Keep::File).reach().unwrap();
+    assert_eq!(the(&bench.file(CredentialStorage::Keychain).reach().unwrap_err()), &refused());
+    bench.file(CredentialStorage::File).reach().unwrap();
 }
 
 #[tokio::test]
 async fn a_dialog_that_nobody_answers_is_not_waited_for() {
     let (answer, dialog) = mpsc::channel();
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "old").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "old").await.unwrap();
     *bench.keychain.dialog.lock() = Some(dialog);
     bench.keychain.calls();
 
-    let file = bench.patient_for(Keep::Keychain, Duration::from_millis(20));
+    let file = bench.patient_for(CredentialStorage::Keychain, Duration::from_millis(20));
     let error = login::keep(&file, &credential("late")).await.unwrap_err();
     assert!(matches!(the(&error), KeychainError::NoAnswer(_)), "{error:?}");
     assert_eq!(bench.keychain.calls(), ["set"]);
@@ -488,18 +499,18 @@ fn a_library_that_breaks_down_is_an_error_and_the_next_may_ask() {
 fn nothing_shows_a_secret_by_accident() {
     let keychain = Memory::default();
     keychain.put("default", "MARKED");
-    let vault = Vault::of(Keep::Keychain, Arc::new(keychain), LONG);
+    let vault = Vault::of(CredentialStorage::Keychain, Arc::new(keychain), LONG);
     assert!(!format!("{vault:?}").contains("MARKED"));
 }
 
 #[cfg(not(feature = "keychain"))]
 #[tokio::test]
 async fn without_the_feature_the_words_say_how_to_get_it() {
-    let refused = "keychain".parse::<Keep>().unwrap_err();
+    let refused = "keychain".parse::<CredentialStorage>().unwrap_err();
     assert!(refused.contains("--features keychain"), "{refused}");
     // A file that another build wrote.
     let bench = Bench::new();
-    bench.save(Keep::Keychain, "a").await.unwrap();
+    bench.save(CredentialStorage::Keychain, "a").await.unwrap();
     let file = CredentialFile::at(bench.dir.path(), &Profile::default());
     let error = file.load().unwrap_err();
     assert_eq!(the(&error), &KeychainError::NotBuilt);

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use ibeam_core::backend::BackendKind;
+
 use super::{Key, Resolver, parse};
-use crate::config::{CursorAgent, Via};
+use crate::config::CursorAgent;
 
 impl Resolver<'_> {
-    pub(super) fn via(&mut self) -> Via {
-        self.value(Key::Backend, |text| match text {
-            "auto" => Ok(Via::Auto),
-            "agent" => Ok(Via::Agent),
-            "cli" => Ok(Via::Cli),
-            "acp" => Ok(Via::Acp),
-            _ => Err("must be `auto`, `agent`, `cli` or `acp`".to_owned()),
+    pub(super) fn named_backend(&mut self) -> Option<BackendKind> {
+        self.value(Key::Backend, |text| match (text, BackendKind::from_name(text)) {
+            ("auto", _) => Ok(None),
+            (_, Some(kind)) => Ok(Some(kind)),
+            (_, None) => Err("must be `auto`, `agent`, `cli` or `acp`".to_owned()),
         })
-        .unwrap_or_default()
+        .flatten()
     }
 
     pub(super) fn cursor_agent(&mut self) -> CursorAgent {

@@ -27,12 +27,12 @@ mod workspace;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ibeam_core::{
-    agent::LinkError,
-    child::{FromChild, ToChild},
+    backend::BackendKind,
+    child::{ChildPeer, FromChild, Start, ToChild},
     cli::listing,
     error::{ErrorCode, TurnError},
     models::ModelInfo,
-    turn::Protocol,
+    peer::LinkError,
 };
 use secrecy::SecretString;
 use tokio::sync::mpsc;
@@ -45,7 +45,7 @@ pub use self::{
 };
 use self::{kit::Kit, pool::Pool};
 use super::{
-    BoxFuture, Driver, DriverStats, Link, LinkReceiver, LinkSender, MakeRoom, Open, Rx, Tx,
+    BoxFuture, Dial, Driver, DriverStats, Link, LinkPeer, LinkReceiver, LinkSender, MakeRoom, Open,
 };
 use crate::{config::CursorAgent, tasks::Tasks};
 
@@ -108,14 +108,10 @@ impl ChildDriver {
         self.gate.clone()
     }
 
-    async fn start(&self, open: Open) -> Result<Link, TurnError> {
-        let start = open.child.ok_or_else(|| {
-            let text = "A turn was started without saying how. This is a bug in ibeam.";
-            TurnError::new(ErrorCode::Internal, text)
-        })?;
+    async fn start(&self, start: Start) -> Result<ChildLink, TurnError> {
         match self.kind {
-            Kind::Cli => run::open(&self.kit, *start).await,
-            Kind::Acp => self.pool.open(*start).await,
+            Kind::Cli => run::open(&self.kit, start).await,
+            Kind::Acp => self.pool.open(start).await,
         }
     }
 
@@ -132,21 +128,30 @@ impl ChildDriver {
     }
 }
 
-impl Driver for ChildDriver {
-    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>> {
+pub(crate) type ChildLink = Link<ChildPeer>;
+
+impl LinkPeer for ChildPeer {
+    type Sender = Sender;
+    type Receiver = Receiver;
+}
+
+impl Dial<ChildPeer> for ChildDriver {
+    fn open(&self, open: Open<Box<Start>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         Box::pin(async {
-            self.start(open).await.map_err(|error| LinkError::Fault(Box::new(error)))
+            self.start(*open.peer).await.map_err(|error| LinkError::Fault(Box::new(error)))
         })
     }
+}
 
+impl Driver for ChildDriver {
     fn models(&self, _: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>> {
         Box::pin(self.list())
     }
 
-    fn protocol(&self) -> Protocol {
+    fn kind(&self) -> BackendKind {
         match self.kind {
-            Kind::Cli => Protocol::Cli,
-            Kind::Acp => Protocol::Acp,
+            Kind::Cli => BackendKind::Cli,
+            Kind::Acp => BackendKind::Acp,
         }
     }
 
@@ -168,13 +173,13 @@ impl Driver for ChildDriver {
 }
 
 #[derive(Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     messages: mpsc::Sender<ToChild>,
     kill: CancellationToken,
 }
 
 #[derive(Debug)]
-pub(super) struct Receiver(mpsc::Receiver<FromChild>);
+pub struct Receiver(mpsc::Receiver<FromChild>);
 
 /// The end of a link that the task of a child holds.
 #[derive(Debug)]
@@ -197,36 +202,33 @@ impl ChildEnd {
 }
 
 /// The two ends of a link to a child.
-pub(crate) fn link() -> (Link, ChildEnd) {
+pub(crate) fn link() -> (ChildLink, ChildEnd) {
     let (to_child, told) = mpsc::channel(MESSAGES);
     let (heard, from_child) = mpsc::channel(MESSAGES);
     let kill = CancellationToken::new();
     let sender = Sender { messages: to_child, kill: kill.clone() };
-    let link = Link {
-        tx: LinkSender(Tx::Child(sender)),
-        rx: LinkReceiver(Rx::Child(Receiver(from_child))),
-    };
+    let link = Link { tx: sender, rx: Receiver(from_child) };
     (link, ChildEnd { told, heard, kill })
 }
 
-impl Sender {
-    pub(super) async fn send(&self, message: ToChild) -> Result<(), LinkError> {
+impl LinkSender<ToChild> for Sender {
+    async fn send(&self, message: ToChild) -> Result<(), LinkError> {
         let gone = |_| LinkError::Reset("the child is gone".to_owned());
         self.messages.send(message).await.map_err(gone)
     }
 
-    pub(super) fn hand_over(&self, message: ToChild) -> bool {
+    fn hand_over(&self, message: ToChild) -> bool {
         self.messages.try_send(message).is_ok()
     }
 
-    pub(super) fn cancel(&self) {
+    fn cancel(&self) {
         self.kill.cancel();
     }
 }
 
-impl Receiver {
-    pub(super) async fn next(&mut self) -> Option<FromChild> {
-        self.0.recv().await
+impl LinkReceiver<FromChild> for Receiver {
+    async fn next(&mut self) -> Option<Result<FromChild, LinkError>> {
+        self.0.recv().await.map(Ok)
     }
 }
 

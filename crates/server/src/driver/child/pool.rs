@@ -29,7 +29,7 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    ChildEnd, arguments,
+    ChildEnd, ChildLink, arguments,
     kit::{Kit, LOOK_AGAIN, digest},
     link,
     process::{Over, Process},
@@ -37,7 +37,7 @@ use super::{
     spawn::spawn,
     workspace::Workspace,
 };
-use crate::{driver::Link, mcp::host::Room};
+use crate::mcp::host::Room;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
@@ -95,7 +95,7 @@ impl Pool {
     ///
     /// # Errors
     /// None can be started, or too many run already.
-    pub(super) async fn open(&self, start: Start) -> Result<Link, TurnError> {
+    pub(super) async fn open(&self, start: Start) -> Result<ChildLink, TurnError> {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
@@ -180,7 +180,7 @@ impl Pool {
         idle: Idle,
         start: Start,
         wanted: Option<&Conversation>,
-    ) -> Result<Link, TurnError> {
+    ) -> Result<ChildLink, TurnError> {
         let Idle { place, job } = idle;
         let same = wanted.is_some() && place.open.as_ref() == wanted;
         let room = match same {
@@ -206,7 +206,7 @@ impl Pool {
         place: OwnedSemaphorePermit,
         beside: Option<PathBuf>,
         start: Start,
-    ) -> Result<Link, TurnError> {
+    ) -> Result<ChildLink, TurnError> {
         let room = self.kit.room(&start.tools).await?;
         let worker = self.process(place, beside, Some(&start.conversation)).await?;
         self.kit.furnish(&worker.place.workspace, room.as_ref().map(Room::address)).await?;

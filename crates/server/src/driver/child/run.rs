@@ -9,7 +9,7 @@ use ibeam_core::{
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    ChildEnd, arguments,
+    ChildEnd, ChildLink, arguments,
     kit::Kit,
     link,
     process::{Over, Process},
@@ -17,13 +17,13 @@ use super::{
     spawn::spawn,
     workspace::Workspace,
 };
-use crate::{driver::Link, mcp::host::Room};
+use crate::mcp::host::Room;
 
 /// Starts the process of a turn.
 ///
 /// # Errors
 /// It cannot be started, or too many run already.
-pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<Link, TurnError> {
+pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<ChildLink, TurnError> {
     let program = kit.program().await?;
     let place = kit.place().await?;
     let room = kit.room(&start.tools).await?;

@@ -17,7 +17,7 @@
 //! behind has no holder, and is removed by the next one that starts.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
     pin::pin,
@@ -36,7 +36,7 @@ use tokio::{sync::Notify, time::timeout};
 use tracing::{debug, info};
 
 use super::{environment::Sight, find::Program, spawn::Start, tree};
-use crate::{clock, random};
+use crate::{clock, files::private, random};
 
 const LOCK: &str = "lock";
 /// A folder that has no lock yet. Nobody removes it before its time is over.
@@ -298,25 +298,11 @@ fn random_name() -> String {
 }
 
 fn private_folder(path: &Path, recursive: bool) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(recursive);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(path)
+    private::dir_builder().recursive(recursive).create(path)
 }
 
 fn private_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    options.open(path)
+    private::owner_only(OpenOptions::new().write(true).create(true).truncate(true)).open(path)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::auth::{AuthFileError, private};
+use crate::files::{FileError, private};
 
 const FILE: &str = "mcp-approved.json";
 
@@ -27,13 +27,13 @@ impl Approvals {
 
     /// # Errors
     /// The file is there and cannot be trusted or read. Nothing is approved then.
-    pub fn load(config_dir: &Path) -> Result<Self, AuthFileError> {
+    pub fn load(config_dir: &Path) -> Result<Self, FileError> {
         let mut approvals = Self::none(config_dir);
         // A folder that others can write to may hold an approval that the user never gave.
         private::check_dir(config_dir)?;
         if let Some(text) = private::read(&approvals.path)? {
             let read = serde_json::from_str(&text);
-            approvals.approved = read.map_err(|_| AuthFileError::Unreadable {
+            approvals.approved = read.map_err(|_| FileError::Invalid {
                 path: approvals.path.clone(),
                 what: "not a JSON object of strings; delete it and approve files again",
             })?;
@@ -56,10 +56,10 @@ impl Approvals {
     ///
     /// # Errors
     /// It could not be written, and is not approved.
-    pub fn approve(&mut self, path: &Path, hash: &str) -> Result<(), AuthFileError> {
+    pub fn approve(&mut self, path: &Path, hash: &str) -> Result<(), FileError> {
         let Some(name) = path.to_str() else {
             let what = "its path is not valid Unicode";
-            return Err(AuthFileError::Unreadable { path: path.to_path_buf(), what });
+            return Err(FileError::Invalid { path: path.to_path_buf(), what });
         };
         private::make_dir(self.path.parent().unwrap_or(Path::new(".")))?;
         let mut approved = self.approved.clone();

@@ -9,7 +9,6 @@
 mod approvals;
 mod entry;
 mod expand;
-mod jsonc;
 mod sources;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};

@@ -9,12 +9,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ibeam_core::model::ids;
+use ibeam_core::{jsonc, model::ids};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{Places, approvals::Approvals, entry::Style, jsonc};
-use crate::auth;
+use super::{Places, approvals::Approvals, entry::Style};
+use crate::{
+    auth,
+    files::{self, FileError},
+};
 
 /// Larger files hold no settings. Claude Code keeps more than settings in its file.
 const FILE_BYTES: u64 = 8 << 20;
@@ -71,7 +74,7 @@ impl Source {
         let syntax = |error: serde_json::Error| {
             format!("is not valid JSON at line {}, column {}", error.line(), error.column())
         };
-        let document: Value = serde_json::from_str(&jsonc::plain(&text)).map_err(syntax)?;
+        let document: Value = jsonc::parse(&text).map_err(syntax)?;
         let mut entries = Vec::new();
         for section in style.sections() {
             let Some(servers) = document.get(*section) else { continue };
@@ -184,18 +187,14 @@ impl ProjectFile {
     ///
     /// # Errors
     /// It could not be written, and is not approved.
-    pub fn approve(&self, approvals: &mut Approvals) -> Result<(), auth::AuthFileError> {
+    pub fn approve(&self, approvals: &mut Approvals) -> Result<(), FileError> {
         approvals.approve(&self.path, &self.hash)
     }
 
     /// The command that approves it.
     #[must_use]
     pub fn command(&self) -> String {
-        #[cfg(unix)]
-        let path = auth::quoted(&self.path);
-        #[cfg(not(unix))]
-        let path = format!("\"{}\"", self.path.display());
-        format!("ibeam mcp approve {path}")
+        format!("ibeam mcp approve {}", files::quoted(&self.path))
     }
 }
 

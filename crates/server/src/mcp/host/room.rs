@@ -10,6 +10,7 @@ use std::{
 
 use ibeam_core::{
     child::{HostedCall, HostedResult, SERVER_NAME},
+    constant_time,
     mcp::server::Server,
     model::Tool,
 };
@@ -79,9 +80,7 @@ impl Inside {
 
     /// Whether this is the bearer. It takes as long for a wrong one.
     pub(super) fn lets_in(&self, bearer: &str) -> bool {
-        let given: Hash = Sha256::digest(bearer).into();
-        let pairs = given.iter().zip(&self.hash);
-        pairs.fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b))) == 0
+        constant_time::eq(&Sha256::digest(bearer), &self.hash)
     }
 
     /// Tells of a call. What comes back is held for as long as the caller waits.

@@ -1,7 +1,8 @@
 //! A turn and a child, joined by a link in memory, under a clock that the tests own.
 
 use ibeam_core::{
-    agent::{ModelPick, Settings},
+    agent::ModelPick,
+    backend::BackendKind,
     child::{self, Exit, FromChild, HostedCall, Ready, Start, ToChild},
     cli,
     limits::{Owner, Quota, Rules},
@@ -10,7 +11,7 @@ use ibeam_core::{
         ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
     models::ModelInfo,
-    turn::Protocol,
+    turn::{Settings, Turn},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -21,8 +22,8 @@ use crate::{
     checks::Checks,
     counter::Counter,
     driver::{
-        BoxFuture, Driver, Open,
-        child::{ChildEnd, link},
+        AnyDriver, BoxFuture, Dial, Driver, Open,
+        child::{ChildEnd, ChildLink, link},
     },
     large::LargeWork,
     limits::{Seeker, Turns},
@@ -43,19 +44,21 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Fake(mpsc::Sender<(Start, ChildEnd)>);
 
-impl Driver for Fake {
-    fn open(&self, open: Open) -> BoxFuture<'_, Result<Link, LinkError>> {
+impl Dial<ChildPeer> for Fake {
+    fn open(&self, open: Open<Box<Start>>) -> BoxFuture<'_, Result<ChildLink, LinkError>> {
         let (link, end) = link();
-        self.0.try_send((*open.child.expect("no start"), end)).unwrap();
+        self.0.try_send((*open.peer, end)).unwrap();
         Box::pin(async { Ok(link) })
     }
+}
 
+impl Driver for Fake {
     fn models(&self, _token: SecretString) -> BoxFuture<'_, Result<Vec<ModelInfo>, TurnError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn protocol(&self) -> Protocol {
-        Protocol::Cli
+    fn kind(&self) -> BackendKind {
+        BackendKind::Cli
     }
 }
 
@@ -75,7 +78,7 @@ impl Bench {
         let responses = ResponseLimits { retention: day, count: 9, bytes };
         let limits = StoreLimits { retention: day, bytes, responses };
         let hub = Hub {
-            driver: Arc::new(Fake(sender)),
+            driver: AnyDriver::Child(Arc::new(Fake(sender))),
             tokens: Tokens::fixed(SecretString::from("token"), "test", &tasks),
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
             registry: Registry::new(Limits::default()),
@@ -107,7 +110,6 @@ impl Bench {
             speaker: || Box::<cli::Speaker>::default(),
             model: "auto".into(),
             conversation_id: "conv".into(),
-            session: session(),
             images: false,
             result_bytes: 1 << 20,
             kept: None,
@@ -124,7 +126,6 @@ impl Bench {
         };
         let actor = Actor {
             keeper: Keeper::new(keeping, Outline::with_told(&request()).1, None),
-            turn: child::Turn::new(request(), plan, Settings::default(), [7; 16], Millis(0)).into(),
             session: session(),
             identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
             family: Family::of("auto"),
@@ -136,7 +137,12 @@ impl Bench {
             bridged: None,
             retry_key: RetryKey::default(),
         };
-        actor.start(&self.hub)
+        let turn = Turn::new(request(), plan, session(), Settings::default(), [7; 16], Millis(0));
+        let AnyDriver::Child(driver) = self.hub.driver.clone() else { panic!("not a child") };
+        actor.start(
+            AnyMachine::Child(Machine { leg: Box::new(Leg::new(turn, None)), driver }),
+            &self.hub,
+        )
     }
 
     /// A child that was asked what it is there for.

@@ -7,11 +7,14 @@ use std::{
     time::Duration,
 };
 
-use ibeam_core::turn::Phase;
+use ibeam_core::turn::TurnState;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{Task, Wake};
-use crate::net::pool::Asleep;
+use crate::{
+    driver::{LinkPeer, LinkReceiver as _},
+    net::pool::Asleep,
+};
 
 /// How long a parked turn is looked after at once: most tools are done by then.
 const DOZE_AFTER: Duration = Duration::from_secs(10);
@@ -28,18 +31,18 @@ pub(super) struct Doze {
     pub(super) looked: Instant,
 }
 
-impl Task {
+impl<W: LinkPeer> Task<W> {
     /// A turn that is parked for a while leaves its heartbeats to the connection and is
     /// not woken by every sign of life of the backend.
     pub(super) fn fall_asleep(&mut self) {
         let long = self.parked.is_some_and(|since| since.elapsed() >= DOZE_AFTER);
-        if !long || self.doze.is_some() || self.turn.phase() != Phase::AwaitingTools {
+        if !long || self.doze.is_some() || self.leg.turn().state() != TurnState::AwaitingTools {
             return;
         }
-        let Some(heartbeat) = self.turn.heartbeat() else { return };
+        let Some(heartbeat) = W::heartbeat() else { return };
         let asleep = self.link.as_mut().and_then(|link| link.rx.sleep(heartbeat));
         if let Some((asleep, called)) = asleep {
-            self.turn.relieve();
+            self.leg.turn_mut().relieve();
             self.doze = Some(Doze { _asleep: asleep, called, looked: Instant::now() });
         }
     }

@@ -2,26 +2,26 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use ibeam_core::{agent::LinkError, error::TurnError, turn::OpenSpec};
+use ibeam_core::{error::TurnError, peer::LinkError, turn::OpenLink};
 use secrecy::SecretString;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::Task;
-use crate::driver::{Link, Open};
+use crate::driver::{Link, LinkPeer, LinkReceiver as _, LinkSender as _, Open};
 
-pub(super) type OpenFuture = Pin<Box<dyn Future<Output = Result<Opened, TurnError>> + Send>>;
+pub(super) type OpenFuture<W> = Pin<Box<dyn Future<Output = Result<Opened<W>, TurnError>> + Send>>;
 
 /// How long the last words of a turn (its cancel message) may take to leave.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What an open came to, and the token it was tried with.
-pub(super) struct Opened {
+pub(super) struct Opened<W: LinkPeer> {
     pub(super) token: SecretString,
-    pub(super) link: Result<Link, LinkError>,
+    pub(super) link: Result<Link<W>, LinkError>,
 }
 
-impl Task {
+impl<W: LinkPeer> Task<W> {
     pub(super) fn drop_link(&mut self) {
         self.doze = None;
         let outbox = std::mem::take(&mut self.outbox);
@@ -32,7 +32,7 @@ impl Task {
         self.opening = None;
     }
 
-    pub(super) fn open(&mut self, spec: OpenSpec) {
+    pub(super) fn open(&mut self, spec: OpenLink<W::Open>) {
         self.opens += 1;
         if self.opens == 1 {
             debug!(upstream_id = %spec.request_id, "opening an upstream stream");
@@ -40,7 +40,7 @@ impl Task {
             info!(upstream_id = %spec.request_id, attempt = self.opens, "trying upstream again");
         }
         self.drop_link();
-        let (driver, tokens) = (Arc::clone(&self.hub.driver), self.hub.tokens.clone());
+        let (driver, tokens) = (Arc::clone(&self.driver), self.hub.tokens.clone());
         let refused = self.token.take().filter(|_| spec.fresh_token);
         self.opening = Some(Box::pin(async move {
             let token = match &refused {
@@ -52,8 +52,7 @@ impl Task {
                 tokens: Some(tokens),
                 request_id: spec.request_id,
                 original_request_id: spec.original_request_id,
-                prefer_h1: spec.prefer_h1,
-                child: spec.child,
+                peer: spec.peer,
             };
             Ok(Opened { token, link: driver.open(open).await })
         }));

@@ -2,7 +2,6 @@
 //! passes events on, leg after leg. It decides nothing about the protocol.
 
 mod bridged;
-mod control;
 mod doze;
 mod legs;
 mod link;
@@ -11,12 +10,15 @@ mod visits;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use ibeam_core::{
-    agent::LinkError,
+    agent::AgentPeer,
+    child::ChildPeer,
     controls::Controls,
     error::{ErrorCode, TurnError},
+    leg::Leg,
     model::{ToolResult, ids::SessionId},
     models::Family,
-    turn::{Command, Phase, Turn},
+    peer::{InMessage as _, LinkError},
+    turn::{Command, TurnState},
 };
 use secrecy::SecretString;
 use tokio::{
@@ -28,7 +30,7 @@ use tracing::{Instrument as _, warn};
 pub(crate) use self::bridged::Bridged;
 use self::{
     doze::{Doze, LOOK_AFTER},
-    legs::Leg,
+    legs::ServedLeg,
     link::{OpenFuture, Opened},
 };
 use super::{
@@ -44,7 +46,7 @@ use super::{
     visit::{self, Visit},
 };
 use crate::{
-    driver::{Incoming, Link},
+    driver::{Dial, Link, LinkPeer, LinkReceiver as _, LinkSender as _},
     limits::Place,
 };
 
@@ -54,10 +56,22 @@ type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// for an answer, and a peer that takes none must not fill our memory.
 const OUTBOX_BYTES: usize = 4 << 20;
 
-/// Everything one turn needs to run.
+/// A turn, and the driver that opens its links.
+#[derive(Debug)]
+pub(crate) struct Machine<W: LinkPeer> {
+    pub(crate) leg: Box<Leg<W>>,
+    pub(crate) driver: Arc<dyn Dial<W>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum AnyMachine {
+    Agent(Machine<AgentPeer>),
+    Child(Machine<ChildPeer>),
+}
+
+/// Everything one turn needs to run, beside its machine.
 #[derive(Debug)]
 pub(crate) struct Actor {
-    pub(crate) turn: Turn,
     pub(crate) session: SessionId,
     pub(crate) identity: Identity,
     pub(crate) family: Family,
@@ -79,9 +93,16 @@ pub(crate) struct Actor {
 
 impl Actor {
     /// Starts the turn. From here on every failure is an event.
-    pub(crate) fn start(self, hub: &Arc<Hub>) -> TurnStream {
+    pub(crate) fn start(self, machine: AnyMachine, hub: &Arc<Hub>) -> TurnStream {
+        match machine {
+            AnyMachine::Agent(machine) => self.run(machine, hub),
+            AnyMachine::Child(machine) => self.run(machine, hub),
+        }
+    }
+
+    fn run<W: LinkPeer>(self, machine: Machine<W>, hub: &Arc<Hub>) -> TurnStream {
+        let Machine { leg, driver } = machine;
         let Self {
-            turn,
             session,
             identity,
             family,
@@ -97,7 +118,8 @@ impl Actor {
         let (sender, mailbox) = visit::mailbox();
         let entry = hub.registry.enter(session, identity, sender.clone());
         let mut task = Task {
-            turn,
+            leg,
+            driver,
             token: None,
             family,
             model,
@@ -106,8 +128,7 @@ impl Actor {
             place,
             bridged,
             outlets: Outlets::default(),
-            leg: None,
-            legs: 0,
+            served: None,
             parked: None,
             weight: 0,
             unweighed: 0,
@@ -134,9 +155,10 @@ impl Actor {
     }
 }
 
-struct Task {
+struct Task<W: LinkPeer> {
     hub: Arc<Hub>,
-    turn: Turn,
+    leg: Box<Leg<W>>,
+    driver: Arc<dyn Dial<W>>,
     /// What the newest stream was opened with.
     token: Option<SecretString>,
     family: Family,
@@ -147,9 +169,7 @@ struct Task {
     bridged: Option<Box<Bridged>>,
     outlets: Outlets,
     /// `None` between legs.
-    leg: Option<Box<Leg>>,
-    /// How many there were.
-    legs: u32,
+    served: Option<Box<ServedLeg>>,
     /// Since when tool results are waited for.
     parked: Option<Instant>,
     /// What the parked turn held when it was last looked at, and what came since.
@@ -166,9 +186,9 @@ struct Task {
     /// turns share.
     stop: Wait,
     drain: Wait,
-    link: Option<Link>,
-    opening: Option<OpenFuture>,
-    outbox: Outbox,
+    link: Option<Link<W>>,
+    opening: Option<OpenFuture<W>>,
+    outbox: Outbox<W::Out>,
     /// Streams asked for so far.
     opens: u32,
     /// What the retries of the present leg are counted under.
@@ -180,10 +200,10 @@ struct Task {
 }
 
 /// What woke the task.
-enum Wake {
+enum Wake<W: LinkPeer> {
     /// The error: there is no token to open anything with.
-    Opened(Result<Opened, TurnError>),
-    Heard(Option<Result<Incoming, LinkError>>),
+    Opened(Result<Opened<W>, TurnError>),
+    Heard(Option<Result<W::In, LinkError>>),
     Sent(Result<(), LinkError>),
     /// A reader made room or left.
     Readers,
@@ -197,21 +217,22 @@ enum Wake {
     Stop,
 }
 
-impl Task {
+impl<W: LinkPeer> Task<W> {
     async fn run(&mut self) {
         loop {
             self.carry_out();
             self.pass_on().await;
-            if self.turn.phase() == Phase::Done {
-                if self.leg.is_some() && !self.outlets.is_blocked() {
-                    self.fail(self.unended());
+            if self.leg.turn().state() == TurnState::Done {
+                if self.served.is_some() && !self.outlets.is_blocked() {
+                    self.leg.fail(self.unended());
+                    self.pass_on().await;
                 }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
                 self.place.give_back();
                 self.last_words().await;
                 // A reader that is slow still has a leg, which can be attached to.
-                if self.leg.is_none() {
+                if self.served.is_none() {
                     self.dissolve().await;
                     if self.outlets.is_empty() {
                         break;
@@ -222,7 +243,7 @@ impl Task {
             let wake = self.wait().await;
             self.handle(wake);
         }
-        let drift = self.turn.drift();
+        let drift = self.leg.turn().drift();
         if !drift.is_empty() {
             self.entry.drifted(&drift);
             warn!(?drift, "Cursor sent unknown protocol messages; the answer is not affected");
@@ -231,13 +252,12 @@ impl Task {
 
     /// Does what the machine asks for.
     fn carry_out(&mut self) {
-        while let Some(command) = self.turn.poll_command() {
+        while let Some(command) = self.leg.turn_mut().poll_command() {
             match command {
                 Command::Open(spec) => self.open(spec),
-                Command::Send(frame) => self.outbox.push(frame),
-                Command::Tell(message) => self.outbox.push(message),
+                Command::Send(message) => self.outbox.push(message),
                 // The last stream gets its last words once the client was served.
-                Command::Close { cancel: true } if self.turn.phase() == Phase::Done => {}
+                Command::Close { cancel: true } if self.leg.turn().state() == TurnState::Done => {}
                 Command::Close { .. } => self.drop_link(),
             }
         }
@@ -246,7 +266,8 @@ impl Task {
     /// Sets the timer to the earliest thing that is due.
     fn arm(&mut self) {
         let patience = self.hub.patience;
-        let turn = self.turn.poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
+        let turn =
+            self.leg.turn().poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
         let readers = self.outlets.deadline(patience.client_stall);
         let abandoned = self.abandoned.map(|since| since + patience.cancel_grace);
         let parked = self.parked.map(|since| since + patience.parked);
@@ -268,7 +289,7 @@ impl Task {
 
     /// The order matters: what is to be sent goes before what is to be read, and
     /// the common before the rare.
-    async fn wait(&mut self) -> Wake {
+    async fn wait(&mut self) -> Wake<W> {
         let read = self.reads() && self.doze.is_none();
         let (tx, rx) = match self.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
@@ -313,11 +334,11 @@ impl Task {
             } => Wake::Bridged(result),
             () = self.timer.as_mut() => Wake::Timer,
             () = self.drain.as_mut(), if self.parked.is_some() => Wake::Drain,
-            () = self.stop.as_mut(), if self.turn.phase() != Phase::Done => Wake::Stop,
+            () = self.stop.as_mut(), if self.leg.turn().state() != TurnState::Done => Wake::Stop,
         }
     }
 
-    fn handle(&mut self, wake: Wake) {
+    fn handle(&mut self, wake: Wake<W>) {
         let now = millis_since(self.started);
         match wake {
             Wake::Opened(Ok(Opened { token, link })) => {
@@ -327,35 +348,29 @@ impl Task {
                     Ok(link) => {
                         self.link = Some(link);
                         self.mark(|marks| &mut marks.opened);
-                        self.turn.on_opened(now);
+                        self.leg.turn_mut().on_opened(now);
                     }
-                    Err(error) => self.turn.on_link_error(&error, now),
+                    Err(error) => self.leg.turn_mut().on_link_error(&error, now),
                 }
             }
             Wake::Opened(Err(error)) => {
                 self.opening = None;
-                self.turn.abort(error);
+                self.leg.turn_mut().abort(error);
             }
-            Wake::Heard(Some(Ok(Incoming::Child(heard)))) => {
-                self.mark(|marks| &mut marks.first_frame);
-                let size = heard.bytes();
-                self.turn.on_child(heard, now);
-                self.weigh(size);
-            }
-            Wake::Heard(Some(Ok(Incoming::Bytes(bytes)))) => {
+            Wake::Heard(Some(Ok(message))) => {
                 self.entry.heard();
                 self.mark(|marks| &mut marks.first_frame);
-                let size = bytes.len();
-                self.turn.on_bytes(bytes, now);
+                let size = message.bytes();
+                self.leg.turn_mut().on_message(message, now);
                 self.weigh(size);
             }
             Wake::Heard(Some(Err(error))) => {
                 self.link = None;
-                self.turn.on_link_error(&error, now);
+                self.leg.turn_mut().on_link_error(&error, now);
             }
             Wake::Heard(None) => {
                 self.link = None;
-                self.turn.on_eof(now);
+                self.leg.turn_mut().on_eof(now);
             }
             Wake::Sent(Ok(())) => self.outbox.sent(),
             // The reading half reports why; it has the status and the reset reason.
@@ -372,30 +387,30 @@ impl Task {
             }
             Wake::Stop => {
                 let text = "ibeam is shutting down. Send the request again once it is back.";
-                self.turn.abort(TurnError::new(ErrorCode::Unavailable, text));
+                self.leg.turn_mut().abort(TurnError::new(ErrorCode::Unavailable, text));
             }
         }
     }
 
     fn on_timer(&mut self) {
         let (at, patience) = (Instant::now(), self.hub.patience);
-        if self.outlets.cut_stalled(patience.client_stall) && self.leg.is_some() {
+        if self.outlets.cut_stalled(patience.client_stall) && self.served.is_some() {
             // There is no hurry with someone who left, but this one had its time. Calls
             // that it did not take yet can still be asked for.
-            if self.outlets.readers() == 0 && self.turn.phase() != Phase::AwaitingTools {
-                self.turn.cancel();
+            if self.outlets.readers() == 0 && self.leg.turn().state() != TurnState::AwaitingTools {
+                self.leg.turn_mut().cancel();
             }
         }
         if self.abandoned.is_some_and(|since| at >= since + patience.cancel_grace) {
-            self.turn.cancel();
+            self.leg.turn_mut().cancel();
         }
         if self.parked.is_some_and(|since| at >= since + patience.parked) {
             self.end_parked(|fates| fates.expired += 1, "no tool results arrived in time");
         }
         self.catch_up();
         let now = millis_since(self.started);
-        if self.turn.poll_deadline().is_some_and(|due| now >= due) {
-            self.turn.on_timeout(now);
+        if self.leg.turn().poll_deadline().is_some_and(|due| now >= due) {
+            self.leg.turn_mut().on_timeout(now);
         }
         self.fall_asleep();
     }
@@ -411,7 +426,7 @@ mod tests {
     /// Ten thousand of them may be parked.
     #[test]
     fn a_task_is_small() {
-        let size = std::mem::size_of::<Task>();
+        let size = size_of::<Task<AgentPeer>>().max(size_of::<Task<ChildPeer>>());
         assert!(size <= 640, "{size}");
     }
 }

@@ -4,13 +4,15 @@
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     history,
+    leg::LegRecord,
     model::{Item, TurnRequest},
-    turn::Phase,
+    turn::TurnState,
 };
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::Task;
+use crate::driver::LinkPeer;
 use crate::session::{
     Matched, TurnStream,
     hub::millis_since,
@@ -18,7 +20,7 @@ use crate::session::{
     visit::{Ask, Attached, Ending, Resume, Visit},
 };
 
-impl Task {
+impl<W: LinkPeer> Task<W> {
     pub(super) fn on_visit(&mut self, visit: Visit) {
         match visit {
             Visit::Resume(resume) => self.resume(*resume),
@@ -29,19 +31,19 @@ impl Task {
             Visit::End { why, done } => {
                 if self.parked.is_some() {
                     match why {
-                        Ending::Evicted => self.end_parked(
-                            |fates| fates.evicted += 1,
-                            "evicted to free memory or a slot",
-                        ),
+                        Ending::Evicted => self.end_parked(|fates| fates.evicted += 1, "no room"),
                         Ending::Superseded => self.end_parked(
                             |fates| fates.superseded += 1,
-                            "the client continued without it",
+                            "the client continued \
+                            without it",
                         ),
                     }
                 }
                 match done {
                     // The backend has to be told first.
-                    Some(done) if self.turn.phase() == Phase::Done => self.ended.push(done),
+                    Some(done) if self.leg.turn().state() == TurnState::Done => {
+                        self.ended.push(done)
+                    }
                     Some(done) => {
                         let _ = done.send(());
                     }
@@ -62,9 +64,8 @@ impl Task {
         // What came while it dozed was said before the results, and is heard before them.
         self.catch_up();
         let next = self.keeper.peek(told.clone());
-        let request = self.bring(request);
         let given = if self.parked.is_some() {
-            self.turn.resume(request, millis_since(self.started))
+            self.leg.resume(request, millis_since(self.started))
         } else {
             Err(Box::new(request))
         };
@@ -77,13 +78,12 @@ impl Task {
                 self.entry.unpark();
                 // The failures of this leg are those of the request that it answers.
                 self.retry_key = retry.key;
-                self.turn.allow_retries(self.hub.retries.left(retry));
+                self.leg.turn_mut().allow_retries(self.hub.retries.left(retry));
                 debug!("the results are there");
                 let stream = self.begin_leg(ticket, asked, controls);
                 let _ = reply.send(Ok(self.matched(stream, Matched::Resumed)));
             }
             Err(request) => {
-                let request = self.take_back(request);
                 if self.parked.is_some() && self.is_for(&request) {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
@@ -98,17 +98,15 @@ impl Task {
     fn is_for(&self, request: &TurnRequest) -> bool {
         let new = request.items.iter().skip(history::split(&request.items));
         new.into_iter().any(|item| match item {
-            Item::ToolResult(result) => self.turn.awaits(&result.call_id),
+            Item::ToolResult(result) => self.leg.turn().awaits(&result.call_id),
             Item::Message(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
         })
     }
 
     fn attach(&mut self, number: u32) -> Attached {
-        let Some(leg) = self.leg.as_ref().filter(|leg| leg.is(number)) else {
-            return Attached::Over;
-        };
-        // Half an answer is none.
-        let Some(said) = leg.record.events() else { return Attached::Over };
+        let present = self.leg.record().filter(|_| self.leg.number() == Some(number));
+        // A truncated record cannot be replayed.
+        let Some(said) = present.and_then(LegRecord::events) else { return Attached::Over };
         let Some(stream) = self.outlets.attach(said) else { return Attached::Full };
         self.abandoned = None;
         self.place.take_again();
@@ -117,17 +115,17 @@ impl Task {
 
     fn matched(&self, stream: TurnStream, how: Matched) -> TurnStream {
         self.entry.count(|fates| fates.note(how));
-        stream.matched_as(how, self.turn.conversation_id().to_owned())
+        stream.matched_as(how, self.leg.turn().conversation_id().to_owned())
     }
 
     /// Notes when the last reader has left.
     pub(super) fn look_for_readers(&mut self) {
-        if let Some(leg) = &self.leg
+        if let Some(served) = &self.served
             && self.outlets.readers() == 0
             && self.abandoned.is_none()
         {
             debug!("the client left");
-            leg.ticket.reclaim();
+            served.ticket.reclaim();
             self.abandoned = Some(Instant::now());
             self.place.give_back();
         }
@@ -139,11 +137,9 @@ impl Task {
         self.parked = None;
         self.doze = None;
         self.entry.count(count);
-        self.turn.abort(TurnError::new(
-            ErrorCode::Cancelled,
-            "No client is waiting for the \
-                                                              answer.",
-        ));
+        self.leg
+            .turn_mut()
+            .abort(TurnError::new(ErrorCode::Cancelled, "No client is waiting for the answer."));
         self.keeper.leave();
         self.retire();
     }
@@ -151,7 +147,7 @@ impl Task {
     /// The turn is over: nobody finds it any more, and whoever came to visit gets the
     /// request back.
     pub(super) fn retire(&mut self) {
-        if self.parked.take().is_some() && self.turn.phase() == Phase::Done {
+        if self.parked.take().is_some() && self.leg.turn().state() == TurnState::Done {
             debug!("the backend closed a parked run");
             self.entry.count(|fates| fates.died_parked += 1);
         }

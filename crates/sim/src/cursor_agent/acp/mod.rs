@@ -1,9 +1,9 @@
-//! `acp`: many turns in one process, asked for by JSON-RPC over stdin and stdout (§9.6).
+//! `acp`: many turns in one process, controlled by JSON-RPC over stdin and stdout (§9.6).
 
+mod objects;
+mod prompt;
 mod rpc;
 mod session;
-mod shapes;
-mod turn;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,26 +11,26 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
-use self::{rpc::Rpc, session::Session};
+use self::{rpc::Rpc, session::AcpSession};
 use super::{
-    args::{Args, Mode},
-    lines::Lines,
-    print::Stop,
-    words,
-    world::World,
+    args::{CliArgs, CliMode},
+    context::FakeAgent,
+    messages,
+    output::OutputLines,
+    print::AgentStop,
 };
 use crate::models;
 
-pub(super) use self::rpc::Asker;
+pub(super) use self::rpc::PermissionAsker;
 
-/// An error of JSON-RPC.
+/// A JSON-RPC error.
 #[derive(Debug)]
-struct Failure {
+struct RpcFailure {
     code: i64,
     message: String,
 }
 
-impl Failure {
+impl RpcFailure {
     const PARSE: i64 = -32700;
     const UNKNOWN_METHOD: i64 = -32601;
     const BAD_PARAMS: i64 = -32602;
@@ -43,48 +43,48 @@ impl Failure {
     }
 }
 
-impl From<std::io::Error> for Failure {
+impl From<std::io::Error> for RpcFailure {
     fn from(error: std::io::Error) -> Self {
         Self::new(Self::SERVER, error.to_string())
     }
 }
 
-type Answer = Result<Value, Failure>;
+type RpcResult = Result<Value, RpcFailure>;
 
-/// The agent at the other end of the pipes.
+/// The ACP agent.
 #[derive(Debug)]
-struct Agent {
-    world: World,
+struct AcpAgent {
+    fake: FakeAgent,
     rpc: Arc<Rpc>,
     model: Option<String>,
     force: bool,
     signed_in: bool,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
 }
 
-/// Serves until there are no more lines.
+/// Serves until the input ends.
 pub(super) async fn serve(
-    world: World,
-    args: &Args,
+    fake: FakeAgent,
+    args: &CliArgs,
     mut input: mpsc::Receiver<Vec<u8>>,
-    lines: Lines,
-) -> Result<(), Stop> {
+    lines: OutputLines,
+) -> Result<(), AgentStop> {
     if let Some(model) = args.model.as_deref().filter(|m| models::display_name(m).is_none()) {
-        return Err(words::bad_model(model).into());
+        return Err(messages::bad_model(model).into());
     }
-    let agent = Arc::new(Agent {
+    let agent = Arc::new(AcpAgent {
         rpc: Arc::new(Rpc::new(lines)),
         model: args.model.clone(),
         force: args.force,
-        signed_in: world.signed_in(args.api_key.as_deref()),
+        signed_in: fake.signed_in(args.api_key.as_deref()),
         sessions: Mutex::default(),
-        world,
+        fake,
     });
     let mut work = JoinSet::new();
     loop {
         tokio::select! {
             line = input.recv() => match line {
-                Some(line) => agent.hear(&line, &mut work),
+                Some(line) => agent.on_line(&line, &mut work),
                 None => return Ok(()),
             },
             halt = agent.rpc.halted() => return Err(halt),
@@ -93,13 +93,13 @@ pub(super) async fn serve(
     }
 }
 
-impl Agent {
-    fn hear(self: &Arc<Self>, line: &[u8], work: &mut JoinSet<()>) {
+impl AcpAgent {
+    fn on_line(self: &Arc<Self>, line: &[u8], work: &mut JoinSet<()>) {
         if line.trim_ascii().is_empty() {
             return;
         }
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
-            let failure = Failure::new(Failure::PARSE, "Parse error");
+            let failure = RpcFailure::new(RpcFailure::PARSE, "Parse error");
             return self.rpc.answer(&Value::Null, Err(failure));
         };
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
@@ -114,13 +114,13 @@ impl Agent {
                     }
                 });
             }
-            (Some(method), None) => self.notice(&method, message.get("params")),
+            (Some(method), None) => self.on_notification(&method, message.get("params")),
             (None, Some(id)) => self.rpc.answered(&id, message),
             (None, None) => {}
         }
     }
 
-    fn notice(&self, method: &str, params: Option<&Value>) {
+    fn on_notification(&self, method: &str, params: Option<&Value>) {
         if method == "session/cancel"
             && let Ok(session) = self.session(params.unwrap_or(&Value::Null))
         {
@@ -128,78 +128,81 @@ impl Agent {
         }
     }
 
-    /// `None`: there never is an answer.
-    async fn request(&self, method: &str, params: &Value) -> Option<Answer> {
+    /// `None`: the request is never answered.
+    async fn request(&self, method: &str, params: &Value) -> Option<RpcResult> {
         Some(match method {
-            "initialize" => Ok(shapes::initialized(params)),
+            "initialize" => Ok(objects::initialized(params)),
             "authenticate" => self.check().map(|()| json!({})),
             "session/new" => self.open(params).await,
             "session/load" => self.load(params).await,
-            "session/list" => Ok(shapes::listed(&self.world.home.chats())),
+            "session/list" => Ok(objects::listed(&self.fake.home.chats())),
             "session/set_mode" => self.set_mode(params),
             "session/set_model" => self.set_model(params, "modelId").map(|_| json!({})),
             "session/set_config_option" => self.set_option(params),
             "session/prompt" => return self.prompt(params).await,
-            "cursor/list_available_models" => Ok(shapes::available()),
+            "cursor/list_available_models" => Ok(objects::available()),
             _ => {
                 let words = format!("\"Method not found\": {method}");
-                Err(Failure::new(Failure::UNKNOWN_METHOD, words))
+                Err(RpcFailure::new(RpcFailure::UNKNOWN_METHOD, words))
             }
         })
     }
 
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), RpcFailure> {
         let words = "Authentication required: not logged in. Run 'cursor-agent login'.";
-        if self.signed_in { Ok(()) } else { Err(Failure::new(Failure::SIGNED_OUT, words)) }
+        if self.signed_in { Ok(()) } else { Err(RpcFailure::new(RpcFailure::SIGNED_OUT, words)) }
     }
 
-    /// The session that a request is about.
-    fn session(&self, params: &Value) -> Result<Arc<Session>, Failure> {
+    /// The session of a request.
+    fn session(&self, params: &Value) -> Result<Arc<AcpSession>, RpcFailure> {
         let id = text(params, "sessionId")?;
         let found = self.sessions.lock().get(id).map(Arc::clone);
-        found.ok_or_else(|| Failure::new(Failure::NO_SESSION, format!("Session {id} not found")))
+        found.ok_or_else(|| {
+            RpcFailure::new(RpcFailure::NO_SESSION, format!("Session {id} not found"))
+        })
     }
 
-    fn set_mode(&self, params: &Value) -> Answer {
+    fn set_mode(&self, params: &Value) -> RpcResult {
         let session = self.session(params)?;
         let mode = text(params, "modeId")?;
-        let bad = || Failure::new(Failure::BAD_PARAMS, format!("unknown mode {mode}"));
-        session.set_mode(Mode::of(mode).ok_or_else(bad)?);
+        let bad = || RpcFailure::new(RpcFailure::BAD_PARAMS, format!("unknown mode {mode}"));
+        session.set_mode(CliMode::of(mode).ok_or_else(bad)?);
         let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode });
         self.rpc.update(session.id(), &update);
         Ok(json!({}))
     }
 
-    fn set_option(&self, params: &Value) -> Answer {
+    fn set_option(&self, params: &Value) -> RpcResult {
         let session = match text(params, "configId")? {
             "model" => self.set_model(params, "value")?,
             "mode" => {
                 let session = self.session(params)?;
                 let mode = text(params, "value")?;
-                let bad = || Failure::new(Failure::BAD_PARAMS, format!("unknown mode {mode}"));
-                session.set_mode(Mode::of(mode).ok_or_else(bad)?);
+                let bad =
+                    || RpcFailure::new(RpcFailure::BAD_PARAMS, format!("unknown mode {mode}"));
+                session.set_mode(CliMode::of(mode).ok_or_else(bad)?);
                 session
             }
             other => {
                 let words = format!("unknown config option {other}");
-                return Err(Failure::new(Failure::BAD_PARAMS, words));
+                return Err(RpcFailure::new(RpcFailure::BAD_PARAMS, words));
             }
         };
         Ok(json!({ "configOptions": session.options() }))
     }
 
-    fn set_model(&self, params: &Value, key: &str) -> Result<Arc<Session>, Failure> {
+    fn set_model(&self, params: &Value, key: &str) -> Result<Arc<AcpSession>, RpcFailure> {
         let session = self.session(params)?;
         let model = text(params, key)?;
         if models::display_name(model).is_none() {
-            return Err(Failure::new(Failure::BAD_PARAMS, words::bad_model(model)));
+            return Err(RpcFailure::new(RpcFailure::BAD_PARAMS, messages::bad_model(model)));
         }
         session.set_model(model);
         Ok(session)
     }
 }
 
-fn text<'a>(params: &'a Value, name: &str) -> Result<&'a str, Failure> {
-    let missing = || Failure::new(Failure::BAD_PARAMS, format!("{name} is missing"));
+fn text<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcFailure> {
+    let missing = || RpcFailure::new(RpcFailure::BAD_PARAMS, format!("{name} is missing"));
     params.get(name).and_then(Value::as_str).ok_or_else(missing)
 }

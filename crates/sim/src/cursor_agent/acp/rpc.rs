@@ -1,4 +1,4 @@
-//! The agent's half of JSON-RPC: answers, notices, and requests of its own.
+//! The agent's side of JSON-RPC: answers, notifications, and requests of its own.
 
 use std::{
     collections::HashMap,
@@ -12,45 +12,43 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::{
-    super::{
-        hands::Wish,
-        lines::{Halt, Lines},
-        print::Stop,
-    },
-    Answer,
+use super::super::{
+    output::{OutputHalt, OutputLines},
+    print::AgentStop,
+    toolbox::PermissionRequest,
 };
+use super::RpcResult;
 
 #[derive(Debug)]
 pub(super) struct Rpc {
-    lines: Mutex<Lines>,
+    lines: Mutex<OutputLines>,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
     ids: AtomicU64,
-    /// Why it ends, once it does.
-    halt: watch::Sender<Option<Stop>>,
+    /// Why serving ends, once it does.
+    halt: watch::Sender<Option<AgentStop>>,
 }
 
 impl Rpc {
-    pub(super) fn new(lines: Lines) -> Self {
+    pub(super) fn new(lines: OutputLines) -> Self {
         let (halt, _) = watch::channel(None);
         let (lines, waiting) = (Mutex::new(lines), Mutex::default());
         Self { lines, waiting, ids: AtomicU64::new(0), halt }
     }
 
-    /// Waits until it has to end.
-    pub(super) async fn halted(&self) -> Stop {
+    /// Waits until serving has to end.
+    pub(super) async fn halted(&self) -> AgentStop {
         let mut halt = self.halt.subscribe();
-        // The sender is ours, so there is always one.
+        // The sender is in `self`, so the channel is open.
         let _ = halt.wait_for(Option::is_some).await;
-        self.halt.send_replace(None).unwrap_or(Stop::Halt(Halt::Gone))
+        self.halt.send_replace(None).unwrap_or(AgentStop::Halt(OutputHalt::Gone))
     }
 
-    /// Ends the process.
-    pub(super) fn end(&self, why: Stop) {
+    /// Ends serving.
+    pub(super) fn end(&self, why: AgentStop) {
         self.halt.send_replace(Some(why));
     }
 
-    pub(super) fn answer(&self, id: &Value, answer: Answer) {
+    pub(super) fn answer(&self, id: &Value, answer: RpcResult) {
         self.send(&match answer {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
             Err(failure) => json!({ "jsonrpc": "2.0", "id": id, "error": {
@@ -64,16 +62,16 @@ impl Rpc {
         self.send(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
     }
 
-    /// An answer to a request of ours.
+    /// Takes the answer to one of our requests.
     pub(super) fn answered(&self, id: &Value, message: Value) {
         let waiting = id.as_u64().and_then(|id| self.waiting.lock().remove(&id));
         if let Some(waiting) = waiting {
-            // Who asked may have been cancelled.
+            // The task that asked may have been cancelled.
             let _ = waiting.send(message);
         }
     }
 
-    /// Asks the client and waits; `None` when it has no result to give.
+    /// Asks the client and waits; `None` if there is no result.
     async fn request(&self, method: &str, params: &Value) -> Option<Value> {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
@@ -84,27 +82,27 @@ impl Rpc {
 
     fn send(&self, message: &Value) {
         if let Err(halt) = self.lines.lock().object(message) {
-            self.end(Stop::Halt(halt));
+            self.end(AgentStop::Halt(halt));
         }
     }
 }
 
-/// Asks the client of a session for leave.
+/// Asks the client of a session for permission.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Asker {
+pub(in super::super) struct PermissionAsker {
     pub(super) rpc: Arc<Rpc>,
     pub(super) session: String,
 }
 
-impl Asker {
-    /// Whether this may be done. No answer is no.
-    pub(in super::super) async fn ask(&self, wish: &Wish) -> bool {
+impl PermissionAsker {
+    /// Whether the client allows this. Without an answer it does not.
+    pub(in super::super) async fn ask(&self, wanted: &PermissionRequest) -> bool {
         let option = |id: &str, kind: &str, name: &str| json!({ "optionId": id, "kind": kind, "name": name });
         let params = json!({
             "sessionId": self.session,
             "toolCall": {
-                "toolCallId": wish.call_id, "title": wish.object, "kind": wish.kind,
-                "status": "pending", "rawInput": wish.raw_input,
+                "toolCallId": wanted.call_id, "title": wanted.object, "kind": wanted.kind,
+                "status": "pending", "rawInput": wanted.raw_input,
             },
             "options": [
                 option("allow-once", "allow_once", "Allow once"),

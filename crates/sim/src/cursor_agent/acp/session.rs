@@ -1,4 +1,4 @@
-//! A conversation under ACP: how it is opened, and what can be set about it.
+//! A conversation under ACP: how it is opened, and its settings.
 
 use std::{path::Path, sync::Arc};
 
@@ -6,50 +6,48 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    super::{
-        args::Mode,
-        hands::Hands,
-        home::Chat,
-        manners::Manner,
-        mcp::{self, ServerConfig},
-        permissions::Permissions,
-        told,
-    },
-    Agent, Answer, Asker, Failure, shapes, text,
+use super::super::{
+    args::CliMode,
+    mcp::{self, McpServerConfig},
+    permissions::CliPermissions,
+    prompt_blocks,
+    state_dir::StoredChat,
+    switches::FakeSwitch,
+    toolbox::FakeTools,
 };
+use super::{AcpAgent, PermissionAsker, RpcFailure, RpcResult, objects, text};
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct AcpSession {
     id: String,
-    hands: Arc<Hands>,
-    state: Mutex<State>,
+    tools: Arc<FakeTools>,
+    state: Mutex<AcpSessionState>,
 }
 
 #[derive(Debug)]
-struct State {
-    chat: Chat,
-    mode: Mode,
+struct AcpSessionState {
+    chat: StoredChat,
+    mode: CliMode,
     cancel: CancellationToken,
 }
 
-impl Session {
+impl AcpSession {
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    pub(super) fn hands(&self) -> Arc<Hands> {
-        Arc::clone(&self.hands)
+    pub(super) fn tools(&self) -> Arc<FakeTools> {
+        Arc::clone(&self.tools)
     }
 
-    /// A turn begins: the conversation so far, the mode, and how it may be cancelled.
-    pub(super) fn begin(&self) -> (Chat, Mode, CancellationToken) {
+    /// Begins a turn: the conversation so far, the mode, and the token to cancel it.
+    pub(super) fn begin(&self) -> (StoredChat, CliMode, CancellationToken) {
         let mut state = self.state.lock();
         state.cancel = CancellationToken::new();
         (state.chat.clone(), state.mode, state.cancel.clone())
     }
 
-    pub(super) fn keep(&self, chat: Chat) {
+    pub(super) fn keep(&self, chat: StoredChat) {
         self.state.lock().chat = chat;
     }
 
@@ -57,7 +55,7 @@ impl Session {
         self.state.lock().cancel.cancel();
     }
 
-    pub(super) fn set_mode(&self, mode: Mode) {
+    pub(super) fn set_mode(&self, mode: CliMode) {
         self.state.lock().mode = mode;
     }
 
@@ -67,22 +65,22 @@ impl Session {
 
     pub(super) fn options(&self) -> Value {
         let state = self.state.lock();
-        shapes::options(&state.chat.model, state.mode)
+        objects::options(&state.chat.model, state.mode)
     }
 
-    /// What a session has to say of itself when it is opened.
+    /// The description of a session in the answer that opens it.
     fn described(&self) -> Value {
         let state = self.state.lock();
-        shapes::session(&state.chat.model, state.mode)
+        objects::session(&state.chat.model, state.mode)
     }
 }
 
-impl Agent {
-    pub(super) async fn open(&self, params: &Value) -> Answer {
+impl AcpAgent {
+    pub(super) async fn open(&self, params: &Value) -> RpcResult {
         self.check()?;
-        let id = self.world.home.new_id()?;
+        let id = self.fake.home.new_id()?;
         let model = self.model.clone().unwrap_or_else(|| "default[]".to_owned());
-        let chat = Chat { id, model, ..Chat::default() };
+        let chat = StoredChat { id, model, ..StoredChat::default() };
         let session = self.set_up(chat, params).await?;
         let mut answer = session.described();
         if let Some(table) = answer.as_object_mut() {
@@ -91,12 +89,12 @@ impl Agent {
         Ok(answer)
     }
 
-    /// Says all that was said before it answers.
-    pub(super) async fn load(&self, params: &Value) -> Answer {
+    /// Replays the conversation, then answers.
+    pub(super) async fn load(&self, params: &Value) -> RpcResult {
         self.check()?;
         let id = text(params, "sessionId")?;
-        let lost = || Failure::new(Failure::NO_SESSION, format!("Session {id} not found"));
-        let chat = self.world.home.chat(id).ok_or_else(lost)?;
+        let lost = || RpcFailure::new(RpcFailure::NO_SESSION, format!("Session {id} not found"));
+        let chat = self.fake.home.chat(id).ok_or_else(lost)?;
         let past = chat.messages.clone();
         let session = self.set_up(chat, params).await?;
         for update in past.iter().flat_map(replayed) {
@@ -105,42 +103,50 @@ impl Agent {
         Ok(session.described())
     }
 
-    async fn set_up(&self, mut chat: Chat, params: &Value) -> Result<Arc<Session>, Failure> {
+    async fn set_up(
+        &self,
+        mut chat: StoredChat,
+        params: &Value,
+    ) -> Result<Arc<AcpSession>, RpcFailure> {
         let cwd = text(params, "cwd")?;
         cwd.clone_into(&mut chat.cwd);
         if chat.model.is_empty() {
             chat.model = "default[]".to_owned();
         }
-        let bad = |words: String| Failure::new(Failure::SERVER, words);
+        let bad = |words: String| RpcFailure::new(RpcFailure::SERVER, words);
         let servers = self.servers(Path::new(cwd), params).map_err(bad)?;
-        let (open, failed) = self.world.connect(&servers).await;
+        let (open, failed) = self.fake.connect(&servers).await;
         for words in failed {
-            super::super::complain(&self.world, &words);
+            super::super::warn(&self.fake, &words);
         }
-        let asker = Asker { rpc: Arc::clone(&self.rpc), session: chat.id.clone() };
-        let mut hands = Hands {
-            permissions: Permissions::read(Path::new(cwd)).map_err(bad)?,
+        let asker = PermissionAsker { rpc: Arc::clone(&self.rpc), session: chat.id.clone() };
+        let mut tools = FakeTools {
+            permissions: CliPermissions::read(Path::new(cwd)).map_err(bad)?,
             force: self.force,
             asker: Some(asker),
-            ask_mcp: self.world.manners.has(&Manner::AskMcp),
-            timeout: self.world.manners.mcp_timeout(),
-            ..Hands::default()
+            ask_mcp: self.fake.switches.has(&FakeSwitch::AskMcp),
+            timeout: self.fake.switches.mcp_timeout(),
+            ..FakeTools::default()
         };
-        hands.take_up(open);
-        self.world.home.keep(&chat)?;
+        tools.add_servers(open);
+        self.fake.home.keep(&chat)?;
         let id = chat.id.clone();
-        let state = State { chat, mode: Mode::Agent, cancel: CancellationToken::new() };
-        let session =
-            Arc::new(Session { id: id.clone(), hands: Arc::new(hands), state: Mutex::new(state) });
+        let state =
+            AcpSessionState { chat, mode: CliMode::Agent, cancel: CancellationToken::new() };
+        let session = Arc::new(AcpSession {
+            id: id.clone(),
+            tools: Arc::new(tools),
+            state: Mutex::new(state),
+        });
         self.sessions.lock().insert(id, Arc::clone(&session));
         Ok(session)
     }
 
-    /// Those of the folder, and those of the request unless this is an early build. The
-    /// same name in both is the request's.
-    fn servers(&self, cwd: &Path, params: &Value) -> Result<Vec<ServerConfig>, String> {
+    /// The servers of the folder and, except in early builds, of the request, which takes
+    /// precedence.
+    fn servers(&self, cwd: &Path, params: &Value) -> Result<Vec<McpServerConfig>, String> {
         let mut servers = mcp::from_workspace(cwd)?;
-        if !self.world.manners.has(&Manner::AcpIgnoresMcp) {
+        if !self.fake.switches.has(&FakeSwitch::AcpIgnoresMcp) {
             let given = mcp::from_acp(params.get("mcpServers").unwrap_or(&Value::Null));
             servers.retain(|server| !given.iter().any(|other| other.name() == server.name()));
             servers.extend(given);
@@ -149,9 +155,9 @@ impl Agent {
     }
 }
 
-/// What a message of the past looks like as updates.
+/// The updates that replay a message.
 fn replayed(message: &Value) -> Vec<Value> {
-    let kind = match told::role(message) {
+    let kind = match prompt_blocks::role(message) {
         "user" => "user_message_chunk",
         "assistant" => "agent_message_chunk",
         _ => return Vec::new(),
@@ -161,7 +167,7 @@ fn replayed(message: &Value) -> Vec<Value> {
         .filter_map(|part| {
             let word = |name: &str| part.get(name).and_then(Value::as_str);
             match word("type")? {
-                "text" => Some(shapes::chunk(kind, word("text")?)),
+                "text" => Some(objects::chunk(kind, word("text")?)),
                 "tool-call" => Some(json!({
                     "sessionUpdate": "tool_call", "toolCallId": word("toolCallId")?,
                     "title": word("toolName")?, "kind": "other", "status": "completed",

@@ -1,5 +1,5 @@
-//! Which MCP servers there are: `<workspace>/.cursor/mcp.json` (§9.2), or the list that an
-//! ACP client gives with a session (§9.6).
+//! The configured MCP servers: from `<workspace>/.cursor/mcp.json` (§9.2), or from the list that
+//! an ACP client sends with a session (§9.6).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 /// A server and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct ServerConfig {
+pub(in super::super) struct McpServerConfig {
     pub(super) name: String,
-    pub(super) target: Target,
+    pub(super) target: McpTarget,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum McpTarget {
     Http { url: String, headers: Vec<(String, String)> },
     Command { command: String, args: Vec<String>, env: Vec<(String, String)> },
 }
 
-impl ServerConfig {
+impl McpServerConfig {
     pub(in super::super) fn name(&self) -> &str {
         &self.name
     }
@@ -29,12 +29,12 @@ impl ServerConfig {
 #[serde(default)]
 struct McpFile {
     #[serde(rename = "mcpServers")]
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<String, McpFileEntry>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct McpFileEntry {
     url: Option<String>,
     headers: BTreeMap<String, String>,
     command: Option<String>,
@@ -42,11 +42,11 @@ struct Entry {
     env: BTreeMap<String, String>,
 }
 
-/// The servers of a workspace; none when there is no file.
+/// The servers of a workspace; empty without the file.
 ///
 /// # Errors
-/// The file is there and says nothing that can be understood.
-pub(in super::super) fn from_workspace(workspace: &Path) -> Result<Vec<ServerConfig>, String> {
+/// The file exists and is not valid.
+pub(in super::super) fn from_workspace(workspace: &Path) -> Result<Vec<McpServerConfig>, String> {
     let path = workspace.join(".cursor").join("mcp.json");
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(Vec::new()) };
     let bad = |what: String| format!("{}: {what}", path.display());
@@ -56,22 +56,22 @@ pub(in super::super) fn from_workspace(workspace: &Path) -> Result<Vec<ServerCon
         .map(|(name, entry)| {
             let target = match (entry.url, entry.command) {
                 (Some(url), _) => {
-                    Target::Http { url, headers: entry.headers.into_iter().collect() }
+                    McpTarget::Http { url, headers: entry.headers.into_iter().collect() }
                 }
                 (None, Some(command)) => {
                     let env = entry.env.into_iter().collect();
-                    Target::Command { command, args: entry.args, env }
+                    McpTarget::Command { command, args: entry.args, env }
                 }
                 (None, None) => return Err(bad(format!("{name} has neither url nor command"))),
             };
-            Ok(ServerConfig { name, target })
+            Ok(McpServerConfig { name, target })
         })
         .collect()
 }
 
 /// The servers in `session/new`: `type` is `http` or `sse`, or missing for a command;
 /// headers and environment are lists of name and value.
-pub(in super::super) fn from_acp(list: &Value) -> Vec<ServerConfig> {
+pub(in super::super) fn from_acp(list: &Value) -> Vec<McpServerConfig> {
     let pairs = |value: Option<&Value>| -> Vec<(String, String)> {
         let text = |pair: &Value, name: &str| pair.get(name)?.as_str().map(str::to_owned);
         let list = value.and_then(Value::as_array).into_iter().flatten();
@@ -80,15 +80,15 @@ pub(in super::super) fn from_acp(list: &Value) -> Vec<ServerConfig> {
     let server = |entry: &Value| {
         let text = |name: &str| entry.get(name)?.as_str().map(str::to_owned);
         let target = match (text("url"), text("command")) {
-            (Some(url), _) => Target::Http { url, headers: pairs(entry.get("headers")) },
+            (Some(url), _) => McpTarget::Http { url, headers: pairs(entry.get("headers")) },
             (None, Some(command)) => {
                 let words = entry.get("args").and_then(Value::as_array).into_iter().flatten();
                 let args = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
-                Target::Command { command, args, env: pairs(entry.get("env")) }
+                McpTarget::Command { command, args, env: pairs(entry.get("env")) }
             }
             (None, None) => return None,
         };
-        Some(ServerConfig { name: text("name")?, target })
+        Some(McpServerConfig { name: text("name")?, target })
     };
     list.as_array().into_iter().flatten().filter_map(server).collect()
 }
@@ -97,21 +97,21 @@ pub(in super::super) fn from_acp(list: &Value) -> Vec<ServerConfig> {
 mod tests {
     use serde_json::json;
 
-    use super::{ServerConfig, Target, from_acp};
+    use super::{McpServerConfig, McpTarget, from_acp};
 
     #[test]
-    fn an_acp_client_gives_lists_of_pairs() {
+    fn acp_servers_have_lists_of_pairs() {
         let servers = from_acp(&json!([
             { "type": "http", "name": "a", "url": "http://127.0.0.1:1/x",
               "headers": [{ "name": "authorization", "value": "Bearer y" }] },
             { "name": "b", "command": "srv", "args": ["-v"], "env": [] },
             { "name": "c" },
         ]));
-        let a = Target::Http {
+        let a = McpTarget::Http {
             url: "http://127.0.0.1:1/x".to_owned(),
             headers: vec![("authorization".to_owned(), "Bearer y".to_owned())],
         };
-        let b = Target::Command {
+        let b = McpTarget::Command {
             command: "srv".to_owned(),
             args: vec!["-v".to_owned()],
             env: Vec::new(),
@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(
             servers,
             [
-                ServerConfig { name: "a".to_owned(), target: a },
-                ServerConfig { name: "b".to_owned(), target: b },
+                McpServerConfig { name: "a".to_owned(), target: a },
+                McpServerConfig { name: "b".to_owned(), target: b },
             ]
         );
     }

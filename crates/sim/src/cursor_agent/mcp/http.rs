@@ -1,5 +1,5 @@
-//! MCP over streamable HTTP: every message is a POST of its own, and an answer is one JSON
-//! document or a stream of events that has it somewhere.
+//! MCP over streamable HTTP: every message is its own POST, and an answer is one JSON document or
+//! an event stream that contains it.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
@@ -16,25 +16,25 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 #[derive(Debug)]
-pub(super) struct Http {
+pub(super) struct McpHttp {
     uri: Uri,
     authority: String,
     headers: HeaderMap,
-    /// Given by the server with its greeting.
+    /// From the server's answer to `initialize`.
     session: Mutex<Option<HeaderValue>>,
 }
 
-/// An answer, and the connection that brings it.
-struct Answer {
+/// An answer, and its connection.
+struct HttpAnswer {
     response: Response<Incoming>,
     _connection: JoinSet<()>,
 }
 
-impl Http {
+impl McpHttp {
     pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, String> {
         let uri: Uri = url.parse().map_err(|_| format!("`{url}` is not a URL"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(format!("`{url}` is not on this machine; only http:// is spoken here"));
+            return Err(format!("`{url}`: only http:// URLs are supported"));
         }
         let authority = uri.authority().ok_or_else(|| format!("`{url}` names no host"))?;
         let authority = match authority.port_u16() {
@@ -51,7 +51,7 @@ impl Http {
         Ok(Self { uri, authority, headers: map, session })
     }
 
-    /// The version that both speak, for every request from now on.
+    /// Sets the agreed version, for every request from now on.
     pub(super) fn agree(&mut self, version: &str) {
         if let Ok(version) = HeaderValue::from_str(version) {
             self.headers.insert(PROTOCOL, version);
@@ -73,21 +73,21 @@ impl Http {
         if stream { answer.event(id).await } else { answer.document().await }
     }
 
-    pub(super) async fn tell(&self, notice: &Value) -> Result<(), String> {
-        let answer = self.send(Method::POST, Some(notice)).await?;
+    pub(super) async fn notify(&self, message: &Value) -> Result<(), String> {
+        let answer = self.send(Method::POST, Some(message)).await?;
         let status = answer.response.status();
         if status.is_success() { Ok(()) } else { Err(format!("HTTP {status}")) }
     }
 
     pub(super) async fn close(&self) {
         if self.session.lock().is_some() {
-            // A server that is gone needs no goodbye.
+            // The server may be gone already.
             let _ = self.send(Method::DELETE, None).await;
         }
     }
 
-    /// A request on a connection of its own.
-    async fn send(&self, method: Method, message: Option<&Value>) -> Result<Answer, String> {
+    /// Sends a request on its own connection.
+    async fn send(&self, method: Method, message: Option<&Value>) -> Result<HttpAnswer, String> {
         let words = |error: &dyn std::fmt::Display| format!("fetch failed: {error}");
         let stream = TcpStream::connect(&self.authority).await.map_err(|e| words(&e))?;
         let _ = stream.set_nodelay(true);
@@ -95,7 +95,7 @@ impl Http {
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| words(&e))?;
         let mut running = JoinSet::new();
         running.spawn(async move {
-            // What breaks here, the request notices.
+            // The request reports an error of the connection.
             let _ = connection.await;
         });
         let body = message.map(|message| Bytes::from(message.to_string())).unwrap_or_default();
@@ -114,20 +114,20 @@ impl Http {
             headers.insert(SESSION, session);
         }
         let response = sender.send_request(request).await.map_err(|e| words(&e))?;
-        Ok(Answer { response, _connection: running })
+        Ok(HttpAnswer { response, _connection: running })
     }
 }
 
-impl Answer {
+impl HttpAnswer {
     async fn document(self) -> Result<Value, String> {
         let body = Limited::new(self.response.into_body(), MESSAGE_CAP);
         let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 
-    /// Reads events until the answer is among them; progress and the like is passed over.
+    /// Reads events until the answer arrives; progress and the like is skipped.
     async fn event(mut self, id: u64) -> Result<Value, String> {
-        let mut events = Events::default();
+        let mut events = EventReader::default();
         loop {
             while let Some(data) = events.next() {
                 let Ok(message) = serde_json::from_str::<Value>(&data) else { continue };
@@ -148,14 +148,14 @@ impl Answer {
     }
 }
 
-/// Server-sent events, as far as they carry data.
+/// Parses server-sent events; only their data counts.
 #[derive(Debug, Default)]
-struct Events {
+struct EventReader {
     bytes: Vec<u8>,
     data: Option<String>,
 }
 
-impl Events {
+impl EventReader {
     fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
         if self.bytes.len() + bytes.len() > MESSAGE_CAP {
             return Err("an event is too long".to_owned());
@@ -164,7 +164,7 @@ impl Events {
         Ok(())
     }
 
-    /// The data of the next whole event.
+    /// The data of the next complete event.
     fn next(&mut self) -> Option<String> {
         loop {
             let end = self.bytes.iter().position(|byte| *byte == b'\n')?;
@@ -192,11 +192,11 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
-    use super::Events;
+    use super::EventReader;
 
     #[test]
-    fn events_come_in_any_pieces() {
-        let mut events = Events::default();
+    fn events_may_be_split_anywhere() {
+        let mut events = EventReader::default();
         events.push(b": hello\r\nid: 1\r\nda").unwrap();
         assert_eq!(events.next(), None);
         events.push(b"ta: {\"a\":\r\ndata: 1}\r\n\r\ndata:x\n\n\n").unwrap();

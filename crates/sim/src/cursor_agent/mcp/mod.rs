@@ -1,6 +1,6 @@
-//! A small MCP client: enough of it to list tools and call them, over HTTP on this machine
-//! or over the pipes of a child. It is not shared with the gateway, so that neither can
-//! agree with itself only.
+//! A small MCP client that can list and call tools, over HTTP on this machine or over the pipes
+//! of a child process. It shares no code with the gateway, so that a mistake in one shows in the
+//! other.
 
 mod config;
 mod http;
@@ -14,46 +14,48 @@ use std::{
 use ibeam_proto::agent::McpSuccess;
 use serde_json::{Map, Value, json};
 
-pub(super) use self::config::{ServerConfig, from_acp, from_workspace};
-use self::{http::Http, stdio::Stdio};
-use super::hands::{self, Offer};
+pub(super) use self::config::{McpServerConfig, from_acp, from_workspace};
+use self::{http::McpHttp, stdio::McpStdio};
+use super::toolbox::{self, McpTool};
 
 /// The newest version this client speaks.
 const VERSION: &str = "2025-06-18";
-/// Time for the greeting and for the list; a call may take as long as it likes.
+/// The timeout for initialisation and the list of tools; calls have none.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pages of a list of tools.
+/// Pages of a list of tools that are read at most.
 const PAGES_CAP: usize = 64;
-/// The largest message that is taken from a server.
+/// The largest message that is read from a server.
 const MESSAGE_CAP: usize = 64 * 1024 * 1024;
 
-/// A server that has been greeted.
+/// An initialised connection to a server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct McpConnection {
     name: String,
-    wire: Wire,
-    /// Numbers of requests.
+    wire: McpTransport,
+    /// The number of requests so far, for their ids.
     ids: AtomicU64,
 }
 
 #[derive(Debug)]
-enum Wire {
-    Http(Http),
-    Stdio(Stdio),
+enum McpTransport {
+    Http(McpHttp),
+    Stdio(McpStdio),
 }
 
-impl Server {
-    /// Connects, greets, and asks for the tools.
+impl McpConnection {
+    /// Connects, initialises, and lists the tools.
     ///
     /// # Errors
-    /// In words, for stderr.
-    pub(super) async fn open(config: &ServerConfig) -> Result<(Self, Vec<Offer>), String> {
+    /// As text for stderr.
+    pub(super) async fn open(config: &McpServerConfig) -> Result<(Self, Vec<McpTool>), String> {
         let name = config.name.clone();
         let greeting = async {
             let wire = match &config.target {
-                config::Target::Http { url, headers } => Wire::Http(Http::new(url, headers)?),
-                config::Target::Command { command, args, env } => {
-                    Wire::Stdio(Stdio::start(command, args, env)?)
+                config::McpTarget::Http { url, headers } => {
+                    McpTransport::Http(McpHttp::new(url, headers)?)
+                }
+                config::McpTarget::Command { command, args, env } => {
+                    McpTransport::Stdio(McpStdio::start(command, args, env)?)
                 }
             };
             let mut server = Self { name: name.clone(), wire, ids: AtomicU64::new(0) };
@@ -63,7 +65,7 @@ impl Server {
         };
         let outcome: Result<_, String> = tokio::time::timeout(PATIENCE, greeting)
             .await
-            .unwrap_or_else(|_| Err("it does not answer".to_owned()));
+            .unwrap_or_else(|_| Err("no answer in time".to_owned()));
         outcome.map_err(|error| format!("MCP server {name}: {error}"))
     }
 
@@ -78,15 +80,15 @@ impl Server {
             "clientInfo": { "name": "cursor", "version": super::VERSION },
         });
         let answer = self.ask("initialize", hello).await?;
-        if let (Wire::Http(http), Some(version)) =
+        if let (McpTransport::Http(http), Some(version)) =
             (&mut self.wire, answer.get("protocolVersion").and_then(Value::as_str))
         {
             http.agree(version);
         }
-        self.tell("notifications/initialized", json!({})).await
+        self.notify("notifications/initialized", json!({})).await
     }
 
-    async fn list(&self) -> Result<Vec<Offer>, String> {
+    async fn list(&self) -> Result<Vec<McpTool>, String> {
         let mut offers = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_CAP {
@@ -103,9 +105,9 @@ impl Server {
         Ok(offers)
     }
 
-    fn offer(&self, tool: &Value) -> Offer {
+    fn offer(&self, tool: &Value) -> McpTool {
         let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
-        Offer {
+        McpTool {
             server: self.name.clone(),
             name: text("name").to_owned(),
             description: text("description").to_owned(),
@@ -113,10 +115,10 @@ impl Server {
         }
     }
 
-    /// Calls a tool and waits for as long as it takes, or as long as it may.
+    /// Calls a tool and waits for its result, up to the timeout if there is one.
     ///
     /// # Errors
-    /// The server's own error, or what broke on the way to it.
+    /// The server's own error, or an error of the connection.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -132,18 +134,18 @@ impl Server {
                 Ok(result) => result?,
                 Err(_) => {
                     let params = json!({ "requestId": id, "reason": "Request timed out" });
-                    // A server that cannot hear this either is gone.
-                    let _ = self.tell("notifications/cancelled", params).await;
+                    // If this fails too, the server is gone.
+                    let _ = self.notify("notifications/cancelled", params).await;
                     return Err("MCP error -32001: Request timed out".to_owned());
                 }
             },
         };
-        Ok(hands::success(&result))
+        Ok(toolbox::success(&result))
     }
 
-    /// Says goodbye, where there is a way to.
+    /// Ends the session, where the transport has one.
     pub(super) async fn close(&self) {
-        if let Wire::Http(http) = &self.wire {
+        if let McpTransport::Http(http) = &self.wire {
             http.close().await;
         }
     }
@@ -159,17 +161,17 @@ impl Server {
     async fn send(&self, id: u64, method: &str, params: Value) -> Result<Value, String> {
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let answer = match &self.wire {
-            Wire::Http(http) => http.ask(id, &message).await?,
-            Wire::Stdio(stdio) => stdio.ask(id, &message).await?,
+            McpTransport::Http(http) => http.ask(id, &message).await?,
+            McpTransport::Stdio(stdio) => stdio.ask(id, &message).await?,
         };
         result_of(answer)
     }
 
-    async fn tell(&self, method: &str, params: Value) -> Result<(), String> {
+    async fn notify(&self, method: &str, params: Value) -> Result<(), String> {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         match &self.wire {
-            Wire::Http(http) => http.tell(&message).await,
-            Wire::Stdio(stdio) => stdio.write(&message).await,
+            McpTransport::Http(http) => http.notify(&message).await,
+            McpTransport::Stdio(stdio) => stdio.write(&message).await,
         }
     }
 }
@@ -184,7 +186,7 @@ fn result_of(mut answer: Value) -> Result<Value, String> {
     answer.get_mut("result").map(Value::take).ok_or_else(|| "an answer without a result".to_owned())
 }
 
-/// Whether this is the answer to the request of this number.
+/// Whether this is the answer to the request with this id.
 fn answers(message: &Value, id: u64) -> bool {
     message.get("id").and_then(Value::as_u64) == Some(id) && message.get("method").is_none()
 }

@@ -1,4 +1,4 @@
-//! MCP over the pipes of a child process: a message is a line.
+//! MCP over the pipes of a child process, one message per line.
 
 use std::{collections::HashMap, process::Stdio as Pipe, sync::Arc};
 
@@ -16,15 +16,15 @@ use super::MESSAGE_CAP;
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Value>>>>;
 
 #[derive(Debug)]
-pub(super) struct Stdio {
+pub(super) struct McpStdio {
     input: AsyncMutex<ChildStdin>,
     waiting: Waiting,
-    /// Ends with this.
+    /// Killed when this is dropped.
     _child: Child,
     _reader: JoinSet<()>,
 }
 
-impl Stdio {
+impl McpStdio {
     pub(super) fn start(
         command: &str,
         args: &[String],
@@ -65,7 +65,7 @@ impl Stdio {
     }
 }
 
-/// Hands answers to those who wait, until the server says no more.
+/// Passes answers to the requests that wait for them, until the server closes its output.
 async fn read(output: ChildStdout, waiting: Waiting) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! Pieces of what a client says.
+//! Parts of client messages.
 
 use bytes::Bytes;
 use ibeam_proto::agent::{

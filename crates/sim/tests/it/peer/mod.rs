@@ -1,4 +1,4 @@
-//! A client of the Agent API for tests: answers what it is asked, keeps what it hears.
+//! A client of the Agent API for tests: answers questions, and records what it receives.
 
 mod messages;
 mod wire;
@@ -41,7 +41,7 @@ pub(crate) use self::{
 
 pub(crate) const CONVERSATION: &str = "22222222-2222-4222-8222-222222222222";
 
-/// How a stream came to its end.
+/// How a stream ended.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
     EndFrame,
@@ -53,7 +53,7 @@ pub(crate) enum Ended {
     Status(StatusCode),
 }
 
-/// Everything a turn brought.
+/// Everything that a turn sent.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) text: String,
@@ -91,7 +91,7 @@ pub(crate) struct Peer {
     pub(crate) tool_time: Duration,
     /// Nothing is answered and nothing is sent after the first message.
     pub(crate) mute: bool,
-    /// How long to listen at most.
+    /// How long to read at most.
     pub(crate) patience: Duration,
 }
 
@@ -291,7 +291,7 @@ impl Peer {
         let message = AgentServerMessage::decode(raw.clone()).unwrap().message?;
         if let FromServer::InteractionQuery(query) = &message {
             heard.queries += 1;
-            // The arm may be one that no schema has: the answer goes under its number.
+            // The arm may be outside the schema: the answer goes under its number.
             let inner = pbwalk::fields(raw).find_map(|field| field.payload).unwrap();
             let arm = pbwalk::fields(inner).find(|field| field.number != 1).unwrap().number;
             return Some(approval(query.id, arm, &[0x0a, 0]));

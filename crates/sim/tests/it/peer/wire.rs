@@ -1,4 +1,4 @@
-//! Connections to the simulator, and what travels on them.
+//! Connections to the simulator, and the messages on them.
 
 use std::{
     pin::Pin,
@@ -55,7 +55,7 @@ pub(crate) fn error_text(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A response on its way; the connection lives as long.
+/// A response, and its connection.
 pub(crate) struct PendingResponse {
     pub(crate) response: Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>> + Send>>,
     pub(crate) _keep: (tokio::task::JoinHandle<()>, Box<dyn std::any::Any + Send>),

@@ -20,10 +20,7 @@ use ibeam_core::{
 };
 
 use super::*;
-use crate::{
-    config::Config,
-    driver::{Incoming, Outgoing},
-};
+use crate::config::Config;
 
 pub(super) struct Bench {
     pub(super) driver: ChildDriver,
@@ -71,20 +68,19 @@ pub(super) fn tool() -> Arc<[Tool]> {
 }
 
 impl Bench {
-    pub(super) async fn open(&self, start: Start) -> Result<Link, LinkError> {
+    pub(super) async fn open(&self, start: Start) -> Result<ChildLink, LinkError> {
         let open = Open {
             token: SecretString::default(),
             tokens: None,
             request_id: String::new(),
             original_request_id: String::new(),
-            prefer_h1: false,
-            child: Some(Box::new(start)),
+            peer: Box::new(start),
         };
         self.driver.open(open).await
     }
 
     /// Opens a link, and waits for the child.
-    pub(super) async fn begin(&self, start: Start) -> (Link, Ready) {
+    pub(super) async fn begin(&self, start: Start) -> (ChildLink, Ready) {
         let mut link = self.open(start).await.unwrap();
         let Some(FromChild::Ready(ready)) = next(&mut link).await else { panic!("not ready") };
         (link, ready)
@@ -105,16 +101,16 @@ impl Bench {
     }
 }
 
-pub(super) async fn next(link: &mut Link) -> Option<FromChild> {
+pub(super) async fn next(link: &mut ChildLink) -> Option<FromChild> {
     let heard = tokio::time::timeout(Duration::from_secs(20), link.rx.next()).await;
     match heard.expect("the child is silent")? {
-        Ok(Incoming::Child(heard)) => Some(heard),
-        other => panic!("{other:?}"),
+        Ok(heard) => Some(heard),
+        Err(error) => panic!("{error:?}"),
     }
 }
 
-pub(super) async fn tell(link: &Link, message: ToChild) {
-    link.tx.send(Outgoing::Child(message)).await.unwrap();
+pub(super) async fn tell(link: &ChildLink, message: ToChild) {
+    link.tx.send(message).await.unwrap();
 }
 
 pub(super) fn input(text: &str) -> ToChild {
@@ -122,7 +118,7 @@ pub(super) fn input(text: &str) -> ToChild {
 }
 
 /// Output up to so many lines.
-pub(super) async fn lines(link: &mut Link, count: usize) -> String {
+pub(super) async fn lines(link: &mut ChildLink, count: usize) -> String {
     let mut all = String::new();
     while all.lines().count() < count || !all.ends_with('\n') {
         match next(link).await {
@@ -134,7 +130,7 @@ pub(super) async fn lines(link: &mut Link, count: usize) -> String {
 }
 
 /// All output, and how it ended.
-pub(super) async fn rest(link: &mut Link) -> (Vec<u8>, Exit) {
+pub(super) async fn rest(link: &mut ChildLink) -> (Vec<u8>, Exit) {
     let mut all = Vec::new();
     loop {
         match next(link).await {

@@ -11,12 +11,12 @@ const SERVER: &str = r#"
         esac
     done"#;
 
-async fn ask(link: &mut Link, word: &str) -> String {
+async fn ask(link: &mut ChildLink, word: &str) -> String {
     tell(link, input(&format!("{word}\n"))).await;
     lines(link, 1).await.trim().to_owned()
 }
 
-async fn release(mut link: Link) {
+async fn release(mut link: ChildLink) {
     tell(&link, ToChild::Release).await;
     assert!(next(&mut link).await.is_none());
 }
@@ -90,7 +90,7 @@ async fn a_word_that_was_handed_over_counts() {
     let bench = bench(Kind::Acp, SERVER, |_| {});
     let (mut link, _) = bench.begin(start()).await;
     let pid = ask(&mut link, "who").await;
-    assert!(link.tx.hand_over(Outgoing::Child(ToChild::Release)));
+    assert!(link.tx.hand_over(ToChild::Release));
     drop(link);
     while bench.driver.pool.shelved() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,0 +1,464 @@
+//! The Agent API as the turn machine sees it: the first message of each stream, answers to
+//! what the backend asks for, and the state that a conversation continues from.
+
+mod half_read;
+mod inbound;
+mod outbound;
+mod since;
+mod stream;
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+use ibeam_proto::agent::{
+    AgentClientMessage, ClientHeartbeat, agent_client_message::Message as ToServer,
+};
+
+use self::{
+    half_read::HalfRead,
+    since::{Anchor, Since},
+    stream::{Purpose, Stored, Stream, upload_time},
+};
+use super::{
+    exec::Back,
+    request::{Plan, RunSpec},
+};
+use crate::{
+    codec::connect::{self, Envelope},
+    error::{ErrorCode, TurnError},
+    model::{FinishReason, Item, Millis, ToolCall, ToolContent, ToolResult, TurnRequest},
+    peer::{
+        Clocks, Drift, DriftReport, Failure, Leave, LinkError, Peer, PeerEvent, PeerOutput, Remedy,
+        Shown, TurnView, classify,
+        conversation::{NO_RESULT, said},
+    },
+};
+
+/// How a stream is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentOpen {
+    /// Resuming over HTTP/2 after an internal-error reset gives an empty turn.
+    pub prefer_h1: bool,
+}
+
+/// What the backend needs to recognise the result of a call.
+#[derive(Debug)]
+pub struct AgentCall {
+    exec: u32,
+    exec_id: String,
+    /// The backend's id for the call.
+    wire_id: String,
+    back: Back,
+}
+
+type Output = PeerOutput<Bytes, AgentCall>;
+
+/// The newest state of the conversation.
+#[derive(Debug)]
+struct Checkpoint {
+    bytes: Bytes,
+    /// What the client had seen by then. A resumed run starts from here, so anything
+    /// beyond it would come a second time.
+    seen: u64,
+    /// Results were sent since, which it knows nothing of.
+    before_results: bool,
+}
+
+#[derive(Debug)]
+pub struct AgentPeer {
+    spec: RunSpec,
+    /// Send the request context with the first message instead of waiting to be asked for it.
+    inline_context: bool,
+    purpose: Purpose,
+    prefer_h1: bool,
+    stream: Stream,
+    output: VecDeque<Output>,
+    drift: Drift,
+    checkpoint: Option<Checkpoint>,
+    since: Since,
+    /// The state before the present leg, where the client may be shown less than is said.
+    anchor: Option<Box<Anchor>>,
+    shown: Shown,
+    half_read: HalfRead,
+}
+
+impl Peer for AgentPeer {
+    type Plan = Plan;
+    type Open = AgentOpen;
+    type Out = Bytes;
+    type In = Bytes;
+    type Call = AgentCall;
+
+    fn new(request: &TurnRequest, plan: Plan) -> Self {
+        let mut since = Since::default();
+        since.begin(request);
+        Self {
+            inline_context: plan.inline_context,
+            spec: RunSpec::new(request, plan),
+            purpose: Purpose::Start,
+            prefer_h1: false,
+            stream: Stream::new(Millis(0)),
+            output: VecDeque::new(),
+            drift: Drift::default(),
+            checkpoint: None,
+            since,
+            anchor: None,
+            shown: Shown::All,
+            half_read: HalfRead::default(),
+        }
+    }
+
+    // === the link ===
+
+    fn open(&mut self) -> AgentOpen {
+        AgentOpen { prefer_h1: self.prefer_h1 }
+    }
+
+    fn on_opened(&mut self, clocks: &Clocks, now: Millis) {
+        let checkpoint = match self.purpose {
+            Purpose::Start => None,
+            Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
+        };
+        let first = self.spec.first_frame(self.inline_context, checkpoint);
+        self.stream = Stream {
+            upload: upload_time(first.len()),
+            next_heartbeat: Some(now + clocks.heartbeat),
+            ..Stream::new(now)
+        };
+        self.output.clear();
+        self.output.push_back(PeerOutput::Send(first));
+    }
+
+    fn on_message(&mut self, bytes: Bytes, _: Millis) {
+        self.stream.decoder.push(bytes);
+    }
+
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure> {
+        self.stream.over = true;
+        let Some(error) = error else {
+            return self.stream.ended_until.is_none().then(Failure::cut_short);
+        };
+        self.prefer_h1 |= error.is_internal_reset();
+        self.stream.ended_until.is_none().then(|| classify::link_error(error))
+    }
+
+    fn leave(&mut self, how: Leave, out: &mut Vec<Bytes>) -> bool {
+        let over = self.stream.over;
+        let rest = std::mem::take(&mut self.output);
+        match how {
+            Leave::Answered | Leave::Replaced => return true,
+            Leave::Finished | Leave::Working if over => return false,
+            Leave::Finished | Leave::Working => {}
+        }
+        // What the backend asked for before it is told to stop was answered.
+        out.extend(rest.into_iter().filter_map(|output| match output {
+            PeerOutput::Send(message) => Some(message),
+            PeerOutput::Event(_) => None,
+        }));
+        out.push(outbound::cancel());
+        true
+    }
+
+    fn heard(&self) -> bool {
+        self.stream.heard
+    }
+
+    // === what it says ===
+
+    fn poll(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) -> Option<Output> {
+        loop {
+            if let Some(output) = self.output.pop_front() {
+                return Some(output);
+            }
+            match self.stream.decoder.next() {
+                Ok(Some(Envelope::Message(bytes))) => self.on_frame(&bytes, turn, clocks, now),
+                Ok(Some(Envelope::End(error))) => self.on_end(error.as_ref(), now),
+                Ok(None) => return None,
+                Err(error) => {
+                    let text = format!("Cursor sent a stream that ibeam cannot read: {error}");
+                    self.give_up(TurnError::new(ErrorCode::UpstreamError, text), Remedy::None);
+                }
+            }
+        }
+    }
+
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis> {
+        let stream = &self.stream;
+        let silence = stream.reading.then(|| {
+            let frame = stream.last_frame + clocks.no_frame;
+            if turn.parked {
+                return frame;
+            }
+            (frame + stream.upload).min(stream.last_progress + clocks.heartbeat_only)
+        });
+        let quiet = self.looks_complete(turn).then(|| stream.last_progress + clocks.quiet_end);
+        let ended = stream.ended_until.filter(|_| !turn.parked);
+        [silence, quiet, ended, stream.next_heartbeat].into_iter().flatten().min()
+    }
+
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) {
+        let due = |at: Option<Millis>| at.is_some_and(|at| now >= at);
+        if due(self.stream.next_heartbeat) {
+            self.stream.next_heartbeat = Some(now + clocks.heartbeat);
+            self.output.extend(Self::heartbeat().map(PeerOutput::Send));
+        }
+        let stream = &self.stream;
+        let upload = if turn.parked { Duration::ZERO } else { stream.upload };
+        let quiet = self.looks_complete(turn) && now >= stream.last_progress + clocks.quiet_end;
+        if !turn.parked && (due(stream.ended_until) || quiet) {
+            self.output.push_back(PeerOutput::Event(PeerEvent::Ended(FinishReason::Stop)));
+        } else if stream.reading && now >= stream.last_frame + clocks.no_frame + upload {
+            let text = format!("Cursor sent nothing for {} s.", clocks.no_frame.as_secs());
+            let error = TurnError::new(ErrorCode::Timeout, text);
+            let error = if stream.heard { error } else { error.unreachable() };
+            self.give_up(error, Remedy::Resume);
+        } else if stream.reading
+            && !turn.parked
+            && now >= stream.last_progress + clocks.heartbeat_only
+        {
+            let text =
+                "Cursor sent only heartbeats for longer than `clocks.heartbeats_only` allows.";
+            self.give_up(TurnError::new(ErrorCode::Timeout, text), Remedy::None);
+        }
+    }
+
+    fn set_reading(&mut self, reading: bool, now: Millis) {
+        let stream = &mut self.stream;
+        if stream.reading != reading {
+            stream.reading = reading;
+            stream.last_frame = now;
+            stream.last_progress = now;
+        }
+    }
+
+    fn last_progress(&self) -> Millis {
+        self.stream.last_progress
+    }
+
+    // === another run ===
+
+    fn resumes(&self) -> bool {
+        self.purpose == Purpose::Resume
+    }
+
+    fn can_resume(&self, turn: &TurnView<'_>) -> bool {
+        let covers = |checkpoint: &Checkpoint| checkpoint.covers(turn);
+        // The client has half of a call that another stream would make under another id.
+        self.checkpoint.as_ref().is_some_and(covers) && !turn.has_announced
+    }
+
+    fn resume_run(&mut self) {
+        self.purpose = Purpose::Resume;
+    }
+
+    fn repeat_run(&mut self) {
+        self.purpose = Purpose::Start;
+        self.since.clear();
+        self.checkpoint = None;
+    }
+
+    fn lacks_results(&self) -> bool {
+        true
+    }
+
+    fn can_rebuild(&self) -> bool {
+        true
+    }
+
+    fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>) {
+        if let Some(id) = conversation_id {
+            self.spec.rename(id);
+        }
+        if !self.since.is_bare() {
+            if let Some(request) = turn.request {
+                self.spec.rebuild(request);
+            }
+        } else if !self.since.is_empty() {
+            // Only we know what came before.
+            let state = self.state_so_far(turn.text);
+            self.spec.go_on_from(state);
+        }
+        self.repeat_run();
+    }
+
+    fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
+        let Some(request) = turn.request else { return };
+        self.purpose = Purpose::Start;
+        let Some(answered) = answered else {
+            let newest = self.checkpoint(turn);
+            self.spec.insist(request, newest, text);
+            return;
+        };
+        self.keep_first_anchor();
+        match self.checkpoint(turn) {
+            Some(newest) => self.spec.insist(request, Some(newest), text),
+            None => {
+                let mut whole = request.clone();
+                whole.items.extend(said(answered, 0));
+                self.spec.insist(&whole, None, text);
+            }
+        }
+        self.since.clear();
+        self.checkpoint = None;
+    }
+
+    // === legs ===
+
+    fn can_park(&self) -> bool {
+        self.stream.ended_until.is_none()
+    }
+
+    fn end_leg(&mut self, text: &str) {
+        self.since.end_leg(text);
+        self.stream.started = false;
+    }
+
+    fn begin_leg(
+        &mut self,
+        request: &TurnRequest,
+        new: usize,
+        calls: Vec<ToolCall>,
+        clocks: &Clocks,
+        now: Millis,
+    ) {
+        self.shown = Shown::All;
+        self.since.begin(request);
+        let results = request.items.get(new..).unwrap_or_default();
+        self.since.add(calls.into_iter().map(Item::ToolCall).chain(results.iter().cloned()));
+        self.anchor = None;
+        if request.sampling.is_controlled() {
+            self.drop_anchor();
+        }
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.before_results = true;
+        }
+        let stream = &mut self.stream;
+        stream.last_frame = now;
+        stream.last_progress = now;
+        stream.next_heartbeat.get_or_insert(now + clocks.heartbeat);
+        stream.upload = Duration::ZERO;
+    }
+
+    fn on_handed_out(&mut self, call: &AgentCall) {
+        for reply in call.back.opening() {
+            self.send_reply(call.exec, &call.exec_id, reply);
+        }
+    }
+
+    fn send_result(
+        &mut self,
+        call_id: &str,
+        call: &AgentCall,
+        result: Option<&ToolResult>,
+        beside: Vec<ToolContent>,
+    ) -> Vec<String> {
+        let (replies, text) = match (result, beside.is_empty()) {
+            (None, true) => (call.back.unanswered(NO_RESULT), None),
+            (Some(result), true) => (call.back.replies(result), Some(result.text())),
+            (result, false) => {
+                let mut result = result.cloned().unwrap_or_else(|| ToolResult {
+                    call_id: call_id.to_owned(),
+                    content: vec![ToolContent::Text(NO_RESULT.to_owned())],
+                    is_error: true,
+                });
+                result.content.extend(beside);
+                (call.back.replies(&result), Some(result.text()))
+            }
+        };
+        self.half_read.note(&call.wire_id, &replies);
+        for reply in replies {
+            let bytes = self.send_reply(call.exec, &call.exec_id, reply);
+            self.stream.upload += upload_time(bytes);
+        }
+        self.close_exec(call.exec);
+        text.into_iter().collect()
+    }
+
+    // === what is kept ===
+
+    fn set_shown(&mut self, shown: Shown) {
+        self.shown = shown;
+    }
+
+    fn checkpoint(&mut self, turn: &TurnView<'_>) -> Option<Bytes> {
+        match &self.shown {
+            Shown::All => {}
+            Shown::Cut(text) | Shown::Other(text) => {
+                let text = text.clone();
+                return self.state_as_shown(text);
+            }
+        }
+        if self.since.is_bare() {
+            return Some(self.state_so_far(turn.text));
+        }
+        match self.checkpoint.as_ref().filter(|checkpoint| checkpoint.covers(turn)) {
+            Some(checkpoint) => Some(checkpoint.bytes.clone()),
+            None => self.since.is_tracked().then(|| self.state_so_far(turn.text)),
+        }
+    }
+
+    fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
+        self.spec.blobs.take_fresh()
+    }
+
+    fn conversation_id(&self) -> &str {
+        &self.spec.conversation_id
+    }
+
+    fn prompt_texts(&self, _: &TurnView<'_>) -> Option<(Vec<String>, usize)> {
+        Some(self.spec.prompt_texts())
+    }
+
+    fn memory(&self) -> usize {
+        let checkpoint = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes.len());
+        self.spec.memory() + self.since.memory() + checkpoint
+    }
+
+    fn drift(&self) -> DriftReport {
+        self.drift.report()
+    }
+
+    fn heartbeat() -> Option<Bytes> {
+        let beat = ToServer::ClientHeartbeat(ClientHeartbeat {});
+        Some(connect::encode(&AgentClientMessage { message: Some(beat) }))
+    }
+
+    fn relieve(&mut self) {
+        self.stream.next_heartbeat = None;
+    }
+}
+
+impl Checkpoint {
+    /// Whether it has all that the client saw and sent.
+    fn covers(&self, turn: &TurnView<'_>) -> bool {
+        self.seen == turn.visible && !self.before_results
+    }
+}
+
+impl AgentPeer {
+    fn event(&mut self, event: PeerEvent<AgentCall>) {
+        self.output.push_back(PeerOutput::Event(event));
+    }
+
+    /// The run has failed. Only a lost transport is a reason to avoid HTTP/2.
+    fn give_up(&mut self, error: TurnError, remedy: Remedy) {
+        self.prefer_h1 = false;
+        self.event(PeerEvent::Failed(Box::new(Failure { error, remedy })));
+    }
+
+    /// An answer came, it was stored, and since then only heartbeats, with nothing
+    /// under way that could bring more.
+    fn looks_complete(&self, turn: &TurnView<'_>) -> bool {
+        let stream = &self.stream;
+        let settled = match stream.stored {
+            Stored::Nothing => false,
+            Stored::Something => stream.open_steps == 0,
+            Stored::Answer => true,
+        };
+        let idle = stream.begun.is_empty() && !turn.has_calls && !turn.parked;
+        turn.has_answer && settled && stream.heartbeats >= 2 && idle
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! How turns end, and when they are not over yet.
+
+use super::*;
+
+#[test]
+fn text_only_in_a_blob_is_delivered_once() {
+    let blob = r#"{"role":"assistant","content":[{"type":"text","text":"from the blob"}]}"#;
+    let mut bench = Bench::open(&[]);
+    bench.say(set_blob(blob));
+    bench.say(set_blob(blob));
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.said(), "from the blob");
+
+    let mut both = Bench::open(&[]);
+    both.text("streamed");
+    both.say(set_blob(blob));
+    both.update(ended());
+    both.end(None);
+    assert_eq!(both.said(), "streamed");
+}
+
+#[test]
+fn an_answer_only_in_a_blob_survives_a_host_that_never_ends() {
+    let mut bench = Bench::open(&[]);
+    bench.say(set_blob(r#"{"role":"assistant","content":"stored"}"#));
+    for _ in 0..5 {
+        bench.wait(Duration::from_secs(10));
+        bench.update(heartbeat());
+    }
+    assert_eq!((bench.said().as_str(), bench.ending()), ("stored", &STOP));
+}
+
+#[test]
+fn an_old_answer_stored_again_is_not_the_answer() {
+    let old = r#"{"role":"assistant","content":[{"type":"text","text":"old answer"}],"id":"x"}"#;
+    let mut bench = Bench::closed(&[]);
+    let mut request = request(&[]);
+    request.items = vec![user("q"), said("old answer"), user("next")];
+    bench.turn.peer().spec = RunSpec::new(&request, plan_for(&request));
+    bench.opened();
+    bench.say(set_blob(old));
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.opens(), 2, "an empty turn is tried again");
+    assert_eq!(bench.said(), "");
+}
+
+#[test]
+fn what_the_backend_did_not_count_is_told() {
+    let mut bench = Bench::open(&["read"]);
+    bench.update(Update::ThinkingDelta(ThinkingDeltaUpdate { text: "hm ".into() }));
+    bench.text("text");
+    bench.update(Update::TokenDelta(TokenDeltaUpdate { tokens: 7 }));
+    bench.say(call(1, "read", r#"{"path":"a"}"#));
+    bench.wait(WINDOW);
+    assert!(!bench.events.iter().any(|event| matches!(event, TurnEvent::Usage(_))));
+    let uncounted = bench.turn.uncounted();
+    assert_eq!(uncounted.output, Some(7));
+    assert_eq!(uncounted.answer, r#"read{"path":"a"}text"#);
+    assert_eq!(uncounted.thoughts, "hm ");
+    assert!(uncounted.prompt.contains(&"hi".to_owned()), "{:?}", uncounted.prompt);
+}
+
+#[test]
+fn every_way_a_turn_ends_well() {
+    type Script = fn(&mut Bench);
+    let scripts: [(&str, Script); 6] = [
+        ("turn_ended, end frame", |b| {
+            b.update(ended());
+            b.end(None);
+        }),
+        ("turn_ended, eof", |b| {
+            b.update(ended());
+            b.eof();
+        }),
+        ("turn_ended, reset", |b| {
+            b.update(ended());
+            b.broke(&reset());
+        }),
+        ("turn_ended, then only heartbeats", |b| {
+            b.update(ended());
+            b.update(heartbeat());
+            b.wait(Duration::from_secs(3));
+        }),
+        ("end frame without turn_ended", |b| b.end(None)),
+        ("storage after text, then only heartbeats", |b| {
+            b.say(set_blob("x"));
+            for _ in 0..4 {
+                b.wait(Duration::from_secs(10));
+                b.update(heartbeat());
+            }
+        }),
+    ];
+    for (name, script) in scripts {
+        let mut bench = Bench::open(&[]);
+        bench.text("answer");
+        script(&mut bench);
+        assert_eq!(bench.ending(), &STOP, "{name}");
+        assert_eq!(bench.said(), "answer", "{name}");
+        assert_eq!(bench.turn.state(), TurnState::Done, "{name}");
+        assert_eq!(bench.opens(), 1, "{name}");
+    }
+}
+
+#[test]
+fn silence_is_no_ending_while_a_step_or_a_server_tool_is_open() {
+    let started = Update::ToolCallStarted(ToolCallStartedUpdate {
+        call_id: "web".into(),
+        ..ToolCallStartedUpdate::default()
+    });
+    for open in [Update::StepStarted(StepStartedUpdate { step_id: 1 }), started] {
+        let mut bench = Bench::open(&[]);
+        bench.text("searching");
+        bench.update(open);
+        bench.say(set_blob("x"));
+        for _ in 0..10 {
+            bench.wait(Duration::from_secs(10));
+            bench.update(heartbeat());
+        }
+        assert_eq!(bench.turn.state(), TurnState::Streaming);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_never_an_ending() {
+    let mut bench = Bench::open(&[]);
+    bench.text("one ");
+    bench.say(checkpoint());
+    for _ in 0..6 {
+        bench.wait(Duration::from_secs(10));
+        bench.update(heartbeat());
+    }
+    bench.text("two");
+    bench.update(Update::StepCompleted(StepCompletedUpdate::default()));
+    bench.end(None);
+    assert_eq!(bench.said(), "one two");
+}
+
+#[test]
+fn an_error_after_turn_ended_fails_the_turn() {
+    let mut bench = Bench::open(&[]);
+    bench.text("half");
+    bench.update(ended());
+    bench.end(Some(&ConnectError::new(Code::Internal, "boom")));
+    assert_eq!(bench.failure(), ErrorCode::UpstreamError);
+}
+
+#[test]
+fn a_cut_stream_is_never_a_clean_stop() {
+    for cut in [Bench::eof as fn(&mut Bench), |b| b.broke(&reset())] {
+        let mut bench = Bench::open(&[]);
+        bench.text("half an ans");
+        cut(&mut bench);
+        assert_eq!(bench.failure(), ErrorCode::UpstreamClosed);
+    }
+}
+
+#[test]
+fn fifteen_quiet_minutes_with_heartbeats_are_healthy() {
+    let mut settings = Settings::default();
+    settings.clocks.heartbeat_only = Duration::from_secs(3600);
+    let mut bench = Bench::of(request(&[]), settings);
+    bench.opened();
+    for _ in 0..90 {
+        bench.wait(Duration::from_secs(10));
+        bench.update(heartbeat());
+    }
+    bench.text("at last");
+    bench.end(None);
+    assert_eq!(bench.said(), "at last");
+    assert_eq!(bench.beats(), 180);
+}
+
+#[test]
+fn silence_and_length_have_clocks_of_their_own() {
+    let mut quiet = Bench::open(&[]);
+    for _ in 0..61 {
+        quiet.wait(Duration::from_secs(10));
+        quiet.update(heartbeat());
+    }
+    assert_eq!(quiet.failure(), ErrorCode::Timeout);
+
+    let mut dead = Bench::open(&[]);
+    dead.text("x");
+    dead.wait(Duration::from_secs(46));
+    assert_eq!(dead.failure(), ErrorCode::Timeout);
+
+    let mut long = Bench::open(&[]);
+    for _ in 0..1900 {
+        long.text(".");
+        long.wait(Duration::from_secs(1));
+    }
+    assert_eq!(long.failure(), ErrorCode::Timeout);
+    let cancelled = long.sent().into_iter().any(|message| {
+        matches!(message, ToServer::ConversationAction(a)
+            if matches!(a.action, Some(conversation_action::Action::CancelAction(_))))
+    });
+    assert!(cancelled, "the backend is told to stop");
+}
+
+#[test]
+fn silence_while_we_do_not_read_is_our_own() {
+    let mut bench = Bench::open(&[]);
+    bench.text("x");
+    bench.turn.set_reading(false, bench.now);
+    bench.wait(Duration::from_secs(100));
+    bench.turn.set_reading(true, bench.now);
+    bench.wait(Duration::from_secs(40));
+    assert_eq!(bench.turn.state(), TurnState::Streaming);
+}

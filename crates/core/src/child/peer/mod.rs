@@ -1,0 +1,483 @@
+//! A child as the turn machine sees it: the conversation is written as one prompt, the
+//! child's protocol is left to a [`Speaker`], and calls come from the tools that are hosted for
+//! it. A call is parked by letting the child wait for the answer to its MCP request.
+
+mod name;
+mod run;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+
+use self::run::Run;
+use super::{
+    Ask, FromChild, Heard, HostedCall, HostedResult, Ready, Speaker, Start, ToChild,
+    cap::cap,
+    prompt::{self, Rules, Telling},
+};
+use crate::{
+    error::{ErrorCode, TurnError},
+    history,
+    model::{Millis, Tool, ToolCall, ToolContent, ToolResult, TurnRequest},
+    peer::{
+        Clocks, DriftReport, Failure, InMessage, Kept, Leave, LinkError, OutMessage, Peer,
+        PeerCall, PeerEvent, PeerOutput, Remedy, Shown, TurnView, classify,
+        conversation::{NO_RESULT, offered, said},
+    },
+};
+
+/// What a turn needs besides the client's request.
+#[derive(Debug)]
+pub struct Plan {
+    /// Makes the speaker of each run.
+    pub speaker: fn() -> Box<dyn Speaker>,
+    /// The model as the child spells it.
+    pub model: String,
+    pub conversation_id: String,
+    /// The child can look at images.
+    pub images: bool,
+    /// So much text of one result is sent.
+    pub result_bytes: usize,
+    /// Continue from here instead of sending the history again.
+    pub kept: Option<Kept>,
+}
+
+type Output = PeerOutput<ToChild, u64>;
+
+#[derive(Debug)]
+pub struct ChildPeer {
+    speaker: fn() -> Box<dyn Speaker>,
+    model: String,
+    conversation_id: String,
+    workspace: Option<String>,
+    rules: Rules,
+    run: Option<Box<Run>>,
+    output: VecDeque<Output>,
+    /// What a run that begins now is told.
+    telling: Telling,
+    /// The child's name for the conversation.
+    name: Option<String>,
+    shown: Shown,
+    /// The request has nothing of what came before.
+    bare: bool,
+    /// The next one may not contain it either: it names its conversation.
+    named: bool,
+    /// The tools that are hosted for the child.
+    tools: Arc<[Tool]>,
+    /// What the speakers of earlier runs did not understand.
+    unknown: u64,
+}
+
+impl Peer for ChildPeer {
+    type Plan = Plan;
+    type Open = Box<Start>;
+    type Out = ToChild;
+    type In = FromChild;
+    /// The number of a hosted call.
+    type Call = u64;
+
+    fn new(request: &TurnRequest, plan: Plan) -> Self {
+        let Plan { speaker, model, conversation_id, images, result_bytes, kept } = plan;
+        let known = kept.and_then(|kept| Some((name::read(&kept.checkpoint)?, kept)));
+        let telling = known.map(|(name, kept)| Telling {
+            resume: Some(name),
+            covers: kept.covers,
+            calls: kept.calls,
+            new_setup: kept.new_setup,
+            ..Telling::default()
+        });
+        Self {
+            speaker,
+            model,
+            conversation_id,
+            workspace: request.hints.workspace.clone(),
+            rules: Rules { result_bytes, images },
+            run: None,
+            output: VecDeque::new(),
+            telling: telling.unwrap_or_default(),
+            name: None,
+            shown: Shown::All,
+            bare: history::split(&request.items) == 0,
+            named: request.hints.session.is_some(),
+            tools: offered(request).into_owned().into(),
+            unknown: 0,
+        }
+    }
+
+    // === the link ===
+
+    fn open(&mut self) -> Box<Start> {
+        self.name.clone_from(&self.telling.resume);
+        Box::new(Start {
+            model: self.model.clone(),
+            conversation: self.conversation_id.clone(),
+            resume: self.telling.resume.clone(),
+            workspace: self.workspace.clone(),
+            tools: self.tools.clone(),
+        })
+    }
+
+    fn on_opened(&mut self, _: &Clocks, now: Millis) {
+        self.output.clear();
+        self.run = Some(Box::new(Run::new((self.speaker)(), now)));
+    }
+
+    fn on_message(&mut self, message: FromChild, now: Millis) {
+        if let Some(run) = &mut self.run {
+            run.last_heard = now;
+            run.inbox.push_back(message);
+        }
+    }
+
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure> {
+        Some(error.map_or_else(gone, from_link))
+    }
+
+    fn leave(&mut self, how: Leave, out: &mut Vec<ToChild>) -> bool {
+        let Some(mut run) = self.run.take() else { return true };
+        // Results that were sent before are part of what the child was told.
+        out.extend(self.output.drain(..).filter_map(|output| match output {
+            PeerOutput::Send(message) => Some(message),
+            PeerOutput::Event(_) => None,
+        }));
+        if how == Leave::Working {
+            run.speaker.cancel();
+        }
+        if how != Leave::Replaced {
+            out.extend(std::iter::from_fn(|| run.speaker.poll_send()));
+        }
+        self.unknown += run.speaker.unknown();
+        match how {
+            Leave::Finished | Leave::Answered => {
+                out.push(ToChild::Release);
+                false
+            }
+            Leave::Working | Leave::Replaced => true,
+        }
+    }
+
+    fn heard(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.spoke)
+    }
+
+    // === what it says ===
+
+    fn poll(&mut self, turn: &TurnView<'_>, _: &Clocks, _: Millis) -> Option<Output> {
+        loop {
+            if let Some(output) = self.output.pop_front() {
+                return Some(output);
+            }
+            let run = self.run.as_mut()?;
+            if let Some(message) = run.speaker.poll_send() {
+                return Some(PeerOutput::Send(message));
+            }
+            if let Some(heard) = run.speaker.poll_heard() {
+                run.spoke = true;
+                self.on_heard(heard);
+            } else if let Some(message) = run.inbox.pop_front() {
+                self.on_child(message, turn.request);
+            } else if std::mem::take(&mut run.exited) {
+                // Its speaker had said before that it is over, or says nothing at all.
+                self.event(PeerEvent::Failed(Box::new(gone())));
+            } else {
+                return None;
+            }
+        }
+    }
+
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis> {
+        // A child that waits for results says nothing.
+        let run = self.run.as_ref().filter(|run| run.reading && !turn.parked)?;
+        // One that never said a word does not run; one that did may think for a while.
+        let patience = if run.spoke { clocks.heartbeat_only } else { clocks.no_frame };
+        Some(run.last_heard + patience)
+    }
+
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) {
+        if !self.deadline(turn, clocks).is_some_and(|due| now >= due) {
+            return;
+        }
+        let failure = if self.heard() {
+            let text = "Cursor's CLI sent nothing for longer than `clocks.heartbeats_only` allows.";
+            Failure { error: TurnError::new(ErrorCode::Timeout, text), remedy: Remedy::None }
+        } else {
+            let text = format!("Cursor's CLI sent nothing for {} s.", clocks.no_frame.as_secs());
+            let error = TurnError::new(ErrorCode::Timeout, text).unreachable();
+            Failure { error, remedy: Remedy::Retry }
+        };
+        self.event(PeerEvent::Failed(Box::new(failure)));
+    }
+
+    fn set_reading(&mut self, reading: bool, now: Millis) {
+        if let Some(run) = &mut self.run
+            && run.reading != reading
+        {
+            run.reading = reading;
+            run.last_heard = now;
+        }
+    }
+
+    fn last_progress(&self) -> Millis {
+        self.run.as_ref().map_or(Millis(0), |run| run.last_heard)
+    }
+
+    // === another run ===
+
+    fn resumes(&self) -> bool {
+        false
+    }
+
+    fn can_resume(&self, _: &TurnView<'_>) -> bool {
+        false
+    }
+
+    fn resume_run(&mut self) {}
+
+    /// What a run is told has everything, results included.
+    fn repeat_run(&mut self) {}
+
+    fn lacks_results(&self) -> bool {
+        false
+    }
+
+    /// A request that has nothing of the conversation would be answered as if nothing had
+    /// been said.
+    fn can_rebuild(&self) -> bool {
+        !self.bare || self.telling.resume.is_none()
+    }
+
+    fn rebuild(&mut self, _: Option<String>, _: &TurnView<'_>) {
+        self.telling = Telling { resume: None, covers: 0, ..std::mem::take(&mut self.telling) };
+    }
+
+    fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
+        let resume = self.name.clone();
+        self.telling = Telling {
+            covers: turn.request.map_or(0, |request| request.items.len()),
+            calls: match resume {
+                // It knows them by now.
+                Some(_) => Vec::new(),
+                None => std::mem::take(&mut self.telling.calls),
+            },
+            // It was given this request's by now.
+            new_setup: false,
+            said: answered.and_then(|answered| said(answered, 0)),
+            text: Some(text.to_owned()),
+            resume,
+        };
+    }
+
+    // === legs ===
+
+    fn can_park(&self) -> bool {
+        true
+    }
+
+    fn end_leg(&mut self, _: &str) {}
+
+    fn begin_leg(
+        &mut self,
+        request: &TurnRequest,
+        new: usize,
+        calls: Vec<ToolCall>,
+        _: &Clocks,
+        now: Millis,
+    ) {
+        self.shown = Shown::All;
+        // What another child is told, should this one be lost.
+        self.bare = new == 0;
+        self.named = request.hints.session.is_some();
+        let calls = if self.bare { calls } else { Vec::new() };
+        let resume = self.name.clone().filter(|_| self.bare);
+        self.telling = Telling { resume, calls, ..Telling::default() };
+        if let Some(run) = &mut self.run {
+            run.last_heard = now;
+        }
+    }
+
+    fn on_handed_out(&mut self, _: &u64) {}
+
+    fn send_result(
+        &mut self,
+        _: &str,
+        call: &u64,
+        result: Option<&ToolResult>,
+        mut beside: Vec<ToolContent>,
+    ) -> Vec<String> {
+        let (mut content, is_error) = match result {
+            Some(result) => {
+                let content = cap(&result.content, self.rules.result_bytes);
+                (content.into_owned(), result.is_error)
+            }
+            None => (vec![ToolContent::Text(NO_RESULT.to_owned())], true),
+        };
+        content.append(&mut beside);
+        let texts = content.iter().filter_map(|part| match part {
+            ToolContent::Text(text) => Some(text.clone()),
+            ToolContent::Image(_) => None,
+        });
+        let texts = texts.collect();
+        let result = HostedResult { id: *call, content, is_error };
+        self.output.push_back(PeerOutput::Send(ToChild::Result(result)));
+        texts
+    }
+
+    // === what is kept ===
+
+    fn set_shown(&mut self, shown: Shown) {
+        self.shown = shown;
+    }
+
+    /// The name by which the child continues this conversation, if that leaves nothing out.
+    fn checkpoint(&mut self, _: &TurnView<'_>) -> Option<Bytes> {
+        let whole = match self.shown {
+            Shown::All => true,
+            Shown::Cut(_) => false,
+            // A client that sends only what is new has no other way to continue.
+            Shown::Other(_) => self.bare || self.named,
+        };
+        self.name.as_deref().filter(|_| whole).map(name::write)
+    }
+
+    fn conversation_id(&self) -> &str {
+        &self.conversation_id
+    }
+
+    fn prompt_texts(&self, turn: &TurnView<'_>) -> Option<(Vec<String>, usize)> {
+        let request = turn.request?;
+        Some((request.texts().map(str::to_owned).collect(), request.images()))
+    }
+
+    fn memory(&self) -> usize {
+        0
+    }
+
+    fn drift(&self) -> DriftReport {
+        let present = self.run.as_ref().map_or(0, |run| run.speaker.unknown());
+        DriftReport { unknown_arms: self.unknown + present, ..DriftReport::default() }
+    }
+}
+
+impl ChildPeer {
+    fn event(&mut self, event: PeerEvent<u64>) {
+        self.output.push_back(PeerOutput::Event(event));
+    }
+
+    fn on_child(&mut self, message: FromChild, request: Option<&TurnRequest>) {
+        let Some(run) = &mut self.run else { return };
+        match message {
+            FromChild::Ready(ready) => self.begin_run(&ready, request),
+            FromChild::Output(bytes) => run.speaker.on_output(bytes),
+            FromChild::Call(call) => {
+                run.spoke = true;
+                self.on_hosted_call(call);
+            }
+            FromChild::Dropped(id) => self.event(PeerEvent::CallLost(id)),
+            FromChild::Exited(exit) => {
+                run.speaker.on_exit(&exit);
+                run.exited = true;
+            }
+        }
+    }
+
+    /// The child is there: it is told what it is there for.
+    fn begin_run(&mut self, ready: &Ready, request: Option<&TurnRequest>) {
+        let (Some(run), Some(request)) = (&mut self.run, request) else { return };
+        let ask = Ask {
+            prompt: prompt::write(request, &self.telling, self.rules),
+            model: self.model.clone(),
+            resume: self.telling.resume.clone(),
+        };
+        run.speaker.begin(ready, &ask);
+    }
+
+    /// The child called a tool that is hosted for it, and waits.
+    fn on_hosted_call(&mut self, hosted: HostedCall) {
+        self.event(PeerEvent::Started);
+        let HostedCall { id, name, mut arguments } = hosted;
+        if !self.tools.iter().any(|tool| tool.name == name) {
+            self.event(PeerEvent::Refused);
+            let content = vec![ToolContent::Text(format!("There is no tool named `{name}`."))];
+            let result = HostedResult { id, content, is_error: true };
+            self.output.push_back(PeerOutput::Send(ToChild::Result(result)));
+            return;
+        }
+        if arguments.trim().is_empty() {
+            arguments = "{}".to_owned();
+        }
+        self.event(PeerEvent::Call(Box::new(PeerCall {
+            key: id,
+            wire_id: String::new(),
+            name,
+            arguments,
+            is_client_tool: true,
+            call: id,
+        })));
+    }
+
+    fn on_heard(&mut self, heard: Heard) {
+        match heard {
+            Heard::Session(name) => self.name = Some(name),
+            Heard::Text(text) => {
+                self.event(PeerEvent::Started);
+                self.event(PeerEvent::Text(text));
+            }
+            Heard::Thought(text) => {
+                self.event(PeerEvent::Started);
+                self.event(PeerEvent::Reasoning(text));
+            }
+            Heard::Did(line) => {
+                self.event(PeerEvent::Started);
+                self.event(PeerEvent::Did(line));
+            }
+            Heard::Announced => self.event(PeerEvent::CallExpected),
+            Heard::Usage(usage) => self.event(PeerEvent::RunTokens(usage.into())),
+            Heard::Alive => {}
+            Heard::Ended(reason) => self.event(PeerEvent::Ended(reason)),
+            Heard::Failed(failure) => self.event(PeerEvent::Failed(Box::new(failure))),
+        }
+    }
+}
+
+impl OutMessage for ToChild {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Input(bytes) => bytes.len(),
+            Self::Result(result) => result.content.iter().map(ToolContent::bytes).sum(),
+            Self::CloseInput | Self::Release => 0,
+        }
+    }
+}
+
+impl InMessage for FromChild {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Output(bytes) => bytes.len(),
+            Self::Call(call) => call.arguments.len(),
+            Self::Ready(_) | Self::Dropped(_) | Self::Exited(_) => 0,
+        }
+    }
+}
+
+fn gone() -> Failure {
+    from_link(&LinkError::Reset("its process exited".to_owned()))
+}
+
+/// What it means that there is no link to a child.
+fn from_link(error: &LinkError) -> Failure {
+    match error {
+        LinkError::Reset(why) => {
+            let text = format!("Cursor's CLI stopped before the answer was complete: {why}.");
+            let error = TurnError::new(ErrorCode::UpstreamClosed, text);
+            Failure { error, remedy: Remedy::Retry }
+        }
+        error => {
+            let Failure { error, remedy } = classify::link_error(error);
+            let passing = matches!(remedy, Remedy::Retry | Remedy::Resume);
+            Failure { error, remedy: if passing { Remedy::Retry } else { Remedy::None } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+//! What a failure of the backend means for the caller. Cursor's own error enum is
+//! looked at first; its words only where there is no enum or it is too coarse to
+//! tell a quota from an old client; then the Connect code or the HTTP status.
+
+use std::time::Duration;
+
+use ibeam_proto::aiserver::ErrorKind as Kind;
+
+use super::link::LinkError;
+use crate::{
+    codec::connect::{Code, ConnectError},
+    error::{ErrorCode, TurnError},
+    redact,
+};
+
+/// What may be done about a failure, beside telling the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Nothing: the same request would fail again.
+    None,
+    /// A passing fault: another try helps while nothing was sent on to the client.
+    Retry,
+    /// The stream is gone though the turn may live: resume it.
+    Resume,
+    /// This conversation id or its stored state is bad: a fresh one works.
+    FreshConversation,
+    /// The token is not taken (any more): another one may be.
+    FreshToken,
+}
+
+/// The command that messages name, for the profile that is used when none is named.
+pub const SIGN_IN: &str = "ibeam login";
+
+/// A failure, classified.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub error: TurnError,
+    pub remedy: Remedy,
+}
+
+impl Failure {
+    /// A stream that ended before its turn did.
+    pub(crate) fn cut_short() -> Self {
+        let text = "Cursor closed the stream before the answer was complete.";
+        failure(ErrorCode::UpstreamClosed, text.to_owned(), Remedy::Resume)
+    }
+
+    /// Nothing was heard from the backend.
+    fn unreachable(self) -> Self {
+        Self { error: self.error.unreachable(), ..self }
+    }
+
+    /// With the command of another profile, where the message names one.
+    pub(crate) fn for_profile(mut self, sign_in: &str) -> Self {
+        let named = format!("`{SIGN_IN}`");
+        if sign_in != SIGN_IN && self.error.message.contains(&named) {
+            let message = self.error.message.replace(&named, &format!("`{sign_in}`"));
+            self.error.message = message.into();
+        }
+        self
+    }
+}
+
+/// A Connect error, from an end frame or a refused call.
+pub(crate) fn connect_error(error: &ConnectError) -> Failure {
+    let words = Words::of(error);
+    let kind = error.detail.as_ref().map(|detail| detail.kind);
+    let code = words
+        .code()
+        .filter(|_| kind.is_none_or(is_coarse))
+        .or_else(|| kind.and_then(by_kind))
+        .unwrap_or_else(|| by_connect_code(error.code, &words));
+    let retryable = error.detail.as_ref().and_then(|detail| detail.retryable);
+    let code = match code {
+        // A limit that waiting does not lift, such as that of a trial.
+        ErrorCode::RateLimited if retryable == Some(false) => ErrorCode::InsufficientQuota,
+        code => code,
+    };
+    let lost = words.says(&["blob not found", "conversation data missing", "image not found"]);
+    // Where it says what is used up, a fresh conversation changes nothing.
+    let final_words = words.code().is_some_and(|code| !code.row().retryable);
+    let stuck = error.code == Code::ResourceExhausted && error.detail.is_none() && !final_words;
+    let passing = match code {
+        ErrorCode::Unavailable | ErrorCode::Timeout => retryable != Some(false),
+        ErrorCode::UpstreamError | ErrorCode::UpstreamClosed => retryable == Some(true),
+        _ => false,
+    };
+    let remedy = if lost || stuck {
+        Remedy::FreshConversation
+    } else if code == ErrorCode::NotAuthenticated && kind.is_none_or(is_about_token) {
+        Remedy::FreshToken
+    } else if passing {
+        Remedy::Retry
+    } else {
+        Remedy::None
+    };
+    let cause = format!("connect {}: {}", error.code.as_str(), words.public);
+    let mut told = TurnError::new(code, message(code, kind, &words.public)).cause(cause);
+    told.permanent = retryable == Some(false) || error.code == Code::Unimplemented;
+    Failure { error: told, remedy }
+}
+
+/// A transport that failed.
+pub(crate) fn link_error(error: &LinkError) -> Failure {
+    match error {
+        LinkError::Connect(why) => {
+            let text = format!(
+                "ibeam cannot reach Cursor: {why}. Check the network, a proxy (HTTPS_PROXY) and \
+                 CURSOR_API_URL."
+            );
+            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry).unreachable()
+        }
+        LinkError::ConnectTimeout => failure(
+            ErrorCode::Timeout,
+            "Connecting to Cursor took too long. Check the network, or raise the setting \
+             `clocks.connect`."
+                .to_owned(),
+            Remedy::Retry,
+        )
+        .unreachable(),
+        LinkError::Refused(why) => {
+            let text = format!("Cursor refused the stream: {why}");
+            failure(ErrorCode::Unavailable, redact::text(&text).into(), Remedy::Retry)
+        }
+        LinkError::Reset(why) => {
+            let text = format!("The connection to Cursor broke: {why}");
+            failure(ErrorCode::UpstreamClosed, redact::text(&text).into(), Remedy::Resume)
+        }
+        LinkError::Fault(error) => Failure { error: TurnError::clone(error), remedy: Remedy::None },
+        LinkError::Status { status, error: Some(error), retry_after } => {
+            refused(*status, error, *retry_after)
+        }
+        LinkError::Status { status, error: None, retry_after } => {
+            let failure = by_status(*status, *retry_after);
+            // Without an error of Cursor's own, it is a proxy that says so.
+            if matches!(status, 502..=504) { failure.unreachable() } else { failure }
+        }
+    }
+}
+
+/// A call that was refused with a status and a body.
+fn refused(status: u16, error: &ConnectError, retry_after: Option<Duration>) -> Failure {
+    let mut failure = connect_error(error);
+    let words = Words::of(error);
+    if error.code == Code::Unknown && error.detail.is_none() && words.code().is_none() {
+        // Not a name Connect knows, nor words that tell: the status says more.
+        let plain = by_status(status, None);
+        failure.error.code = plain.error.code;
+        failure.error.permanent |= plain.error.permanent;
+        failure.error.message = message(plain.error.code, None, &words.public).into();
+        failure.remedy = plain.remedy;
+    }
+    // A refused call never looked at the conversation: this one is a limit.
+    if error.code == Code::ResourceExhausted {
+        failure.remedy = Remedy::None;
+    }
+    if status >= 500 && failure.remedy == Remedy::None && !failure.error.forbids_retry() {
+        failure.remedy = Remedy::Retry;
+    }
+    failure.error.retry_after = retry_after;
+    let cause = failure.error.cause.take().unwrap_or_default();
+    failure.error.cause = Some(format!("HTTP {status}, {cause}"));
+    failure
+}
+
+fn failure(code: ErrorCode, message: String, remedy: Remedy) -> Failure {
+    Failure { error: TurnError::new(code, message), remedy }
+}
+
+fn by_status(status: u16, retry_after: Option<Duration>) -> Failure {
+    let (code, remedy) = match status {
+        401 => (ErrorCode::NotAuthenticated, Remedy::FreshToken),
+        402 => (ErrorCode::PlanRequired, Remedy::None),
+        403 => (ErrorCode::PolicyDenied, Remedy::None),
+        451 => (ErrorCode::RegionUnsupported, Remedy::None),
+        426 => (ErrorCode::ClientOutdated, Remedy::None),
+        413 => (ErrorCode::ContextTooLong, Remedy::None),
+        429 => (ErrorCode::RateLimited, Remedy::None),
+        503 => (ErrorCode::Unavailable, Remedy::Retry),
+        504 => (ErrorCode::Timeout, Remedy::Retry),
+        500..=599 => (ErrorCode::UpstreamError, Remedy::Retry),
+        _ => (ErrorCode::UpstreamError, Remedy::None),
+    };
+    let text = message(code, None, &format!("HTTP status {status}"));
+    let mut failure = failure(code, text, remedy);
+    failure.error.retry_after = retry_after;
+    // Another service, or a form that it does not take; but not a conflict or a time-out.
+    failure.error.permanent = matches!(status, 400 | 404..=407 | 410..=424);
+    failure
+}
+
+/// The texts of an error: what the caller is shown, and a lower-case copy to look
+/// for the phrases that tell apart what the enum does not.
+struct Words {
+    public: String,
+    lower: String,
+}
+
+impl Words {
+    fn of(error: &ConnectError) -> Self {
+        let mut parts: Vec<&str> = Vec::new();
+        if let Some(detail) = &error.detail {
+            parts.extend([detail.title.as_str(), detail.detail.as_str()]);
+        }
+        parts.retain(|part| !part.is_empty());
+        if parts.is_empty() && !error.message.is_empty() {
+            parts.push(&error.message);
+        }
+        let public = if parts.is_empty() {
+            error.code.as_str().replace('_', " ")
+        } else {
+            redact::text(&parts.join(": ")).into()
+        };
+        // The bare message may say more than the details do.
+        let lower = format!("{public} {}", error.message).to_lowercase();
+        Self { public, lower }
+    }
+
+    fn says(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| self.lower.contains(phrase))
+    }
+
+    /// A 429 or a generic error is often something else; Cursor's words tell.
+    fn code(&self) -> Option<ErrorCode> {
+        if self.says(&[
+            "country or region",
+            "region is not supported",
+            "available in your country",
+            "available in your region",
+            "unsupported region",
+        ]) {
+            Some(ErrorCode::RegionUnsupported)
+        } else if self.says(&["unpaid invoice", "pay your invoice", "payment method"]) {
+            Some(ErrorCode::InsufficientQuota)
+        } else if self.says(&[
+            "update required",
+            "please update cursor",
+            "please update to",
+            "update your client",
+            "outdated client",
+            "to the latest version",
+            "newer version of cursor",
+            "client version is no longer supported",
+        ]) {
+            Some(ErrorCode::ClientOutdated)
+        } else if self.says(&[
+            "prompt is too long",
+            "context length",
+            "context window",
+            "conversation is too long",
+            "conversation too long",
+            "input is too long",
+            "maximum number of tokens",
+            "too many tokens",
+        ]) {
+            Some(ErrorCode::ContextTooLong)
+        } else if self.says(&["high load", "unable to reach the model provider"]) {
+            Some(ErrorCode::Unavailable)
+        } else if self.says(&[
+            "usage limit",
+            "spend limit",
+            "spending limit",
+            "out of requests",
+            "quota exceeded",
+            "exceeded your quota",
+            "exceeded your current quota",
+            "out of quota",
+        ]) {
+            // Before the plan: what is used up often comes with the advice to upgrade.
+            Some(ErrorCode::InsufficientQuota)
+        } else if self.says(&[
+            "upgrade to pro",
+            "upgrade your plan",
+            "requires a pro",
+            "requires a paid",
+            "pro users only",
+            "not included in your plan",
+            "not available on your plan",
+        ]) {
+            Some(ErrorCode::PlanRequired)
+        } else {
+            None
+        }
+    }
+}
+
+/// Kinds that blame the token, not the account behind it or a key of the user's.
+fn is_about_token(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ErrorUnspecified
+            | Kind::ErrorCustom
+            | Kind::ErrorCustomMessage
+            | Kind::ErrorNotLoggedIn
+            | Kind::ErrorAgentRequiresLogin
+            | Kind::ErrorAuthTokenNotFound
+            | Kind::ErrorAuthTokenExpired
+            | Kind::ErrorUnauthorized
+    )
+}
+
+/// Kinds that cover several causes, or none.
+fn is_coarse(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ErrorUnspecified
+            | Kind::ErrorCustom
+            | Kind::ErrorCustomMessage
+            | Kind::ErrorFreeUserRateLimitExceeded
+            | Kind::ErrorProUserRateLimitExceeded
+            | Kind::ErrorOpenaiRateLimitExceeded
+            | Kind::ErrorGenericRateLimitExceeded
+            | Kind::ErrorGpt4VisionPreviewRateLimit
+            | Kind::ErrorApiKeyRateLimit
+            | Kind::ErrorRateLimited
+            | Kind::ErrorRateLimitedChangeable
+            | Kind::ErrorResourceExhausted
+            | Kind::ErrorMaxTokens
+            | Kind::ErrorOpenai
+            | Kind::ErrorProviderError
+            | Kind::ErrorInternal
+            | Kind::ErrorBadRequest
+    )
+}
+
+fn by_kind(kind: Kind) -> Option<ErrorCode> {
+    Some(match kind {
+        Kind::ErrorBadApiKey
+        | Kind::ErrorNotLoggedIn
+        | Kind::ErrorInvalidAuthId
+        | Kind::ErrorUserNotFound
+        | Kind::ErrorAuthTokenNotFound
+        | Kind::ErrorAuthTokenExpired
+        | Kind::ErrorAgentRequiresLogin
+        | Kind::ErrorUnauthorized
+        | Kind::ErrorBadUserApiKey => ErrorCode::NotAuthenticated,
+        Kind::ErrorProUserOnly
+        | Kind::ErrorUsagePricingRequired
+        | Kind::ErrorUsagePricingRequiredChangeable
+        | Kind::ErrorMaxModeRequired => ErrorCode::PlanRequired,
+        Kind::ErrorNotHighEnoughPermissions
+        | Kind::ErrorApiKeyNotSupported
+        | Kind::ErrorHooksBlocked
+        | Kind::ErrorSuspiciousUsageBlocked
+        | Kind::ErrorModelBlocked
+        | Kind::ErrorAccountClosed
+        | Kind::ErrorTaskNoPermissions => ErrorCode::PolicyDenied,
+        Kind::ErrorUnsupportedRegion => ErrorCode::RegionUnsupported,
+        Kind::ErrorBadModelName | Kind::ErrorModelNoLongerSupported => ErrorCode::ModelNotFound,
+        Kind::ErrorFreeUserUsageLimit
+        | Kind::ErrorProUserUsageLimit
+        | Kind::ErrorOpenaiAccountLimitExceeded => ErrorCode::InsufficientQuota,
+        Kind::ErrorFreeUserRateLimitExceeded
+        | Kind::ErrorProUserRateLimitExceeded
+        | Kind::ErrorOpenaiRateLimitExceeded
+        | Kind::ErrorGenericRateLimitExceeded
+        | Kind::ErrorGpt4VisionPreviewRateLimit
+        | Kind::ErrorApiKeyRateLimit
+        | Kind::ErrorDebounced
+        | Kind::ErrorRateLimited
+        | Kind::ErrorRateLimitedChangeable
+        | Kind::ErrorSlowPool => ErrorCode::RateLimited,
+        Kind::ErrorOutdatedClient | Kind::ErrorDeprecated => ErrorCode::ClientOutdated,
+        Kind::ErrorConversationTooLong | Kind::ErrorSlashEditFileTooLong => {
+            ErrorCode::ContextTooLong
+        }
+        Kind::ErrorClaudeImageTooLarge | Kind::ErrorFileUnsupported | Kind::ErrorBadRequest => {
+            ErrorCode::InvalidValue
+        }
+        Kind::ErrorTimeout | Kind::ErrorExtensionHostTimeout => ErrorCode::Timeout,
+        Kind::ErrorResourceExhausted | Kind::ErrorMaxTokens => ErrorCode::Unavailable,
+        Kind::ErrorProviderError
+        | Kind::ErrorNetworkError
+        | Kind::ErrorOpenai
+        | Kind::ErrorInternal => ErrorCode::UpstreamError,
+        // Too general, or nothing a chat can cause: the Connect code decides.
+        _ => return None,
+    })
+}
+
+fn by_connect_code(code: Code, words: &Words) -> ErrorCode {
+    match code {
+        Code::Unauthenticated => ErrorCode::NotAuthenticated,
+        Code::PermissionDenied => ErrorCode::PolicyDenied,
+        // The Agent API says this for a model it does not know, and other services
+        // for other things.
+        Code::NotFound if words.says(&["model"]) => ErrorCode::ModelNotFound,
+        Code::ResourceExhausted => ErrorCode::RateLimited,
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
+            ErrorCode::InvalidValue
+        }
+        Code::DeadlineExceeded => ErrorCode::Timeout,
+        Code::Unavailable => ErrorCode::Unavailable,
+        Code::Canceled | Code::Aborted => ErrorCode::UpstreamClosed,
+        Code::Unknown
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::DataLoss => ErrorCode::UpstreamError,
+    }
+}
+
+/// Cursor's words, and what helps.
+fn message(code: ErrorCode, kind: Option<Kind>, words: &str) -> String {
+    let hint = kind.and_then(hint_for_kind).unwrap_or_else(|| hint_for_code(code));
+    let words = words.trim_end_matches('.');
+    format!("Cursor answered: {words}.{hint}")
+}
+
+/// Where one code has several ways out.
+fn hint_for_kind(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::ErrorBadApiKey | Kind::ErrorBadUserApiKey => {
+            " Make a new key in the dashboard at cursor.com and set CURSOR_API_KEY to it, or run \
+             `ibeam login`."
+        }
+        Kind::ErrorApiKeyNotSupported => {
+            " An API key is not enough for this: unset CURSOR_API_KEY and run `ibeam login`."
+        }
+        Kind::ErrorNotHighEnoughPermissions | Kind::ErrorTaskNoPermissions => {
+            " Your role does not allow this; ask an administrator of your Cursor team."
+        }
+        Kind::ErrorUsagePricingRequired | Kind::ErrorUsagePricingRequiredChangeable => {
+            " Your plan does not include this: enable usage-based pricing at cursor.com, or choose \
+             another model."
+        }
+        Kind::ErrorDeprecated => {
+            " Cursor no longer serves this kind of request, whatever the client version. Update \
+             ibeam."
+        }
+        Kind::ErrorMaxModeRequired | Kind::ErrorModelBlocked => {
+            " Choose another model; `ibeam models` lists them."
+        }
+        _ => return None,
+    })
+}
+
+fn hint_for_code(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::NotAuthenticated => {
+            " Run `ibeam login`, or give a valid token in CURSOR_ACCESS_TOKEN."
+        }
+        ErrorCode::ModelNotFound => " `ibeam models` lists the models of your plan.",
+        ErrorCode::ClientOutdated => {
+            " Set a newer version for ibeam to report: `client_version`, or CURSOR_CLIENT_VERSION."
+        }
+        ErrorCode::ContextTooLong => " The prompt is too long for this model.",
+        ErrorCode::InsufficientQuota => " Waiting does not help; see your plan at cursor.com.",
+        ErrorCode::PlanRequired => " Your plan at cursor.com does not include this.",
+        ErrorCode::RegionUnsupported => " Another model may be available in your region.",
+        ErrorCode::PolicyDenied => {
+            " Check your account at cursor.com, or ask an administrator of your team."
+        }
+        ErrorCode::RateLimited | ErrorCode::Timeout => " Try again later.",
+        ErrorCode::Unavailable => " Try again later, or choose another model.",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+#[path = "classify_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "classify_table_tests.rs"]
+mod table_tests;

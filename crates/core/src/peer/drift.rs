@@ -1,0 +1,64 @@
+//! Counting what the backend says that we do not understand. Drift is normal; it
+//! must never be silent.
+
+use std::collections::BTreeMap;
+
+use ibeam_proto::fields::SERVER_MESSAGE;
+
+use crate::codec::pbwalk::{self, MAX_KINDS, Unknown};
+
+/// Text deltas are checked one in this many; everything else always.
+const SAMPLE: u32 = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Drift {
+    fields: BTreeMap<Unknown, u64>,
+    undecodable: u64,
+    unknown_arms: u64,
+    seen: u32,
+}
+
+/// What one turn did not understand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriftReport {
+    pub unknown_fields: Vec<(Unknown, u64)>,
+    pub undecodable_messages: u64,
+    pub unknown_arms: u64,
+}
+
+impl DriftReport {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+impl Drift {
+    pub(crate) fn inspect(&mut self, message: &[u8], frequent: bool) {
+        self.seen = self.seen.wrapping_add(1);
+        if frequent && !self.seen.is_multiple_of(SAMPLE) {
+            return;
+        }
+        for (unknown, count) in pbwalk::unknown_fields(SERVER_MESSAGE, message) {
+            if self.fields.len() < MAX_KINDS || self.fields.contains_key(&unknown) {
+                *self.fields.entry(unknown).or_default() += count;
+            }
+        }
+    }
+
+    pub(crate) fn undecodable(&mut self) {
+        self.undecodable += 1;
+    }
+
+    pub(crate) fn unknown_arm(&mut self) {
+        self.unknown_arms += 1;
+    }
+
+    pub(crate) fn report(&self) -> DriftReport {
+        DriftReport {
+            unknown_fields: self.fields.iter().map(|(k, n)| (k.clone(), *n)).collect(),
+            undecodable_messages: self.undecodable,
+            unknown_arms: self.unknown_arms,
+        }
+    }
+}

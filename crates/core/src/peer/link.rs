@@ -1,0 +1,36 @@
+//! How a transport tells the turn machine that it failed.
+
+use std::time::Duration;
+
+use crate::{codec::connect::ConnectError, error::TurnError};
+
+/// Why there is no stream, or no longer one. The variants differ in what may be
+/// done about them, not in wording.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LinkError {
+    /// No connection came about (DNS, TCP, TLS, proxy): nothing was sent.
+    Connect(String),
+    /// The connection did not come about in time: nothing was sent.
+    ConnectTimeout,
+    /// The server answered with a status instead of a stream.
+    Status { status: u16, error: Option<ConnectError>, retry_after: Option<Duration> },
+    /// The peer refused the stream before it looked at it (GOAWAY, REFUSED_STREAM).
+    Refused(String),
+    /// The driver knows what is wrong, and that another try does not help.
+    Fault(Box<TurnError>),
+    /// The stream was reset or the connection died after it was open.
+    Reset(String),
+}
+
+impl LinkError {
+    /// HTTP/2 reset the stream because of a fault of its own.
+    pub(crate) fn is_internal_reset(&self) -> bool {
+        matches!(self, Self::Reset(why) if why.contains("INTERNAL_ERROR"))
+    }
+
+    /// What the caller of a plain request, such as the model list, is told.
+    #[must_use]
+    pub fn to_turn_error(&self) -> TurnError {
+        super::classify::link_error(self).error
+    }
+}

@@ -1,0 +1,362 @@
+//! The other side of a turn: a backend's wire, as the turn machine sees it. A [`Peer`] reads and
+//! writes the messages of one protocol and reports what they mean; it decides nothing about
+//! clients, retries or clocks of the whole turn. Each wire is a folder of its own.
+
+pub(crate) mod classify;
+pub(crate) mod conversation;
+mod drift;
+mod link;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+
+pub(crate) use self::drift::Drift;
+pub use self::{
+    classify::{Failure, Remedy, SIGN_IN},
+    drift::DriftReport,
+    link::LinkError,
+};
+use crate::model::{FinishReason, Millis, ToolCall, ToolContent, ToolResult, TurnRequest, Usage};
+
+/// One protocol that turns are run over. It lives as long as the turn, over all its links.
+///
+/// The turn feeds it with `on_*` and then calls [`Peer::poll`] until that gives nothing. What a
+/// peer may have to know of the turn comes with each call, as a [`TurnView`].
+pub trait Peer: fmt::Debug + Send + Sized + 'static {
+    /// What the peer needs besides the client's request.
+    type Plan: fmt::Debug + Send;
+    /// What a link is opened with.
+    type Open: Clone + fmt::Debug + Send + 'static;
+    /// A message to the backend.
+    type Out: OutMessage;
+    /// What comes from the backend.
+    type In: InMessage;
+    /// What the backend needs to recognise the result of a call.
+    type Call: fmt::Debug + Send;
+
+    fn new(request: &TurnRequest, plan: Self::Plan) -> Self;
+
+    // === the link ===
+
+    /// A link is about to be opened: what with.
+    fn open(&mut self) -> Self::Open;
+    /// The link is open.
+    fn on_opened(&mut self, clocks: &Clocks, now: Millis);
+    fn on_message(&mut self, message: Self::In, now: Millis);
+    /// The link is gone: it broke, or, without an error, it ended. `None`: the run was over
+    /// by then, so nothing is lost.
+    fn on_lost(&mut self, error: Option<&LinkError>) -> Option<Failure>;
+    /// The turn lets go of the link. Pushes what is left to say, and gives whether the link
+    /// must be reset so that the backend stops working.
+    fn leave(&mut self, how: Leave, out: &mut Vec<Self::Out>) -> bool;
+    /// Whether the backend said anything that concerns the turn on this link.
+    fn heard(&self) -> bool;
+
+    // === what it says ===
+
+    /// The next thing that the peer has for the turn.
+    fn poll(
+        &mut self,
+        turn: &TurnView<'_>,
+        clocks: &Clocks,
+        now: Millis,
+    ) -> Option<PeerOutput<Self::Out, Self::Call>>;
+    /// When [`Self::on_timeout`] is due at the latest.
+    fn deadline(&self, turn: &TurnView<'_>, clocks: &Clocks) -> Option<Millis>;
+    fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis);
+    /// Whether the caller reads the link; while it does not, silence proves nothing about
+    /// the backend.
+    fn set_reading(&mut self, reading: bool, now: Millis);
+    /// When the backend last did something other than being alive.
+    fn last_progress(&self) -> Millis;
+
+    // === another run ===
+
+    /// Whether the link that is open, or opened next, resumes an interrupted run.
+    fn resumes(&self) -> bool;
+    /// Whether an interrupted run can be resumed so that the client sees nothing twice.
+    fn can_resume(&self, turn: &TurnView<'_>) -> bool;
+    /// The next link resumes the interrupted run.
+    fn resume_run(&mut self);
+    /// The next link repeats the run from its beginning.
+    fn repeat_run(&mut self);
+    /// Whether the first message of a run lacks results that came later, so that a repeated
+    /// run would not know them.
+    fn lacks_results(&self) -> bool;
+    /// Whether the whole conversation can be sent again.
+    fn can_rebuild(&self) -> bool;
+    /// The next link sends the whole conversation, under this id if there is one.
+    fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>);
+    /// The next link asks for something beyond the request. `answered`: what the model said
+    /// to it and the client was shown.
+    fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>);
+
+    // === legs ===
+
+    /// Whether the link can stay open while the client runs its tools.
+    fn can_park(&self) -> bool;
+    /// The leg ends with calls, and the link waits for their results.
+    fn end_leg(&mut self, text: &str);
+    /// A request brings the results of these calls in its items from `new` on.
+    fn begin_leg(
+        &mut self,
+        request: &TurnRequest,
+        new: usize,
+        calls: Vec<ToolCall>,
+        clocks: &Clocks,
+        now: Millis,
+    );
+    /// The client has this call.
+    fn on_handed_out(&mut self, call: &Self::Call);
+    /// Sends the result of a call, and behind it what the user said beside the results. Gives
+    /// the texts that the model reads.
+    fn send_result(
+        &mut self,
+        call_id: &str,
+        call: &Self::Call,
+        result: Option<&ToolResult>,
+        beside: Vec<ToolContent>,
+    ) -> Vec<String>;
+
+    // === what is kept ===
+
+    /// What the client saw of the leg, where it is not what the backend said.
+    fn set_shown(&mut self, shown: Shown);
+    /// The state from which this conversation can continue, if there is one that lacks
+    /// nothing. This may add blobs, so ask for those afterwards.
+    fn checkpoint(&mut self, turn: &TurnView<'_>) -> Option<Bytes>;
+    /// The blobs (ids and contents) that came since the last time this was asked.
+    fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
+        Vec::new()
+    }
+    fn conversation_id(&self) -> &str;
+    /// What the model reads, for counting tokens when the backend does not: texts, and the
+    /// number of images. `None`: the request that is needed for it is gone.
+    fn prompt_texts(&self, turn: &TurnView<'_>) -> Option<(Vec<String>, usize)>;
+    /// About how many bytes it holds.
+    fn memory(&self) -> usize;
+    /// What was not understood so far.
+    fn drift(&self) -> DriftReport;
+
+    /// What keeps a parked link alive, if anything has to.
+    fn heartbeat() -> Option<Bytes> {
+        None
+    }
+    /// The connection sends the heartbeats of this parked link until it is used again.
+    fn relieve(&mut self) {}
+}
+
+/// A message on its way to the backend.
+pub trait OutMessage: Clone + fmt::Debug + Send + Sync + 'static {
+    /// About how many bytes wait while it does.
+    fn bytes(&self) -> usize;
+}
+
+/// A message from the backend.
+pub trait InMessage: fmt::Debug + Send + 'static {
+    /// About how much of it the turn may have to hold.
+    fn bytes(&self) -> usize;
+}
+
+impl OutMessage for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+impl InMessage for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+/// What a peer may know of its turn.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnView<'a> {
+    /// The request that is being answered.
+    pub request: Option<&'a TurnRequest>,
+    /// The turn is parked: the client has calls to answer.
+    pub parked: bool,
+    /// Grows with everything the client sees, from leg to leg.
+    pub visible: u64,
+    /// The text of the present leg so far.
+    pub text: &'a str,
+    /// There is an answer to give, streamed or stored.
+    pub has_answer: bool,
+    /// There are calls that the client has yet to see or to answer.
+    pub has_calls: bool,
+    /// The client has a part of a call whose rest is yet to come.
+    pub has_announced: bool,
+}
+
+/// What a peer has for its turn.
+#[derive(Debug)]
+pub enum PeerOutput<M, C> {
+    Send(M),
+    Event(PeerEvent<C>),
+}
+
+/// What the backend's messages mean.
+#[derive(Debug)]
+pub enum PeerEvent<C> {
+    /// The backend is at work on the leg.
+    Started,
+    Text(String),
+    Reasoning(String),
+    /// The backend did something by itself, described in one line.
+    Did(String),
+    /// The answer as the backend stored it; it may not have been streamed.
+    StoredText(String),
+    /// So many more tokens of output.
+    OutputTokens(i32),
+    /// The size of the context.
+    ContextTokens(u64),
+    /// The numbers of the whole run.
+    RunTokens(RunTokens),
+    /// A call grows: its name, and its arguments so far.
+    CallAnnounced(Box<AnnouncedCall>),
+    /// A call will come; nothing else is known of it.
+    CallExpected,
+    /// The backend waits for the result of this call.
+    Call(Box<PeerCall<C>>),
+    /// The backend no longer wants the call with this key.
+    CallWithdrawn(u64),
+    /// The backend gave up waiting for the call with this key. If the client has it, its
+    /// result can only be sent in a new run.
+    CallLost(u64),
+    /// The call with this id is over for the backend.
+    CallCompleted(String),
+    /// No more calls come before the results of those that are there.
+    BatchComplete,
+    /// Something the backend asked for was refused.
+    Refused,
+    /// The answer is complete.
+    Ended(FinishReason),
+    /// There will be no answer, or no more of it.
+    Failed(Box<Failure>),
+}
+
+#[derive(Debug)]
+pub struct AnnouncedCall {
+    /// The backend's id for it.
+    pub wire_id: String,
+    pub name: String,
+    /// All of the arguments so far; often empty.
+    pub arguments: String,
+}
+
+/// A call that the backend waits for.
+#[derive(Debug)]
+pub struct PeerCall<C> {
+    /// Names the call in [`PeerEvent::CallWithdrawn`] and [`PeerEvent::CallLost`].
+    pub key: u64,
+    /// The backend's id for it, if it was announced under one.
+    pub wire_id: String,
+    /// The client's name for its tool.
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
+    /// The model called the client's own tool, rather than a built-in one that the client's
+    /// stands in for. Only such a result has room for words beside it.
+    pub is_client_tool: bool,
+    /// What the peer needs for the result.
+    pub call: C,
+}
+
+/// How a turn lets go of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// The backend has finished its work in order.
+    Finished,
+    /// The backend has finished its answer, and another run follows.
+    Answered,
+    /// The backend is still at work and must stop.
+    Working,
+    /// Another link takes over.
+    Replaced,
+}
+
+/// What the client saw of a leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    All,
+    /// The backend was stopped half-way. The text, if it is known.
+    Cut(Option<String>),
+    /// The answer came in another form than the backend remembers. The text, if it is known.
+    Other(Option<String>),
+}
+
+/// What was kept of a conversation: its newest state, and every blob that this names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub checkpoint: Bytes,
+    /// Ids and contents.
+    pub blobs: Vec<(Bytes, Bytes)>,
+    /// How many items of the request, from its start, the state covers.
+    pub covers: usize,
+    /// Calls that were handed out after the checkpoint was made; their results are new.
+    pub calls: Vec<ToolCall>,
+    /// The request has another system prompt or other tools than the state was made with.
+    pub new_setup: bool,
+}
+
+/// The tokens of a whole run, as far as the backend reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTokens {
+    pub input: Option<u64>,
+    pub output: Option<u64>,
+    pub cache_read: Option<u64>,
+    pub cache_write: Option<u64>,
+    pub reasoning: Option<u64>,
+}
+
+impl From<Usage> for RunTokens {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input: Some(usage.input),
+            output: Some(usage.output),
+            cache_read: Some(usage.cache_read),
+            cache_write: Some(usage.cache_write),
+            reasoning: Some(usage.reasoning),
+        }
+    }
+}
+
+/// When a turn loses patience, and with what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// Our own heartbeat.
+    pub heartbeat: Duration,
+    /// No frame at all, heartbeats included: the connection is dead.
+    pub no_frame: Duration,
+    /// Only heartbeats: the model is quiet. Five minutes before the first token
+    /// have been seen on healthy turns.
+    pub heartbeat_only: Duration,
+    /// The whole turn, whatever happens.
+    pub whole_turn: Duration,
+    /// How long to wait for the end frame once the turn said it is over: an error
+    /// may still follow.
+    pub end_wait: Duration,
+    /// Some hosts neither end the turn nor the stream. After text, then storage
+    /// messages, then only heartbeats for this long, the answer is complete.
+    pub quiet_end: Duration,
+    /// How long to wait for further parallel tool calls.
+    pub tool_batch: Duration,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(5),
+            no_frame: Duration::from_secs(45),
+            heartbeat_only: Duration::from_secs(600),
+            whole_turn: Duration::from_secs(1800),
+            end_wait: Duration::from_secs(2),
+            quiet_end: Duration::from_secs(25),
+            tool_batch: Duration::from_millis(25),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The tool calls of a turn that its client has yet to see or to answer.
+
+use crate::model::{Millis, ToolCall, ids::CallId, ids::SessionId};
+
+#[derive(Debug)]
+pub(super) struct Calls<C> {
+    /// Names the turn in the ids of its calls.
+    session: SessionId,
+    /// How many ids were given out.
+    count: u32,
+    pub(super) list: Vec<Call<C>>,
+    /// The client takes one call after the other.
+    pub(super) one_by_one: bool,
+    /// When the newest call was handed out, while its siblings may still come.
+    pub(super) batch: Option<Millis>,
+    /// Calls of this run that the backend said it would make, and calls that it made. Either
+    /// may be first.
+    expected: usize,
+    made: usize,
+}
+
+/// One call, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Call<C> {
+    pub(super) id: CallId,
+    pub(super) name: String,
+    /// The backend's id for it.
+    pub(super) wire_id: String,
+    pub(super) stage: CallStage<C>,
+}
+
+#[derive(Debug)]
+pub(super) enum CallStage<C> {
+    /// The client has seen the name and this much of the arguments.
+    Announced { streamed: String },
+    /// The client does not have it yet: others come first.
+    Held(AskedCall<C>),
+    /// With the client.
+    Out(AskedCall<C>),
+    /// With the client, though the backend no longer waits.
+    Lost { arguments: String },
+}
+
+/// What the backend waits for.
+#[derive(Debug)]
+pub(super) struct AskedCall<C> {
+    pub(super) key: u64,
+    pub(super) arguments: String,
+    pub(super) is_client_tool: bool,
+    pub(super) peer: C,
+}
+
+impl<C> Call<C> {
+    /// Whether the client has all of it.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(self.stage, CallStage::Out(_) | CallStage::Lost { .. })
+    }
+
+    pub(super) fn is_announced(&self) -> bool {
+        matches!(self.stage, CallStage::Announced { .. })
+    }
+
+    pub(super) fn asked(&self) -> Option<&AskedCall<C>> {
+        match &self.stage {
+            CallStage::Announced { .. } | CallStage::Lost { .. } => None,
+            CallStage::Held(asked) | CallStage::Out(asked) => Some(asked),
+        }
+    }
+
+    /// Whether its result has room for words beside it. What is a file's content to the
+    /// backend, or a command's output, has none.
+    pub(super) fn takes_words(&self) -> bool {
+        self.asked().is_some_and(|asked| asked.is_client_tool)
+    }
+
+    fn arguments(&self) -> &str {
+        match &self.stage {
+            CallStage::Announced { .. } => "",
+            CallStage::Held(asked) | CallStage::Out(asked) => &asked.arguments,
+            CallStage::Lost { arguments } => arguments,
+        }
+    }
+}
+
+impl<C> Calls<C> {
+    pub(super) fn new(session: SessionId) -> Self {
+        Self {
+            session,
+            count: 0,
+            list: Vec::new(),
+            one_by_one: false,
+            batch: None,
+            expected: 0,
+            made: 0,
+        }
+    }
+
+    /// A link opened: what an earlier one announced does not come on it.
+    pub(super) fn begin_run(&mut self) {
+        self.batch = None;
+        (self.expected, self.made) = (0, 0);
+    }
+
+    pub(super) fn next_id(&mut self) -> CallId {
+        self.count += 1;
+        CallId::in_session(self.session, self.count)
+    }
+
+    /// Whether there was any call in this turn.
+    pub(super) fn any_so_far(&self) -> bool {
+        self.count > 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn has_announced(&self) -> bool {
+        self.list.iter().any(Call::is_announced)
+    }
+
+    pub(super) fn awaits(&self, call_id: &str) -> bool {
+        self.list.iter().any(|call| call.is_out() && call.id.as_str() == call_id)
+    }
+
+    /// The calls that the client has to answer.
+    pub(super) fn out(&self) -> Vec<ToolCall> {
+        let out = self.list.iter().filter(|call| call.is_out());
+        out.map(|call| ToolCall {
+            id: call.id.as_str().to_owned(),
+            name: call.name.clone(),
+            arguments: call.arguments().to_owned(),
+        })
+        .collect()
+    }
+
+    /// What they hold, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.list.iter().map(|call| call.arguments().len() + size_of::<Call<C>>()).sum()
+    }
+
+    /// The backend will make one more call.
+    pub(super) fn expect(&mut self) {
+        self.expected += 1;
+    }
+
+    /// The backend made a call.
+    pub(super) fn made(&mut self) {
+        self.made += 1;
+    }
+
+    /// Whether the backend said that more calls come.
+    pub(super) fn are_expected(&self) -> bool {
+        self.expected > self.made && !self.one_by_one
+    }
+
+    /// Calls that were expected and did not come are not waited for again.
+    pub(super) fn end_batch(&mut self) {
+        self.batch = None;
+        self.expected = self.expected.min(self.made);
+    }
+
+    /// The backend no longer wants this one.
+    pub(super) fn withdraw(&mut self, key: u64) {
+        self.list.retain(|call| call.asked().is_none_or(|asked| asked.key != key));
+    }
+
+    /// The backend no longer waits for this one, though the client may have it.
+    pub(super) fn lose(&mut self, key: u64) {
+        let is_key = |asked: &AskedCall<C>| asked.key == key;
+        self.list.retain(|call| !matches!(&call.stage, CallStage::Held(asked) if is_key(asked)));
+        for call in &mut self.list {
+            if let CallStage::Out(asked) = &mut call.stage
+                && is_key(asked)
+            {
+                let arguments = std::mem::take(&mut asked.arguments);
+                call.stage = CallStage::Lost { arguments };
+            }
+        }
+    }
+
+    /// Whether the client has a call whose result the backend no longer waits for.
+    pub(super) fn any_lost(&self) -> bool {
+        self.list.iter().any(|call| matches!(call.stage, CallStage::Lost { .. }))
+    }
+}

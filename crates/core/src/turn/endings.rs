@@ -1,0 +1,128 @@
+//! How a leg, or the whole turn, is over.
+
+use super::{Command, Turn, TurnState, offer::CALL_NOW, view};
+use crate::{
+    error::{ErrorCode, TurnError},
+    model::{FinishReason, Millis, Usage},
+    peer::{Failure, Leave, Peer, Remedy, Shown},
+};
+
+impl<P: Peer> Turn<P> {
+    /// The backend says that its answer is complete.
+    pub(super) fn on_ended(&mut self, reason: FinishReason, now: Millis) {
+        if self.state == TurnState::AwaitingTools {
+            // Without the results: they will be sent in a new run.
+            self.end(Leave::Finished);
+        } else if self.calls.has_announced() {
+            let text = "Cursor announced a tool call but ended the turn without making it.";
+            self.fail(TurnError::new(ErrorCode::UpstreamError, text));
+        } else if self.answer.has_calls() {
+            self.finish(FinishReason::ToolCalls);
+        } else if self.peer.resumes() && self.answer.visible() == self.visible_before {
+            // What was said before the cut is not the whole answer.
+            self.recover(Failure::cut_short(), now);
+        } else if self.answer.is_empty() {
+            let text = "Cursor ended the turn without an answer.";
+            let error = TurnError::new(ErrorCode::UpstreamError, text);
+            self.recover(Failure { error, remedy: Remedy::FreshConversation }, now);
+        } else if self.must_call && reason == FinishReason::Stop {
+            self.insist();
+        } else {
+            self.finish(reason);
+        }
+    }
+
+    /// The run failed. That does not matter when its calls are with the client: those are
+    /// complete, and a new run gets their results.
+    pub(super) fn on_failed(&mut self, failure: Failure, now: Millis) {
+        if self.state == TurnState::AwaitingTools {
+            self.hang_up();
+        } else if self.answer.has_calls() && !self.calls.has_announced() {
+            self.answer.finish(FinishReason::ToolCalls);
+            self.hang_up();
+        } else {
+            self.recover(failure, now);
+        }
+    }
+
+    /// The answer lacks the call that the client asked for. It is asked for once more.
+    fn insist(&mut self) {
+        let may_insist = !self.tried.insisted && self.tried.attempts.may_run();
+        if !may_insist {
+            let text = "The model ended its answer without the tool call that `tool_choice` \
+                        requires.";
+            self.fail(TurnError::new(ErrorCode::ToolChoiceUnmet, text));
+            return;
+        }
+        self.tried.insisted = true;
+        self.leave(Leave::Answered);
+        let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+        self.peer.ask_more(CALL_NOW, None, &view);
+        self.open(false);
+    }
+
+    /// The client has all it wants of this answer: nothing more of it is given, and the
+    /// backend is told to stop. `shown` is the text that the client saw, if that is known.
+    /// Gives the tokens that the backend counted; [`Self::uncounted`] is what the client saw.
+    pub fn cut(&mut self, shown: Option<String>) -> Option<Usage> {
+        self.cut = true;
+        self.peer.set_shown(Shown::Cut(shown.clone()));
+        self.calls.list.clear();
+        if self.state != TurnState::Done {
+            self.hang_up();
+        }
+        self.answer.cut(shown)
+    }
+
+    /// Whether the answer ended by [`Self::cut`].
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// The answer that just ended is not what its client asked for: asks the model again. The
+    /// next events are the answer in its place. Gives false when there is nothing to ask about.
+    pub fn ask_again(&mut self, text: &str) -> bool {
+        let may_ask = self.request.is_some() && self.tried.attempts.may_run();
+        if self.state != TurnState::Done || !may_ask {
+            return false;
+        }
+        let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+        self.peer.ask_more(text, Some(view.text), &view);
+        self.answer.end_leg();
+        self.answer.begin_leg();
+        self.tried = self.tried.once_more();
+        self.counted.new_texts = vec![text.to_owned()];
+        self.open(false);
+        true
+    }
+
+    pub(super) fn fail(&mut self, error: TurnError) {
+        self.answer.fail(error);
+        self.end(Leave::Working);
+    }
+
+    fn finish(&mut self, reason: FinishReason) {
+        self.answer.finish(reason);
+        self.end(Leave::Finished);
+    }
+
+    /// Lets go of a link whose client has its ending. What the backend waits for is sent in a
+    /// new run when the client comes back.
+    pub(super) fn hang_up(&mut self) {
+        self.end(Leave::Working);
+    }
+
+    fn end(&mut self, how: Leave) {
+        self.leave(how);
+        self.state = TurnState::Done;
+    }
+
+    /// Lets go of the present link.
+    pub(super) fn leave(&mut self, how: Leave) {
+        let mut farewell = Vec::new();
+        let cancel = if self.is_open() { self.peer.leave(how, &mut farewell) } else { true };
+        self.commands.extend(farewell.into_iter().map(Command::Send));
+        self.commands.push_back(Command::Close { cancel });
+    }
+}

@@ -1,0 +1,324 @@
+//! One turn, from the first link to the one ending of its last leg, whatever backend it runs
+//! on. The backend's messages are read and written by a [`Peer`]; everything else is here:
+//! legs, tool calls, retries, clocks.
+//!
+//! A tool call ends the answer to one request but not the turn: the link stays open until
+//! [`Turn::resume`] brings the results, and then gives the answer to that request.
+//!
+//! Feed it with `on_*`; after each call, carry out [`Turn::poll_command`] and pass on
+//! [`Turn::poll_event`] until both give `None`, then call [`Turn::on_timeout`] no later than
+//! [`Turn::poll_deadline`].
+
+mod calls;
+mod clocks;
+mod command;
+mod draws;
+mod endings;
+mod offer;
+mod recovery;
+mod results;
+mod settings;
+mod tools;
+mod usage;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use self::{
+    calls::Calls,
+    draws::Draws,
+    offer::{Offer, must_call, note_loops},
+    recovery::Tried,
+    usage::Counted,
+};
+pub use self::{
+    command::{Command, OpenLink, TurnCommand},
+    settings::Settings,
+    usage::Uncounted,
+};
+use crate::{
+    answer::Answer,
+    error::{ErrorCode, TurnError},
+    guard::LoopGuard,
+    history,
+    model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
+    peer::{DriftReport, LinkError, Peer, PeerEvent, PeerOutput, Shown, TurnView},
+};
+
+/// Where a turn stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnState {
+    /// No link is open, and none is opened before that time.
+    Backoff {
+        until: Millis,
+    },
+    Opening,
+    Streaming,
+    /// Calls are with the client; the link is kept open for their results.
+    AwaitingTools,
+    Done,
+}
+
+#[derive(Debug)]
+pub struct Turn<P: Peer> {
+    peer: P,
+    settings: Settings,
+    draws: Draws,
+    state: TurnState,
+    /// When the request came that is being answered.
+    started: Millis,
+    /// What the client had seen when the present link or leg began.
+    visible_before: u64,
+    answer: Answer,
+    commands: VecDeque<TurnCommand<P>>,
+    /// The request that is being answered: it can be sent again.
+    request: Option<Box<TurnRequest>>,
+    calls: Calls<P::Call>,
+    loops: LoopGuard,
+    offer: Offer,
+    /// `tool_choice` leaves the model no other way than a call.
+    must_call: bool,
+    counted: Counted,
+    /// The answer ended by [`Self::cut`].
+    cut: bool,
+    tried: Tried,
+    /// Another token was asked for: once in a turn, not in each leg.
+    reauthorized: bool,
+}
+
+impl<P: Peer> Turn<P> {
+    /// `seed` is the source of every id and of the back-off's jitter.
+    #[must_use]
+    pub fn new(
+        mut request: TurnRequest,
+        plan: P::Plan,
+        session: SessionId,
+        settings: Settings,
+        seed: [u8; 16],
+        now: Millis,
+    ) -> Self {
+        let new = history::split(&request.items);
+        let past = request.items.get(..new).unwrap_or_default();
+        let mut loops = LoopGuard::from_history(settings.max_repeat, past);
+        note_loops(&mut loops, &mut request, new, |_| true);
+        let mut turn = Self {
+            peer: P::new(&request, plan),
+            settings,
+            draws: Draws::new(seed),
+            state: TurnState::Done,
+            started: now,
+            visible_before: 0,
+            answer: Answer::default(),
+            commands: VecDeque::new(),
+            request: None,
+            calls: Calls::new(session),
+            loops,
+            offer: Offer::default(),
+            must_call: false,
+            counted: Counted::default(),
+            cut: false,
+            tried: Tried::default(),
+            reauthorized: false,
+        };
+        turn.demand(&request);
+        turn.request = Some(Box::new(request));
+        turn.open(false);
+        turn
+    }
+
+    pub fn poll_command(&mut self) -> Option<TurnCommand<P>> {
+        self.commands.pop_front()
+    }
+
+    pub fn poll_event(&mut self) -> Option<TurnEvent> {
+        self.answer.pop()
+    }
+
+    #[must_use]
+    pub fn state(&self) -> TurnState {
+        self.state
+    }
+
+    /// The link that [`Command::Open`] asked for is open.
+    pub fn on_opened(&mut self, now: Millis) {
+        if self.state == TurnState::Opening {
+            self.state = TurnState::Streaming;
+            self.visible_before = self.answer.visible();
+            self.calls.begin_run();
+            self.peer.on_opened(&self.settings.clocks, now);
+            self.pump(now);
+        }
+    }
+
+    /// Something came over the open link.
+    pub fn on_message(&mut self, message: P::In, now: Millis) {
+        if self.is_open() {
+            self.peer.on_message(message, now);
+            self.pump(now);
+        }
+    }
+
+    /// The link could not be opened, or broke.
+    pub fn on_link_error(&mut self, error: &LinkError, now: Millis) {
+        if self.is_open() || self.state == TurnState::Opening {
+            self.on_lost(Some(error), now);
+        }
+    }
+
+    /// The link ended without an error of the transport.
+    pub fn on_eof(&mut self, now: Millis) {
+        if self.is_open() {
+            self.on_lost(None, now);
+        }
+    }
+
+    /// The client is gone: tells the backend to stop.
+    pub fn cancel(&mut self) {
+        self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
+    }
+
+    /// Ends the turn with this error and tells the backend to stop.
+    pub fn abort(&mut self, error: TurnError) {
+        match self.state {
+            TurnState::Backoff { .. } | TurnState::Opening | TurnState::Streaming => {
+                self.fail(error);
+            }
+            // The client has its ending already.
+            TurnState::AwaitingTools => self.hang_up(),
+            TurnState::Done => {}
+        }
+    }
+
+    /// The state from which this conversation can continue, if there is one that lacks
+    /// nothing. This may add blobs, so ask for those afterwards.
+    #[must_use]
+    pub fn checkpoint(&mut self) -> Option<Bytes> {
+        self.peer.checkpoint(&view(self.state, &self.answer, &self.calls, self.request.as_deref()))
+    }
+
+    /// The blobs (ids and contents) that came since the last time this was asked.
+    pub fn take_new_blobs(&mut self) -> Vec<(Bytes, Bytes)> {
+        self.peer.take_new_blobs()
+    }
+
+    /// The client saw only this text of the present leg, or the answer to it came in
+    /// another way than the backend remembers.
+    pub fn show_only(&mut self, text: Option<String>) {
+        self.cut = false;
+        self.peer.set_shown(Shown::Other(text));
+    }
+
+    /// The connection sends the heartbeats of this parked link until it is used again.
+    pub fn relieve(&mut self) {
+        if self.state == TurnState::AwaitingTools {
+            self.peer.relieve();
+        }
+    }
+
+    /// About how many bytes the turn holds.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let request =
+            self.request.as_ref().map_or(0, |request| request.texts().map(str::len).sum());
+        let held = self.answer.memory() + self.calls.bytes();
+        size_of::<Self>() + request + self.peer.memory() + held
+    }
+
+    /// What was not understood so far.
+    #[must_use]
+    pub fn drift(&self) -> DriftReport {
+        self.peer.drift()
+    }
+
+    #[must_use]
+    pub fn conversation_id(&self) -> &str {
+        self.peer.conversation_id()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn peer(&mut self) -> &mut P {
+        &mut self.peer
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state, TurnState::Streaming | TurnState::AwaitingTools)
+    }
+
+    /// Takes everything that the peer has, for either side.
+    fn pump(&mut self, now: Millis) {
+        while self.is_open() {
+            let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+            match self.peer.poll(&view, &self.settings.clocks, now) {
+                Some(PeerOutput::Send(message)) => {
+                    self.commands.push_back(Command::Send(message));
+                }
+                Some(PeerOutput::Event(event)) => self.on_event(event, now),
+                None => return,
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: PeerEvent<P::Call>, now: Millis) {
+        match event {
+            PeerEvent::Started => self.answer.started(),
+            PeerEvent::Text(text) => self.answer.text(text),
+            PeerEvent::Reasoning(text) => self.answer.reasoning(text),
+            PeerEvent::Did(line) => self.answer.did(&line),
+            PeerEvent::StoredText(text) => self.answer.blob_text(text),
+            PeerEvent::OutputTokens(tokens) => self.answer.output_tokens(tokens),
+            PeerEvent::ContextTokens(used) => self.answer.context_tokens(used),
+            PeerEvent::RunTokens(tokens) => self.answer.run_ended(tokens),
+            PeerEvent::CallAnnounced(call) => self.on_announced(*call),
+            PeerEvent::CallExpected => self.calls.expect(),
+            PeerEvent::Call(call) => self.on_call(*call, now),
+            PeerEvent::CallWithdrawn(key) => self.on_withdrawn(key),
+            PeerEvent::CallLost(key) => self.calls.lose(key),
+            PeerEvent::CallCompleted(wire_id) => self.on_completed(&wire_id),
+            PeerEvent::BatchComplete => self.flush_batch(now),
+            PeerEvent::Refused => self.on_refused(),
+            PeerEvent::Ended(reason) => self.on_ended(reason, now),
+            PeerEvent::Failed(failure) => self.on_failed(*failure, now),
+        }
+        let held = self.answer.waiting() + self.calls.bytes();
+        if self.state == TurnState::AwaitingTools && held > self.settings.parked_bytes {
+            // More than is kept for a client that may never come back.
+            self.hang_up();
+        }
+    }
+
+    fn on_lost(&mut self, error: Option<&LinkError>, now: Millis) {
+        match self.peer.on_lost(error) {
+            None => self.on_ended(FinishReason::Stop, now),
+            Some(failure) => self.on_failed(failure, now),
+        }
+    }
+
+    /// Takes note of how `request` wants its tools called.
+    fn demand(&mut self, request: &TurnRequest) {
+        self.offer = Offer::of(request);
+        self.calls.one_by_one = !request.parallel_tool_calls;
+        self.must_call = must_call(request);
+        if self.must_call {
+            self.answer.hold();
+        }
+    }
+}
+
+/// What the peer may know. A function of the parts, so that the peer can be borrowed beside it.
+fn view<'a, C>(
+    state: TurnState,
+    answer: &'a Answer,
+    calls: &Calls<C>,
+    request: Option<&'a TurnRequest>,
+) -> TurnView<'a> {
+    TurnView {
+        request,
+        parked: state == TurnState::AwaitingTools,
+        visible: answer.visible(),
+        text: answer.words(),
+        has_answer: answer.has_answer(),
+        has_calls: !calls.is_empty(),
+        has_announced: calls.has_announced(),
+    }
+}

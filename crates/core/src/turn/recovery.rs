@@ -1,0 +1,142 @@
+//! Another try: what is done about a failure, by how far the turn got.
+
+use std::time::Duration;
+
+use super::{Command, OpenLink, Turn, TurnState, view};
+use crate::{
+    error::TurnError,
+    model::Millis,
+    peer::{Failure, Leave, Peer, Remedy},
+    retry::Attempts,
+};
+
+/// What was tried for the present leg. Each remedy is used at most once.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    pub(super) attempts: Attempts,
+    /// Under a fresh conversation id.
+    renewed: bool,
+    /// From the newest checkpoint.
+    resumed: bool,
+    /// From the start, because the lost link had results that its first message lacks.
+    rebuilt: bool,
+    /// With a word about the tool call that must come.
+    pub(super) insisted: bool,
+    /// Requests of the backend that were refused.
+    pub(super) refusals: u32,
+}
+
+impl Tried {
+    /// For a leg that begins on a link which is already open.
+    pub(super) fn on_open_link() -> Self {
+        Self { attempts: Attempts::ON_OPEN_STREAM, ..Self::default() }
+    }
+
+    /// For another answer to the same leg.
+    pub(super) fn once_more(&self) -> Self {
+        Self { attempts: self.attempts.once_more(), ..Self::default() }
+    }
+}
+
+impl<P: Peer> Turn<P> {
+    /// The rules for another try, in one place. As long as the client has seen nothing of the
+    /// leg, a temporary failure is retried with back-off, whatever the backend has asked for
+    /// meanwhile, and a fresh conversation is tried once where that is what helps. A turn
+    /// whose transport was lost is resumed once, from the newest checkpoint, unless the
+    /// client has seen more than that: it would come twice. A token that is refused is
+    /// replaced once, while nothing of this link has reached the model.
+    pub(super) fn recover(&mut self, failure: Failure, now: Millis) {
+        let Failure { error, remedy } = failure.for_profile(&self.settings.sign_in);
+        let again = matches!(remedy, Remedy::Retry | Remedy::Resume);
+        let silent = self.state == TurnState::Opening || (self.is_open() && !self.peer.heard());
+        let unseen = !self.answer.delivered();
+        let covered = self.peer.can_resume(&view(
+            self.state,
+            &self.answer,
+            &self.calls,
+            self.request.as_deref(),
+        ));
+        // What the backend asked for on the old link, it will ask for again.
+        self.calls.list.clear();
+        if !self.tried.attempts.may_run() {
+            // Each remedy is used at most once, but all of them together are too many.
+        } else if silent && again {
+            if let Some(wait) = self.wait_for_retry(&error) {
+                self.leave(Leave::Replaced);
+                self.state = TurnState::Backoff { until: now + wait };
+                return;
+            }
+        } else if silent && remedy == Remedy::FreshToken && !self.reauthorized {
+            self.reauthorized = true;
+            self.leave(Leave::Replaced);
+            self.open(true);
+            return;
+        } else if remedy == Remedy::FreshConversation
+            && unseen
+            && !self.tried.renewed
+            && self.peer.can_rebuild()
+        {
+            self.tried.renewed = true;
+            let id = self.draws.uuid();
+            self.rebuild(Some(id));
+            return;
+        } else if remedy == Remedy::Resume && covered && !self.tried.resumed {
+            self.tried.resumed = true;
+            self.leave(Leave::Replaced);
+            self.peer.resume_run();
+            self.open(false);
+            return;
+        } else if again
+            && unseen
+            && self.calls.any_so_far()
+            && self.peer.lacks_results()
+            && !self.tried.rebuilt
+        {
+            self.tried.rebuilt = true;
+            self.rebuild(None);
+            return;
+        } else if again
+            && unseen
+            && let Some(wait) = self.wait_for_retry(&error)
+        {
+            self.leave(Leave::Replaced);
+            self.peer.repeat_run();
+            self.state = TurnState::Backoff { until: now + wait };
+            return;
+        }
+        self.fail(error);
+    }
+
+    /// How many retries the present leg may take; those that it took count.
+    pub fn allow_retries(&mut self, retries: u32) {
+        self.settings.backoff.retries = retries;
+    }
+
+    /// How long to wait before the next retry. None: there is none left.
+    fn wait_for_retry(&mut self, error: &TurnError) -> Option<Duration> {
+        let jitter = self.draws.fraction();
+        self.tried.attempts.retry(&self.settings.backoff, jitter, error.retry_after)
+    }
+
+    /// Sends the whole conversation over a new link.
+    fn rebuild(&mut self, conversation_id: Option<String>) {
+        self.leave(Leave::Replaced);
+        let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+        self.peer.rebuild(conversation_id, &view);
+        self.open(false);
+    }
+
+    pub(super) fn open(&mut self, fresh_token: bool) {
+        if !self.peer.resumes() {
+            self.answer.start_over();
+        }
+        self.tried.attempts.begin_run();
+        self.state = TurnState::Opening;
+        self.commands.push_back(Command::Open(OpenLink {
+            request_id: self.draws.uuid(),
+            original_request_id: self.draws.original_id(),
+            fresh_token,
+            peer: self.peer.open(),
+        }));
+    }
+}

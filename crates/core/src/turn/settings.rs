@@ -1,0 +1,35 @@
+//! What a turn is set to. All time is configurable; the defaults are what live traffic needs.
+
+use std::borrow::Cow;
+
+use crate::{
+    peer::{Clocks, SIGN_IN},
+    retry::Backoff,
+};
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub clocks: Clocks,
+    pub backoff: Backoff,
+    /// Keep the link open while the client runs its tools.
+    pub park: bool,
+    /// How much of what the backend says meanwhile is kept for the next request.
+    pub parked_bytes: usize,
+    /// So many equal calls with equal outcomes are let through; 0 lets all.
+    pub max_repeat: u32,
+    /// The command that signs this profile in, for refusals of the sign-in.
+    pub sign_in: Cow<'static, str>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clocks: Clocks::default(),
+            backoff: Backoff::default(),
+            park: true,
+            parked_bytes: 1 << 20,
+            max_repeat: 2,
+            sign_in: SIGN_IN.into(),
+        }
+    }
+}

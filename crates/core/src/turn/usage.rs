@@ -1,0 +1,62 @@
+//! What is left to count when the backend does not say how many tokens a leg took.
+
+use super::{Turn, TurnState, view};
+use crate::{answer::Produced, model::Usage, peer::Peer, tokens::Sample};
+
+/// What was counted of the turn's prompt.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// Tokens of the legs before.
+    before: Option<u64>,
+    /// What the present leg adds to them.
+    pub(super) new_texts: Vec<String>,
+}
+
+/// The texts of a leg whose usage the backend did not report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    /// Tokens of the prompt that are counted already.
+    pub before: u64,
+    pub prompt: Vec<String>,
+    pub images: usize,
+    pub answer: String,
+    pub thoughts: String,
+    /// The output, where only that was counted.
+    pub output: Option<u64>,
+}
+
+impl<P: Peer> Turn<P> {
+    /// Notes the tokens that the client was told for the leg that ends, so that the next one
+    /// counts only what is new.
+    pub fn note_usage(&mut self, usage: &Usage) {
+        self.counted = Counted { before: Some(usage.total()), new_texts: Vec::new() };
+        self.answer.note_output(usage.output, usage.reasoning);
+        // A parked turn keeps only what the next leg needs.
+        self.answer.forget_produced();
+        if self.state == TurnState::AwaitingTools {
+            self.request = None;
+        }
+    }
+
+    /// What to count when the backend did not: the leg that just ended.
+    #[must_use]
+    pub fn uncounted(&mut self) -> Uncounted {
+        let Produced { answer, thoughts, output } = self.answer.produced();
+        let view = view(self.state, &self.answer, &self.calls, self.request.as_deref());
+        let whole = match self.counted.before {
+            None => self.peer.prompt_texts(&view),
+            Some(_) => None,
+        };
+        let (prompt, images) =
+            whole.unwrap_or_else(|| (std::mem::take(&mut self.counted.new_texts), 0));
+        let before = self.counted.before.unwrap_or(0);
+        Uncounted { before, prompt, images, answer, thoughts, output }
+    }
+
+    /// What the leg that ends teaches about the tokens of its model, if anything: a text that
+    /// is all of what the backend counted. Ask before [`Self::note_usage`].
+    #[must_use]
+    pub fn sample(&self, usage: &Usage) -> Option<Sample> {
+        self.answer.sample(usage)
+    }
+}

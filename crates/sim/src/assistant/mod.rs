@@ -1,0 +1,12 @@
+//! The built-in model's judgement: what the user asks for, which of the offered tools does it,
+//! and with which arguments. Pure functions of the prompt.
+
+pub(crate) mod edit_format;
+pub(crate) mod intent;
+mod patch_tool;
+mod script_tool;
+mod title;
+pub(crate) mod tool_choice;
+pub(crate) mod tool_fit;
+
+pub(crate) use self::title::title_of;

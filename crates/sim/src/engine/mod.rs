@@ -1,0 +1,69 @@
+//! Runs: what the simulated service does on one stream, from the request to the end frame.
+//! [`SimRun`] is a run; it plays a script or the assistant's turn over a [`RunIo`].
+//! [`SimRun`] is a run; it plays a script or the assistant's turn over a [`RunIo`].
+
+mod assistant_turn;
+mod checkpoint;
+mod client_messages;
+mod conversations;
+mod exec;
+mod fault_injection;
+mod native_tools;
+mod player;
+mod resume;
+mod run;
+mod run_io;
+mod tool_calls;
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use tokio_util::task::TaskTracker;
+
+use self::conversations::ConversationMemory;
+pub(crate) use self::{
+    run::{RunHeaders, SimRun},
+    run_io::{RunIo, RunStop},
+};
+use crate::{
+    blobs::BlobCache,
+    config::SimConfig,
+    record::{Records, counters::SimCounters},
+    scenario::quirks::Quirks,
+};
+
+/// What all runs of a simulator share.
+#[derive(Debug)]
+pub(crate) struct SimState {
+    pub(crate) config: SimConfig,
+    pub(crate) records: Arc<Records>,
+    pub(crate) blobs: BlobCache,
+    pub(crate) conversations: ConversationMemory,
+    /// How many runs there have been.
+    pub(crate) runs: AtomicU64,
+    /// The zero of `{uptime_us}` in scripts.
+    pub(crate) born: tokio::time::Instant,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl SimState {
+    pub(crate) fn new(config: SimConfig) -> Self {
+        Self {
+            conversations: ConversationMemory::new(config.scenario.rules.len()),
+            config,
+            records: Arc::default(),
+            blobs: BlobCache::default(),
+            runs: AtomicU64::new(0),
+            born: tokio::time::Instant::now(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// The quirks of every run.
+    pub(crate) fn quirks(&self) -> Quirks {
+        self.config.quirks.iter().chain(self.config.scenario.quirks.iter()).collect()
+    }
+
+    pub(crate) fn counters(&self) -> &SimCounters {
+        &self.records.counters
+    }
+}
