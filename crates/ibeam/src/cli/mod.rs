@@ -54,7 +54,7 @@ use crate::{
 };
 use ibeam_server::{
     auth::{Here, Refused, tokens::login_command},
-    config::{Backend, Config, Origin, Problem, SimulatorError},
+    config::{Backend, Config, Origin, Problem},
     net,
     server::StartError,
 };
@@ -340,9 +340,7 @@ fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
     if let Some(error) = error.downcast_ref::<StartError>() {
         return error.hint();
     }
-    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some()
-        || matches!(error.downcast_ref(), Some(SimulatorError::Scenario(_)))
-    {
+    if error.downcast_ref::<ibeam_sim::ScenarioError>().is_some() {
         return Some("without `--scenario`, the built-in assistant answers".into());
     }
     error.downcast_ref::<TurnError>().and_then(advice).map(Cow::Borrowed)

@@ -61,10 +61,11 @@ impl StartError {
                     .into(),
             ),
             Self::Socket { hint, .. } => Some(hint.clone()),
-            Self::Simulator(_) => {
+            #[cfg(feature = "sim")]
+            Self::Simulator(SimulatorError::Scenario(_)) => {
                 Some("without `--scenario`, the built-in assistant answers".into())
             }
-            Self::Store(_) => None,
+            Self::Simulator(_) | Self::Store(_) => None,
         }
     }
 }
