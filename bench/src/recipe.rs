@@ -85,7 +85,7 @@ pub(crate) fn backend_start(ibeam: &Path, backend: &str, scenario: &Path) -> Rec
     let scenario = scenario.display().to_string();
     let args = ["serve", "--sim", "--backend", backend, "--scenario", &scenario];
     let args = args.map(str::to_owned).to_vec();
-    let env = vec![("IBEAM_CURSOR_AGENT_CHILDREN", "64".to_owned())];
+    let env = vec![("IBEAM_CURSOR_AGENT_MAX_PROCESSES", "64".to_owned())];
     Recipe { program: ibeam.into(), args, env, port_by: PortBy::Env }
 }
 

@@ -172,7 +172,7 @@ const log = (home) => {
 
 /** When the gateway passed the first piece of the answer on, and when its end, by its own log. */
 function wire(home, began, seen) {
-  const legs = log(home).split("\n").filter((line) => line.includes("where the time of the turn went"));
+  const legs = log(home).split("\n").filter((line) => line.includes("turn timing"));
   const times = legs.map((line) => {
     const number = (name) => Number(line.match(new RegExp(`${name}"?[=:] ?([\\d.]+)`))?.[1]);
     const end = Date.parse(line.match(/\d{4}-\d\d-\d\dT[\d:.]+Z/)?.[0]);

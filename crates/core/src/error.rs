@@ -18,7 +18,7 @@ pub enum ErrorCode {
     /// refusal, and send the whole conversation instead.
     ThreadUnsupported,
     ModelNotFound,
-    /// The response that a request goes on from is not kept, or no more.
+    /// The response that a request continues is not stored, or has expired.
     PreviousResponseNotFound,
     /// The response that is asked for is not kept, or no more.
     ResponseNotFound,
@@ -49,7 +49,7 @@ pub enum ErrorCode {
     FormatUnmet,
     Unavailable,
     Timeout,
-    /// The client is gone; nobody sees this one.
+    /// The client disconnected; this error is not shown.
     Cancelled,
     Internal,
 }
@@ -228,10 +228,10 @@ pub struct TurnError {
     pub cause: Option<String>,
 }
 
-/// What to tell a caller to wait when nobody said how long.
+/// How long a caller should wait when the backend did not say.
 pub const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// No caller is told to wait for longer, whatever the backend says: a wrong number must not stop
+/// No caller is asked to wait for longer, whatever the backend says: a wrong number must not stop
 /// a client for good.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 

@@ -186,7 +186,7 @@ impl Value {
         let mark = inner.chars().next().filter(|c| matches!(c, '"' | '\''));
         let quote = mark.map(|mark| Quote { mark, escapes });
         let from = from + quote.map_or(0, |quote| quote.escapes + quote.mark.len_utf8());
-        // The scheme is no secret, and tells which kind of one was there.
+        // The scheme is not a secret, and shows which kind of one was there.
         let scheme = next_word(input, from).filter(|(start, end)| {
             *start == from && is_scheme(input.get(*start..*end).unwrap_or_default())
         });

@@ -159,7 +159,7 @@ proptest::proptest! {
 
     /// Text without a secret or a name of one is not touched.
     #[test]
-    fn other_text_is_as_it_was(
+    fn other_text_is_unchanged(
         words in proptest::collection::vec("[a-zA-Zäöü0-9_./-]{1,12}[ ,;:=?&(){}\\[\\]\"'\\\\]{1,3}", 0..20),
     ) {
         let words = words.concat();
@@ -170,7 +170,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn twice_is_as_good_as_once(before in ".{0,40}", (whole, _) in secret(), after in ".{0,40}") {
+    fn redacting_twice_changes_nothing(before in ".{0,40}", (whole, _) in secret(), after in ".{0,40}") {
         let once = text(&format!("{before}{whole}{after}")).into_owned();
         proptest::prop_assert_eq!(text(&once), once.as_str());
     }
@@ -178,7 +178,7 @@ proptest::proptest! {
 
 /// Upstream's words may be long, and are looked through on the thread that answers.
 #[test]
-fn a_long_row_of_names_is_looked_through_once() {
+fn redacting_many_names_takes_linear_time() {
     let row = "access:".repeat(150_000);
     assert_eq!(text(&row), row);
 }

@@ -14,7 +14,7 @@ function readOptions(...bags) {
       return void 0;
     if (fits(value))
       return value;
-    complaints.push(`the option \`${name}\` must be ${wanted}; it is not used`);
+    complaints.push(`the option \`${name}\` must be ${wanted}; it is ignored`);
     return void 0;
   }
   const options = {
@@ -153,7 +153,7 @@ async function withBrowser(find, flags, say) {
   const link = readLink(await child.line(LINK_MS));
   if (!link) {
     child.stop();
-    return failed(`\`ibeam login\` gave no link: ${child.words() || "no answer"}`, say);
+    return failed(`\`ibeam login\` did not print a link: ${child.words() || "no answer"}`, say);
   }
   return {
     url: link,
@@ -169,7 +169,7 @@ async function withKey(find, flags, say, key) {
   const { path } = found;
   return {
     url: "",
-    instructions: "The key goes to ibeam, which keeps it; OpenCode does not.",
+    instructions: "ibeam stores the key; OpenCode does not.",
     method: "auto",
     callback: () => outcome(handOver(path, flags, key), say)
   };
@@ -186,7 +186,7 @@ async function outcome(child, say) {
   const code = await child.ended;
   if (code === 0)
     return { type: "success", key: MARKER };
-  say(`signing in failed: ${child.words() || "the time is over"}`);
+  say(`signing in failed: ${child.words() || "it timed out"}`);
   return { type: "failed" };
 }
 function failed(why, say) {
@@ -232,7 +232,7 @@ async function begin(adoption) {
 async function hand({ flags, keep, say }, path, key) {
   const child = handOver(path, flags(), key);
   if (await child.ended !== 0) {
-    say(`the key in OpenCode's store was not taken over: ${child.words() || "no answer"}`);
+    say(`cannot import the key from OpenCode's store: ${child.words() || "no answer"}`);
     return;
   }
   tried = void 0;
@@ -330,7 +330,7 @@ function starter(find, flags = () => []) {
       const why = child.words() || (code === null ? `no answer within ${ms / 1e3} s` : `it ended with ${code}`);
       return { problem: `\`ibeam start\` failed: ${why}` };
     }
-    return readGateway(line) ?? { problem: "`ibeam start --json` gave an answer that this plugin does not know; update both" };
+    return readGateway(line) ?? { problem: "`ibeam start --json` printed something that this plugin does not understand; update both" };
   };
 }
 function readGateway(line) {
@@ -383,7 +383,7 @@ var Connection = class {
     }
     return this.#begin();
   }
-  /** Another one in the place of `stale`, unless somebody has seen to that already. */
+  /** Another one in place of `stale`, unless it was replaced already. */
   async renew(stale) {
     if (this.#gateway && this.#gateway !== stale)
       return this.#gateway;
@@ -412,7 +412,7 @@ var Connection = class {
       const who = await this.#ask(outcome2);
       if (who === "itself")
         return outcome2;
-      problem = who === "silent" ? `the gateway at ${outcome2.url} does not answer` : `the program at ${outcome2.url} is not your gateway: it does not have its key. Nothing was sent to it`;
+      problem = who === "silent" ? `the gateway at ${outcome2.url} does not answer` : `the program at ${outcome2.url} is not your gateway: it does not have the gateway's key. Nothing was sent to it`;
     }
     return { problem };
   }
@@ -630,7 +630,7 @@ async function listModels(connection, cache, patience = { withCache: WITH_CACHE_
   const ms = last ? patience.withCache : patience.without;
   let timer;
   const late = new Promise((resolve2) => {
-    timer = setTimeout(() => resolve2({ problem: `the gateway gave no list of models within ${ms / 1e3} s` }), ms);
+    timer = setTimeout(() => resolve2({ problem: `the gateway did not return a model list within ${ms / 1e3} s` }), ms);
   });
   const outcome2 = await Promise.race([asking, late]);
   clearTimeout(timer);
@@ -650,9 +650,9 @@ async function ask(connection, fetcher) {
     if (!answer.ok)
       return { problem: refused(answer.status, body) };
     const models = readModels(body);
-    return models ? { models } : { problem: "the gateway's list of models has a shape that this plugin does not know" };
+    return models ? { models } : { problem: "the gateway returned a model list that this plugin does not understand; update both" };
   } catch (error) {
-    return { problem: `the gateway gave no list of models: ${error instanceof Error ? error.message : String(error)}` };
+    return { problem: `the gateway did not return a model list: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 function refused(status, body) {
@@ -660,7 +660,7 @@ function refused(status, body) {
   if (status === 401 && error["code"] === NOT_SIGNED_IN)
     return SIGN_IN;
   const words = typeof error["message"] === "string" ? error["message"] : `status ${status}`;
-  return `the gateway gave no list of models: ${words}`;
+  return `the gateway did not return a model list: ${words}`;
 }
 var Cache = class _Cache {
   #path;
@@ -758,11 +758,11 @@ function plain(text) {
 // dist/words.js
 var PATIENCE_MS2 = 2e3;
 function teller(client, stderr = toStderr) {
-  const told = /* @__PURE__ */ new Set();
+  const shown = /* @__PURE__ */ new Set();
   return (text) => {
-    if (told.has(text))
+    if (shown.has(text))
       return;
-    told.add(text);
+    shown.add(text);
     const message = `ibeam: ${text}`;
     if (!hasWindow())
       stderr(message);

@@ -8,7 +8,7 @@ pub(crate) fn ready(place: &str) {
 
 /// We finish what runs, and take nothing new.
 pub(crate) fn stopping() {
-    tell("STOPPING=1\nSTATUS=finishing what runs");
+    tell("STOPPING=1\nSTATUS=finishing requests");
 }
 
 /// Whatever follows a line break would be another message.

@@ -103,7 +103,11 @@ impl Lines {
             for entry in queue {
                 let missed = lost.swap(0, Ordering::Relaxed);
                 if missed > 0 {
-                    let _ = writeln!(to, "({missed} log lines were dropped: the log is not read)");
+                    let _ = writeln!(
+                        to,
+                        "({missed} log lines were dropped: the reader of the log \
+                                          is too slow)"
+                    );
                 }
                 // A closed stderr is no reason to stop.
                 match entry {

@@ -241,7 +241,7 @@ impl Catalog {
         let Some(file) = self.inner.options.file.clone() else { return };
         let saved = self.inner.tasks.spawn_blocking(move || write(&file, &list)).await;
         if let Ok(Err(error)) = saved {
-            tracing::debug!("the model list could not be kept on disk: {error}");
+            tracing::debug!("cannot save the model list: {error}");
         }
     }
 }
@@ -275,8 +275,7 @@ fn usable(fetched: Result<ModelList, TurnError>) -> Outcome {
 }
 
 fn no_list(error: TurnError) -> TurnError {
-    let message =
-        format!("There is no model list yet, and the backend gave none: {}", error.message);
+    let message = format!("The model list is not available: {}", error.message);
     TurnError { message: message.into(), ..error }
 }
 

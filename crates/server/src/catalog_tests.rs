@@ -119,7 +119,7 @@ async fn without_any_list_the_error_says_why() {
     backend.fails();
     let error = backend.catalog(None).get().await.unwrap_err();
     assert_eq!(error.code, ErrorCode::Unavailable);
-    assert!(error.message.contains("no model list"), "{}", error.message);
+    assert!(error.message.contains("The model list is not available"), "{}", error.message);
     assert!(error.message.contains("Cursor is down."), "{}", error.message);
     backend.lists(&[]);
     assert!(backend.catalog(None).get().await.is_err());

@@ -241,7 +241,7 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
     tokio::select! {
         ended = timeout(limit, quiet) => {
             if ended.is_err() {
-                info!("the drain limit is over; ending what still runs");
+                info!("`clocks.drain` is over; cancelling the remaining requests");
             }
         }
         () = shutdown.aborted() => {}
@@ -252,7 +252,7 @@ async fn drain(busy: impl Fn() -> usize, limit: Duration, shutdown: &Shutdown) {
 fn secure(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
     if crate::files::strangers_may_use(&files.key) {
         let path = files.key.display();
-        warn!("others may use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
+        warn!("other users can use {path}, the key of your certificate: chmod g-w,o-rwx {path}");
     }
     tls::server_config(&files.cert, &files.key).map_err(StartError::Tls)
 }

@@ -46,7 +46,7 @@ impl Shutdown {
             return false;
         }
         if self.is_draining() {
-            tracing::info!("ending what runs");
+            tracing::info!("stopping at once: cancelling running requests");
             self.abort();
         } else {
             tracing::info!("shutting down");

@@ -43,7 +43,7 @@ async function begin(adoption: Adoption): Promise<void> {
 async function hand({ flags, keep, say }: Adoption, path: string, key: string): Promise<void> {
   const child = handOver(path, flags(), key);
   if ((await child.ended) !== 0) {
-    say(`the key in OpenCode's store was not taken over: ${child.words() || "no answer"}`);
+    say(`cannot import the key from OpenCode's store: ${child.words() || "no answer"}`);
     return;
   }
   // It may come again after a sign-out.

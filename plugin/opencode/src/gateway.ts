@@ -37,7 +37,7 @@ export function starter(find: () => { path: string } | { missing: string }, flag
       const why = child.words() || (code === null ? `no answer within ${ms / 1000} s` : `it ended with ${code}`);
       return { problem: `\`ibeam start\` failed: ${why}` };
     }
-    return readGateway(line) ?? { problem: "`ibeam start --json` gave an answer that this plugin does not know; update both" };
+    return readGateway(line) ?? { problem: "`ibeam start --json` printed something that this plugin does not understand; update both" };
   };
 }
 
@@ -98,7 +98,7 @@ export class Connection {
     return this.#begin();
   }
 
-  /** Another one in the place of `stale`, unless somebody has seen to that already. */
+  /** Another one in place of `stale`, unless it was replaced already. */
   async renew(stale: Gateway): Promise<Gateway | Problem> {
     if (this.#gateway && this.#gateway !== stale) return this.#gateway;
     this.#gateway = undefined;
@@ -131,7 +131,7 @@ export class Connection {
       problem =
         who === "silent"
           ? `the gateway at ${outcome.url} does not answer`
-          : `the program at ${outcome.url} is not your gateway: it does not have its key. Nothing was sent to it`;
+          : `the program at ${outcome.url} is not your gateway: it does not have the gateway's key. Nothing was sent to it`;
     }
     return { problem };
   }

@@ -41,7 +41,7 @@ export async function listModels(
   const ms = last ? patience.withCache : patience.without;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<Problem>((resolve) => {
-    timer = setTimeout(() => resolve({ problem: `the gateway gave no list of models within ${ms / 1000} s` }), ms);
+    timer = setTimeout(() => resolve({ problem: `the gateway did not return a model list within ${ms / 1000} s` }), ms);
   });
   const outcome = await Promise.race([asking, late]);
   clearTimeout(timer);
@@ -61,9 +61,9 @@ async function ask(connection: Connection, fetcher: typeof fetch): Promise<List 
     const body: unknown = await answer.json();
     if (!answer.ok) return { problem: refused(answer.status, body) };
     const models = readModels(body);
-    return models ? { models } : { problem: "the gateway's list of models has a shape that this plugin does not know" };
+    return models ? { models } : { problem: "the gateway returned a model list that this plugin does not understand; update both" };
   } catch (error) {
-    return { problem: `the gateway gave no list of models: ${error instanceof Error ? error.message : String(error)}` };
+    return { problem: `the gateway did not return a model list: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
 
@@ -71,7 +71,7 @@ function refused(status: number, body: unknown): string {
   const error = isBag(body) && isBag(body["error"]) ? body["error"] : {};
   if (status === 401 && error["code"] === NOT_SIGNED_IN) return SIGN_IN;
   const words = typeof error["message"] === "string" ? error["message"] : `status ${status}`;
-  return `the gateway gave no list of models: ${words}`;
+  return `the gateway did not return a model list: ${words}`;
 }
 
 /** The last list, in a file of the user's cache folder. It holds no secret. */

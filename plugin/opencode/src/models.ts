@@ -2,7 +2,7 @@
 
 import { type Bag, isBag } from "./options.js";
 
-/** What OpenCode offers for every model that thinks, unless told otherwise. */
+/** What OpenCode offers for every model that thinks, unless configured otherwise. */
 const USUAL_EFFORTS = ["low", "medium", "high"];
 const AUTO = "auto";
 const CONTEXT = 200_000;
@@ -20,7 +20,7 @@ export interface Offered {
   efforts: string[];
 }
 
-/** The models that are there before anybody has told which: Cursor's own choice, and those that are asked for by name. */
+/** The models before the list is known: Cursor's own choice, and those that users ask for by name. */
 export function assumed(names: string[]): Offered[] {
   return [...new Set([AUTO, ...names])].map((id) => ({
     id,

@@ -29,7 +29,7 @@ export function readOptions(...bags: unknown[]): { options: Options; complaints:
     const value = all[name];
     if (value === undefined || value === null) return undefined;
     if (fits(value)) return value;
-    complaints.push(`the option \`${name}\` must be ${wanted}; it is not used`);
+    complaints.push(`the option \`${name}\` must be ${wanted}; it is ignored`);
     return undefined;
   }
   const options = {

@@ -34,7 +34,7 @@ export function sender(connection: Connection, sessionReuse: boolean, fetcher: t
     if (answer.status !== 401) return answer;
     const code = await codeOf(answer);
     if (code === NOT_SIGNED_IN) return refusal(SIGN_IN, 401);
-    // Refused at the door, before anything went to Cursor.
+    // The gateway refused the key, before anything went to Cursor.
     return code === WRONG_KEY && repeatable ? again(await connection.renew(gateway), once) : answer;
   };
 }
@@ -61,7 +61,7 @@ function headers(input: string | URL | Request, init: RequestInit | undefined, t
   return all;
 }
 
-/** Nobody listens there: no byte of the request was taken. Node and Bun say it differently. */
+/** Nothing listens there: no byte of the request was taken. Node and Bun say it differently. */
 export function isRefused(error: unknown): boolean {
   for (let at: unknown = error, depth = 0; isError(at) && depth < 4; at = at.cause, depth++) {
     if (at.code === "ECONNREFUSED" || at.code === "ConnectionRefused") return true;
@@ -93,7 +93,7 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | null | undefin
   });
 }
 
-/** In the shape of the API, so that OpenCode shows the words. Asking again is of no use. */
+/** In the shape of the API, so that OpenCode shows the words. A retry cannot help. */
 function refusal(message: string, status = 400): Response {
   const error = { message: `ibeam: ${message}`, type: "invalid_request_error", code: "ibeam_unavailable", param: null };
   return Response.json({ error }, { status, headers: { "x-should-retry": "false" } });

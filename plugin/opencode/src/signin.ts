@@ -51,7 +51,7 @@ async function withBrowser(find: Find, flags: string[], say: Say): Promise<AuthO
   const link = readLink(await child.line(LINK_MS));
   if (!link) {
     child.stop();
-    return failed(`\`ibeam login\` gave no link: ${child.words() || "no answer"}`, say);
+    return failed(`\`ibeam login\` did not print a link: ${child.words() || "no answer"}`, say);
   }
   return {
     url: link,
@@ -67,7 +67,7 @@ async function withKey(find: Find, flags: string[], say: Say, key: string): Prom
   const { path } = found;
   return {
     url: "",
-    instructions: "The key goes to ibeam, which keeps it; OpenCode does not.",
+    instructions: "ibeam stores the key; OpenCode does not.",
     method: "auto",
     callback: () => outcome(handOver(path, flags, key), say),
   };
@@ -79,7 +79,7 @@ export function forLogin(flags: string[]): string[] {
   return flags.filter((flag, at) => names.includes(flag.split("=")[0] ?? "") || names.includes(flags[at - 1] ?? ""));
 }
 
-/** Gives an API key to the program, over a pipe that nobody else reads. */
+/** Gives an API key to the program, over a private pipe. */
 export function handOver(path: string, flags: string[], key: string): Run {
   return run(path, ["login", "--api-key-stdin", ...forLogin(flags)], KEY_MS, `${key.trim()}\n`);
 }
@@ -87,7 +87,7 @@ export function handOver(path: string, flags: string[], key: string): Run {
 async function outcome(child: Run, say: Say): Promise<{ type: "success"; key: string } | { type: "failed" }> {
   const code = await child.ended;
   if (code === 0) return { type: "success", key: MARKER };
-  say(`signing in failed: ${child.words() || "the time is over"}`);
+  say(`signing in failed: ${child.words() || "it timed out"}`);
   return { type: "failed" };
 }
 

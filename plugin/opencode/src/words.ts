@@ -1,4 +1,4 @@
-// What the user is told, each thing once: in OpenCode's log and, where it has a window, in a
+// Messages for the user, each once: in OpenCode's log and, where it has a window, in a
 // corner of it. Without a window, on stderr.
 
 import type { PluginInput } from "@opencode-ai/plugin";
@@ -8,10 +8,10 @@ export type Client = Pick<PluginInput["client"], "app" | "tui">;
 const PATIENCE_MS = 2_000;
 
 export function teller(client: Client | undefined, stderr: (text: string) => void = toStderr): (text: string) => void {
-  const told = new Set<string>();
+  const shown = new Set<string>();
   return (text) => {
-    if (told.has(text)) return;
-    told.add(text);
+    if (shown.has(text)) return;
+    shown.add(text);
     const message = `ibeam: ${text}`;
     // A window owns the screen; a line on stderr would be drawn across it.
     if (!hasWindow()) stderr(message);

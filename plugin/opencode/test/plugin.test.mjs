@@ -407,7 +407,7 @@ test("a key in the store holds nobody up, and one that is refused is tried once"
   await Promise.all([adopt(refusing), adopt(refusing)]);
   await adopt(refusing);
   assert.equal(readFileSync(join(folder, "asked"), "utf8"), "login --api-key-stdin --profile work\n");
-  assert.deepEqual(said, ["the key in OpenCode's store was not taken over: no such key"]);
+  assert.deepEqual(said, ["cannot import the key from OpenCode's store: no such key"]);
 
   // The program is slow, or OpenCode's server waits for the plugin.
   const slow = adoption(script(folder, `while [ ! -e '${folder}/go' ]; do sleep 0.05; done`, "slow"), "crsr_slow");

@@ -15,6 +15,7 @@ mod secrets;
 mod setup;
 mod sizes;
 mod steps;
+mod words;
 
 use std::{fs, path::PathBuf, thread};
 

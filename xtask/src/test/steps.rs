@@ -2,6 +2,7 @@
 
 use super::{
     Kind, Options, Outcome, clients, docs, external, packages, promises, rust, secrets, sizes,
+    words,
 };
 
 /// One line of the table.
@@ -46,6 +47,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::new("modules", Rust, Light, 1, |_| rust::modules()),
     Step::new("translations", Rust, Light, 1, |_| docs::translations()),
     Step::new("promises", Rust, Light, 1, |_| promises::check()),
+    Step::new("words", Rust, Light, 1, |_| words::check()),
     Step::new("lockfiles", Rust, Light, 1, |_| rust::lockfiles()),
     Step::new("deny", Rust, Light, 2, |_| rust::deny()),
     Step::new("build", Rust, Busy, 370, rust::build),

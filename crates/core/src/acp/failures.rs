@@ -63,55 +63,56 @@ pub(super) fn lost(error: &RpcError) -> Failure {
         return failure;
     }
     let said = shown(error);
-    let text = format!("cursor-agent cannot go on with this conversation: {said}.");
+    let text = format!("cursor-agent cannot resume this conversation: {said}.");
     made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
 pub(super) fn cannot_load() -> Failure {
-    let text = "This version of cursor-agent cannot go on with a conversation over ACP.";
+    let text = "This version of cursor-agent cannot resume a conversation over ACP.";
     made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
-/// The child is gone before its answer was whole. `passing` is what helps when it does not
+/// The child is gone before its answer was complete. `passing` is what helps when it does not
 /// say why.
 pub(super) fn gone(exit: &Exit, resumed: bool, passing: Remedy) -> Failure {
     classified(&exit.stderr, resumed).unwrap_or_else(|| {
         let how = match exit.code {
-            Some(code) => format!("cursor-agent ended with exit code {code}"),
-            None => "A signal ended cursor-agent".to_owned(),
+            Some(code) => format!("cursor-agent exited with code {code}"),
+            None => "cursor-agent was killed by a signal".to_owned(),
         };
         let said = match failure::words(&exit.stderr).first() {
             Some(line) => format!(": {}", brief(line)),
             None => String::new(),
         };
-        let text = format!("{how} before its answer was whole{said}.");
+        let text = format!("{how} before its answer was complete{said}.");
         made(ErrorCode::UpstreamClosed, text, passing)
     })
 }
 
 pub(super) fn no_images() -> Failure {
-    let text = "This version of cursor-agent takes no images over ACP. Update it, or use the \
+    let text = "This version of cursor-agent does not accept images over \
+                ACP. Update it, or use the \
                 backend `agent`.";
     made(ErrorCode::UnsupportedParameter, text, Remedy::None)
 }
 
 pub(super) fn other_protocol(version: u64) -> Failure {
     let text = format!(
-        "cursor-agent speaks version {version} of ACP, and ibeam speaks version {}. Update the \
-         older one of them, or use the backend `cli`.",
+        "cursor-agent uses version {version} of ACP, and ibeam uses version {}. Update the older \
+         of the two, or use the backend `cli`.",
         super::say::PROTOCOL
     );
     made(ErrorCode::UpstreamError, text, Remedy::None)
 }
 
 pub(super) fn no_session() -> Failure {
-    let text = "cursor-agent opened a conversation without a name.";
+    let text = "cursor-agent opened a session without an id.";
     made(ErrorCode::UpstreamError, text, Remedy::Retry)
 }
 
 /// A conversation that was lost on the way ends like this.
 pub(super) fn empty() -> Failure {
-    let text = "cursor-agent gave an empty answer. Try again.";
+    let text = "cursor-agent returned an empty answer. Try again.";
     made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
 }
 
@@ -121,13 +122,12 @@ pub(super) fn refused() -> Failure {
 }
 
 pub(super) fn too_many_requests() -> Failure {
-    let text = "cursor-agent stopped: the answer took more requests to the model than one turn \
-                may have.";
+    let text = "cursor-agent stopped: the turn reached its limit of model requests.";
     made(ErrorCode::UpstreamError, text, Remedy::None)
 }
 
 pub(super) fn cancelled() -> Failure {
-    made(ErrorCode::Cancelled, "The answer is not wanted any more.", Remedy::None)
+    made(ErrorCode::Cancelled, "The request was cancelled.", Remedy::None)
 }
 
 /// By the words, if they are known.

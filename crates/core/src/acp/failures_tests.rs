@@ -31,12 +31,12 @@ fn words_are_passed_on_without_secrets() {
 #[test]
 fn an_end_says_how() {
     let signal = gone(&Exit::default(), false, Remedy::Retry);
-    assert!(signal.error.message.starts_with("A signal ended"), "{}", signal.error.message);
+    assert!(signal.error.message.contains("killed by a signal"), "{}", signal.error.message);
     let said = Exit { code: Some(3), stderr: "(node:1) Warning\nboom\n".to_owned() };
     let said = gone(&said, false, Remedy::None);
     assert_eq!(
         said.error.message,
-        "cursor-agent ended with exit code 3 before its answer was whole: boom."
+        "cursor-agent exited with code 3 before its answer was complete: boom."
     );
     let lost = Exit { code: Some(1), stderr: "Session x not found".to_owned() };
     assert_eq!(gone(&lost, true, Remedy::None).remedy, Remedy::FreshConversation);

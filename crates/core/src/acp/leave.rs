@@ -46,7 +46,7 @@ pub(super) fn reply(
         "cursor/update_todos" | "cursor/task" => known(jsonrpc::result(id, &Nothing {})),
         _ => {
             let shown: String = method.chars().take(100).collect();
-            let why = format!("ibeam has no method `{shown}`, and did not offer it");
+            let why = format!("ibeam does not support the method `{shown}`");
             Reply { line: jsonrpc::error(id, METHOD_NOT_FOUND, &why), known: false }
         }
     }

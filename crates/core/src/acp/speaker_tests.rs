@@ -600,7 +600,7 @@ fn a_child_that_ends_early_has_failed() {
     run.0.on_exit(&exit(""));
     let (code, remedy, message) = run.failed();
     assert_eq!((code, remedy), (ErrorCode::UpstreamClosed, Remedy::Retry));
-    assert!(message.contains("exit code 1"), "{message}");
+    assert!(message.contains("exited with code 1"), "{message}");
     // Some was. Whether it can be taken back is not known here.
     let mut run = Run::prompting();
     run.update(&chunk("x"));

@@ -39,7 +39,7 @@ impl Claims {
     }
 }
 
-/// Reads the claims of a token. One that is no JWT has none.
+/// Reads the claims of a token. One that is not a JWT has none.
 #[must_use]
 pub fn claims(token: &str) -> Claims {
     let Some(body) = body(token) else { return Claims::default() };
@@ -71,7 +71,7 @@ fn body(token: &str) -> Option<Value> {
     serde_json::from_slice(&json).ok().filter(Value::is_object)
 }
 
-/// A moment, as number or as digits in text. Milliseconds are told by their size.
+/// A moment, as number or as digits in text. Milliseconds are recognised by their size.
 fn seconds(value: Option<&Value>) -> Option<u64> {
     const TOO_LARGE: u64 = 100_000_000_000;
     let value = value?;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_one() {
+    fn claims_of_a_real_token() {
         let claims = claims(&token(
             r#"{"sub":"auth0|user_01","time":"1735689600","randomness":"x","exp":1740873600,
                "iss":"https://authentication.cursor.sh","aud":"https://cursor.com",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_says_nothing() {
+    fn invalid_token_has_no_claims() {
         for text in ["", ".", "..", "a.b", "crsr_0123", "a.!!.c", &"x".repeat(LARGEST + 1)] {
             assert_eq!(claims(text), Claims::default(), "{text:.20}");
         }

@@ -2,7 +2,7 @@
 //! when, and what its answers mean.
 //!
 //! The machines ([`poll::Poll`], [`refresh::Refresh`]) say what to do next; the caller
-//! does it and tells them how it went.
+//! does it and passes the outcome back.
 
 pub mod jwt;
 pub mod pkce;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_cleaned_and_cut() {
+    fn error_texts_are_extracted_and_shortened() {
         for (body, want) in [
             (r#"{"error":"Not allowed"}"#, Some("Not allowed")),
             (r#"{"error":{"message":"deep"}}"#, Some("deep")),

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::model::ids::uuid_from_random;
 
-/// One login: its secret, and what the browser is told of it.
+/// One login: its secret, and what the browser gets of it.
 pub struct Login {
     verifier: SecretString,
     challenge: String,

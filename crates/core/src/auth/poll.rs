@@ -11,7 +11,7 @@ use crate::model::Millis;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 150;
-/// Faults in a row after which it is of no use to go on.
+/// Consecutive errors after which polling stops.
 const FAULTS: u32 = 3;
 
 /// What to do next.
@@ -19,12 +19,12 @@ const FAULTS: u32 = 3;
 pub enum Step {
     /// Come back then.
     Wait(Millis),
-    /// Send this, and tell [`Poll::on_outcome`].
+    /// Send this, and pass the outcome to [`Poll::on_outcome`].
     Ask(AuthRequest),
     Done(Result<Box<Grant>, PollError>),
 }
 
-/// Why nobody is signed in.
+/// Why the sign-in failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PollError {
     /// The account's rules forbid it.
@@ -32,7 +32,7 @@ pub enum PollError {
     Refused(String),
     #[error("the sign-in was not completed in time")]
     TimedOut,
-    #[error("Cursor's sign-in service does not answer as it should: {0}")]
+    #[error("unexpected answer from Cursor's sign-in service: {0}")]
     GaveUp(String),
     #[error("the sign-in was stopped")]
     Cancelled,

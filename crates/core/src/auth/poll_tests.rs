@@ -18,7 +18,7 @@ impl Bench {
         Self { poll: Poll::new(Login::new([3; 32], [4; 16]), now, limit), now }
     }
 
-    /// Waits as told until there is something to ask or an end.
+    /// Waits as asked until there is a request to send or an end.
     fn until_asked(&mut self) -> Option<AuthRequest> {
         loop {
             match self.poll.step(self.now) {
@@ -55,7 +55,7 @@ impl Bench {
 const TOKENS: &str = r#"{"accessToken":"a.b.c","refreshToken":"d.e.f","authId":"auth0|u"}"#;
 
 #[test]
-fn it_asks_with_the_proof_and_takes_the_tokens() {
+fn poll_sends_the_verifier_and_returns_the_tokens() {
     let mut bench = Bench::new();
     let request = bench.until_asked().unwrap();
     assert!(request.body.is_none() && request.bearer.is_none());
@@ -88,7 +88,7 @@ fn waits_grow_by_a_fifth_up_to_ten_seconds() {
 }
 
 #[test]
-fn nobody_signs_in() {
+fn poll_ends_without_a_sign_in() {
     let mut bench = Bench::new();
     let whole = bench.poll.time_left(bench.now);
     assert!(whole > Duration::from_secs(20 * 60) && whole < Duration::from_secs(25 * 60));
@@ -134,7 +134,7 @@ fn a_shorter_limit_ends_it_earlier() {
 }
 
 #[test]
-fn the_last_question_is_asked_at_the_end_though_we_wake_late() {
+fn last_poll_happens_at_the_deadline_even_if_late() {
     for late in [0, 3, 3_600_000] {
         let mut bench = Bench::within(Duration::from_secs(2));
         bench.until_asked().unwrap();
@@ -167,7 +167,7 @@ fn a_refresh_token_may_be_missing() {
 }
 
 #[test]
-fn a_policy_ends_it_with_its_words() {
+fn policy_rejection_ends_the_poll_with_its_message() {
     let mut bench = Bench::new();
     bench.until_asked().unwrap();
     bench.tell(403, r#"{"error":"Your team requires SSO"}"#);
@@ -179,7 +179,7 @@ fn a_policy_ends_it_with_its_words() {
 }
 
 #[test]
-fn three_faults_in_a_row_are_too_many() {
+fn three_consecutive_errors_end_the_poll() {
     let faults: [fn(&mut Bench); 13] = [
         |bench| bench.tell(500, r#"{"error":"oops"}"#),
         |bench| bench.tell(503, ""),
@@ -201,7 +201,7 @@ fn three_faults_in_a_row_are_too_many() {
             bench.until_asked().unwrap();
             fault(&mut bench);
         }
-        // A good answer between them starts the count anew.
+        // A good answer between them restarts the count.
         bench.until_asked().unwrap();
         bench.tell(404, "");
         for _ in 0..3 {
@@ -213,7 +213,7 @@ fn three_faults_in_a_row_are_too_many() {
 }
 
 #[test]
-fn the_last_fault_is_told() {
+fn last_error_is_reported() {
     let mut bench = Bench::new();
     for status in [500, 500, 502] {
         bench.until_asked().unwrap();

@@ -44,7 +44,7 @@ enum Form {
 pub enum Step {
     /// Come back then.
     Wait(Millis),
-    /// Send this, and tell [`Refresh::on_outcome`].
+    /// Send this, and pass the outcome to [`Refresh::on_outcome`].
     Ask(AuthRequest),
     Done(Result<Box<Grant>, RefreshError>),
 }
@@ -94,7 +94,7 @@ enum Verdict {
     Gone(String),
     /// This form has a fault; another may not.
     Fault(String),
-    /// Nobody can be asked now.
+    /// The service cannot be reached now.
     Later(String, Option<Duration>),
 }
 
@@ -246,7 +246,7 @@ fn judge(form: Form, outcome: &Outcome) -> Verdict {
         200..=299 => granted(form, body),
         400 | 401 | 403 | 422 => match serde_json::from_slice::<Value>(body) {
             Ok(body) if should_log_out(&body) => Verdict::SignedOut,
-            // A page of words: whoever stands in between does not judge the sign-in.
+            // A page of text: a proxy in between does not judge the sign-in.
             Err(_) if status == 403 && !body.is_empty() => Verdict::Fault(said()),
             _ => Verdict::Refused,
         },
@@ -258,7 +258,11 @@ fn judge(form: Form, outcome: &Outcome) -> Verdict {
 
 fn granted(form: Form, body: &[u8]) -> Verdict {
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
-        return Verdict::Fault("Cursor's sign-in service sent no JSON".to_owned());
+        return Verdict::Fault(
+            "Cursor's sign-in service sent an answer that is not \
+                               JSON"
+                .to_owned(),
+        );
     };
     if should_log_out(&body) {
         return Verdict::SignedOut;
@@ -270,7 +274,11 @@ fn granted(form: Form, body: &[u8]) -> Verdict {
             Verdict::Granted(Grant { access, refresh: either("refreshToken", "refresh_token") })
         }
         None if form == Form::OAuth && body.get("access_token").is_some() => Verdict::SignedOut,
-        None => Verdict::Fault("Cursor's sign-in service sent no token".to_owned()),
+        None => Verdict::Fault(
+            "Cursor's sign-in service sent an answer without a \
+                                token"
+                .to_owned(),
+        ),
     }
 }
 

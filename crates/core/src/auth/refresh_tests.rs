@@ -95,7 +95,7 @@ fn the_first_form_that_gives_tokens_is_enough() {
 }
 
 #[test]
-fn dead_is_dead() {
+fn rejected_refresh_token_is_final() {
     let mut bench = Bench::new();
     bench.answer(401, r#"{"code":"unauthenticated","message":"Invalid refresh token"}"#);
     bench.answer(401, "");
@@ -137,7 +137,7 @@ fn dead_is_dead() {
 }
 
 #[test]
-fn faults_are_no_refusals() {
+fn server_errors_are_not_rejections() {
     let page = "<html>Blocked</html>";
     for (status, body) in [(500, ""), (403, page), (200, "<html>"), (200, "{}"), (302, "")] {
         let mut bench = Bench::new();
@@ -166,7 +166,7 @@ fn a_form_that_refused_is_not_asked_again() {
 }
 
 #[test]
-fn who_cannot_be_reached_is_not_asked_in_other_words() {
+fn unreachable_service_is_not_tried_with_other_forms() {
     let mut bench = Bench::new();
     for _ in 0..4 {
         bench.unreachable();
@@ -220,7 +220,7 @@ fn too_many_requests_end_the_round() {
 }
 
 #[test]
-fn the_line_goes_dead_between_two_forms() {
+fn connection_loss_between_two_forms() {
     let mut bench = Bench::new();
     bench.answer(401, "");
     bench.unreachable();
@@ -274,7 +274,7 @@ fn a_key_is_only_exchanged() {
 }
 
 #[test]
-fn an_answer_nobody_waits_for_changes_nothing() {
+fn unexpected_answer_is_ignored() {
     let mut bench = Bench::new();
     bench.refresh.on_outcome(&Outcome::Unreachable("early".into()), Millis(0));
     bench.answer(200, TOKENS);
@@ -283,14 +283,14 @@ fn an_answer_nobody_waits_for_changes_nothing() {
 }
 
 #[test]
-fn tokens_that_no_header_can_carry_are_none() {
+fn tokens_invalid_in_a_header_are_ignored() {
     let mut bench = Bench::new();
     bench.answer(200, r#"{"accessToken":"two words","refreshToken":"x"}"#);
     assert!(matches!(bench.refresh.step(bench.now), Step::Ask(_)));
 }
 
 #[test]
-fn a_form_that_is_gone_says_nothing_about_the_sign_in() {
+fn missing_endpoint_does_not_end_the_sign_in() {
     // None of them is there: another address may be meant.
     let mut bench = Bench::new();
     for status in [404, 410, 501] {
@@ -310,7 +310,7 @@ fn a_form_that_is_gone_says_nothing_about_the_sign_in() {
 }
 
 #[test]
-fn a_service_that_hangs_is_given_up_in_time() {
+fn hanging_service_times_out() {
     let hang = |bench: &mut Bench| {
         bench.ask();
         bench.now = bench.now + crate::auth::PATIENCE;

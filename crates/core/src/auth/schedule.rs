@@ -8,7 +8,7 @@ const LONG_MARGIN: u64 = 5 * 60;
 const SHORT_MARGIN: u64 = 60;
 /// What a token is taken to live that does not say.
 const UNSAID: u64 = 60 * 60;
-/// Clocks that differ by less are taken for equal: the service tells whole seconds, and
+/// Clocks that differ by less are taken for equal: the service reports whole seconds, and
 /// its answer was under way for a while.
 const TOLERANCE: i64 = 5;
 
@@ -136,10 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_one_is_over_unless_it_is_brand_new() {
+    fn expired_token_is_unusable_unless_brand_new() {
         let (issued, expires) = (Some(NOW - 10_000), Some(NOW - 6_400));
         assert!(of(issued, expires, false).is_over(NOW));
-        // Our clock is hours ahead and nobody told us: it lives as long as it says.
+        // Our clock is hours ahead and we do not know it: the token lives as long as it says.
         let fresh = of(issued, expires, true);
         assert_eq!((fresh.renew, fresh.end), (NOW + 3540, NOW + 3600));
         // Without a beginning, the usual hour.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_from_the_future_puts_our_clock_right() {
+    fn token_issued_in_the_future_corrects_our_clock() {
         let mut skew = Skew::default();
         skew.note_issued(Some(NOW + 3_600), NOW);
         assert_eq!(skew.server_time(NOW), NOW + 3_600);

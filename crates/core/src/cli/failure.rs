@@ -181,12 +181,12 @@ pub(super) fn of_exit(exit: &Exit, noise: &str, resumed: bool) -> Failure {
     match exit.code {
         Some(0) => failure(
             ErrorCode::UpstreamClosed,
-            format!("cursor-agent ended before its answer was whole{said}"),
+            format!("cursor-agent exited before its answer was complete{said}"),
             Remedy::Retry,
         ),
         None => failure(
             ErrorCode::UpstreamClosed,
-            format!("A signal ended cursor-agent before its answer was whole{said}"),
+            format!("cursor-agent was killed by a signal before its answer was complete{said}"),
             Remedy::Retry,
         ),
         Some(code) => failure(
@@ -202,7 +202,14 @@ pub(super) fn of_complaint(complaint: &str, resumed: bool) -> Failure {
     let lines =
         words(complaint.get(..complaint.floor_char_boundary(LOOKED_AT)).unwrap_or_default());
     classify(&lines, resumed).unwrap_or_else(|| {
-        let said = lines.first().map_or_else(|| "an error without a text".to_owned(), |l| shown(l));
+        let said = lines.first().map_or_else(
+            || {
+                "an error without a \
+                                                 message"
+                    .to_owned()
+            },
+            |l| shown(l),
+        );
         failure(ErrorCode::UpstreamError, format!("cursor-agent said: {said}."), Remedy::None)
     })
 }
@@ -212,13 +219,13 @@ pub(super) fn of_complaint(complaint: &str, resumed: bool) -> Failure {
 pub(super) fn of_nothing() -> Failure {
     failure(
         ErrorCode::UpstreamError,
-        "cursor-agent gave an empty answer. Try again.".to_owned(),
+        "cursor-agent returned an empty answer. Try again.".to_owned(),
         Remedy::FreshConversation,
     )
 }
 
 pub(super) fn of_cancel() -> Failure {
-    failure(ErrorCode::Cancelled, "The answer is not wanted any more.".to_owned(), Remedy::None)
+    failure(ErrorCode::Cancelled, "The request was cancelled.".to_owned(), Remedy::None)
 }
 
 /// The lines of it that tell something: without colours, warnings of the runtime, stack
@@ -255,7 +262,7 @@ pub(crate) fn classify(lines: &[String], resumed: bool) -> Option<Failure> {
     };
     if resumed && let Some(at) = lower.iter().position(lost) {
         let said = lines.get(at).map(|line| shown(line)).unwrap_or_default();
-        let message = format!("cursor-agent cannot go on with this conversation: {said}.");
+        let message = format!("cursor-agent cannot resume this conversation: {said}.");
         return Some(failure(ErrorCode::UpstreamError, message, Remedy::FreshConversation));
     }
     let described = |about: About, at: usize| {
@@ -307,16 +314,16 @@ impl About {
         match self {
             Self::Model => " `ibeam models` lists the models of your plan.",
             Self::Quota => " Waiting does not help; see your plan at cursor.com.",
-            Self::Region => " Another model may be served where you are.",
+            Self::Region => " Another model may be available in your region.",
             Self::Outdated => " Run `cursor-agent update`.",
             Self::Context => " The prompt is too long for this model.",
             Self::Trust => {
-                " It does not trust the folder it was to work in: run `cursor-agent` there once, \
-                 or choose another one with `cursor_agent.workspace`."
+                " It does not trust its working folder: run `cursor-agent` there once, or choose \
+                 another folder with `cursor_agent.workspace`."
             }
             Self::Plan => " Your plan at cursor.com does not include this.",
             Self::Login => " Run `cursor-agent login` or `ibeam login --backend cli`.",
-            Self::Rate => " Try again in a while.",
+            Self::Rate => " Try again later.",
             Self::Network => " Check the network and a proxy (HTTPS_PROXY), and try again.",
         }
     }

@@ -105,9 +105,9 @@ fn an_exit_without_words_is_no_clean_stop() {
         (failure.error.code, failure.remedy, failure.error.message.into_owned())
     };
     let closed = ErrorCode::UpstreamClosed;
-    let text = "cursor-agent ended before its answer was whole.".to_owned();
+    let text = "cursor-agent exited before its answer was complete.".to_owned();
     assert_eq!(row(Some(0)), (closed, Remedy::Retry, text));
-    let text = "A signal ended cursor-agent before its answer was whole.".to_owned();
+    let text = "cursor-agent was killed by a signal before its answer was complete.".to_owned();
     assert_eq!(row(None), (closed, Remedy::Retry, text));
     let text = "cursor-agent failed with exit code 7.".to_owned();
     assert_eq!(row(Some(7)), (ErrorCode::UpstreamError, Remedy::None, text));
@@ -148,7 +148,7 @@ fn words_are_bounded_and_without_secrets() {
 fn a_complaint_without_a_text_is_still_an_error() {
     let failure = of_complaint("", false);
     assert_eq!(failure.error.code, ErrorCode::UpstreamError);
-    assert_eq!(failure.error.message, "cursor-agent said: an error without a text.");
+    assert_eq!(failure.error.message, "cursor-agent said: an error without a message.");
 }
 
 #[test]

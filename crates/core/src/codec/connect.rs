@@ -45,7 +45,7 @@ pub enum FrameError {
     TooLarge(usize),
     #[error("unknown envelope flags {0:#04x}")]
     Flags(u8),
-    #[error("compressed envelope does not inflate")]
+    #[error("compressed envelope cannot be decompressed")]
     Gzip,
     #[error("end-of-stream frame is not valid JSON")]
     EndJson,
@@ -93,7 +93,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $grpc,)* }
             }
 
-            /// Anything that is no known name counts as `unknown`.
+            /// Any other name counts as `unknown`.
             #[must_use]
             pub fn from_name(name: &str) -> Self {
                 match name { $($name => Self::$variant,)* _ => Self::Unknown }
@@ -156,7 +156,7 @@ impl Decoder {
     /// The next whole envelope, or `None` when more bytes are needed.
     ///
     /// # Errors
-    /// The bytes are not what the protocol allows; the stream cannot go on.
+    /// The bytes are not what the protocol allows; the stream cannot continue.
     #[expect(clippy::should_implement_trait, reason = "`Iterator` has no place for the error")]
     pub fn next(&mut self) -> Result<Option<Envelope>, FrameError> {
         let Some((flags, payload)) = self.next_frame()? else { return Ok(None) };
@@ -420,7 +420,7 @@ fn parse_trailer(payload: &[u8]) -> Option<ConnectError> {
         let Some((name, value)) = line.split_once(':') else { continue };
         let value = value.trim();
         match name.trim().to_ascii_lowercase().as_str() {
-            // A status that is no number is still no success.
+            // A status that is not a number is still a failure.
             "grpc-status" => status = value.parse().unwrap_or(Code::Unknown.grpc_number()),
             "grpc-message" => message = percent_decode(value),
             "grpc-status-details-bin" => detail = decode_status_details(value),

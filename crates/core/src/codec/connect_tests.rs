@@ -109,7 +109,7 @@ fn an_announced_length_alone_takes_little_memory() {
 }
 
 #[test]
-fn mid_frame_tells_a_cut_stream() {
+fn mid_frame_detects_a_cut_stream() {
     let mut decoder = Decoder::new();
     decoder.push(Bytes::from_static(b"\x00\x00\x00"));
     assert_eq!(decoder.next(), Ok(None));

@@ -67,7 +67,7 @@ struct Members<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Reads one line. `None`: this is no message.
+/// Reads one line. `None`: it is not a message.
 #[must_use]
 pub fn parse(line: &[u8]) -> Option<Message<'_>> {
     // Serde would read the members from an array, too.

@@ -37,7 +37,7 @@ fn an_answer_may_be_empty_and_its_id_a_string() {
 }
 
 #[test]
-fn errors_keep_their_words_whatever_their_shape() {
+fn error_messages_of_any_shape_are_kept() {
     for (error, code, words) in [
         (r#"{"code":-32000,"message":"no"}"#, -32000, "no"),
         (r#"{"code":"x","message":"no","data":"why"}"#, 0, "no: why"),
@@ -65,7 +65,7 @@ fn errors_keep_their_words_whatever_their_shape() {
 }
 
 #[test]
-fn noise_is_no_message() {
+fn noise_is_not_a_message() {
     for line in [
         "",
         "hello",

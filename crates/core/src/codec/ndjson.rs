@@ -15,7 +15,7 @@ pub struct Lines {
     chunks: VecDeque<Bytes>,
     /// A line whose end has not come yet. It has none in it, so it is never searched again.
     partial: BytesMut,
-    /// The line that goes on is too long: nothing is kept until its end.
+    /// The current line is too long: it is dropped up to its end.
     too_long: bool,
     ended: bool,
     dropped: u64,
@@ -114,7 +114,7 @@ impl Lines {
 }
 
 /// Without `ESC [ … letter`, the colours of a terminal: JSON writes that character in
-/// another way, so it is no part of the value.
+/// another way, so it is not part of the value.
 #[must_use]
 pub fn uncoloured(line: Bytes) -> Bytes {
     const ESCAPE: u8 = 0x1b;

@@ -22,7 +22,7 @@ fn all(chunks: &[&[u8]]) -> Vec<Bytes> {
 }
 
 #[test]
-fn both_line_ends_are_known_and_empty_lines_are_not_given() {
+fn both_line_ends_are_recognised_and_empty_lines_skipped() {
     assert_eq!(all(&[b"a\nb\r\n\n\r\nc d\n"]), [&b"a"[..], b"b", b"c d"]);
     assert_eq!(all(&[]), Vec::<Bytes>::new());
 }
@@ -33,7 +33,7 @@ fn a_return_within_a_line_is_a_part_of_it() {
 }
 
 #[test]
-fn a_line_may_be_cut_within_a_letter_and_within_its_end() {
+fn lines_may_be_split_inside_a_character_or_line_end() {
     let text = "gr\u{fc}\u{df}e\r\n\u{1f980}".as_bytes();
     let bytes: Vec<&[u8]> = text.chunks(1).collect();
     assert_eq!(all(&bytes), all(&[text]));
@@ -41,7 +41,7 @@ fn a_line_may_be_cut_within_a_letter_and_within_its_end() {
 }
 
 #[test]
-fn the_last_line_needs_no_end_but_the_end_of_all() {
+fn last_line_may_end_with_the_input() {
     let mut lines = Lines::default();
     lines.push(Bytes::from_static(b"one\ntwo"));
     assert_eq!(lines.next().as_deref(), Some(&b"one"[..]));
@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn colours_are_no_part_of_a_line() {
+fn colour_codes_are_removed() {
     let rows: [(&[u8], &[u8]); 5] = [
         (b"\x1b[0m{\"a\":1}\x1b[1;31m\n", b"{\"a\":1}"),
         (b"\x1b[2K\x1b[G{}\r\n", b"{}"),

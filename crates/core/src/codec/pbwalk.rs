@@ -123,7 +123,7 @@ mod tests {
     use ibeam_proto::fields::SERVER_MESSAGE;
 
     #[test]
-    fn known_messages_raise_no_alarm() {
+    fn known_messages_are_not_reported() {
         // text_delta "Hello" and turn_ended with usage.
         for bytes in [
             &b"\x0a\x09\x0a\x07\x0a\x05Hello"[..],

@@ -34,7 +34,7 @@ fn begin(n: u32) -> TurnEvent {
 const STOP: TurnEvent = TurnEvent::Finished(FinishReason::Stop);
 const CALLS: TurnEvent = TurnEvent::Finished(FinishReason::ToolCalls);
 
-/// Feeds events until something else than "go on" comes of one.
+/// Feeds events until one gives another verdict than `Go`.
 fn run(
     controls: &mut Controls,
     events: impl IntoIterator<Item = TurnEvent>,
@@ -59,14 +59,14 @@ fn joined(events: &[TurnEvent]) -> String {
 }
 
 #[test]
-fn without_controls_there_is_nothing() {
+fn no_controls_for_a_plain_request() {
     let mut plain = request(&json!({ "temperature": 0, "reasoning_effort": "low" }));
     assert!(prepare(&mut plain, Family::Gpt).unwrap().is_none());
     assert!(plain.system.is_empty());
 }
 
 #[test]
-fn a_sequence_ends_the_answer() {
+fn stop_sequence_ends_the_answer() {
     let mut leg = controls(&json!({ "stop": ["###", "END"], "stream": true }));
     let events = [
         TurnEvent::Started,
@@ -82,7 +82,7 @@ fn a_sequence_ends_the_answer() {
 }
 
 #[test]
-fn what_was_kept_back_comes_before_a_call_and_before_the_end() {
+fn held_back_text_comes_before_calls_and_the_end() {
     let mut leg = controls(&json!({ "stop": ["###"] }));
     let (out, verdict) = run(&mut leg, [text("a #"), begin(1), CALLS]);
     assert_eq!((out, verdict), (vec![text("a "), text("#"), begin(1), CALLS], Verdict::Go));
@@ -94,7 +94,7 @@ fn what_was_kept_back_comes_before_a_call_and_before_the_end() {
 }
 
 #[test]
-fn a_call_that_was_begun_is_completed() {
+fn started_call_is_completed() {
     let mut leg = controls(&json!({ "stop": ["END"], "max_tokens": 5 }));
     let id = CallId::sanitised("1");
     let args = TurnEvent::ToolCallArgs {
@@ -112,7 +112,7 @@ fn a_call_that_was_begun_is_completed() {
 }
 
 #[test]
-fn a_call_does_not_begin_when_nothing_is_left() {
+fn no_call_starts_after_the_token_limit() {
     let mut leg = controls(&json!({ "max_tokens": 2 }));
     let (out, verdict) = run(&mut leg, [text("one"), text(" two"), begin(1)]);
     assert_eq!((joined(&out).as_str(), verdict), ("one two", Verdict::End(FinishReason::Length)));
@@ -132,7 +132,7 @@ fn reasoning_and_text_share_the_limit() {
 }
 
 #[test]
-fn reasoning_that_nobody_sees_is_free() {
+fn hidden_reasoning_does_not_count_towards_the_limit() {
     let mut asked = request(&json!({ "max_tokens": 2 }));
     asked.hints.hides_reasoning = true;
     let mut leg = *prepare(&mut asked, Family::Gpt).unwrap().unwrap();
@@ -147,7 +147,7 @@ fn reasoning_that_nobody_sees_is_free() {
 }
 
 #[test]
-fn an_answer_that_fits_is_not_touched() {
+fn valid_answer_is_unchanged() {
     let mut leg = controls(&json!({ "max_tokens": 3 }));
     let (out, verdict) = run(&mut leg, [text("one two"), text(" three"), STOP]);
     assert_eq!((joined(&out).as_str(), verdict), ("one two three", Verdict::Go));
@@ -162,13 +162,13 @@ fn number() -> serde_json::Value {
 }
 
 #[test]
-fn streamed_json_fails_at_the_first_thing_that_is_wrong() {
+fn streamed_json_fails_at_the_first_violation() {
     let mut leg = controls(&json!({ "stream": true, "response_format": number() }));
     let (out, verdict) = run(&mut leg, [text("```json\n{\"n\":"), text(" \"one\"}"), STOP]);
     assert_eq!(joined(&out), "{\"n\": ");
     let Verdict::Fail(error) = verdict else { panic!("{verdict:?}") };
     assert_eq!(error.code, ErrorCode::FormatUnmet);
-    assert!(error.message.contains("`/n` should be integer, and is string"), "{error}");
+    assert!(error.message.contains("`/n` should be integer but is string"), "{error}");
 
     let mut leg = controls(&json!({ "stream": true, "response_format": number() }));
     let (out, verdict) = run(&mut leg, [text("{\"n\": 0}"), STOP]);
@@ -177,7 +177,7 @@ fn streamed_json_fails_at_the_first_thing_that_is_wrong() {
 }
 
 #[test]
-fn whole_json_gets_a_second_chance() {
+fn invalid_json_reply_gets_one_repair() {
     let mut leg = controls(&json!({ "response_format": number() }));
     let usage = |input| {
         TurnEvent::Usage(Usage {
@@ -209,7 +209,7 @@ fn whole_json_gets_a_second_chance() {
 }
 
 #[test]
-fn words_before_a_call_need_not_be_json() {
+fn text_before_a_call_need_not_be_json() {
     let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
     for stream in [true, false] {
         let extra = json!({ "stream": stream, "tools": tools, "response_format": number() });
@@ -225,7 +225,7 @@ fn words_before_a_call_need_not_be_json() {
 }
 
 #[test]
-fn words_before_a_call_have_no_more_room_than_others() {
+fn text_before_a_call_obeys_the_limits() {
     let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
     for stream in [true, false] {
         let extra = |more: (&str, serde_json::Value)| {
@@ -265,7 +265,7 @@ fn a_second_answer_that_calls_has_its_own_tokens() {
 }
 
 #[test]
-fn what_the_client_cut_short_need_not_be_whole() {
+fn json_cut_by_a_client_limit_is_not_validated() {
     for stream in [true, false] {
         let extra = json!({ "stream": stream, "max_tokens": 4, "response_format": { "type": "json_object" } });
         let (out, verdict) = run(
@@ -278,7 +278,7 @@ fn what_the_client_cut_short_need_not_be_whole() {
 }
 
 #[test]
-fn the_model_is_told_the_format_and_the_schema_is_checked_first() {
+fn prompt_states_the_format_and_invalid_schemas_are_refused() {
     let mut asked = request(&json!({ "response_format": number() }));
     asked.system = vec!["Be brief.".to_owned()];
     prepare(&mut asked, Family::Gpt).unwrap();
@@ -312,7 +312,7 @@ proptest! {
     /// However the text is cut into pieces, the client sees the same, no sequence among it,
     /// and no more tokens than it allowed.
     #[test]
-    fn any_cut_into_pieces_gives_the_same(
+    fn chunking_does_not_change_the_output(
         words in prop::collection::vec(
             prop_oneof![Just(" one"), Just(" two"), Just("END"), Just("E"), Just("N"), Just("\n"), Just("12"), Just("{\"a\": ["), Just("é")], 1..30),
         limit in 1u64..20,

@@ -22,7 +22,7 @@ const TEXT: &str =
     "The quick brown fox jumps over the lazy dog, and then it doesn't; 12345 times.\n";
 
 #[test]
-fn the_cut_is_at_the_limit_exactly() {
+fn output_is_cut_exactly_at_the_limit() {
     let whole = tokens::count(TEXT, Family::Gpt);
     for limit in 1..whole {
         let (given, over) = run(limit, &[TEXT]);

@@ -34,7 +34,7 @@ pub enum Verdict {
     End(FinishReason),
     /// It cannot become what was asked for.
     Fail(TurnError),
-    /// The answer, which is complete, is not what was asked for. The model may be asked again
+    /// The complete answer does not have the requested format. The model may be asked again
     /// with this text, once; if that is not possible, it is this failure.
     Again(String, TurnError),
 }
@@ -187,7 +187,7 @@ impl Controls {
     }
 
     /// What was said so far came before a call that the client gets to know nothing of: it
-    /// is no part of an answer that has to be JSON.
+    /// is not part of an answer that has to be JSON.
     pub fn set_aside(&mut self) {
         if let Some(json) = &mut self.json {
             json.reset();
@@ -429,7 +429,7 @@ impl Controls {
 }
 
 fn unmet(why: &str) -> TurnError {
-    let text = format!("The model did not give the JSON that was asked for: {why}.");
+    let text = format!("The model did not return the JSON that was requested: {why}.");
     TurnError::new(ErrorCode::FormatUnmet, text)
 }
 

@@ -26,7 +26,7 @@ impl ReadFormat {
     /// For a schema that takes too long to read.
     #[must_use]
     pub fn too_slow() -> Self {
-        Self(Err("it takes too long to read".to_owned()))
+        Self(Err("it takes too long to compile".to_owned()))
     }
 }
 

@@ -25,14 +25,14 @@ fn a_sequence_is_found_across_pieces_and_never_given() {
 }
 
 #[test]
-fn what_only_looked_like_one_is_given_after_all() {
+fn partial_stop_sequence_is_released_when_it_does_not_match() {
     assert_eq!(run(&["STOP"], &["S", "T", "O", "ON"]), ("STOON".to_owned(), None));
     assert_eq!(run(&["aab"], &["aa", "aa", "c"]), ("aaaac".to_owned(), None));
     assert_eq!(run(&["STOP"], &["end ST"]), ("end ST".to_owned(), None));
 }
 
 #[test]
-fn only_the_beginning_of_a_sequence_is_kept_back() {
+fn only_a_possible_prefix_of_a_stop_sequence_is_held_back() {
     let mut stops = Stops::new(&["END".to_owned()]).unwrap();
     assert_eq!(stops.push("one E".to_owned()).give, "one ");
     assert_eq!(stops.push("N".to_owned()).give, "");
@@ -40,14 +40,14 @@ fn only_the_beginning_of_a_sequence_is_kept_back() {
 }
 
 #[test]
-fn the_first_to_be_complete_wins_and_of_equals_the_longest() {
+fn earliest_then_longest_stop_sequence_wins() {
     assert_eq!(run(&["abcd", "bc"], &["xabcd"]), ("xa".to_owned(), Some(1)));
     assert_eq!(run(&["bc", "abc"], &["xabc"]), ("x".to_owned(), Some(1)));
     assert_eq!(run(&["abc", "abc"], &["abc"]), (String::new(), Some(0)));
 }
 
 #[test]
-fn empty_ones_are_none() {
+fn empty_stop_sequences_are_ignored() {
     assert!(Stops::new(&[String::new()]).is_none());
     assert_eq!(run(&["", "b"], &["abc"]), ("a".to_owned(), Some(1)));
 }
@@ -70,7 +70,7 @@ fn oracle(stop: &[String], text: &str) -> (String, Option<usize>) {
 
 proptest! {
     #[test]
-    fn any_cut_gives_the_same(
+    fn chunking_does_not_change_stop_matching(
         text in "[abé\n]{0,40}",
         stop in prop::collection::vec("[abé\n]{1,4}", 1..4),
         cuts in prop::collection::vec(0usize..60, 0..8),

@@ -461,7 +461,7 @@ fn a_list_survives_its_file() {
 }
 
 #[test]
-fn a_date_behind_a_version_the_user_has_changes_nothing() {
+fn date_after_an_available_version_is_ignored() {
     let ids = ["claude-opus-5", "claude-opus-4-5", "claude-4.6-sonnet", "claude-sonnet-5"];
     let list = ModelList::new(ids.map(ModelInfo::from_id).to_vec());
     for (name, id) in [

@@ -77,7 +77,7 @@ pub(super) fn with_parameters(
             .and_then(|(_, value)| Effort::parse(value));
     }
     if model.parameter("fast").is_some() && !is_set(&parameters, "fast") {
-        // A bare Composer id means its fast tier unless told otherwise.
+        // A bare Composer id means its fast tier unless specified otherwise.
         let composer = model.family() == Family::Composer && !fixed;
         if let Some(fast) = wish.fast.or(composer.then_some(false)) {
             set(&mut parameters, "fast", bool_word(fast));
@@ -120,7 +120,7 @@ fn default_variant<'a>(model: &'a ModelInfo, wish: &Wish) -> Option<&'a VariantI
         .or_else(|| variants.iter().find(|variant| variant.is_default))
 }
 
-/// A bare Composer id means its fast tier unless told otherwise. For ids of which the
+/// A bare Composer id means its fast tier unless specified otherwise. For ids of which the
 /// list does not know the parameters.
 pub(super) fn set_composer_tier(parameters: &mut Vec<(String, String)>, id: &str, wish: &Wish) {
     if Family::of(id) != Family::Composer || slug::split(id).1.fast.is_some() {
@@ -149,7 +149,7 @@ pub(super) fn asks_for_long_context(parameters: &[(String, String)]) -> bool {
 }
 
 /// The allowed value closest to what was asked; upwards when two are equally close.
-/// `none` is only ever met exactly: "do not think" is no small amount of thinking.
+/// `none` is only ever met exactly: "do not think" is not a small amount of thinking.
 fn nearest_effort(values: &[String], wanted: Effort) -> Option<(&str, Effort)> {
     let rank = |effort: Effort| Effort::ALL.iter().position(|other| *other == effort).unwrap_or(0);
     values

@@ -35,7 +35,7 @@ pub enum Via {
     Parameters,
     /// Our table of well-known names: the model is another than the one named.
     Alias,
-    /// Nobody knows it here; the backend may.
+    /// Unknown here; the backend may know it.
     PassedThrough,
 }
 
@@ -343,7 +343,7 @@ fn with_known_controls(name: &str, found: Resolved) -> Result<Resolved, TurnErro
         let text = match info.parameter(&id) {
             Some(known) if known.values.is_empty() || known.values.contains(&value) => continue,
             Some(known) => {
-                format!("`{id}` of `{}` is one of: {}", info.id, known.values.join(", "))
+                format!("`{id}` of `{}` must be one of: {}", info.id, known.values.join(", "))
             }
             None => {
                 let has: Vec<&str> =

@@ -289,7 +289,7 @@ fn a_long_context_without_a_default_of_max_mode() {
 fn controls_that_a_model_does_not_have_are_refused_by_name() {
     let list = legacy(true);
     for (name, want) in [
-        ("gpt-5.4[fast=maybe]", "`fast` of `gpt-5.4` is one of: true, false"),
+        ("gpt-5.4[fast=maybe]", "`fast` of `gpt-5.4` must be one of: true, false"),
         ("gpt-5.4[bogus=1]", "`gpt-5.4` has no control `bogus`"),
     ] {
         let error = list.resolve(name, None).unwrap_err();

@@ -112,8 +112,8 @@ pub(crate) fn link_error(error: &LinkError) -> Failure {
         }
         LinkError::ConnectTimeout => failure(
             ErrorCode::Timeout,
-            "Connecting to Cursor took too long. Check the network, or raise the `connect` \
-             clock."
+            "Connecting to Cursor took too long. Check the network, or raise the setting \
+             `clocks.connect`."
                 .to_owned(),
             Remedy::Retry,
         )
@@ -419,15 +419,15 @@ fn hint_for_kind(kind: Kind) -> Option<&'static str> {
             " An API key is not enough for this: unset CURSOR_API_KEY and run `ibeam login`."
         }
         Kind::ErrorNotHighEnoughPermissions | Kind::ErrorTaskNoPermissions => {
-            " Your role does not allow this; ask those who manage your team at cursor.com."
+            " Your role does not allow this; ask an administrator of your Cursor team."
         }
         Kind::ErrorUsagePricingRequired | Kind::ErrorUsagePricingRequiredChangeable => {
-            " Your plan does not include this: allow usage-based pricing at cursor.com, or choose \
+            " Your plan does not include this: enable usage-based pricing at cursor.com, or choose \
              another model."
         }
         Kind::ErrorDeprecated => {
-            " Cursor no longer serves this kind of request, whatever client version is reported; a \
-             newer ibeam may use another one."
+            " Cursor no longer serves this kind of request, whatever the client version. Update \
+             ibeam."
         }
         Kind::ErrorMaxModeRequired | Kind::ErrorModelBlocked => {
             " Choose another model; `ibeam models` lists them."
@@ -443,18 +443,17 @@ fn hint_for_code(code: ErrorCode) -> &'static str {
         }
         ErrorCode::ModelNotFound => " `ibeam models` lists the models of your plan.",
         ErrorCode::ClientOutdated => {
-            " Raise the client version that ibeam reports: `client_version`, or \
-             CURSOR_CLIENT_VERSION."
+            " Set a newer version for ibeam to report: `client_version`, or CURSOR_CLIENT_VERSION."
         }
         ErrorCode::ContextTooLong => " The prompt is too long for this model.",
         ErrorCode::InsufficientQuota => " Waiting does not help; see your plan at cursor.com.",
         ErrorCode::PlanRequired => " Your plan at cursor.com does not include this.",
-        ErrorCode::RegionUnsupported => " Another model may be served where you are.",
+        ErrorCode::RegionUnsupported => " Another model may be available in your region.",
         ErrorCode::PolicyDenied => {
-            " See your account at cursor.com, or ask those who manage your team."
+            " Check your account at cursor.com, or ask an administrator of your team."
         }
-        ErrorCode::RateLimited | ErrorCode::Timeout => " Try again in a while.",
-        ErrorCode::Unavailable => " Try again in a while, or choose another model.",
+        ErrorCode::RateLimited | ErrorCode::Timeout => " Try again later.",
+        ErrorCode::Unavailable => " Try again later, or choose another model.",
         _ => "",
     }
 }

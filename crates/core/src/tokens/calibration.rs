@@ -7,7 +7,7 @@
 use super::{Measure, Vocabulary};
 use crate::models::Family;
 
-/// How many models are remembered; the one that was used longest ago goes first.
+/// How many models are remembered; the least recently used one is evicted.
 const MODELS: usize = 64;
 
 /// How many of a model's newest ratios are kept.
@@ -16,7 +16,7 @@ const RATIOS: usize = 31;
 /// With fewer than this, what is known beforehand counts.
 const ENOUGH: usize = 5;
 
-/// Shorter texts say little: a token more or less is too much of them.
+/// Shorter texts are ignored: one token more or less changes their ratio too much.
 const SHORTEST: u64 = 50;
 
 /// Ratios that no tokenizer has. Such a report counts something else than the text.

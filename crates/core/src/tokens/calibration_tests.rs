@@ -15,7 +15,7 @@ fn factor(all: &Calibration) -> u32 {
 }
 
 #[test]
-fn nothing_is_believed_from_a_few_answers() {
+fn few_answers_do_not_calibrate() {
     let before = factor(&Calibration::default());
     assert_eq!(before, 1200);
     assert_eq!(factor(&taught(&[1400; ENOUGH - 1])), before);
@@ -69,7 +69,7 @@ fn what_is_remembered_is_bounded() {
         for _ in 0..RATIOS * 2 {
             all.learn(&format!("model-{number}"), 1000, 1234);
         }
-        // One that is used goes on being known.
+        // One that is used stays known.
         for _ in 0..ENOUGH {
             all.learn(MODEL, 1000, 1400);
         }
@@ -81,7 +81,7 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
-fn only_what_may_teach_is_counted() {
+fn only_usable_reports_are_counted() {
     let sample = |bytes: usize, reported| Sample { text: "word ".repeat(bytes / 5), reported };
     // The first count loads it.
     let _ = Vocabulary::default().count("a");

@@ -44,7 +44,7 @@ impl Count {
         Self { tokens: self.tokens.saturating_add(other.tokens), exact: self.exact && other.exact }
     }
 
-    /// Something that nobody can count.
+    /// Something that cannot be counted.
     #[must_use]
     pub fn guess(tokens: u64) -> Self {
         Self { tokens, exact: tokens == 0 }

@@ -43,7 +43,7 @@ fn a_count_says_whether_it_is_exact() {
 }
 
 #[test]
-fn sums_are_exact_when_all_of_them_is() {
+fn sum_is_exact_if_all_parts_are() {
     let exact = Count { tokens: 3, exact: true };
     assert_eq!(exact.plus(exact), Count { tokens: 6, exact: true });
     assert_eq!(exact.plus(Count::guess(4)), Count { tokens: 7, exact: false });
@@ -52,7 +52,7 @@ fn sums_are_exact_when_all_of_them_is() {
 }
 
 #[test]
-fn there_and_back_again() {
+fn encode_and_decode_round_trip() {
     for family in [Family::Gpt, Family::Claude, Family::Auto] {
         for count in [0, 1, 10, 999, 1 << 40] {
             let inside = in_vocabulary(count, family);

@@ -12,7 +12,7 @@ fn models_have_the_vocabulary_of_their_time() {
 
 #[cfg(feature = "tokens")]
 #[test]
-fn both_are_the_public_ones() {
+fn both_vocabularies_match_tiktoken() {
     // The two differ in how they see this.
     let text = "안녕하세요 세계, antidisestablishmentarianism 123456";
     let counts = [Vocabulary::O200k, Vocabulary::Cl100k].map(|all| all.count(text));
@@ -82,7 +82,7 @@ fn the_rule_of_thumb_rounds_up() {
 #[test]
 #[ignore = "a measurement, which means something in a release build on an idle machine only"]
 #[expect(clippy::disallowed_methods, reason = "it measures")]
-fn how_long_ten_kilobytes_take() {
+fn measure_counting_ten_kilobytes() {
     use std::time::Instant;
     let begun = Instant::now();
     // The first count loads it.

@@ -33,7 +33,7 @@ impl<P: Peer> Turn<P> {
         let parked = self.state == TurnState::AwaitingTools;
         let running = !parked && self.state != TurnState::Done;
         if running && now >= self.started + self.settings.clocks.whole_turn {
-            let text = "The turn took longer than the `whole_turn` clock allows.";
+            let text = "The turn took longer than `clocks.turn` allows.";
             self.fail(TurnError::new(ErrorCode::Timeout, text));
             return;
         }

@@ -14,7 +14,7 @@ impl<P: Peer> Turn<P> {
             // Without the results: they will be sent in a new run.
             self.end(Leave::Finished);
         } else if self.calls.has_announced() {
-            let text = "Cursor announced a tool call and ended the turn without making it.";
+            let text = "Cursor announced a tool call but ended the turn without making it.";
             self.fail(TurnError::new(ErrorCode::UpstreamError, text));
         } else if self.answer.has_calls() {
             self.finish(FinishReason::ToolCalls);
@@ -49,8 +49,8 @@ impl<P: Peer> Turn<P> {
     fn insist(&mut self) {
         let may_insist = !self.tried.insisted && self.tried.attempts.may_run();
         if !may_insist {
-            let text = "The model ended its answer without the tool call that `tool_choice` asks \
-                        for.";
+            let text = "The model ended its answer without the tool call that `tool_choice` \
+                        requires.";
             self.fail(TurnError::new(ErrorCode::ToolChoiceUnmet, text));
             return;
         }

@@ -175,7 +175,7 @@ impl<P: Peer> Turn<P> {
 
     /// The client is gone: tells the backend to stop.
     pub fn cancel(&mut self) {
-        self.abort(TurnError::new(ErrorCode::Cancelled, "The client left."));
+        self.abort(TurnError::new(ErrorCode::Cancelled, "The client disconnected."));
     }
 
     /// Ends the turn with this error and tells the backend to stop.

@@ -90,7 +90,7 @@ impl<P: Peer> Turn<P> {
     pub(super) fn on_completed(&mut self, wire_id: &str) {
         let announced = |call: &Call<P::Call>| call.is_announced() && call.wire_id == wire_id;
         if self.calls.list.iter().any(announced) {
-            let text = "Cursor announced a tool call and then did not make it.";
+            let text = "Cursor announced a tool call but did not make it.";
             self.fail(TurnError::new(ErrorCode::UpstreamError, text));
         }
     }
@@ -183,7 +183,7 @@ impl<P: Peer> Turn<P> {
         if self.calls.has_announced() {
             // The client has half of a call: the rest must come first.
             if now >= self.peer.last_progress() + PATIENCE {
-                let text = "Cursor announced a tool call and did not make it.";
+                let text = "Cursor announced a tool call but did not make it.";
                 self.fail(TurnError::new(ErrorCode::UpstreamError, text));
             }
             return;

@@ -26,7 +26,7 @@ fn responses(input: &str) -> Result<(), TurnError> {
 }
 
 #[test]
-fn a_last_turn_of_white_space_is_refused_by_its_field() {
+fn blank_last_turn_is_refused_with_its_field() {
     let blank = r#"{"role":"user","content":" \n\t"}"#;
     let before = r#"{"role":"user","content":"hi"},{"role":"assistant","content":"yes?"}"#;
     let parts =
@@ -46,7 +46,7 @@ fn a_last_turn_of_white_space_is_refused_by_its_field() {
 }
 
 #[test]
-fn white_space_beside_something_else_is_accepted() {
+fn blank_text_next_to_other_content_is_accepted() {
     let blank = r#"{"role":"user","content":" "}"#;
     let text = r#"{"role":"user","content":"hi"}"#;
     for read in [chat, messages] {
@@ -66,7 +66,7 @@ fn white_space_beside_something_else_is_accepted() {
 
 /// Counting tokens asks for no answer, and warming up a connection does not either.
 #[test]
-fn white_space_is_accepted_where_no_answer_is_asked_for() {
+fn blank_text_is_accepted_when_no_answer_is_requested() {
     let body = br#"{"model":"auto","messages":[{"role":"user","content":" "}]}"#;
     messages::decode_count(body).unwrap();
     responses::decode(br#"{"model":"auto","input":" ","generate":false}"#).unwrap();

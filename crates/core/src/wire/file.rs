@@ -47,9 +47,9 @@ pub(in crate::wire) enum Content {
 pub(in crate::wire) fn read(file: &File<'_>, path: &str) -> Result<Content, TurnError> {
     let Some(data) = file.data.filter(|data| !data.is_empty()) else {
         let (field, why) = if file.has_id {
-            ("file_id", "uploaded files are not supported: the gateway keeps none")
+            ("file_id", "uploaded files are not supported: the gateway stores no files")
         } else if file.has_url {
-            ("file_url", "file URLs are not supported: the gateway fetches nothing")
+            ("file_url", "file URLs are not supported: the gateway does not fetch URLs")
         } else {
             let text = "a file part needs its `file_data`";
             return Err(invalid(format!("{path}.file_data"), text.to_owned()));
@@ -82,7 +82,12 @@ pub(in crate::wire) fn read(file: &File<'_>, path: &str) -> Result<Content, Turn
         return Err(invalid(param, "the data of the file is not valid base64".to_owned()));
     };
     let Ok(text) = String::from_utf8(bytes) else {
-        return Err(invalid(param, "the file is said to be text, and is not UTF-8".to_owned()));
+        return Err(invalid(
+            param,
+            "the file is declared as text but is not valid \
+                                   UTF-8"
+                .to_owned(),
+        ));
     };
     Ok(Content::Text(if name.is_empty() { text } else { format!("File `{name}`:\n{text}") }))
 }

@@ -146,7 +146,7 @@ fn body_start(head: &str) -> Start {
     Start::At(head.len().saturating_sub(rest.len()))
 }
 
-/// The input in arguments that are not as we asked for them. A model that ignores the
+/// The input in arguments of another shape than requested. A model that ignores the
 /// schema still means something: a bare string is the input, and any other JSON too.
 fn other(arguments: String) -> String {
     #[derive(serde::Deserialize)]

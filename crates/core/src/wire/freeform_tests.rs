@@ -15,7 +15,7 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, usize) {
 }
 
 #[test]
-fn the_input_is_known_as_it_comes() {
+fn freeform_input_is_decoded_incrementally() {
     let mut reader = Freeform::default();
     let mut text = String::new();
     let mut seen = Vec::new();
@@ -30,7 +30,7 @@ fn the_input_is_known_as_it_comes() {
 }
 
 #[test]
-fn arguments_of_another_shape_are_not_lost() {
+fn arguments_of_another_shape_are_kept() {
     for (arguments, input) in [
         ("", ""),
         ("{}", ""),
@@ -46,7 +46,7 @@ fn arguments_of_another_shape_are_not_lost() {
 }
 
 #[test]
-fn broken_strings_give_what_can_be_read() {
+fn broken_strings_are_decoded_as_far_as_possible() {
     for (arguments, input) in [
         ("{\"input\":\"half", "half"),
         ("{\"input\":\"half\\", "half"),
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn any_arguments_at_all_give_the_same_text_however_they_are_cut(
+    fn any_arguments_decode_the_same_however_they_are_split(
         arguments in "[\\\\\"ud83e{}:input a]{0,40}",
     ) {
         let whole = read([arguments.as_str()]).0;

@@ -28,7 +28,7 @@ pub(in crate::wire) fn from_data_url(url: &str, param: &str) -> Result<Image, Tu
     let Some(rest) = strip_scheme(url) else {
         let http = ["http:", "https:"].iter().any(|scheme| starts_with_ignoring_case(url, scheme));
         return Err(bad(if http {
-            "image URLs on the web are not supported, because the gateway fetches nothing; \
+            "image URLs on the web are not supported, because the gateway does not fetch URLs; \
              send the image itself as a `data:image/…;base64,…` URL"
                 .to_owned()
         } else {

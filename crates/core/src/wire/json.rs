@@ -109,7 +109,7 @@ const MOST_TOOLS: usize = 1024;
 /// There are more tools than anybody uses; `count` is with the next one.
 pub(in crate::wire) fn check_tools(count: usize) -> Result<(), TurnError> {
     if count > MOST_TOOLS {
-        let text = format!("a request can bring {MOST_TOOLS} tools at most");
+        let text = format!("a request can have at most {MOST_TOOLS} tools");
         return Err(invalid("tools".to_owned(), text));
     }
     Ok(())

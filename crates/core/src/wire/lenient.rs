@@ -28,7 +28,7 @@ pub(in crate::wire) enum WordOr<T> {
     Object(T),
 }
 
-/// A string; anything else is read and forgotten.
+/// A string; anything else is read and ignored.
 #[derive(Debug, Default)]
 pub(in crate::wire) struct MaybeText(pub(in crate::wire) Option<String>);
 

@@ -33,7 +33,7 @@ pub trait Encode: Send {
     /// dropped: there is one terminal only.
     fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut);
 
-    /// The events ended without a terminal one: tells the client so, as an error.
+    /// The events ended without a terminal one: the client gets an error.
     fn on_cut(&mut self, out: &mut BytesMut);
 
     /// Nothing was said for a while.
@@ -66,7 +66,7 @@ pub fn cut_off() -> TurnError {
 }
 
 /// A comment that every event-stream parser skips; sent during silence so that
-/// nobody on the way takes the connection for dead.
+/// no proxy takes the connection for dead.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// One event of a `text/event-stream`.

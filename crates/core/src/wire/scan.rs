@@ -2,7 +2,7 @@
 //! an object has and how many elements all arrays, and that no field appears twice. Serde
 //! checks that only for the fields it knows, and schemas and arguments are kept as they are written.
 //!
-//! The look goes on where the JSON is wrong and says nothing about it: the parser finds
+//! The scan continues where the JSON is wrong and does not report it: the parser finds
 //! that too, and has the better words.
 
 use std::borrow::Cow;

@@ -51,7 +51,7 @@ fn the_same_name_in_different_objects_is_fine() {
 }
 
 #[test]
-fn many_fields_are_looked_at_as_few_are() {
+fn scan_cost_is_linear_in_the_fields() {
     for count in [2, FEW, FEW + 1, 500, WIDEST] {
         let fields: Vec<String> = (0..count).map(|n| format!("\"k{n}\":{n}")).collect();
         let body = |last: &str| format!("{{\"in\":{{{},\"{last}\":0}}}}", fields[1..].join(","));
@@ -119,18 +119,18 @@ fn fields(text: &str) -> (usize, usize) {
 proptest! {
     /// Serde's own maps are the oracle: a name that is there twice is lost in one.
     #[test]
-    fn twice_means_that_a_map_loses_one(text in json()) {
+    fn duplicate_fields_are_those_a_map_would_drop(text in json()) {
         let (kept, written) = fields(&text);
         prop_assert_eq!(check(text.as_bytes()).is_ok(), kept == written, "{}", text);
     }
 
     #[test]
-    fn any_bytes_are_looked_at_without_harm(data in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn scanning_arbitrary_bytes_does_not_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = check(&data);
     }
 
     #[test]
-    fn any_brackets_are_looked_at_without_harm(data in "[\\[\\]{}\",:a\\\\]{0,60}") {
+    fn scanning_arbitrary_brackets_does_not_panic(data in "[\\[\\]{}\",:a\\\\]{0,60}") {
         let _ = check(data.as_bytes());
     }
 }
@@ -168,7 +168,7 @@ fn agents_request() -> Vec<u8> {
 #[test]
 #[ignore = "measures, and says nothing about right or wrong"]
 #[expect(clippy::disallowed_methods, reason = "a measurement for a person")]
-fn what_the_look_costs() {
+fn measure_the_scan() {
     let body = agents_request();
     let best = |work: &dyn Fn()| {
         let once = || {
@@ -200,7 +200,7 @@ struct Inner {
 }
 
 #[test]
-fn parser_errors_are_traced_to_the_value_at_fault() {
+fn parser_errors_name_the_path_of_the_value() {
     for (body, path) in [
         (r#"{"name": 5}"#, "name"),
         (r#"{"name": {"a": 1}}"#, "name"),

@@ -9,7 +9,7 @@ fn written(event: Option<&str>, data: &str) -> String {
 }
 
 #[test]
-fn frames_are_written_as_the_format_asks() {
+fn frames_follow_the_event_stream_format() {
     assert_eq!(written(None, "[DONE]"), "data: [DONE]\n\n");
     assert_eq!(written(Some("ping"), "{}"), "event: ping\ndata: {}\n\n");
     assert_eq!(written(None, "a\r\nb\n"), "data: a\ndata: b\ndata: \n\n");

@@ -16,19 +16,19 @@ use ibeam_server::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shows who can call the gateway that `ibeam serve` with the same options would start, which
-hosts it may contact, the sign-in and the keys in use (never a secret), what a model can
-bring about, how `cursor-agent` would be run if it answers, and every file with its mode.
-It opens no connection and changes nothing.
+Shows, for the gateway that `ibeam serve` would start with the same options: who can call it,
+which hosts it may contact, the sign-in and the keys in use (never a secret), what a model can
+do, how `cursor-agent` would be run, and every file with its mode. It opens no connection and
+changes nothing.
 
-Ends with 0 when all is well, and with 1 when something is not: then a red line says what,
-and below it is the command that fixes it, where there is one. A note changes nothing.
+Exits with 0 if there is no problem, else with 1. Each problem is followed by the command that
+fixes it, where there is one. Notes do not affect the exit code.
 
 Examples:
   ibeam audit
-  ibeam audit --host 0.0.0.0            before you open the door
-  ibeam audit --backend cli             with Cursor's own `cursor-agent` to answer
-  ibeam audit --json | jq -r '.problems[].mend'")]
+  ibeam audit --host 0.0.0.0            check before listening on all interfaces
+  ibeam audit --backend cli             with Cursor's own `cursor-agent` as the backend
+  ibeam audit --json | jq -r '.problems[].fix'")]
 pub(super) struct Audit {
     /// Print JSON
     #[arg(long)]
@@ -62,7 +62,7 @@ fn page(report: &Report) -> String {
         ("Keys", keys(report)),
         ("Sign-in", rows(&sign_in(report))),
         ("Hosts it may contact", contacts(report)),
-        ("What a model can bring about", rows(&allowed(report))),
+        ("What a model can do", rows(&allowed(report))),
         ("MCP servers", servers(&report.allowed.mcp)),
         ("Files", files(&report.files)),
     ];
@@ -122,11 +122,11 @@ fn sign_in(report: &Report) -> Vec<(&'static str, String)> {
     let account = credential.email.as_ref().or(credential.sub.as_ref());
     let expires = match (credential.expires, credential.renewable) {
         (Some(end), renewable) => {
-            let over = if end <= clock::unix_seconds() { ", which is over" } else { "" };
-            let then = if renewable { "; is renewed" } else { "" };
+            let over = if end <= clock::unix_seconds() { ", which has passed" } else { "" };
+            let then = if renewable { "; renewed automatically" } else { "" };
             format!("{}{over}{then}", clock::date(end))
         }
-        (None, true) => "unknown; is renewed".to_owned(),
+        (None, true) => "unknown; renewed automatically".to_owned(),
         (None, false) => "unknown".to_owned(),
     };
     let mut rows = vec![("Source", or_none(credential.source.as_deref().unwrap_or_default()))];
@@ -141,7 +141,7 @@ fn sign_in(report: &Report) -> Vec<(&'static str, String)> {
 
 fn contacts(report: &Report) -> String {
     match report.backend {
-        "cli" | "acp" => "none; `cursor-agent` calls Cursor by itself".to_owned(),
+        "cli" | "acp" => "none; `cursor-agent` calls Cursor itself".to_owned(),
         _ => hosts(&report.hosts),
     }
 }
@@ -179,7 +179,7 @@ fn allowed(report: &Report) -> Vec<(&'static str, String)> {
 fn cursor_agent(child: &ChildReport) -> Vec<(&'static str, String)> {
     let own = match child.own_tools {
         true => "on: it may run commands and change files, in its sandbox",
-        false => "asked to leave them off, which is up to that program",
+        false => "off, as far as `cursor-agent` honours the request",
     };
     vec![
         ("Program", or_none(child.program.as_deref().unwrap_or_default())),
@@ -233,9 +233,9 @@ fn verdict(report: &Report) -> String {
         lines.extend(mend.iter().map(|mend| format!("  fix: {cyan}{mend}{end}")));
     }
     lines.push(match report.problems.len() {
-        0 => "All is well.".to_owned(),
-        1 => "There is a problem.".to_owned(),
-        n => format!("There are {n} problems."),
+        0 => "No problems found.".to_owned(),
+        1 => "1 problem found.".to_owned(),
+        n => format!("{n} problems found."),
     });
     lines.join("\n")
 }

@@ -18,17 +18,16 @@ pub(super) fn answers(config: &Config) -> bool {
     config.uses_cursor_agent()
 }
 
-/// Who is signed in to it.
+/// The account that the CLI is signed in to.
 ///
 /// # Errors
-/// Nobody, or it is not there.
+/// The CLI is not signed in or not installed.
 pub(super) fn account(config: &Config) -> Result<String, TurnError> {
     let asked = block_on(async { Ok(driver(config).gate().account().await) });
     asked.unwrap_or_else(|error| Err(TurnError::new(ErrorCode::Internal, error.to_string())))
 }
 
-/// Who is signed in to it, where nobody said who is to answer. Who has no CLI hears nothing
-/// of it.
+/// The account that the CLI is signed in to, if no backend was chosen. Silent without a CLI.
 pub(super) fn instead(config: &Config) -> Option<String> {
     if config.named_backend.is_some() {
         return None;
@@ -51,13 +50,13 @@ pub(super) fn instead(config: &Config) -> Option<String> {
     None
 }
 
-/// With what else there is to do. What helps the CLI is part of the error.
+/// The error, which says what helps the CLI, with the other backend as a hint.
 pub(super) fn refusal(error: &TurnError) -> Refusal {
     Refusal::new(error.to_string()).hint("or use Cursor's API instead: `--backend agent`")
 }
 
-/// Refuses to go on where it is not there, or nobody is signed in to it. That it could not
-/// be asked now is no reason.
+/// Refuses to continue if the CLI is not installed or not signed in. A time-out is only a
+/// warning.
 pub(super) fn require_account(config: &Config) -> anyhow::Result<()> {
     match account(config) {
         Ok(_) => Ok(()),

@@ -8,7 +8,7 @@ use crate::clients::CLIENTS;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Put it where your shell looks for such things, then start a new one:
+Save the script where your shell looks for completions, then start a new shell:
 
   bash        ibeam completions bash > ~/.local/share/bash-completion/completions/ibeam
   zsh         ibeam completions zsh > ~/.zfunc/_ibeam
@@ -17,7 +17,7 @@ Put it where your shell looks for such things, then start a new one:
   powershell  ibeam completions powershell >> $PROFILE
   elvish      ibeam completions elvish >> ~/.config/elvish/rc.elv")]
 pub(super) struct Completions {
-    /// Which shell it is for
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }

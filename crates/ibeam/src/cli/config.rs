@@ -44,7 +44,7 @@ impl ConfigCommand {
         if resolution.problems.is_empty() {
             return Ok(());
         }
-        Err(Refusal::settings("not all of these can be used", &resolution.problems).into())
+        Err(Refusal::settings("some of these settings are invalid", &resolution.problems).into())
     }
 }
 

@@ -32,34 +32,34 @@ use ibeam_server::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Looks at settings, disk, files, ports, clients, the sign-in, the network (DNS, proxy, TLS,
-HTTP/2), clocks, the list of models, one streamed answer and one round trip of a tool, with
-the settings that `ibeam serve` with the same options would have. The last two go through the
-same code as the requests of your clients, and cost two small requests of your plan; with
-`--offline` nothing is asked of Cursor.
+Checks settings, disk, files, ports, clients, the sign-in, the network (DNS, proxy, TLS,
+HTTP/2), clocks, the model list, one streamed answer and one tool call, with the settings that
+`ibeam serve` would use with the same options. The last two use the same code as your clients'
+requests, and count as two small requests of your plan; with `--offline` nothing is sent to
+Cursor.
 
-Ends with 0 when no line is red, and with 1 otherwise. The first red line is the cause: what
-fails only because of it is not looked at. Below each is the command that fixes it.
-docs/doctor.md explains every line.
+Exits with 0 if no check failed, else with 1. The first failed check is the cause: checks that
+depend on it are skipped. Below each is the command that fixes it. docs/doctor.md explains every
+check.
 
 Examples:
   ibeam doctor
   ibeam doctor --offline                nothing leaves this machine
-  ibeam doctor --sim                    ibeam itself, without an account
+  ibeam doctor --sim                    check ibeam itself, without an account
   ibeam doctor --model sonnet --backend cli
   ibeam doctor --json | jq -r .cause
   ibeam doctor --bundle                 an archive for a bug report, without secrets")]
 pub(super) struct Doctor {
-    /// The model that is asked
+    /// The model to send the test requests to
     #[arg(long, value_name = "MODEL", default_value = "auto")]
     model: String,
-    /// Ask nothing of the backend
+    /// Send nothing to the backend
     #[arg(long)]
     offline: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write what was found, settings, versions and logs to an archive, without secrets
+    /// Write the report, settings, versions and logs to an archive, without secrets
     #[arg(long, value_name = "FILE")]
     bundle: Option<Option<PathBuf>>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ impl Doctor {
         if let Some(Some(path)) = &self.bundle
             && path.exists()
         {
-            return Err(Refusal::new(format!("{} is there already", path.display()))
+            return Err(Refusal::new(format!("{} already exists", path.display()))
                 .hint("name another file: `ibeam doctor --bundle FILE`")
                 .into());
         }
@@ -110,7 +110,11 @@ impl Doctor {
         let config = &seen.loaded.config;
         let screen = Screen::new();
         if !self.offline && !matches!(config.backend, Backend::Sim { .. }) && !self.json {
-            say(&format!("Asks `{}` two short questions, at the cost of your plan.", self.model));
+            say(&format!(
+                "Sends two short requests to `{}`, which count towards your \
+                          plan.",
+                self.model
+            ));
         }
         let progress = |check: Check| screen.show(check);
         let subject = Subject {
@@ -161,7 +165,7 @@ impl Doctor {
                 .hint("name another file: `ibeam doctor --bundle FILE`")
         })?;
         say(&format!(
-            "\nWrote {}, for you alone. Look into it before you hand it on:",
+            "\nWrote {}, readable only by you. Check its content before you share it:",
             path.display()
         ));
         for part in &parts {
@@ -185,7 +189,7 @@ fn account(report: &Report) -> Option<String> {
     line.what.rsplit_once("signed in as ").map(|(_, name)| name.to_owned())
 }
 
-/// Whether Cursor's CLI would answer where nobody said who is to, as for `ibeam serve`.
+/// Whether Cursor's CLI would answer although no backend was chosen, as for `ibeam serve`.
 fn answered_by_cli(config: &Config) -> bool {
     let nobody = config.backend == Backend::Cursor
         && config.named_backend.is_none()
@@ -197,7 +201,7 @@ fn answered_by_cli(config: &Config) -> bool {
     nobody && children::instead(config).is_some()
 }
 
-/// Says what is looked at, for as long as that lasts, where somebody watches.
+/// Shows the running check on a terminal.
 struct Screen {
     watched: bool,
     shown: Cell<bool>,
@@ -264,15 +268,15 @@ fn verdict(report: &Report) -> String {
     let count = |state| report.checks.iter().filter(|line| line.state == state).count();
     let asked = match report.requests {
         0 => String::new(),
-        n => format!(" {} was asked {n} times.", report.model),
+        n => format!(" Sent {n} requests to {}.", report.model),
     };
     match (report.first_red(), count(State::Fail)) {
-        (None, _) if count(State::Warn) > 0 => format!("It works; see the yellow lines.{asked}"),
-        (None, _) if report.offline => "All is well, as far as can be seen offline.".to_owned(),
-        (None, _) => format!("All is well.{asked}"),
+        (None, _) if count(State::Warn) > 0 => format!("It works, with warnings.{asked}"),
+        (None, _) if report.offline => "No problems found offline.".to_owned(),
+        (None, _) => format!("No problems found.{asked}"),
         (Some(first), 1) => format!("The cause: {}.", title(first.check)),
         (Some(first), n) => {
-            format!("{n} lines are red. Begin with the first: {}.", title(first.check))
+            format!("{n} checks failed. Start with the first: {}.", title(first.check))
         }
     }
 }

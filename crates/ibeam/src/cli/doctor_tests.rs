@@ -70,14 +70,14 @@ fn red_is_red_and_green_is_green() {
 fn the_last_line_sums_it_up() {
     let last = |report: &Report| page(report).lines().last().unwrap().to_owned();
     let well = line(Check::Settings, State::Ok, None, "x", None);
-    assert_eq!(last(&report(vec![well.clone()])), "All is well. auto was asked 2 times.");
+    assert_eq!(last(&report(vec![well.clone()])), "No problems found. Sent 2 requests to auto.");
     let offline = Report { offline: true, requests: 0, ..report(vec![well]) };
-    assert_eq!(last(&offline), "All is well, as far as can be seen offline.");
+    assert_eq!(last(&offline), "No problems found offline.");
     let warned = line(Check::Drift, State::Warn, Some(Code::Drift), "x", None);
-    assert!(last(&report(vec![warned])).starts_with("It works; see the yellow lines."));
+    assert!(last(&report(vec![warned])).starts_with("It works, with warnings."));
     let red = |check| line(check, State::Fail, Some(Code::DiskFull), "x", Some("y"));
     let two = report(vec![red(Check::Disk), red(Check::Port)]);
-    assert_eq!(last(&two), "2 lines are red. Begin with the first: disk.");
+    assert_eq!(last(&two), "2 checks failed. Start with the first: disk.");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_json_is_an_interface() {
           "state": "fail",
           "code": "no_dns",
           "what": "no DNS: the name x.invalid cannot be resolved",
-          "mend": "getent hosts x.invalid"
+          "fix": "getent hosts x.invalid"
         }
       ]
     }

@@ -29,7 +29,7 @@ fn line(client: &Client, is_set_up: bool, sim: bool, width: usize) -> String {
     let run = short.copied().unwrap_or(name);
     let sim = if sim { "--sim " } else { "" };
     let command = match client.launch {
-        _ if is_set_up => format!("is set up; `ibeam undo {name}` takes that back"),
+        _ if is_set_up => format!("is set up; `ibeam undo {name}` undoes that"),
         Some(_) => format!("ibeam setup {name}, or once: ibeam run {sim}{run}"),
         None => format!("ibeam setup {name}"),
     };

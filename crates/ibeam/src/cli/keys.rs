@@ -17,12 +17,12 @@ use ibeam_server::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ibeam keys add laptop                 print a new key, this once
-  ibeam keys add ci --limit 4           one that runs at most four turns at once
+  ibeam keys add laptop                 create a key and print it once
+  ibeam keys add ci --limit 4           a key for at most four turns at once
   ibeam keys list
-  ibeam keys revoke ci                  a gateway that runs notices within a second
+  ibeam keys revoke ci                  takes effect within a second
 
-Answers that are being written when their key is revoked are finished.")]
+Answers that are already running when their key is revoked are finished.")]
 pub(super) struct KeysCommand {
     #[command(subcommand)]
     action: Action,
@@ -30,9 +30,9 @@ pub(super) struct KeysCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a key and print it; only its hash is kept
+    /// Create a key and print it; only its hash is stored
     Add {
-        /// What to call it, in lists and logs
+        /// Its name in lists and logs
         name: String,
         /// How many turns it may run at once
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -47,7 +47,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Take a key back
+    /// Revoke a key
     Revoke {
         /// Its name
         name: String,
@@ -76,8 +76,10 @@ impl KeysCommand {
                     return print(&serde_json::to_string(&Added { name, key, limit })?);
                 }
                 print(key)?;
-                say("This is the only time it is shown. Clients send it as their API key; \
-                     from now on the gateway requires one.");
+                say(
+                    "The key is shown only once. Clients send it as their API key; from now on the \
+                     gateway requires one.",
+                );
                 Ok(())
             }
             Action::List { json } => {
@@ -86,7 +88,7 @@ impl KeysCommand {
                     return print(&serde_json::to_string_pretty(&keys)?);
                 }
                 if keys.is_empty() {
-                    say("There are no keys; `ibeam keys add NAME` makes one.");
+                    say("There are no keys; `ibeam keys add NAME` creates one.");
                     return Ok(());
                 }
                 print(&table(&keys))
@@ -97,9 +99,9 @@ impl KeysCommand {
                     .into()),
                 Some(0) => {
                     say(&format!(
-                        "Revoked. That was the last key, so no client can call now. Make a new \
-                         one with `ibeam keys add NAME`,\nor remove {} and start the gateway again to let \
-                         everyone on this machine in.",
+                        "Revoked. That was the last key, so no client can call now. Create one \
+                         with `ibeam keys add NAME`,\nor remove {} and restart the gateway to \
+                         allow every user of this machine.",
                         path.display()
                     ));
                     Ok(())
@@ -116,7 +118,7 @@ impl KeysCommand {
 fn file(global: &Global) -> anyhow::Result<PathBuf> {
     let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
     config.keys_file.ok_or_else(|| {
-        Refusal::new("this machine has no place for keys")
+        Refusal::new("no folder for keys was found on this machine")
             .hint("name a file: `--set keys_file=/path/to/keys.json`")
             .into()
     })

@@ -34,27 +34,27 @@ use ibeam_server::{
 Examples:
   ibeam login
   ibeam login --no-browser              over ssh: open the link on another device
-  ibeam login --profile work            a second account, used where you name it
+  ibeam login --profile work            a second account; choose it with --profile
   ibeam login --use cli                 use the sign-in of the Cursor CLI
-  ibeam login --api-key-stdin < key     with an API key of your account
-  ibeam login --no-browser --json       for programs: the link, then who signed in
+  ibeam login --api-key-stdin < key     sign in with an API key of your account
+  ibeam login --no-browser --json       for programs: prints the link, then the account
   ibeam login --backend cli             sign in to the Cursor CLI itself
   CURSOR_API_URL=http://127.0.0.1:9100 ibeam login --profile sim
                                         against `ibeam sim --port 9100 --login-page`")]
 pub(super) struct Login {
-    /// Only print the link
+    /// Print the link instead of opening a browser
     #[arg(long)]
     no_browser: bool,
-    /// Let ibeam read a sign-in of another program: cli, keychain, ide, legacy or opencode
+    /// Use the sign-in of another program: cli, keychain, ide, legacy or opencode
     #[arg(long = "use", value_name = "SOURCE")]
     source: Option<Kind>,
-    /// Sign in with an API key of Cursor's, read from standard input
+    /// Sign in with a Cursor API key, read from standard input
     #[arg(long, conflicts_with_all = ["no_browser", "source"])]
     api_key_stdin: bool,
-    /// Print who is signed in as JSON; with --no-browser, the link before that, a line each
+    /// Print the account as JSON; with --no-browser, first a line with the link
     #[arg(long)]
     json: bool,
-    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
     #[arg(
         long,
         value_name = "NAME",
@@ -105,7 +105,7 @@ impl Login {
                     && !account.is(&name)
                 {
                     say(&format!(
-                        "note: this takes the place of {name} (profile `{}`)",
+                        "note: this replaces the sign-in of {name} (profile `{}`)",
                         here.profile()
                     ));
                 }
@@ -132,7 +132,7 @@ impl Login {
 /// How the user gets to the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// It is opened here, unless this is somebody else's screen.
+    /// It is opened here, unless the user is on another machine.
     Browser,
     /// The link is shown.
     Link,
@@ -154,7 +154,7 @@ fn read_key(input: impl Read) -> anyhow::Result<SecretString> {
     let fits = |byte: u8| byte.is_ascii_graphic();
     if key.is_empty() || key.len() as u64 > KEY_CAP || !key.bytes().all(fits) {
         let refusal = Refusal::new("standard input holds no API key");
-        return Err(refusal.hint("keys are made at https://cursor.com/dashboard").into());
+        return Err(refusal.hint("create one at https://cursor.com/dashboard").into());
     }
     Ok(SecretString::from(key))
 }
@@ -162,7 +162,7 @@ fn read_key(input: impl Read) -> anyhow::Result<SecretString> {
 /// Consents to a source. One that has nothing to offer is not consented to.
 fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
     if !here.profile().is_default() {
-        let text = "other programs know no profiles: `--use` is for the default one";
+        let text = "other programs have no profiles: `--use` works with the default profile only";
         return Err(Refusal::new(text).into());
     }
     if kind == Kind::Keychain && cfg!(not(target_os = "macos")) {
@@ -249,8 +249,8 @@ async fn sign_in_with(
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let credential = with_key(&http, key).await.map_err(|error| match error {
-        RefreshError::SignedOut(_) => Refusal::new("Cursor does not take this API key")
-            .hint("look at it, or make another, at https://cursor.com/dashboard"),
+        RefreshError::SignedOut(_) => Refusal::new("Cursor rejected this API key")
+            .hint("check it, or create another one, at https://cursor.com/dashboard"),
         RefreshError::Unavailable(why) => {
             Refusal::new(why).hint("check the network and a proxy (HTTPS_PROXY), then try again")
         }
@@ -271,7 +271,7 @@ pub(super) fn signed_in(credential: &Credential) -> String {
 
 /// The user stopped us after the sign-in and before it was known whose it is.
 fn kept_unseen() -> Refusal {
-    let refusal = Refusal::new("stopped; you are signed in all the same");
+    let refusal = Refusal::new("interrupted, but you are signed in");
     Refusal { code: INTERRUPTED, ..refusal }.hint("`ibeam whoami` shows the account")
 }
 
@@ -281,7 +281,7 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
     match error {
         PollError::Refused(_) => refusal.hint("ask the administrator of your Cursor team"),
         PollError::TimedOut => {
-            refusal.hint(format!("run `{command}` again; this link is of no use any more"))
+            refusal.hint(format!("run `{command}` again; this link no longer works"))
         }
         PollError::GaveUp(_) => refusal.hint(format!(
             "check the network and a proxy (HTTPS_PROXY), then run `{command}` again"

@@ -12,7 +12,7 @@ use ibeam_server::{
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A running gateway answers no new requests until the next sign-in; answers that are being
+A running gateway refuses new requests until the next sign-in; answers that are being
 written are finished. Cursor itself is not notified: other programs on this machine stay
 signed in.
 
@@ -21,7 +21,7 @@ Examples:
   ibeam logout --profile work
   ibeam logout --backend cli            sign out of the Cursor CLI itself")]
 pub(super) struct Logout {
-    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }

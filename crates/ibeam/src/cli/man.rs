@@ -39,7 +39,7 @@ impl ManCommand {
 }
 
 fn write(dir: &Path, pages: &[(String, String)]) -> anyhow::Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     for (name, page) in pages {
         let path = dir.join(name);
         fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;

@@ -36,9 +36,9 @@ Servers are tables of the settings file:
   use = \"offer\"                         # or \"list\", the default
   allow = [\"read_text_file\", \"list_*\"]  # what models may call
 
-With `mcp.discover = true` the files of OpenCode, Cursor and Claude Code are read, too. What is
-found there is listed and never started, unless a table of that name says so. Files of the
-current folder are used only after `ibeam mcp approve`, which shows what they would run.
+With `mcp.discover = true` ibeam also reads the files of OpenCode, Cursor and Claude Code. A server
+found there is listed but not started unless a table has its name. Files in the current
+folder are used only after `ibeam mcp approve`, which shows what they would run.
 
 Examples:
   ibeam mcp list
@@ -53,9 +53,9 @@ pub(super) struct McpCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the servers, where each comes from and how it is
+    /// List the servers with their source and state
     ///
-    /// Those that the gateway would start are started to see how they are.
+    /// Starts those that the gateway would start, to check them.
     List {
         /// Print JSON
         #[arg(long)]
@@ -63,7 +63,7 @@ enum Action {
     },
     /// List the tools of a server, or of all that the gateway would start
     Tools {
-        /// Its name; it is started for this, whatever the settings say
+        /// The server's name; it is started even if the settings disable it
         server: Option<String>,
         /// Print JSON
         #[arg(long)]
@@ -71,11 +71,11 @@ enum Action {
     },
     /// Call a tool and print its result
     ///
-    /// Ends with 1 when the tool says that it failed.
+    /// Exits with 1 when the tool reports a failure.
     Call {
-        /// The server's name; it is started for this, whatever the settings say
+        /// The server's name; it is started even if the settings disable it
         server: String,
-        /// The tool, as the server calls it
+        /// The tool's name at its server
         tool: String,
         /// Its arguments: a JSON object
         #[arg(default_value = "{}")]
@@ -92,7 +92,7 @@ enum Action {
         /// `.mcp.json`, `.cursor/mcp.json`, `opencode.json` or `opencode.jsonc` of a project;
         /// without it, those of the current folder
         file: Option<PathBuf>,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
@@ -212,7 +212,7 @@ fn find<'a>(
     let missing = || {
         let names: Vec<_> = bridge.servers().iter().map(|s| s.spec().name.as_str()).collect();
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Refusal::new(format!("there is no MCP server `{name}`"))
+        Refusal::new(format!("no MCP server is named `{name}`"))
             .hint(format!("there is: {there}"))
             .hint("`mcp.discover` lets ibeam read the files of other programs")
     };

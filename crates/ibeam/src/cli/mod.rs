@@ -64,25 +64,25 @@ const ABOUT: &str = "Your Cursor plan's models in every tool";
 const LONG_ABOUT: &str = "\
 Your Cursor plan's models in every tool.
 
-ibeam is a gateway on your own machine. Clients that speak the API of OpenAI or of
-Anthropic talk to it, and it answers with the models of your Cursor account, over the
-interface that Cursor's own command line uses. That interface is unofficial: use your own
-account, and mind its terms. While it runs, its page /docs shows every endpoint.";
+ibeam is a gateway on your own machine. Clients that use the OpenAI or the Anthropic API
+connect to it, and it answers with the models of your Cursor account, over the interface
+that Cursor's own command line uses. That interface is unofficial: use your own account,
+and respect its terms. While it runs, its page /docs lists every endpoint.";
 
 const EXAMPLES: &str = "\
 Examples:
   ibeam up --sim                        try everything, no account needed
-  ibeam run claude                      a client with the models of your plan
+  ibeam run claude                      run a client with the models of your plan
   ibeam login                           sign in to Cursor with your browser
   ibeam up                              answer with the models of your plan
-  ibeam models                          what your plan has
-  ibeam setup claude-code               wire a client to it; `ibeam undo` takes it back
-  ibeam keys add laptop                 a key for one of your clients
+  ibeam models                          list the models of your plan
+  ibeam setup claude-code               set up a client to use it; `ibeam undo` reverts it
+  ibeam keys add laptop                 create a key for one of your clients
   ibeam serve --port 0                  for scripts: prints its URL, then serves
-  ibeam config show                     every setting, and where it comes from
-  ibeam audit                           what it may do here, and what is wrong
-  ibeam doctor                          why it does not work, and what helps
-  ibeam service install                 let the first request start it
+  ibeam config show                     every setting, and where its value comes from
+  ibeam audit                           who and what has access, and what is unsafe
+  ibeam doctor                          find out why it does not work, and how to fix it
+  ibeam service install                 start it automatically with the first request
 
 `ibeam help <command>` shows more about a command.";
 
@@ -110,43 +110,43 @@ enum Command {
     Up(up::Up),
     /// Start the gateway for scripts and services
     Serve(serve::Serve),
-    /// Start a client or any other program that talks to the gateway
+    /// Run a client or any other program with the gateway
     Run(run::Run),
-    /// Start the gateway in the background, or find the one that runs
+    /// Start the gateway in the background, or use the running one
     Start(start::Start),
-    /// End the gateway in the background
+    /// Stop the background gateway
     Stop(stop::Stop),
-    /// Show the gateways that run
+    /// List the running gateways
     Status(status::Status),
     /// Start only the simulator of Cursor's backend
     Sim(sim::SimCommand),
     /// Sign in to Cursor
     Login(login::Login),
-    /// Forget the sign-in
+    /// Sign out of Cursor
     Logout(logout::Logout),
     /// Show who is signed in
     Whoami(whoami::Whoami),
     /// List the models of your plan
     Models(models::ModelsCommand),
-    /// Make, list and revoke keys for your clients
+    /// Create, list and revoke keys for your clients
     Keys(keys::KeysCommand),
-    /// Wire a client to this gateway
+    /// Set up a client to use this gateway
     Setup(setup::Setup),
     /// Undo a client's setup
     Undo(undo::Undo),
     /// List your MCP servers and their tools, and call one
     Mcp(mcp::McpCommand),
-    /// Show what this program may do on this machine, and what is not as it should be
+    /// Show who and what has access, and what is unsafe
     Audit(audit::Audit),
-    /// Find out what is wrong, and which command fixes it
+    /// Find out what is wrong and how to fix it
     Doctor(doctor::Doctor),
-    /// Look at the settings
+    /// Show the settings
     Config(config::ConfigCommand),
     /// Run the gateway as a system service
     Service(service::ServiceCommand),
-    /// Print a script that lets your shell complete commands and options
+    /// Print a completion script for your shell
     Completions(completions::Completions),
-    /// Print the manual, or write its pages
+    /// Print the manual page, or write one for each command
     Man(man::ManCommand),
     /// Start this program again, detached from its parent
     #[command(name = DETACH, hide = true, disable_help_flag = true)]
@@ -164,7 +164,7 @@ enum Command {
     },
 }
 
-/// What a command that fails tells the user.
+/// The error of a command: what went wrong, and what helps.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Refusal {
@@ -258,8 +258,8 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     result
 }
 
-/// Refuses to go on without an account where one is needed. Where nobody said who is to
-/// answer, and nobody is signed in to Cursor's API here, its CLI may be.
+/// Refuses to continue without an account where one is needed. If no backend was chosen and
+/// Cursor's API has no sign-in, the CLI's is used.
 fn require_account(config: &mut Config) -> anyhow::Result<()> {
     if config.backend != Backend::Cursor {
         return Ok(());
@@ -282,7 +282,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     }
 }
 
-/// What to do when nobody is signed in, given what was found and may not be used.
+/// The error without a sign-in, given the ones that were found and may not be used.
 fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
     let mut refusal = Refusal::new("you are not signed in to Cursor")
         .hint(format!("run `{}`", login_command(here.profile())));
@@ -291,11 +291,11 @@ fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
     }
     refusal
         .hint("or sign in to Cursor's CLI, if you have it: `ibeam login --backend cli`")
-        .hint("or set CURSOR_ACCESS_TOKEN, or CURSOR_API_KEY, to one of your account")
+        .hint("or set CURSOR_ACCESS_TOKEN or CURSOR_API_KEY")
         .hint("or try everything without an account: `ibeam up --sim`")
 }
 
-/// Data, a line of it. A reader that has left wants no more, and no words about it.
+/// Writes a line of data to stdout. A closed pipe is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -306,18 +306,18 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Words. Where they cannot be written, there is nobody to tell.
+/// A message for the user. A failure to write it is ignored.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// What helps against a failure of the backend, as far as the user can help it.
+/// What the user can do about a failure of the backend.
 fn advice(error: &TurnError) -> Option<&'static str> {
     match error.code {
         // The message itself names the command, which depends on where the token is from.
-        ErrorCode::ClientOutdated => Some("raise the setting `client_version`"),
+        ErrorCode::ClientOutdated => Some("set a newer `client_version`"),
         ErrorCode::Unavailable | ErrorCode::UpstreamClosed | ErrorCode::Timeout => {
-            Some("try again in a while; `ibeam up --sim` works without Cursor")
+            Some("try again later; `ibeam up --sim` works without Cursor")
         }
         _ => None,
     }

@@ -16,7 +16,7 @@ use ibeam_server::{
 #[command(after_help = "\
 A name may carry an effort: `gpt-5.4:high`, or `gpt-5.4[fast=true]` for other controls.
 Clients that ask for a name you do not have, such as `gpt-4o` or `claude-3-5-haiku-20241022`, get
-the newest of that kind; `--aliases` shows which. A date behind a name you do have changes nothing.
+the newest of that kind; `--aliases` shows which. A date after a name that you have is ignored.
 
 Examples:
   ibeam models
@@ -28,10 +28,10 @@ pub(super) struct ModelsCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also list the ids that spell out an effort or the like
+    /// Also list ids that include an effort or other controls
     #[arg(long)]
     all: bool,
-    /// Show what well-known names mean here
+    /// Show which model each well-known name stands for
     #[arg(long)]
     aliases: bool,
     #[command(flatten)]

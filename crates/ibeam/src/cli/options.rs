@@ -33,7 +33,7 @@ pub(super) struct Global {
     /// Log one JSON object per line
     #[arg(long, global = true)]
     log_json: bool,
-    /// Log to this file in place of stderr; it is kept short
+    /// Log to this file instead of stderr; it is rotated at 4 MiB
     #[arg(long, value_name = "FILE", global = true)]
     log_file: Option<String>,
 }
@@ -44,31 +44,31 @@ pub(super) struct Upstream {
     /// Answer from the built-in simulator; no account needed
     #[arg(long)]
     pub(super) sim: bool,
-    /// Play this scenario file (TOML or JSON) in the simulator
+    /// Run this scenario file (TOML or JSON) in the simulator
     #[arg(long, value_name = "FILE", requires = "sim")]
     scenario: Option<PathBuf>,
-    /// Let each run of the simulator take this long before it answers, such as `6s`
+    /// Delay each answer of the simulator by this long, such as `6s`
     #[arg(long, value_name = "TIME", requires = "sim", value_parser = ibeam_server::config::duration)]
     bootstrap: Option<Duration>,
-    /// Let the simulator try Cursor's own tools before the client's
+    /// Make the simulator try Cursor's own tools before the client's
     #[arg(long, requires = "sim")]
     native_tools: bool,
-    /// Let the simulator remember blobs from one stream to the next
+    /// Make the simulator keep blobs from one stream to the next
     #[arg(long, requires = "sim")]
     keep_blobs: bool,
-    /// Who answers: auto, agent, cli or acp; with --sim, which of them is simulated
+    /// The backend: auto, agent, cli or acp; with --sim, which of them is simulated
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<String>,
-    /// Folder of yours that `cursor-agent` gets besides its own, which is empty
+    /// A folder that `cursor-agent` may use besides its own empty one
     #[arg(long, value_name = "DIR")]
     workspace: Option<String>,
-    /// Use this origin in place of every Cursor host; not with --sim
+    /// Use this origin instead of every Cursor host; not with --sim
     #[arg(long, value_name = "URL")]
     api_url: Option<String>,
-    /// auto, h2 or h1
+    /// How to reach Cursor: auto, h2 or h1
     #[arg(long, value_name = "KIND")]
     transport: Option<String>,
-    /// Trust the certificate authorities in this PEM file, too
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
 }
@@ -76,8 +76,8 @@ pub(super) struct Upstream {
 /// Options of the commands that listen.
 #[derive(Debug, Default, Args)]
 pub(super) struct Listening {
-    /// Address and port in one, in place of --host and --port; or `unix:/path` for a socket;
-    /// may be repeated
+    /// Address and port, instead of --host and --port, or `unix:/path` for a socket; may be
+    /// repeated
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["host", "port"])]
     pub(super) listen: Vec<String>,
     /// Address to listen on [default: 127.0.0.1]
@@ -92,16 +92,16 @@ pub(super) struct Listening {
     /// The certificate's key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_key: Option<String>,
-    /// Let a browser page of this origin call; may be repeated
+    /// Allow browser pages of this origin to call; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(super) cors_origin: Vec<String>,
-    /// End after so long without a request, such as `30m` [default: never]
+    /// Stop after this long without a request, such as `30m` [default: never]
     #[arg(long, value_name = "TIME")]
     pub(super) idle_exit: Option<String>,
-    /// Let Cursor's own web search run when a model asks for it
+    /// Allow models to use Cursor's own web search
     #[arg(long)]
     pub(super) allow_web_search: bool,
-    /// Let Cursor's own page fetch run when a model asks for it
+    /// Allow models to use Cursor's own page fetch
     #[arg(long)]
     pub(super) allow_web_fetch: bool,
 }
@@ -175,16 +175,16 @@ impl Global {
             && let Some(found) = upstream.raw().or(self.raw()).get(Key::ApiUrl)
         {
             let text =
-                format!("`--sim` asks no host, so `api_url` ({}) is of no use", found.origin);
+                format!("`--sim` contacts no host, so `api_url` ({}) has no effect", found.origin);
             let refusal = Refusal { code: USAGE, ..Refusal::new(text) };
-            let hint = "leave one of them out; a simulator that listens is `ibeam sim`";
+            let hint = "leave one of them out; `ibeam sim` starts a simulator with an address";
             return Err(refusal.hint(hint).into());
         }
         let resolution = self.resolve(upstream.raw().or(flags));
         if !resolution.problems.is_empty() {
             let line = match resolution.problems.len() {
-                1 => "there is a problem with the settings".to_owned(),
-                n => format!("there are {n} problems with the settings"),
+                1 => "1 setting is invalid".to_owned(),
+                n => format!("{n} settings are invalid"),
             };
             let refusal = Refusal::settings(&line, &resolution.problems);
             return Err(refusal.hint("`ibeam config show` prints every setting").into());

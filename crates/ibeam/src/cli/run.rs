@@ -30,17 +30,17 @@ Examples:
   ibeam run claude                      Claude Code, with the models of your plan
   ibeam run opencode run 'fix the tests'
   ibeam run --sim claude -p hi          no account needed
-  ibeam run --model gpt-5.4 codex       begin with this model
+  ibeam run --model gpt-5.4 codex       start with this model
   ibeam run python chat.py              any program that reads OPENAI_BASE_URL or
                                         ANTHROPIC_BASE_URL and their keys
 
-Options of ibeam come before the client's name; everything after it is the client's. Its exit
-code is that of this command. Signs you in first if needed, when run in a
-terminal, and starts the gateway in the background if none runs: see `ibeam help start`.")]
+Options of ibeam come before the client's name; everything after it is passed to the client.
+The exit code is the client's. In a terminal it signs you in first if needed, and it starts the
+gateway in the background if none is running: see `ibeam help start`.")]
 pub(super) struct Run {
     #[command(flatten)]
     upstream: Upstream,
-    /// The model that the client begins with [default: what suits it]
+    /// The model that the client starts with [default: depends on the client]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// The client, or any other program, and its arguments
@@ -53,8 +53,8 @@ const ANY: &str = "env";
 
 impl Run {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let (name, args) = self.command.split_first().context("there is nothing to run")?;
-        let machine = Machine::here().context("there is no home directory; set HOME")?;
+        let (name, args) = self.command.split_first().context("no program to run was given")?;
+        let machine = Machine::here().context("the home directory is unknown; set HOME")?;
         let found = Found::of(name, &machine)?;
         let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
         let wanted = start::wanted(global, &self.upstream, &config, Vec::new());
@@ -79,7 +79,7 @@ impl Run {
 
     fn wiring(&self, running: &Running) -> anyhow::Result<Wiring> {
         let host = Host::parse(&running.url)
-            .map_err(|_| anyhow::anyhow!("{} is not the address of a gateway", running.url))?;
+            .map_err(|_| anyhow::anyhow!("{} is not a gateway address", running.url))?;
         let gateway = Gateway::new(host, running.key.clone(), Tls::new(None), &Tasks::new());
         let models = block_on(async { Ok(gateway.models().await) })?;
         let models = models.map_err(|error| Refusal::new(error.to_string()))?;
@@ -106,8 +106,12 @@ impl Found {
         let text = name.to_string_lossy();
         let Some(client) = clients::named(&text) else { return Self::other(name, machine) };
         if client.launch.is_none() {
-            let refusal = Refusal::new(format!("{} is not started by a command", client.title));
-            let hint = format!("`ibeam setup {}` writes into its settings instead", client.name);
+            let refusal = Refusal::new(format!(
+                "{} cannot be started from the command \
+                                                line",
+                client.title
+            ));
+            let hint = format!("`ibeam setup {}` changes its settings instead", client.name);
             return Err(refusal.hint(hint).into());
         }
         let programs = if client.name == ANY { &[ANY] } else { client.programs };
@@ -119,9 +123,12 @@ impl Found {
         }
     }
 
-    /// A program that is no client of ours gets what most of them read.
+    /// Any other program gets the variables that most of them read.
     fn other(name: &OsStr, machine: &Machine) -> anyhow::Result<Self> {
-        let client = clients::named(ANY).context("there is no way to run other programs")?;
+        let client = clients::named(ANY).context(
+            "running other programs is not supported on this \
+                                                  system",
+        )?;
         let path = Path::new(name);
         let program = match path.components().count() {
             0 | 1 => machine.program(&name.to_string_lossy()),
@@ -137,7 +144,7 @@ impl Found {
     }
 
     fn launch(&self, machine: &Machine, wiring: &Wiring) -> anyhow::Result<Launch> {
-        let launch = self.client.launch.context("it is not started by a command")?;
+        let launch = self.client.launch.context("it cannot be started from the command line")?;
         launch(machine, wiring).map_err(|unfit| {
             let refusal = Refusal::new(unfit.to_string());
             refusal.hint(format!("more about it: {}", self.client.page)).into()
@@ -181,7 +188,7 @@ fn written(files: &[(String, String)]) -> anyhow::Result<tempfile::TempDir> {
         Ok(folder)
     };
     write().map_err(|error: io::Error| {
-        anyhow::Error::new(error).context("cannot make a temporary folder")
+        anyhow::Error::new(error).context("cannot create a temporary folder")
     })
 }
 
@@ -218,7 +225,7 @@ fn wait(command: Command) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// As a shell tells it.
+/// The exit code, as a shell reports it.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
@@ -258,8 +265,8 @@ mod unix {
             })
         }
 
-        /// The next one that the client has to be told. Those that keys make reach it by
-        /// themselves, and twice would be once too often.
+        /// The next signal to pass on. Those of the keyboard reach the client directly, and
+        /// must not arrive twice.
         pub(super) async fn next(&mut self) -> Signal {
             loop {
                 tokio::select! {

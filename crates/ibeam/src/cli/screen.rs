@@ -34,8 +34,8 @@ pub(super) fn size() -> Option<Size> {
     }))
 }
 
-/// The link for a phone's camera, or what it takes to see it: a picture that is cut or
-/// wrapped is of no use.
+/// A QR code of the link, or the size of the window that it needs: a code that is cut or
+/// wrapped cannot be scanned.
 pub(super) fn picture(url: &str, size: Size) -> Option<String> {
     let code = QrCode::with_error_correction_level(url, qrcode::EcLevel::L).ok()?;
     // A filled cell is light: most terminals are dark.

@@ -23,7 +23,7 @@ use ibeam_server::{
 #[command(after_help = "\
 Examples:
   ibeam serve
-  ibeam serve --port 0                          print the URL with the port it got
+  ibeam serve --port 0                          choose a free port and print the URL
   ibeam serve --listen unix:$HOME/ibeam.sock    a socket that only you can open
   ibeam serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
                                                 for your network; clients need a key,
@@ -33,7 +33,7 @@ pub(super) struct Serve {
     listening: Listening,
     #[command(flatten)]
     upstream: Upstream,
-    /// Start even when not signed in; clients then get an error that says what to do
+    /// Start even when not signed in; clients then get an error with the command to sign in
     #[arg(long)]
     unattended: bool,
     /// Be the gateway that `ibeam start` puts in the background
@@ -111,10 +111,12 @@ pub(super) async fn serve(
             );
         }
         if bound.iter().any(|bound| bound.ip().is_some_and(|ip| ip.is_unspecified())) {
-            tracing::info!("names that other machines call it by go into the setting `hosts`");
+            tracing::info!(
+                "add the names that other machines use for it to the setting `allowed_hosts`"
+            );
         }
         if bound.iter().any(|bound| !bound.is_local()) && !tls {
-            tracing::warn!("keys and conversations cross the network in the clear; see --tls-cert");
+            tracing::warn!("keys and conversations cross the network unencrypted; see --tls-cert");
         }
         let registration = register(&server, &bound)?;
         if let Some((first, others)) = bound.split_first() {
@@ -143,7 +145,7 @@ pub(super) async fn serve(
         tokio::join!(server.run(shutdown.clone()), leaving);
         match tasks.join_within(LAST_TASKS).await {
             0 => tracing::info!("stopped"),
-            left => tracing::warn!(left, "stopped, though not every task has ended"),
+            left => tracing::warn!(left, "stopped, but some tasks did not end"),
         }
         anyhow::Ok(())
     };
@@ -151,7 +153,7 @@ pub(super) async fn serve(
         served = serving => served?,
         // To the very end: nothing may keep the program from stopping when told.
         () = signals.relay(&shutdown) => {
-            tracing::info!("stopped at once");
+            tracing::info!("stopped immediately");
         }
     }
     Ok(if shutdown.was_forced() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })

@@ -35,16 +35,16 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ibeam service install                 from now on the first request starts the gateway
+  ibeam service install                 the first request starts the gateway from now on
   ibeam service install --dry-run       show what would be written and run
   ibeam service install --backend cli   with options of `ibeam serve`
   ibeam service status
   ibeam service logs -f
-  ibeam service uninstall               and nothing of it is left
+  ibeam service uninstall               remove everything that was installed
 
-It is a service of yours, not of the machine: systemd's on Linux, launchd's on macOS, a task
-of the Task Scheduler on Windows. It does not see the variables of your shell, and nothing
-secret is written into it: settings belong into `config.toml`, the sign-in is `ibeam login`.")]
+It is a service of your user, not of the system: systemd on Linux, launchd on macOS, a task
+of the Task Scheduler on Windows. It does not see your shell's variables, and no secret
+is written into it: put settings into `config.toml`, and sign in with `ibeam login`.")]
 pub(super) struct ServiceCommand {
     #[command(subcommand)]
     action: Action,
@@ -148,7 +148,7 @@ impl Install {
         let flags = self.upstream.raw().or(self.listening.raw()).or(global.raw());
         let resolution = load(flags, &Env::new(), named_file(global, env).as_deref());
         if !resolution.problems.is_empty() {
-            let line = "there is a problem with the settings";
+            let line = "1 setting is invalid";
             let refusal = Refusal::settings(line, &resolution.problems);
             return Err(refusal.hint("`ibeam config show` prints every setting").into());
         }
@@ -162,7 +162,7 @@ impl Install {
         })?;
         config.check_serving(door == Door::Keys).map_err(|why| {
             Refusal::new(why.to_string())
-                .hint("make a key for each client with `ibeam keys add NAME`")
+                .hint("create a key for each client with `ibeam keys add NAME`")
         })?;
         for place in config.places() {
             lasting(place)?;
@@ -242,8 +242,8 @@ fn manager() -> anyhow::Result<Box<dyn Manager>> {
         };
         Box::new(Schtasks::new(&local, &user))
     } else {
-        let text = "ibeam does not know how services are installed on this system";
-        let hint = "let its own tools run `ibeam serve --unattended`";
+        let text = "ibeam cannot install services on this system";
+        let hint = "make its service manager run `ibeam serve --unattended`";
         return Err(Refusal::new(text).hint(hint).into());
     })
 }
@@ -274,12 +274,12 @@ fn program() -> anyhow::Result<PathBuf> {
 fn lasting(place: &Listen) -> anyhow::Result<()> {
     match place {
         Listen::Tcp(address) if address.port() == 0 => {
-            Err(Refusal::new("a service needs a port that stays, and 0 is another one each time")
-                .hint("name one with `--port`; the usual one is 18741")
+            Err(Refusal::new("a service needs a fixed port; port 0 is a different one each time")
+                .hint("choose one with `--port`; the default is 18741")
                 .into())
         }
         Listen::Unix(path) if !path.is_absolute() => {
-            let text = format!("a service needs the whole path of its socket, not {place}");
+            let text = format!("a service needs the absolute path of its socket, not {place}");
             Err(Refusal::new(text).hint("such as `--listen unix:$HOME/ibeam.sock`").into())
         }
         Listen::Tcp(_) | Listen::Unix(_) => Ok(()),
@@ -322,8 +322,8 @@ fn warn(service: &Service, env: &Env) {
     let parts: Vec<_> = Path::new(&service.program).iter().collect();
     if parts.iter().any(|part| *part == "target" || *part == "_npx") {
         say(&format!(
-            "warning: {} is in a folder that is cleaned up now and then; install ibeam for good, \
-             and its service again",
+            "warning: {} is in a temporary folder; install ibeam permanently, then install the \
+             service again",
             service.program
         ));
     }
@@ -400,10 +400,14 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
             Ok(Owner::Nobody) => continue,
             Ok(Owner::Ours(stamp)) => report.urls = stamp.urls,
             Ok(Owner::Changed) => {
-                report.problems.push(format!("{} was changed since", path.display()));
+                report.problems.push(format!(
+                    "{} was changed after the \
+                                              installation",
+                    path.display()
+                ));
             }
             Ok(Owner::Foreign) => {
-                report.problems.push(format!("{} is not ibeam's", path.display()));
+                report.problems.push(format!("{} was not written by ibeam", path.display()));
             }
             Err(error) => report.problems.push(format!("{}: {error}", path.display())),
         }
@@ -438,7 +442,11 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
         }
     }
     if !report.running && !report.waiting && report.problems.is_empty() {
-        report.problems.push("it does not run; `ibeam service install` starts it again".to_owned());
+        report.problems.push(
+            "it is not running; `ibeam service install` starts it \
+                              again"
+                .to_owned(),
+        );
     }
     if report.authenticated == Some(false) {
         report.problems.push("not signed in to Cursor; run `ibeam login`".to_owned());

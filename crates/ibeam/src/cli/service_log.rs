@@ -22,8 +22,10 @@ pub(super) fn show(logs: &Logs, follow: bool, lines: u32) -> anyhow::Result<Exit
     match logs {
         Logs::By(line) => {
             let status = Command::new(line.program).args(&line.args).status().map_err(|error| {
-                Refusal::new(format!("cannot run `{line}`: {error}"))
-                    .hint("where there is no journal, there is no service either: see `ibeam help service`")
+                Refusal::new(format!("cannot run `{line}`: {error}")).hint(
+                    "without a journal a service cannot be installed either; see `ibeam help \
+                           service`",
+                )
             })?;
             // Ctrl-C is how one leaves.
             let well = status.success() || (follow && status.code().is_none());

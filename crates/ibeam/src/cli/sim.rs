@@ -30,7 +30,7 @@ pub(super) struct SimCommand {
     /// Address to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     host: std::net::IpAddr,
-    /// Play this scenario (TOML or JSON) instead of the built-in assistant
+    /// Run this scenario (TOML or JSON) instead of the built-in assistant
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Serve TLS with this certificate chain (PEM)
@@ -42,10 +42,10 @@ pub(super) struct SimCommand {
     /// Accept any access token
     #[arg(long)]
     any_token: bool,
-    /// Remember blobs from one stream to the next, as the real service does for a while
+    /// Keep blobs from one stream to the next, as the real service does for a while
     #[arg(long)]
     keep_blobs: bool,
-    /// Let each run take this long before it answers, such as `6s`
+    /// Delay each answer by this long, such as `6s`
     #[arg(long, value_name = "TIME", value_parser = config::duration)]
     bootstrap: Option<Duration>,
     /// Try Cursor's own tools before the client's
@@ -57,10 +57,10 @@ pub(super) struct SimCommand {
     /// Complete a sign-in only when the button on its page is pressed
     #[arg(long)]
     login_page: bool,
-    /// Let access tokens that are handed out live this long, such as `10m`
+    /// How long issued access tokens are valid, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = config::duration)]
     token_lifetime: Option<Duration>,
-    /// Print the access token that the simulator accepts, and end
+    /// Print the access token that the simulator accepts, and exit
     #[arg(long)]
     token: bool,
 }
@@ -73,7 +73,7 @@ impl SimCommand {
         }
         global.load(ibeam_server::config::RawConfig::default(), &Upstream::default())?;
         if !self.host.is_loopback() && self.tls_cert.is_none() {
-            let refusal = Refusal::new("the simulator speaks cleartext only on this machine");
+            let refusal = Refusal::new("without TLS, the simulator listens only on this machine");
             return Err(refusal.hint("give --tls-cert and --tls-key").into());
         }
         block_on(self.serve())
@@ -105,7 +105,7 @@ impl SimCommand {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let (shutdown, signals) = (Shutdown::new(), Signals::new()?);
         print(&format!("{scheme}://{address}"))?;
-        say("the simulator is up; Ctrl-C stops it");
+        say("the simulator is running; Ctrl-C stops it");
         let sim = Sim::new(config);
         tokio::select! {
             () = sim.serve(listener, tls, shutdown.token().clone()) => {}

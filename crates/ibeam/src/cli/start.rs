@@ -18,16 +18,16 @@ use ibeam_server::{
 Examples:
   ibeam start                           prints the URL of the gateway
   ibeam start --sim                     one that answers without an account
-  ibeam start --json | jq -r .key       its key, which is good for as long as it runs
-  ibeam start --idle-exit 8h            stay for a day's work
+  ibeam start --json | jq -r .key       its key, valid while it runs
+  ibeam start --idle-exit 8h            stay for a working day
 
-Where a gateway of yours runs already, that one is used, also if `ibeam up` or `ibeam serve`
-started it; then it keeps the settings it has. Ends by itself after 30 minutes without a
+If one of your gateways is already running, it is used, also if `ibeam up` or `ibeam serve`
+started it; it keeps its settings. A new one stops after 30 minutes without a
 request, or with `ibeam stop`.")]
 pub(super) struct Start {
     #[command(flatten)]
     upstream: Upstream,
-    /// End after so long without a request, such as `8h`; 0 for never [default: 30m]
+    /// Stop after this long without a request, such as `8h`; 0 for never [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = ibeam_server::config::duration)]
     idle_exit: Option<Duration>,
     /// Print JSON, with the key
@@ -86,14 +86,17 @@ fn words(running: &Running, config: &Config) -> Vec<String> {
     let pid = running.pid;
     lines.push(match (running.started, running.shared) {
         (true, _) => format!("Started in the background (process {pid}); `ibeam stop` ends it."),
-        (false, true) => format!("It was running already (process {pid})."),
-        (false, false) => format!("It was running already (process {pid}), and not for this."),
+        (false, true) => format!("It was already running (process {pid})."),
+        (false, false) => format!(
+            "It was already running (process {pid}); `ibeam up` or `ibeam \
+                                   serve` started it."
+        ),
     });
     lines.extend(other_version(running));
     if !running.authenticated {
         let login = login_command(&config.profile);
         lines.push(format!(
-            "Not signed in to Cursor yet; run `{login}`. The gateway picks it up by itself."
+            "Not signed in to Cursor yet; run `{login}`. The gateway notices the sign-in by itself."
         ));
     }
     lines
@@ -105,7 +108,10 @@ pub(super) fn other_version(running: &Running) -> Option<String> {
     let theirs = &running.version;
     (theirs != ours).then(|| {
         let mend = if running.shared { "`ibeam stop`" } else { "stop it" };
-        format!("It is version {theirs}, and this is {ours}; {mend} to switch to this one.")
+        format!(
+            "It is version {theirs}, and this program is {ours}; {mend} to switch to this \
+                 version."
+        )
     })
 }
 
@@ -126,7 +132,12 @@ pub(super) fn args(global: &Global, upstream: &Upstream) -> anyhow::Result<Vec<S
     let args = [global.args(), upstream.args()].concat();
     let text = |arg: OsString| {
         arg.into_string().map_err(|arg| {
-            Refusal::new(format!("{} is not UTF-8 and fits no settings", arg.display())).into()
+            Refusal::new(format!(
+                "{} is not valid UTF-8 and cannot be used in \
+                                  settings",
+                arg.display()
+            ))
+            .into()
         })
     };
     args.into_iter().map(text).collect()
@@ -137,15 +148,15 @@ pub(super) fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
     let ensured = block_on(async { Ok(instance::ensure(wanted).await) })?;
     if let Ok(Running { stranger: Some(url), .. }) = &ensured {
         say(&format!(
-            "warning: the program at {url} is not your gateway: it does not have its key. Nothing \
-             was sent to it, and another gateway is used."
+            "warning: the program at {url} is not your gateway: it does not have the gateway's \
+             key. Nothing was sent to it, and another gateway is used."
         ));
     }
     ensured.map_err(|error| match error {
         InstanceError::NotStarted(why) => {
             let why = why.replace('\n', "\n  ");
             let refusal = Refusal::new(format!("the gateway did not start\n  {why}"));
-            let hint = "`ibeam serve` with the same options shows all that it says";
+            let hint = "`ibeam serve` with the same options shows its whole output";
             refusal.hint(hint).into()
         }
         error => error.into(),

@@ -10,7 +10,7 @@ use crate::instance::{self, Running};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Ends with 1 when none runs.
+Exits with 1 when none is running.
 
 Examples:
   ibeam status
@@ -71,7 +71,7 @@ impl Status {
         if self.json {
             print(&serde_json::to_string_pretty(&found)?)?;
         } else if found.is_empty() {
-            say("No gateway of yours runs; `ibeam start` starts one.");
+            say("None of your gateways is running; `ibeam start` starts one.");
         } else {
             print(&table(&found))?;
             for other in all.iter().filter_map(|(_, running)| other_version(running.as_ref()?)) {
@@ -105,7 +105,7 @@ impl Shown {
             Self { answers: false, .. } => "does not answer".to_owned(),
             Self { authenticated: false, .. } => "not signed in".to_owned(),
             Self { active: 0, parked: 0, .. } => "idle".to_owned(),
-            Self { active, parked, .. } => format!("{active} running, {parked} waiting"),
+            Self { active, parked, .. } => format!("{active} running, {parked} parked"),
         }
     }
 }

@@ -19,17 +19,17 @@ Examples:
   ibeam stop --sim                      only that of the simulator
   ibeam stop 18741                      one of several, by what `ibeam status` shows of it:
                                         its URL, its port or its process
-  ibeam stop --all                      those of `ibeam up` and `ibeam serve`, too
+  ibeam stop --all                      also those of `ibeam up` and `ibeam serve`
 
-Requests that are being answered are finished, within the limit of `clocks.drain`.")]
+Running requests get up to `clocks.drain` to finish.")]
 pub(super) struct Stop {
-    /// Only this one, however it was started: its URL, port or process id
+    /// Only this one, no matter how it was started: its URL, port or process id
     #[arg(value_name = "GATEWAY", conflicts_with = "all")]
     which: Option<String>,
-    /// Every gateway of yours, not only those in the background
+    /// All your gateways, not only those in the background
     #[arg(long)]
     all: bool,
-    /// Only those that answer from the simulator
+    /// Only those that run the simulator
     #[arg(long)]
     sim: bool,
 }
@@ -47,12 +47,12 @@ impl Stop {
         };
         let all: Vec<Living> = instance::all().into_iter().filter(meant).collect();
         if let (true, Some(which)) = (all.is_empty(), &self.which) {
-            let refusal = Refusal::new(format!("no gateway of yours is `{which}`"));
+            let refusal = Refusal::new(format!("none of your gateways is `{which}`"));
             return Err(refusal.hint("`ibeam status` shows them").into());
         }
         if all.is_empty() {
             let place = if self.all { "" } else { " in the background" };
-            say(&format!("No gateway of yours runs{place}."));
+            say(&format!("None of your gateways is running{place}."));
         }
         let mut left = Vec::new();
         for one in &all {
@@ -66,7 +66,7 @@ impl Stop {
             }
         }
         let Some((pid, url)) = left.first() else { return Ok(ExitCode::SUCCESS) };
-        Err(Refusal::new(format!("the gateway at {url} does not end"))
+        Err(Refusal::new(format!("the gateway at {url} does not stop"))
             .hint(format!("if process {pid} is an ibeam of yours: `kill -9 {pid}`"))
             .into())
     }

@@ -24,19 +24,19 @@ Examples:
   ibeam undo codex --dry-run            only show what would change
   ibeam undo --all
 
-Files get back every byte that they had. Where you or the client changed one since, only what
-`ibeam setup` wrote is taken out, it says what stays, and what was there before is kept. A key
-that was made for the client is revoked. It asks first; without a terminal, `--yes` is needed.")]
+Files are restored byte for byte. Where you or the client changed one since, only what
+`ibeam setup` wrote is removed, the output lists what stays, and the old content is kept. A key
+that was created for the client is revoked. It asks first; without a terminal, `--yes` is needed.")]
 pub(super) struct Undo {
     /// Which client; without one, the clients are listed
     client: Option<String>,
     /// All clients that are set up
     #[arg(long, conflicts_with = "client")]
     all: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Show what would change, and change nothing
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -83,7 +83,7 @@ impl Undo {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// One that cannot be undone is no reason to leave the others.
+    /// A client that cannot be undone does not keep the others from being undone.
     fn undo_all(&self, engine: &Engine, global: &Global) -> anyhow::Result<()> {
         let clients: Vec<&Client> =
             CLIENTS.iter().copied().filter(|client| engine.is_set_up(client)).collect();
@@ -101,7 +101,7 @@ impl Undo {
             return Ok(());
         }
         Err(Refusal::new(format!("not undone: {}", failed.join(", ")))
-            .hint("`ibeam undo CLIENT` says what helps")
+            .hint("`ibeam undo CLIENT` shows why")
             .into())
     }
 
@@ -118,12 +118,12 @@ impl Undo {
         }
         if !self.yes && planned.edits.iter().any(Edit::changes) {
             if !is_interactive() {
-                return Err(Refusal::new("nothing is taken back without your consent")
+                return Err(Refusal::new("nothing is undone without your consent")
                     .hint("add `--yes`, or `--dry-run` to see only what would change")
                     .into());
             }
             say(&diff(&planned));
-            consent("Take this back?")?;
+            consent("Undo this?")?;
         }
         let undone = engine.undo(client).map_err(fail)?.unwrap_or(planned);
         // Only then the record goes: it alone knows of the key.
@@ -154,7 +154,7 @@ impl Undo {
         say(&if undone.edits.iter().all(|edit| edit.fate == Fate::Same) {
             format!("{} is as it was before `ibeam setup`.", client.title)
         } else {
-            format!("What `ibeam setup` wrote for {} is taken out.", client.title)
+            format!("Removed what `ibeam setup` wrote for {}.", client.title)
         });
         Ok(())
     }
@@ -167,32 +167,31 @@ fn told(edit: &Edit) -> Vec<String> {
         Fate::Same if !edit.changes() => Vec::new(),
         Fate::Same if edit.after.is_none() => vec![format!("removed {path}")],
         Fate::Same => vec![format!("restored {path}")],
-        Fate::Deleted => vec![format!("{path} was deleted since, and is not made again")],
+        Fate::Deleted => vec![format!("{path} was deleted since, and is not created again")],
         Fate::Changed(later) => {
-            let mut lines =
-                vec![format!("{path} was changed since; what `setup` wrote is out of it")];
+            let mut lines = vec![format!("{path} was changed since; removed what `setup` wrote")];
             lines.extend(later.iter().map(became));
             lines
         }
     };
     if let Some(kept) = &edit.kept {
-        lines.push(format!("  what it was before `setup` is kept in {}", kept.display()));
+        lines.push(format!("  its content from before `setup` is in {}", kept.display()));
     }
     lines
 }
 
 fn became(later: &Later) -> String {
     match later {
-        Later::TakenOut(name) => format!("  `{name}` is taken out"),
+        Later::TakenOut(name) => format!("  removed `{name}`"),
         Later::TakenOutChanged(name) => {
-            format!("  `{name}` is taken out, with what was changed in it since")
+            format!("  removed `{name}`, with what was changed in it since")
         }
         Later::Stays(name, Some(was)) => {
             let was = show::value(name, was);
-            format!("  `{name}` stays as it was changed since; before `setup` it was {was}")
+            format!("  kept `{name}`, which was changed since; before `setup` it was {was}")
         }
         Later::Stays(name, None) => {
-            format!("  `{name}` stays as it was changed since; before `setup` it was not there")
+            format!("  kept `{name}`, which was changed since; before `setup` it was not set")
         }
     }
 }

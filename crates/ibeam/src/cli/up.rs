@@ -31,7 +31,7 @@ Examples:
   ibeam up --sim --port 8080
   ibeam up --backend cli                let Cursor's own `cursor-agent` answer
   ibeam up --listen 18741 --listen 32124 --backend cli
-                                        in the place of a proxy over `cursor-agent`
+                                        replaces a proxy for `cursor-agent`
 
 Signs you in first if needed, when run in a terminal.")]
 pub(super) struct Up {
@@ -162,7 +162,7 @@ fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String 
                 let _ = writeln!(
                     out,
                     "  Listening  {address} (all interfaces)\n             \
-                     names that other machines call it by go into `hosts`"
+                     add the names that other machines use for it to `allowed_hosts`"
                 );
             }
             let _ = write!(
@@ -200,7 +200,7 @@ it, and give `http://localhost/v1` as their URL. In Python:
                          api_key={python},
                          http_client=httpx.Client(transport=socket))
 
-For all others there is a port: `ibeam up` without `--listen`.
+All others need a port: `ibeam up` without `--listen`.
 ",
                 python = python(&facts.key),
             );
@@ -236,7 +236,12 @@ Ctrl-C stops it.
 fn key(key: &ClientKey) -> (String, String) {
     let origin = match key {
         ClientKey::Any => {
-            return ("any; none is checked on this machine".to_owned(), "ibeam".to_owned());
+            return (
+                "any text; keys are not checked on this \
+                     machine"
+                    .to_owned(),
+                "ibeam".to_owned(),
+            );
         }
         ClientKey::NoneYet => {
             let shown = "none yet, so no client can call; `ibeam keys add NAME` creates one";
@@ -334,8 +339,8 @@ mod tests {
         let facts = facts(true, ClientKey::From(Origin::Flag("--set".to_owned())));
         let text = welcome("http://127.0.0.1:18741", &all, &[], &facts);
         assert!(text.contains("0.0.0.0:18741 (all interfaces)"), "{text}");
-        assert!(text.contains("`hosts`"), "{text}");
-        assert!(!shown(ClientKey::Any).contains("`hosts`"));
+        assert!(text.contains("`allowed_hosts`"), "{text}");
+        assert!(!shown(ClientKey::Any).contains("`allowed_hosts`"));
     }
 
     /// Nobody gets in, and nobody is told that anyone would.
@@ -343,7 +348,7 @@ mod tests {
     fn a_key_file_without_a_key_is_told() {
         let text = shown(ClientKey::NoneYet);
         assert!(text.contains("API key    none yet") && text.contains("keys add"), "{text}");
-        assert!(!text.contains("none is checked"), "{text}");
+        assert!(!text.contains("keys are not checked"), "{text}");
         assert!(text.contains("Bearer $OPENAI_API_KEY"), "{text}");
     }
 

@@ -33,7 +33,7 @@ pub(super) struct Whoami {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Whose sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
+    /// Which sign-in: agent for Cursor's API, cli or acp for that of `cursor-agent`
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Whoami {
 /// Cursor's CLI has one sign-in for all.
 const CLI_PROFILE: &str = "default";
 
-/// Where Cursor tells what an account has paid for.
+/// Where Cursor reports the plan of an account.
 const PLAN_PAGE: &str = "/auth/full_stripe_profile";
 
 /// What is known of a sign-in.
@@ -155,7 +155,7 @@ async fn look(
             (plan.map(str::to_owned), None)
         }
         Err(PageError::Status(401)) => {
-            let refusal = Refusal::new("Cursor does not take this sign-in");
+            let refusal = Refusal::new("Cursor rejected this sign-in");
             return Err(refusal.hint(format!("run `{}`", login_command(here.profile()))).into());
         }
         Err(why) => (None, Some(why.to_string())),
@@ -174,7 +174,7 @@ async fn look(
 }
 
 impl Identity {
-    /// Of Cursor's CLI, which tells a name at most.
+    /// Of Cursor's CLI, which knows at most a name.
     fn of_cli(account: String) -> Self {
         Self {
             signed_in: true,
@@ -214,7 +214,7 @@ impl Identity {
 
     fn name(&self) -> &str {
         let Names { email, sub } = &self.account;
-        email.as_deref().or(sub.as_deref()).unwrap_or("an account that does not say its name")
+        email.as_deref().or(sub.as_deref()).unwrap_or("an account without a name")
     }
 
     fn table(&self) -> String {

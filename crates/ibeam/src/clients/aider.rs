@@ -39,9 +39,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     let mut notes = Vec::new();
     for ((name, variable), value) in NAMES.into_iter().zip(values(wiring)) {
         if machine.env(variable).is_some() {
-            notes.push(format!(
-                "{variable} is set in your shell and takes precedence over this file"
-            ));
+            notes.push(format!("{variable} is set in your shell and overrides this file"));
         }
         match settings.get(&[name]) {
             None => settings.set(&[name], value)?,

@@ -33,10 +33,7 @@ fn another_server_stays() {
 fn variables_of_the_shell_are_told() {
     let machine = Machine::made_up(System::Linux, &[("AIDER_MODEL", "x")], &[], &[]);
     let plan = plan(&machine, &open()).expect("a plan");
-    assert_eq!(
-        plan.notes,
-        ["AIDER_MODEL is set in your shell and takes precedence over this file"]
-    );
+    assert_eq!(plan.notes, ["AIDER_MODEL is set in your shell and overrides this file"]);
 }
 
 #[test]

@@ -56,7 +56,10 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
             return Err(Unfit::Conflict { path, what: format!("`env.{name}`") });
         }
         if machine.env(name).is_some() {
-            notes.push(format!("{name} is set in your shell: unset it, or it goes there instead"));
+            notes.push(format!(
+                "{name} is set in your shell: unset it, or requests go there \
+                                instead"
+            ));
         }
     }
     if document.get(&["apiKeyHelper"]).is_some() {

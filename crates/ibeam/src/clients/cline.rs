@@ -58,7 +58,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     if let Some(Value::String(last)) = sheet.get(&[LAST])
         && last != PROVIDER
     {
-        notes.push(format!("it used `{last}` so far; `cline -P {last}` still does"));
+        notes.push(format!("it used `{last}` until now; `cline -P {last}` still does"));
     }
     if own.is_none() {
         fill(&mut sheet, &wanted)?;

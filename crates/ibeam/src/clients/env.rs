@@ -18,7 +18,7 @@ pub(super) const CLIENT: Client = Client {
     plan,
     launch: Some(launch),
     headless: None,
-    install: "nothing is to be installed",
+    install: "nothing to install",
     page: "docs/clients/env.md",
 };
 
@@ -52,14 +52,14 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         System::Linux | System::MacOs => (
             read(sh, "'\\''"),
             vec![
-                "put this line into ~/.profile, ~/.bashrc or ~/.zshrc; in fish: \
+                "add this line to ~/.profile, ~/.bashrc or ~/.zshrc; in fish: \
                  `source ~/.config/ibeam/env.fish`"
                     .replace("~/.config/ibeam", &folder.to_string_lossy()),
                 "`ibeam run env COMMAND …` starts one program with it".to_owned(),
             ],
         ),
         System::Windows => {
-            (read(ps1, "''"), vec!["put this line into the file that $PROFILE names".to_owned()])
+            (read(ps1, "''"), vec!["add this line to the file that $PROFILE names".to_owned()])
         }
     };
     Ok(Plan { changes, notes, paste: Some(paste) })

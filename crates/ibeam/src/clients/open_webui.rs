@@ -29,10 +29,10 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     let lines = variables(wiring).map(|(name, value)| format!("{name}={value}\n"));
     let shown = path.display();
     let notes = vec![
-        format!("for a container: `docker run --network=host --env-file {shown} …`, as before"),
+        format!("for a container: `docker run --network=host --env-file {shown} …`"),
         "`ibeam run open-webui` starts one that is installed here".to_owned(),
-        "one that ran before has its connections in its database: there, enter it in Admin \
-         Panel, Settings, Connections, or start it with ENABLE_PERSISTENT_CONFIG=False"
+        "an instance that ran before keeps its connections in its database: enter it there in \
+         Admin Panel, Settings, Connections, or start it with ENABLE_PERSISTENT_CONFIG=False"
             .to_owned(),
     ];
     let after = lines.concat();

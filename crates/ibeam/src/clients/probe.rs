@@ -29,11 +29,11 @@ const FILE: &str = "probe.txt";
 /// Why the client did not do it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
-    #[error("it cannot be tried: {0}")]
+    #[error("it cannot be tested: {0}")]
     NotStarted(#[from] io::Error),
-    #[error("it did not end within {} s", PATIENCE.as_secs())]
+    #[error("it did not finish within {} s", PATIENCE.as_secs())]
     Late,
-    #[error("it did not say what is in the file that it was asked for{0}")]
+    #[error("its answer does not have the content of the file that it was asked to read{0}")]
     Silent(String),
 }
 

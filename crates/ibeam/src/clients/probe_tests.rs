@@ -25,7 +25,7 @@ async fn who_reads_the_file_has_passed() {
 async fn who_does_not_is_told_of_with_its_last_words() {
     let (_folder, client) = probe("echo I read it; echo 'Not logged in' >&2; exit 1");
     let error = client.run("m").await.unwrap_err().to_string();
-    assert!(error.ends_with("asked for\n  | Not logged in"), "{error}");
+    assert!(error.ends_with("asked to read\n  | Not logged in"), "{error}");
     // Having it in its log is not saying it.
     let (_folder, client) = probe("cat probe.txt >&2");
     assert!(matches!(client.run("m").await, Err(Failed::Silent(_))));

@@ -117,11 +117,11 @@ impl Gateway {
         let given: Value = serde_json::from_str(&call.arguments)
             .map_err(|_| unexpected("the arguments of the call are not JSON"))?;
         if call.name != TOOL || !given.is_object() {
-            return Err(unexpected("the call is not the one that was asked for"));
+            return Err(unexpected("the model made another call than the requested one"));
         }
         let said = self.ask(dialect, &second(dialect, asked, &call, &given)).await?;
         if said.text.trim().is_empty() {
-            return Err(unexpected("there is no answer to the result of the tool"));
+            return Err(unexpected("the model did not answer the tool result"));
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Gateway {
             return Ok(body);
         }
         let message = serde_json::from_slice(&body).ok().as_ref().and_then(message);
-        Err(Failed::Status(status, message.unwrap_or_else(|| "it refuses".to_owned())))
+        Err(Failed::Status(status, message.unwrap_or_else(|| "it refused the request".to_owned())))
     }
 }
 

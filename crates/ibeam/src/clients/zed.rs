@@ -54,8 +54,9 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     let notes = vec![
         "choose a model of `ibeam-gateway` in the agent panel".to_owned(),
         format!(
-            "Zed needs a key, which is not stored in its settings: `ibeam run zed` gives it one; \
-             else enter {key} once in Settings, AI, LLM Providers, or set {VARIABLE} where Zed is started"
+            "Zed needs a key, which is not stored in its settings: `ibeam run zed` passes one; \
+             otherwise enter {key} once in Settings, AI, LLM Providers, or set {VARIABLE} in Zed's \
+             environment"
         ),
     ];
     Ok(Plan { changes: vec![sheet.change(false)], notes, ..Plan::default() })

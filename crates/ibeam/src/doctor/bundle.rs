@@ -160,20 +160,20 @@ pub async fn parts(contents: Contents<'_>, veil: &Veil) -> serde_json::Result<Ve
     audit.credential.email = None;
     audit.credential.sub = None;
     let mut parts = vec![
-        part("report.txt", "what was found", page.to_owned()),
-        part("report.json", "the same for programs", serde_json::to_string_pretty(report)?),
-        part("settings.txt", "every setting; secrets are not in it", shown(settings)),
+        part("report.txt", "the report", page.to_owned()),
+        part("report.json", "the report as JSON", serde_json::to_string_pretty(report)?),
+        part("settings.txt", "every setting, without secrets", shown(settings)),
         part("versions.txt", "versions, and which variables are set", versions(report)),
         part(
             "audit.json",
-            "what `ibeam audit` says, without the account",
+            "the output of `ibeam audit`, without the account",
             serde_json::to_string_pretty(&audit)?,
         ),
     ];
     let health = look::healths().await;
     if !health.is_empty() {
         let text = serde_json::to_string_pretty(&health)?;
-        parts.push(part("health.json", "what the gateways that run say of themselves", text));
+        parts.push(part("health.json", "the health of the running gateways", text));
     }
     parts.extend(logs());
     for part in &mut parts {

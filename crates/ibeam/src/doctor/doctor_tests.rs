@@ -215,7 +215,7 @@ fn a_sign_in_that_is_not_there_is_no_fault_of_the_network() {
         assert_eq!(line.mend.as_deref(), Some("ibeam login"));
     }
     let way = Way::Agent(Agent { credential: Err(NoCredential::Exposed), ..agent() });
-    let fault = Fault { what: "others may read it".to_owned(), mend: None };
+    let fault = Fault { what: "other users can read it".to_owned(), mend: None };
     let files = Files { looked_at: 1, faults: vec![fault] };
     let found = Findings { way, files, asked: Some(Asked::default()), ..healthy() };
     one_red(&found, Check::Files, Code::FileExposed);

@@ -39,7 +39,7 @@ pub fn judge(found: &Findings, now: u64) -> Vec<Line> {
 
 /// A line for what was not looked at because of a red one.
 fn after(check: Check, red: Check) -> Line {
-    Line::skipped(check, format!("not looked at, because of {}", title(red)))
+    Line::skipped(check, format!("skipped because of {}", title(red)))
 }
 
 /// The check that keeps others from being looked at.
@@ -55,7 +55,7 @@ pub fn title(check: Check) -> &'static str {
         Check::Settings => "settings",
         Check::Disk => "disk",
         Check::Files => "files",
-        Check::Door => "door",
+        Check::Door => "access",
         Check::Port => "port",
         Check::Clients => "clients",
         Check::Credential => "sign-in",

@@ -34,7 +34,7 @@ names! {
         Settings = "settings",
         Disk = "disk",
         Files = "files",
-        Door = "door",
+        Door = "access",
         Port = "port",
         Clients = "clients",
         Credential = "credential",
@@ -63,7 +63,7 @@ names! {
         DiskLow = "disk_low",
         FolderNotWritable = "folder_not_writable",
         FileExposed = "file_exposed",
-        DoorOpen = "door_open",
+        DoorOpen = "access_open",
         KeysUnusable = "keys_unusable",
         PortTaken = "port_taken",
         PortForeign = "port_foreign",
@@ -114,7 +114,8 @@ pub struct Line {
     pub state: State,
     pub code: Option<Code>,
     pub what: String,
-    /// The command that mends it.
+    /// The command that fixes it.
+    #[serde(rename = "fix")]
     pub mend: Option<String>,
 }
 

@@ -149,8 +149,8 @@ fn is_older(version: &str) -> bool {
 /// stderr goes to a file without a name, since nobody is there later to read a pipe.
 async fn start(wanted: &Wanted) -> Result<Running, InstanceError> {
     let program =
-        std::env::current_exe().map_err(InstanceError::io("tell which program this is"))?;
-    let temporary = || InstanceError::io("make a temporary file");
+        std::env::current_exe().map_err(InstanceError::io("find the path of this program"))?;
+    let temporary = || InstanceError::io("create a temporary file");
     let mut words = tempfile::tempfile().map_err(temporary())?;
     let stderr = words.try_clone().map_err(temporary())?;
     let mut command = tokio::process::Command::new(program);
@@ -185,10 +185,10 @@ async fn start(wanted: &Wanted) -> Result<Running, InstanceError> {
         Err(_elapsed) => {
             // The next one who asks starts another.
             abandon(group);
-            format!("it does not listen after {} s", START.as_secs())
+            format!("it did not listen within {} s", START.as_secs())
         }
     };
-    let why = if why.is_empty() { "it said nothing".to_owned() } else { why };
+    let why = if why.is_empty() { "it printed nothing".to_owned() } else { why };
     Err(InstanceError::NotStarted(why))
 }
 

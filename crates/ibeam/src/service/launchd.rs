@@ -49,11 +49,11 @@ impl Manager for Launchd {
             Err(error) => error.to_string(),
         };
         let ways = vec![
-            "log in at the machine itself once: over ssh alone, launchd has no place for agents"
+            "log in once on the machine itself: over ssh alone, launchd cannot run agents"
                 .to_owned(),
             "or start it yourself, when you need it: `ibeam serve`".to_owned(),
         ];
-        Some((format!("launchd does not take agents of yours here ({why})"), ways))
+        Some((format!("launchd does not accept your agents here ({why})"), ways))
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -101,7 +101,7 @@ impl Manager for Launchd {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec!["It runs from now on, and starts when you log in.".to_owned()]
+        vec!["It is running now, and starts when you log in.".to_owned()]
     }
 }
 
@@ -165,7 +165,7 @@ fn state(printed: &str) -> State {
         waiting: false,
         pid: value("pid").and_then(|pid| pid.parse().ok()),
         trouble: code
-            .map(|code| format!("it last ended with {code}; `ibeam service logs` says more")),
+            .map(|code| format!("it last exited with {code}; `ibeam service logs` shows why")),
     }
 }
 

@@ -69,5 +69,5 @@ fn what_launchd_prints_is_understood() {
         .replace("(never exited)", "1");
     let ended = state(&ended);
     assert_eq!((ended.running, ended.pid), (Some(false), None));
-    assert!(ended.trouble.unwrap().contains("ended with 1"));
+    assert!(ended.trouble.unwrap().contains("exited with 1"));
 }

@@ -38,7 +38,7 @@ impl Manager for Schtasks {
             Err(error) => error.to_string(),
         };
         let ways = vec!["start it yourself, when you need it: `ibeam serve`".to_owned()];
-        Some((format!("the Task Scheduler cannot be asked ({why})"), ways))
+        Some((format!("the Task Scheduler does not answer ({why})"), ways))
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -93,7 +93,7 @@ impl Manager for Schtasks {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec!["It runs from now on, and starts when you log on.".to_owned()]
+        vec!["It is running now, and starts when you log on.".to_owned()]
     }
 }
 

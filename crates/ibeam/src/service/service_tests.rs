@@ -124,7 +124,7 @@ fn what_others_wrote_or_changed_is_left_alone() {
         install(&manager, &service(), &runner).unwrap_err(),
         uninstall(&manager, &runner, true).unwrap_err(),
     ] {
-        assert!(failed.what.contains("not by `ibeam service install`"), "{failed:?}");
+        assert!(failed.what.contains("not written by `ibeam service install`"), "{failed:?}");
     }
     assert_eq!(all(folder.path()), before);
     assert!(runner.taken().is_empty(), "nothing was run");

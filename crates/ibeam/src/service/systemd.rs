@@ -80,7 +80,7 @@ impl Manager for Systemd {
             Ok(ran) => ran.stderr.lines().next().unwrap_or_default().to_owned(),
             Err(error) => format!("systemctl: {error}"),
         };
-        Some((format!("systemd does not manage services of yours here ({why})"), self.ways_out()))
+        Some((format!("systemd does not manage user services here ({why})"), self.ways_out()))
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -134,7 +134,7 @@ impl Manager for Systemd {
 
     fn notes(&self) -> Vec<String> {
         vec![
-            "It listens from now on, and starts with the first request.".to_owned(),
+            "It is listening now, and starts with the first request.".to_owned(),
             "It runs while you are logged in; `loginctl enable-linger` keeps it beyond that."
                 .to_owned(),
         ]
@@ -279,7 +279,7 @@ fn state(shown: &str) -> State {
         pid: value(SERVICE, "MainPID").parse().ok().filter(|pid| *pid != 0),
         trouble: failed.map(|unit| {
             let result = value(unit, "Result");
-            format!("{unit} failed ({result}); `ibeam service logs` says more")
+            format!("{unit} failed ({result}); `ibeam service logs` shows why")
         }),
     }
 }

@@ -34,9 +34,7 @@ pub(crate) fn unseen(env: &Env) -> Vec<String> {
     }
     for key in Key::ALL {
         let row = key.row();
-        let own = key.env_name();
-        let names = std::iter::once(own.as_str()).chain(row.env.iter().map(|(name, _)| *name));
-        for name in names.filter(|name| is_set(name)) {
+        for (name, _) in key.env_names().filter(|(name, _)| is_set(name)) {
             let private = if row.secret { " (of mode 600)" } else { "" };
             notes.push(format!(
                 "{name} is set here, and the service does not see it: put `{}` into \

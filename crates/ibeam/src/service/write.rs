@@ -23,7 +23,7 @@ impl Failed {
 
     fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         let text = format!("cannot {what} {}: {error}", path.display());
-        Self::new(text, "look at its permissions and at those of its folder")
+        Self::new(text, "check its permissions and those of its folder")
     }
 }
 
@@ -189,8 +189,12 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
 }
 
 fn foreign(path: &Path) -> Failed {
-    let text = format!("{} is there, and not by `ibeam service install`", path.display());
-    Failed::new(text, "move it away first, if you do not need it")
+    let text = format!(
+        "{} already exists and was not written by `ibeam service \
+                        install`",
+        path.display()
+    );
+    Failed::new(text, "move or remove it first if you do not need it")
 }
 
 fn changed(path: &Path, command: &str) -> Failed {
@@ -198,8 +202,8 @@ fn changed(path: &Path, command: &str) -> Failed {
     let mut failed = match command {
         "install" => Failed::new(
             text,
-            "settings belong into `config.toml`, changes of a unit into a file beside it: \
-             `systemctl --user edit ibeam.service`",
+            "put settings into `config.toml`, and changes of a unit into an override: `systemctl \
+             --user edit ibeam.service`",
         ),
         _ => Failed { what: text, hints: Vec::new() },
     };

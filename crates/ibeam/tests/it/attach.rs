@@ -217,7 +217,7 @@ async fn a_reader_that_sleeps_does_not_keep_the_others() {
     };
     let (first, sleeper) = tokio::join!(lab.post_with(&body, KEY), sleeper);
     assert_eq!((first.text().len(), first.done()), (50_000, true));
-    assert!(sleeper.body.contains("took no data for too long"), "{}", sleeper.body.len());
+    assert!(sleeper.body.contains("stopped reading for too long"), "{}", sleeper.body.len());
     lab.assert_gone().await;
 }
 

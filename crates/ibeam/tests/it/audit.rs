@@ -124,7 +124,7 @@ fn on_a_new_machine_all_is_well_and_nothing_is_made() {
     let output = place.audit("");
     let text = shown(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(output.stderr.is_empty() && text.ends_with("All is well.\n"), "{text}");
+    assert!(output.stderr.is_empty() && text.ends_with("No problems found.\n"), "{text}");
     for words in [
         "127.0.0.1:18741",
         "https://api2.cursor.sh",
@@ -186,7 +186,7 @@ fn scripts_find_the_same_fields_in_every_version() {
             "",
             "version ok problems notes listener keys credential backend hosts allowed cursor_agent files",
         ),
-        ("/problems/0", "what mend"),
+        ("/problems/0", "what fix"),
         (
             "/listener",
             "address also unix local tls key_needed open_paths hosts any_address origins",
@@ -234,7 +234,7 @@ fn what_others_could_use_is_mended_by_its_command() {
         let output = place.audit("");
         let text = shown(&output);
         assert_eq!(output.status.code(), Some(1), "{name}: {text}");
-        assert!(text.contains("problem: others may "), "{name}: {text}");
+        assert!(text.contains("problem: other users can "), "{name}: {text}");
         let mend = text.lines().find_map(|line| line.trim().strip_prefix("fix: "));
         let mend = mend.unwrap_or_else(|| panic!("{name}: {text}"));
         assert!(mend.starts_with("chmod ") && mend.contains(r"it'\''s me"), "{mend}");
@@ -279,7 +279,7 @@ fn a_door_is_judged_before_it_is_opened() {
     let tls = format!("--tls-cert {} --tls-key {}", pem("c.pem", 0o644), pem("k.pem", 0o644));
     let report = place.json(&tls);
     assert_eq!(report["listener"]["tls"], true);
-    let mend = report["problems"][0]["mend"].as_str().unwrap();
+    let mend = report["problems"][0]["fix"].as_str().unwrap();
     assert!(mend.starts_with("chmod g-w,o-rwx ") && mend.ends_with("k.pem"), "{mend}");
 
     let socket = folder.path().join("ibeam.sock");

@@ -122,7 +122,7 @@ fn an_open_door_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     let words = text(&output.stderr);
     assert_eq!(words.lines().count(), 2, "{words}");
-    assert!(words.contains("\nhint: make a key") && words.contains("IBEAM_API_KEY"), "{words}");
+    assert!(words.contains("\nhint: create a key") && words.contains("IBEAM_API_KEY"), "{words}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn all_problems_are_told_at_once() {
     // As for a flag that does not exist.
     assert_eq!(output.status.code(), Some(2));
     let words = text(&output.stderr);
-    for part in ["3 problems", "transport", "limits.turns", "port"] {
+    for part in ["3 settings are invalid", "transport", "limits.turns", "port"] {
         assert!(words.contains(part), "{words}");
     }
 }
@@ -243,7 +243,7 @@ fn up_welcomes_at_once_and_one_signal_ends_it_while_the_list_hangs() {
     // The list is being asked for by now.
     signal(&child);
     let end = lines_until(&mut lines, "stopped");
-    assert!(child.wait().unwrap().success() && !end.contains("not every task"), "{end}");
+    assert!(child.wait().unwrap().success() && !end.contains("some tasks did not end"), "{end}");
     let after: Vec<_> = lines.map(Result::unwrap).collect();
     assert!(!end.contains("models") && after.is_empty(), "{end}{after:?}");
 }
@@ -265,7 +265,7 @@ fn a_request_that_hangs_is_waited_for_until_more_signals_come() {
     signal(&server.child);
     lines_until(&mut lines, "waiting up to 600s for 1 request; Ctrl-C again stops at once");
     signal(&server.child);
-    lines_until(&mut lines, "ending what runs");
+    lines_until(&mut lines, "stopping at once: cancelling running requests");
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);

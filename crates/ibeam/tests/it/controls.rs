@@ -253,7 +253,7 @@ async fn an_answer_that_is_wrong_twice_is_an_error() {
     let reply = lab.post(number(false).to_string()).await;
     assert_eq!((reply.status.as_u16(), reply.error().as_deref()), (422, Some("format_unmet")));
     let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("`/n` should be integer, and is string"), "{message}");
+    assert!(message.contains("`/n` should be integer but is string"), "{message}");
     assert_eq!(lab.sim.stats().runs_started, 2);
     lab.assert_gone().await;
 }

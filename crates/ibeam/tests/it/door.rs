@@ -121,7 +121,7 @@ fn status(stream: &mut TcpStream) -> u16 {
 #[test]
 fn whatever_knocks_a_stream_goes_on() {
     let gateway = Gateway::start(
-        "--set clocks.client_idle=3s --set clocks.body=1s --set limits.bodies=96MiB",
+        "--set clocks.client_idle=3s --set clocks.body=1s --set limits.body_memory=96MiB",
     );
     let watch = Watch::start(&gateway);
     let (host, auth) = (gateway.host(), gateway.auth());

@@ -405,7 +405,7 @@ async fn the_largest_of_too_many_bodies_gives_way() {
     let mut reply = String::new();
     timeout(Duration::from_secs(10), large.read_to_string(&mut reply)).await.unwrap().unwrap();
     assert!(reply.starts_with("HTTP/1.1 503"), "{reply}");
-    assert!(reply.contains("retry-after: 5") && reply.contains("limits.bodies"), "{reply}");
+    assert!(reply.contains("retry-after: 5") && reply.contains("limits.body_memory"), "{reply}");
     // The small one was read to its end, and is no JSON.
     reply.clear();
     timeout(Duration::from_secs(10), small.read_to_string(&mut reply)).await.unwrap().unwrap();

@@ -261,7 +261,7 @@ fn processes_with_an_expired_token_in_a_real_keychain_refresh_it_once() {
 #[ignore = "needs GNOME Keyring: cargo xtask test --only keychain"]
 fn a_keychain_that_is_not_there_or_does_not_open_is_said_and_costs_nothing() {
     let mut desk = Desk::new();
-    let otherwise = "`IBEAM_CREDENTIALS=file ibeam login` does without";
+    let otherwise = "use a file instead: `IBEAM_CREDENTIALS=file ibeam login`";
 
     // Neither a bus nor a service on it: known before the browser opens.
     for service in [None, Some(Service::None)] {
@@ -269,7 +269,7 @@ fn a_keychain_that_is_not_there_or_does_not_open_is_said_and_costs_nothing() {
             desk.log_in(service);
         }
         let told = desk.refused("keychain", "login --no-browser");
-        assert!(told.contains("there is no keychain to ask here"), "{told}");
+        assert!(told.contains("no keychain is available here"), "{told}");
         assert!(told.contains(otherwise) && !told.contains("loginDeepControl"), "{told}");
     }
     desk.done("file", "login --no-browser");
@@ -285,9 +285,9 @@ fn a_keychain_that_is_not_there_or_does_not_open_is_said_and_costs_nothing() {
     desk.done("keychain", "login --no-browser");
     desk.log_in(Service::Locked);
     let told = desk.refused("keychain", "whoami");
-    assert!(told.contains("the keychain does not open") && told.contains(otherwise), "{told}");
+    assert!(told.contains("the keychain cannot be opened") && told.contains(otherwise), "{told}");
     let told = desk.refused("keychain", "login --no-browser");
-    assert!(told.contains("the keychain does not open"), "{told}");
+    assert!(told.contains("the keychain cannot be opened"), "{told}");
     desk.log_in(Service::Unlocked);
     assert_eq!(desk.who()["account"]["sub"], "auth0|user_sim");
 }

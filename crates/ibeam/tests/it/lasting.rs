@@ -21,7 +21,7 @@ fn setup_writes_no_port_that_does_not_last() {
     let user = User::new();
     let refused = user.run("setup codex --sim --yes");
     assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused).contains("a port that stays"), "{}", words(&refused));
+    assert!(words(&refused).contains("a fixed port"), "{}", words(&refused));
 
     // Another program.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -31,7 +31,7 @@ fn setup_writes_no_port_that_does_not_last() {
         let refused = user.run(&format!("setup codex --sim --yes --set port={port} {more}"));
         assert_eq!(refused.status.code(), Some(1), "{more}");
         let words = words(&refused);
-        assert!(words.contains(&format!("another program has port {port}")), "{words}");
+        assert!(words.contains(&format!("another program uses port {port}")), "{words}");
         assert!(words.contains("ibeam service install"), "{words}");
     }
     // Another user.
@@ -40,7 +40,7 @@ fn setup_writes_no_port_that_does_not_last() {
     let port = theirs.url.rsplit_once(':').unwrap().1;
     let refused = user.run(&format!("setup codex --sim --yes --set port={port}"));
     assert_eq!(refused.status.code(), Some(1));
-    assert!(words(&refused).contains("not known as yours"), "{}", words(&refused));
+    assert!(words(&refused).contains("not one of your gateways"), "{}", words(&refused));
     assert!(words(&refused).contains(&format!("`--url {}`", theirs.url)), "{}", words(&refused));
     // The user's own, of another account.
     let own = Server::start(user.ibeam("serve --sim --profile work"));

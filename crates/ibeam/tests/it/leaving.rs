@@ -148,7 +148,7 @@ fn a_token_that_is_refused_is_told_by_its_setting() {
         let output = command.output().unwrap();
         let said = words(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("`access_token`. Replace it, or take it away"), "{said}");
+        assert!(said.contains("`access_token`. Replace it, or remove it"), "{said}");
         assert!(!said.contains("hint: "), "the message has it all: {said}");
         assert!(!said.contains("not-this-one"), "{said}");
     }

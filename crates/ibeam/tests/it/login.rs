@@ -199,7 +199,7 @@ fn an_api_key_signs_in_and_is_never_told() {
     let wrong = with("crsr_wrong\n");
     assert_eq!(wrong.status.code(), Some(1));
     let told = words(&wrong);
-    assert!(told.contains("error: Cursor does not take this API key"), "{told}");
+    assert!(told.contains("error: Cursor rejected this API key"), "{told}");
     assert!(!told.contains("crsr_wrong") && !world.credentials().exists(), "{told}");
     let empty = with("");
     assert!(words(&empty).contains("standard input holds no API key"), "{}", words(&empty));

@@ -272,7 +272,7 @@ async fn a_tool_that_takes_too_long_is_given_up() {
     let lab = lab(&steps, vec![spec]);
     let began = Instant::now();
     let reply = lab.stream("go").await;
-    assert!(reply.text().contains("no result within 7 s"), "{}", reply.body);
+    assert!(reply.text().contains("not return a result within 7 s"), "{}", reply.body);
     assert!(began.elapsed() < Duration::from_secs(10));
     lab.assert_gone().await;
 }

@@ -64,7 +64,7 @@ fn a_project_file_runs_nothing_before_it_is_approved() {
         let report: Value = serde_json::from_slice(&report.stdout).unwrap();
         let is = |line: &&Value| line["code"] == "mcp_unapproved";
         let line = report["checks"].as_array().unwrap().iter().find(is).unwrap();
-        assert!(line["mend"].as_str().unwrap().starts_with("ibeam mcp approve /"), "{line}");
+        assert!(line["fix"].as_str().unwrap().starts_with("ibeam mcp approve /"), "{line}");
         assert!(!project.ran());
     };
     unapproved(&project);

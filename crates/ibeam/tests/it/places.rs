@@ -87,14 +87,14 @@ async fn a_key_runs_no_more_turns_than_its_limit() {
         (429, Some("quota_exceeded"))
     );
     assert!(refused.headers.contains_key("retry-after"));
-    assert!(refused.body.contains("1 turn already, which is its limit"), "{}", refused.body);
+    assert!(refused.body.contains("already runs 1 turn, which is its limit"), "{}", refused.body);
     // Nobody else minds.
     let others = (shop.open(&usual).await, shop.open(&usual).await);
     assert_eq!(
         (others.0.status(), others.1.status()),
         (http::StatusCode::OK, http::StatusCode::OK)
     );
-    assert!(shop.quick(&usual).await.body.contains("2 turns already"));
+    assert!(shop.quick(&usual).await.body.contains("already runs 2 turns"));
     drop(first);
     sleep(MOMENT).await;
     assert_eq!(shop.quick(&one).await.status, 200);

@@ -333,7 +333,7 @@ fn without_a_manager_the_way_out_is_said() {
     let output = command.env("PATH", &empty).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = words(&output);
-    assert!(said.contains("systemd does not manage services of yours here"), "{said}");
+    assert!(said.contains("systemd does not manage user services here"), "{said}");
     assert!(said.contains("hint: or start it yourself"), "{said}");
     assert!(!home.0.path().join(".config").exists());
     let output = home.ibeam("service status").env("PATH", &empty).output().unwrap();
@@ -345,8 +345,8 @@ fn without_a_manager_the_way_out_is_said() {
 fn what_cannot_be_a_service_is_refused_before_anything_is_written() {
     let home = Home::new();
     for (line, why) in [
-        ("service install --sim --port 0", "a port that stays"),
-        ("service install --sim --listen unix:here.sock", "the whole path"),
+        ("service install --sim --port 0", "a fixed port"),
+        ("service install --sim --listen unix:here.sock", "the absolute path"),
         ("service install --sim --host 0.0.0.0", "without an API key"),
         ("service install --sim --port x", "not a valid port"),
     ] {

@@ -55,7 +55,7 @@ async fn a_client_that_does_not_read_holds_the_backend_back() {
     assert_eq!(lab.app.sessions().cancelled, 1);
     // Should it wake up after all, it reads why there is no more.
     let rest = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    assert!(rest.contains("took no data for too long"), "{rest}");
+    assert!(rest.contains("stopped reading for too long"), "{rest}");
     assert!(!rest.contains("[DONE]"));
 }
 

@@ -66,7 +66,11 @@ fn a_client_is_wired_tried_and_taken_back() {
         // The plugin of OpenCode asks for the address, and checks who is there.
         let fixed = client != "opencode";
         assert_eq!(said.contains("any other user of this machine can take that port"), fixed);
-        assert_eq!(said.contains("`ibeam service install --sim` keeps the port"), fixed, "{said}");
+        assert_eq!(
+            said.contains("`ibeam service install --sim` reserves the port"),
+            fixed,
+            "{said}"
+        );
         let after = fs::read(&path).unwrap();
         assert_ne!(Some(&after), before.as_ref());
 
@@ -189,9 +193,10 @@ fn an_undo_says_what_stays() {
     let said = words(&undone);
     assert!(undone.status.success(), "{said}");
     assert!(!said.contains("is as it was before"), "{said}");
-    assert!(said.contains("`model` stays") && said.contains("it was \"o3\""), "{said}");
+    assert!(said.contains("kept `model`") && said.contains("it was \"o3\""), "{said}");
     assert!(said.contains("with what was changed in it since"), "{said}");
-    let kept = said.lines().find_map(|line| line.split_once("is kept in ")).unwrap().1;
+    let kept =
+        said.lines().find_map(|line| line.split_once("from before `setup` is in ")).unwrap().1;
     assert_eq!(fs::read_to_string(kept).unwrap(), "model = \"o3\"\n");
     assert_eq!(fs::read_to_string(&codex).unwrap().trim(), "model = \"my-new\"");
 
@@ -270,7 +275,7 @@ fn without_a_gateway_the_models_are_unknown() {
     let dry = home.ibeam("setup codex --sim --dry-run --set port=1").output().unwrap();
     let said = words(&dry);
     assert!(dry.status.success(), "{said}");
-    assert!(said.contains("no gateway could be asked for its models"), "{said}");
+    assert!(said.contains("no gateway is running, so its models are unknown"), "{said}");
     assert!(!said.contains("is not in your plan"), "{said}");
     let dry = home.ibeam("setup env --sim --dry-run --set port=1").output().unwrap();
     assert!(!words(&dry).contains("not on this machine"), "{}", words(&dry));

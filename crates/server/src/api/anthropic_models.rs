@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Models;
 use crate::clock;
 
-/// How many of them a page has when nobody says, and at most.
+/// The default size of a page, and the largest.
 const LIMIT: usize = 20;
 const MOST: usize = 1000;
 

@@ -77,7 +77,7 @@ fn a_key_that_holds_the_most_loses_its_own_body() {
 }
 
 #[test]
-fn what_is_whole_is_not_taken_away() {
+fn complete_body_is_not_evicted() {
     let bodies = Bodies::new(100);
     let mut whole = bodies.begin(KEY);
     whole.grow(90).unwrap();

@@ -153,7 +153,7 @@ mod tests {
 
     /// Else a client that sends a large piece and then single bytes would keep a core busy.
     #[test]
-    fn small_pieces_are_not_paid_for_with_copies_of_all_that_came_before() {
+    fn small_chunks_do_not_copy_earlier_data() {
         for announced in [0, 3 * LARGE] {
             let mut all = Memory::Heap(BytesMut::new());
             let mut copies = 0;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_announced_and_does_not_come_takes_no_memory() {
+    fn announced_length_reserves_no_memory() {
         let mut buffer = BodyBuffer::new(1 << 40);
         buffer.push(Bytes::from_static(&[1; 1000]));
         buffer.push(Bytes::from_static(&[2; 1000]));

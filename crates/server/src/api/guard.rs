@@ -106,7 +106,7 @@ impl Rules {
     }
 
     /// Where a request without an `Origin` comes from. A page's images, scripts and links
-    /// have none, but browsers tell that it is another site's page.
+    /// have none, but browsers say that it is another site's page.
     fn unsaid(&self, parts: &Parts) -> Origin {
         let says = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
         let elsewhere = matches!(says(FETCH_SITE), Some(b"cross-site" | b"same-site"));
@@ -246,7 +246,7 @@ pub(super) async fn guard<S: Service>(
 
 fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnError> {
     // RFC 9112, section 3.2, and RFC 9113, section 8.3.1. What is older than the header may
-    // leave it out, and is no page then.
+    // leave it out, and is not a page then.
     let headers = parts.headers.get_all(header::HOST).iter().count();
     let nameless = headers == 0
         && match parts.version {
@@ -266,7 +266,7 @@ fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnErr
         return Err(TurnError::new(
             ErrorCode::ForbiddenOrigin,
             "the `Host` of this request is not one of the gateway's names; \
-             use localhost, or add the name to the setting `hosts`",
+             use localhost, or add the name to the setting `allowed_hosts`",
         ));
     }
     if origin == Origin::Foreign {
@@ -328,7 +328,11 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("panic");
-    let failure = TurnError::new(ErrorCode::Internal, "something went wrong inside the gateway");
+    let failure = TurnError::new(
+        ErrorCode::Internal,
+        "internal error; the gateway's log has the \
+                                                       details",
+    );
     error::response(&failure.cause(text))
 }
 

@@ -108,7 +108,7 @@ async fn http_1_1_needs_exactly_one_host() {
 
 /// A target may name a host as well, and then both have to be ours.
 #[tokio::test]
-async fn two_names_must_both_be_ours() {
+async fn host_and_target_must_both_be_allowed() {
     let ask = |version, target: &str, host: Option<&str>| {
         let request = Request::get(target).version(version);
         let request = match host {
@@ -137,7 +137,7 @@ async fn two_names_must_both_be_ours() {
 
 /// What a page loads without asking, as an image or a script, has no `Origin`.
 #[tokio::test]
-async fn what_a_foreign_page_embeds_is_refused() {
+async fn requests_embedded_in_foreign_pages_are_refused() {
     let fetch = |path: &str, site: &str, mode: &str| {
         header(header(get(path), "sec-fetch-site", site), "sec-fetch-mode", mode)
     };

@@ -163,7 +163,7 @@ impl Trouble {
             }
             Self::BackendUnreachable => (
                 "backend_unreachable",
-                "nothing was heard from Cursor when it was last asked, less than a minute ago",
+                "Cursor did not answer when it was last asked, less than a minute ago",
             ),
             Self::StoreUnusable => (
                 "store_unusable",

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::error::Failure;
 
-/// The status that the log shows when nobody waited for one.
+/// The status in the log when the client disconnected before one was sent.
 const CLIENT_LEFT: u16 = 499;
 
 /// Shared by the guard and the body of the response; dropping the last handle

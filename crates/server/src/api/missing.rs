@@ -11,29 +11,22 @@ use super::{Ctx, Service, error, openapi, short};
 
 /// Endpoints of the APIs whose dialects we speak, and why they are not here.
 const ABSENT: [(&str, &str); 16] = [
-    ("embeddings", "Cursor's models make no embeddings"),
-    ("images", "Cursor's models make no images"),
-    ("videos", "Cursor's models make no videos"),
-    ("audio", "Cursor's models neither hear nor speak"),
-    ("realtime", "Cursor's models neither hear nor speak"),
-    ("moderations", "Cursor has no moderation model"),
-    ("fine_tuning", "Cursor's models cannot be trained"),
-    ("files", "this gateway keeps no files; put what the model shall read into the request"),
-    ("uploads", "this gateway keeps no files; put what the model shall read into the request"),
-    (
-        "vector_stores",
-        "this gateway keeps no files; put what the model shall read into the request",
-    ),
-    ("batches", "this gateway runs no batches; send the requests one by one"),
-    ("messages/batches", "this gateway runs no batches; send the requests one by one"),
-    ("assistants", "assistants are not served; use chat completions or responses"),
-    ("threads", "assistants are not served; use chat completions or responses"),
-    (
-        "conversations",
-        "conversations are not kept under ids of their own; \
-                       send what was said, or a session id",
-    ),
-    ("complete", "this is an API of the past; use messages"),
+    ("embeddings", "Cursor does not offer embeddings"),
+    ("images", "Cursor does not generate images"),
+    ("videos", "Cursor does not generate videos"),
+    ("audio", "Cursor does not offer speech or audio"),
+    ("realtime", "Cursor does not offer speech or audio"),
+    ("moderations", "Cursor does not offer moderation"),
+    ("fine_tuning", "Cursor does not offer fine-tuning"),
+    ("files", "this gateway does not store files; include the content in the request"),
+    ("uploads", "this gateway does not store files; include the content in the request"),
+    ("vector_stores", "this gateway does not store files; include the content in the request"),
+    ("batches", "this gateway does not run batches; send the requests one by one"),
+    ("messages/batches", "this gateway does not run batches; send the requests one by one"),
+    ("assistants", "assistants are not supported; use chat completions or responses"),
+    ("threads", "assistants are not supported; use chat completions or responses"),
+    ("conversations", "conversation objects are not supported; send the messages, or a session id"),
+    ("complete", "this API is obsolete; use messages"),
 ];
 
 pub(super) async fn not_found<S: Service>(

@@ -120,7 +120,7 @@ pub trait Service: Send + Sync + 'static {
     /// Seconds since the Unix epoch.
     fn unix_now(&self) -> u64;
 
-    /// Bytes nobody can guess, for ids.
+    /// Unguessable bytes, for ids.
     fn random(&self) -> [u8; 16];
 }
 
@@ -170,11 +170,11 @@ pub struct Settings {
     pub websocket: bool,
     /// How long a WebSocket may be without a request.
     pub websocket_idle: Duration,
-    /// How long a WebSocket's client may take nothing.
+    /// How long a WebSocket's client may read nothing.
     pub client_stall: Duration,
     /// Off: no response is kept, whatever its client asks for.
     pub keep_responses: bool,
-    /// Refuse parameters that nobody honours, unless the client says otherwise.
+    /// Refuse parameters that no backend honours, unless the client says otherwise.
     pub strict: bool,
     /// Server tools that the backend runs itself, by the names that lists of parameters have.
     pub served_tools: Vec<&'static str>,
@@ -362,7 +362,7 @@ async fn index<S: Service>(State(shared): Ctx<S>) -> Json<Index> {
     })
 }
 
-/// A path as far as it is worth repeating.
+/// A path, shortened for an error message.
 fn short(path: &str) -> &str {
     path.get(..path.floor_char_boundary(200)).unwrap_or(path)
 }

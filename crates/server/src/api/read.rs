@@ -154,7 +154,7 @@ async fn drain(mut body: Pin<&mut Body>) {
 
 /// 408, which is about the client; the table's time-out is about the backend.
 pub(super) fn stalled() -> Response {
-    let text = "the request body did not go on, or came too slowly; send it again";
+    let text = "the request body stalled or arrived too slowly; send it again";
     let mut response = error::with_status(&TurnError::new(ErrorCode::Timeout, text), 408);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -169,8 +169,8 @@ impl From<NoRoom> for TurnError {
 pub(super) fn no_room() -> TurnError {
     TurnError::new(
         ErrorCode::Unavailable,
-        "too many bytes of requests are held at once, and this is the largest request of the key \
-         that holds the most; try again shortly, or raise `limits.bodies`",
+        "the memory for request bodies is full, and this is the largest body of the key that uses \
+         the most; try again shortly, or raise `limits.body_memory`",
     )
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_told_in_its_unit() {
+    fn limit_is_shown_with_its_unit() {
         assert_eq!(
             too_large(64 << 20).message,
             "the request body is larger than the limit of 64 MiB"

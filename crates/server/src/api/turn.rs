@@ -47,7 +47,7 @@ const SESSION_AFFINITY: &str = "x-session-affinity";
 /// `off`: this request takes up nothing from before, and its run waits for no tools.
 const SESSION_REUSE: &str = "x-ibeam-session-reuse";
 
-/// Whether parameters that nobody honours are refused.
+/// Whether parameters that no backend honours are refused.
 const STRICT: &str = "x-ibeam-strict";
 
 /// The folder that the turn is about, for backends that work in one.
@@ -96,7 +96,7 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
         let (mut parts, body) = request.into_parts();
         let log = parts.extensions.remove::<Arc<RequestLog>>();
         let Some((log, caller)) = log.zip(parts.extensions.remove::<Caller>()) else {
-            let text = "the request came past the guard. This is a fault in ibeam.";
+            let text = "the request bypassed the key check. This is a bug in ibeam.";
             return Err(error::response(&TurnError::new(ErrorCode::Internal, text)));
         };
         let limits = (settings.body_limit, settings.body_pause);
@@ -379,18 +379,18 @@ fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
     (inside && path.is_dir()).then(|| path.to_str().map(str::to_owned)).flatten()
 }
 
-/// The same for all that is wrong with one: nobody learns which folders there are.
+/// The same for all that is wrong with one: callers do not learn which folders exist.
 fn no_workspace() -> TurnError {
     let text = format!(
-        "the header `{WORKSPACE}` names no folder that clients may work in; the setting \
-         `cursor_agent.workspaces` lists those"
+        "the folder in the header `{WORKSPACE}` is not allowed; the setting \
+         `cursor_agent.allowed_workspaces` lists the allowed ones"
     );
     TurnError::new(ErrorCode::InvalidValue, text).param(WORKSPACE)
 }
 
 fn ignored(name: &'static str) -> TurnError {
     let text = format!(
-        "`{name}` has no effect: the backend does not know it. Leave it out, or switch `strict` \
+        "`{name}` has no effect: the backend does not support it. Leave it out, or turn `strict` \
          off (the setting, or the header `{STRICT}`)."
     );
     TurnError::new(ErrorCode::UnsupportedParameter, text).param(name)

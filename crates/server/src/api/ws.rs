@@ -133,7 +133,7 @@ fn begin<S: Service>(
     let talked = async move {
         let io = match upgrade.await {
             Ok(io) => TokioIo::new(io),
-            Err(error) => return debug!(%error, "a connection was not upgraded"),
+            Err(error) => return debug!(%error, "a WebSocket upgrade failed"),
         };
         let wire = Wire::new(io, limits, bodies, caption.caller.id).await;
         let connection = Connection { shared, caption, line, wire, talk };
@@ -224,7 +224,7 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
     }
 
     async fn goodbye(mut self, gone: Gone) {
-        debug!(?gone, "a WebSocket ends");
+        debug!(?gone, "a WebSocket closed");
         let failure = match gone {
             Gone::TooLarge => Some(read::too_large(self.shared.service.settings().body_limit)),
             Gone::NoRoom => Some(read::no_room()),

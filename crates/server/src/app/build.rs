@@ -53,7 +53,10 @@ impl App {
             return Self::with_children(config, kind, sim.is_some(), tasks);
         }
         if config.cursor_agent.workspace.is_some() {
-            warn!("`cursor_agent.workspace` has no effect: no `cursor-agent` answers here");
+            warn!(
+                "`cursor_agent.workspace` has no effect: this backend does not run \
+                   `cursor-agent`"
+            );
         }
         match sim {
             Some(sim) => {

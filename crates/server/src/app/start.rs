@@ -199,7 +199,13 @@ impl App {
         }
         let format = request.sampling.format.clone();
         let read = self.hub.checks.run(move || ReadFormat::of(&format)).await;
-        let failed = |_| TurnError::new(ErrorCode::Internal, "The schema was not read.");
+        let failed = |_| {
+            TurnError::new(
+                ErrorCode::Internal,
+                "The JSON Schema could not be \
+                                                              compiled.",
+            )
+        };
         let read = read.transpose().map_err(failed)?.unwrap_or_else(ReadFormat::too_slow);
         controls::prepare_with(request, family, read)
     }

@@ -70,7 +70,8 @@ impl fmt::Display for Refused {
         match why {
             Why::NoConsent => write!(
                 f,
-                "{} may be signed in ({place}); `ibeam login --use {kind}` lets ibeam read that",
+                "{} may be signed in ({place}); `ibeam login --use {kind}` lets ibeam use that \
+                 sign-in",
                 kind.owner()
             ),
             Why::Unusable(what) => write!(f, "cannot use {place} of {}: {what}", kind.owner()),
@@ -81,7 +82,7 @@ impl fmt::Display for Refused {
 /// A credential was given, and cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
-    #[error("{0} has a space or another character that no token has")]
+    #[error("{0} has a space or another character that is invalid in a token")]
     Variable(&'static str),
     #[error(transparent)]
     File(#[from] AuthFileError),

@@ -10,7 +10,7 @@ use crate::files::FileError;
 pub enum AuthFileError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{} is not as ibeam writes it: {what}; `ibeam login` makes a new one", path.display())]
+    #[error("{} is damaged: {what}; `ibeam login` creates a new one", path.display())]
     Malformed { path: PathBuf, what: String },
     /// The secrets are in the keychain instead of the file.
     #[error(transparent)]

@@ -226,7 +226,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err("it is not a JSON object".to_owned()),
-        Err(error) => Err(format!("no JSON at line {}", error.line())),
+        Err(error) => Err(format!("not valid JSON at line {}", error.line())),
     }
 }
 

@@ -40,7 +40,7 @@ impl fmt::Debug for Here {
 
 /// Without a home there is nowhere to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no home directory to look for credentials in; set HOME")]
+#[error("the home directory is unknown, so credentials cannot be found; set HOME")]
 pub struct NoHome;
 
 impl Here {

@@ -186,8 +186,8 @@ fn a_profile_is_named_by_flag_environment_or_file() {
     assert_eq!(profile(&[], &[], text), chosen("file"));
     assert_eq!(profile(&[], &[], ""), chosen("default"));
     let (_, bad) = profile(&["profile=../x"], &[], "");
-    let expect = "`profile` may only have `a` to `z`, `0` to `9`, `-` and `_`, and begins with a \
-                  letter or digit: `../x` (from flag --set)";
+    let expect = "`profile` may only contain `a` to `z`, `0` to `9`, `-` and `_`, and must begin \
+                  with a letter or digit: `../x` (from flag --set)";
     assert_eq!(bad, [expect]);
 }
 
@@ -219,7 +219,7 @@ fn every_problem_is_reported_at_once_with_its_origin() {
         .or(RawConfig::from_env(&env(&[
             ("PORT", "eighty"),
             ("CURSOR_API_URL", "http://example.com"),
-            ("IBEAM_CLOCKS_HEARTBEAT", "0"),
+            ("IBEAM_CLOCKS_KEEP_ALIVE", "0"),
         ])))
         .or(file(
             "transport = 'h3'\nclock.turn = '1m'\nallow = { web_search = 'maybe' }\n\
@@ -229,17 +229,17 @@ fn every_problem_is_reported_at_once_with_its_origin() {
     let mut reported = problems(&resolution);
     reported.sort();
     let expect = [
-        "`allow.web_search` is neither `true` nor `false`: `maybe` (from file config.toml)",
+        "`allow.web_search` must be `true` or `false`: `maybe` (from file config.toml)",
         "`api_url` is plain http to another machine, which would show your token to the network: \
          `http://example.com` (from env CURSOR_API_URL)",
-        "`ca_file` names no file: `no/such/file.pem` (from file config.toml)",
+        "`ca_file` is not a file: `no/such/file.pem` (from file config.toml)",
         "`clock.turn` is not a setting; did you mean `clocks.turn`? (from file config.toml)",
-        "`clocks.heartbeat` must be more than zero: `0` (from env IBEAM_CLOCKS_HEARTBEAT)",
+        "`clocks.keep_alive` must be more than zero: `0` (from env IBEAM_CLOCKS_KEEP_ALIVE)",
         "`cors_origins` has `nope/`, which is not an origin such as `https://host` \
          (from file config.toml)",
         "`limits.turns` must be at least 1: `0` (from flag --set)",
         "`limits.turnz` is not a setting; did you mean `limits.turns`? (from flag --set)",
-        "`nonsense` has no `=` (from flag --set)",
+        "`nonsense` must have the form KEY=VALUE (from flag --set)",
         "`port` is not a valid port (0-65535): `eighty` (from env PORT)",
         "`transport` must be `auto`, `h2` or `h1`: `h3` (from file config.toml)",
     ];
@@ -328,9 +328,9 @@ fn tls_needs_both_files_and_a_port() {
     for (pairs, word) in [
         (vec![cert.as_str()], "needs `tls_key`"),
         (vec![key.as_str()], "needs `tls_cert`"),
-        (vec![&cert, &key, "listen=unix:/x"], "no use on a Unix socket"),
-        (vec![&cert, "tls_key=/no/such/file"], "names no file"),
-        (vec!["listen=unix:"], "names no path"),
+        (vec![&cert, &key, "listen=unix:/x"], "has no effect on a Unix socket"),
+        (vec![&cert, "tls_key=/no/such/file"], "is not a file"),
+        (vec!["listen=unix:"], "has no path"),
     ] {
         let text = problems(&resolve(&flags(&pairs), None)).join("\n");
         assert!(text.contains(word), "{pairs:?}: {text}");
@@ -375,7 +375,10 @@ fn a_mistyped_variable_is_noticed() {
     let warnings: Vec<String> = raw.warnings.iter().map(|w| w.text.clone()).collect();
     assert_eq!(
         warnings,
-        ["is not a setting; `IBEAM_API_KEY` is", "is not a setting; `IBEAM_CLOCKS_TURN` is"]
+        [
+            "is not a setting; did you mean `IBEAM_API_KEY`?",
+            "is not a setting; did you mean `IBEAM_CLOCKS_TURN`?"
+        ]
     );
 }
 
@@ -471,12 +474,13 @@ fn suggestions_are_close() {
 
 #[test]
 fn values_for_scripts_have_types() {
-    let raw = flags(&["privacy_mode=off", "hosts=a,b", "limits.turns=many", "clocks.turn=60"]);
+    let raw =
+        flags(&["privacy_mode=off", "allowed_hosts=a,b", "limits.turns=many", "clocks.turn=60"]);
     let shown = resolve(&raw, None).shown;
     let json = |name: &str| shown.iter().find(|shown| shown.name == name).unwrap().json();
     assert_eq!(json("port"), 18741);
     assert_eq!(json("privacy_mode"), false);
-    assert_eq!(json("hosts"), serde_json::json!(["a", "b"]));
+    assert_eq!(json("allowed_hosts"), serde_json::json!(["a", "b"]));
     assert_eq!(json("limits.turns"), "many");
     assert_eq!(json("clocks.turn"), "60");
     assert_eq!(json("access_token"), serde_json::Value::Null);

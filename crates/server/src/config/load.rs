@@ -68,7 +68,7 @@ fn read_file(path: &Path, must_exist: bool) -> RawConfig {
             let mut raw = RawConfig::from_toml(&text, path);
             if has_secret(&raw) && others_may_use(path) {
                 let text = format!(
-                    "others may read it, and it holds a secret: chmod 600 {}",
+                    "it contains a secret and other users can read it: chmod 600 {}",
                     path.display()
                 );
                 raw.warn("config file", origin(), text);

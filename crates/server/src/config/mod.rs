@@ -6,6 +6,7 @@
 mod client_version;
 mod credentials;
 mod dirs;
+pub mod fixed;
 pub mod key;
 mod load;
 mod parse;

@@ -37,7 +37,7 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
-        _ => Err("is neither `true` nor `false`".to_owned()),
+        _ => Err("must be `true` or `false`".to_owned()),
     }
 }
 

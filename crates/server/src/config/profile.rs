@@ -15,9 +15,12 @@ pub enum InvalidProfile {
     Empty,
     #[error("has more than {} characters", Profile::LONGEST)]
     Long,
-    #[error("may only have `a` to `z`, `0` to `9`, `-` and `_`, and begins with a letter or digit")]
+    #[error(
+        "may only contain `a` to `z`, `0` to `9`, `-` and `_`, and must begin with a letter or \
+             digit"
+    )]
     Characters,
-    #[error("is a name that Windows keeps for itself")]
+    #[error("is a name that Windows reserves")]
     Reserved,
 }
 

@@ -10,7 +10,8 @@ use std::{
 use secrecy::zeroize::Zeroizing;
 
 use super::{
-    key::{INERT, Key, Unit},
+    fixed::REMOVED,
+    key::{INERT, Key, RENAMED, Unit, env_name},
     servers::{self, McpServer},
 };
 
@@ -112,13 +113,13 @@ impl RawConfig {
     pub fn set_pair(&mut self, pair: &str) {
         let origin = Origin::Flag("--set".to_owned());
         let Some((name, value)) = pair.split_once('=') else {
-            self.problem(pair, origin, "has no `=`");
+            self.problem(pair, origin, "must have the form KEY=VALUE");
             return;
         };
-        match Key::by_name(name.trim()) {
+        match self.key(name.trim(), &origin) {
             Some(key) if key.row().secret => self.problem(name.trim(), origin, on_the_line(key)),
             Some(key) => self.set(key, value.trim(), origin),
-            None => self.problem(name.trim(), origin, unknown(name.trim())),
+            None => {}
         }
     }
 
@@ -128,34 +129,33 @@ impl RawConfig {
         let mut raw = Self::default();
         let given = |name: &str| env.get(name).map(|v| v.trim()).filter(|v| !v.is_empty());
         for &key in Key::ALL {
-            let own = key.env_name();
-            let names =
-                std::iter::once((own.as_str(), Unit::Same)).chain(key.row().env.iter().copied());
-            for (name, unit) in names {
-                if let Some(value) = given(name) {
+            for (name, unit) in key.env_names() {
+                if let Some(value) = given(&name) {
                     let bare = value.bytes().all(|b| b.is_ascii_digit());
                     let unit = if unit == Unit::Millis && bare { "ms" } else { "" };
-                    raw.set(key, format!("{value}{unit}"), Origin::Env(name.to_owned()));
+                    raw.set(key, format!("{value}{unit}"), Origin::Env(name));
                     break;
                 }
             }
         }
-        for (name, reason) in INERT {
-            if given(name).is_some() {
-                let origin = Origin::Env((*name).to_owned());
-                raw.warn(name, origin, format!("has no effect: {reason}"));
-            }
+        let renamed =
+            RENAMED.iter().map(|(name, key)| (env_name(name), is_now_called(&key.env_name())));
+        let removed = REMOVED.iter().map(|(name, why)| (env_name(name), has_no_effect(why)));
+        let inert = INERT.iter().map(|(name, why)| ((*name).to_owned(), has_no_effect(why)));
+        let notes: BTreeMap<_, _> = renamed.chain(removed).chain(inert).collect();
+        for (name, text) in notes.iter().filter(|(name, _)| given(name).is_some()) {
+            raw.warn(name, Origin::Env(name.clone()), text);
         }
         for name in env.keys().filter(|name| name.starts_with("IBEAM_")) {
             let known = Key::ALL.iter().any(|key| key.env_name() == *name);
-            if !known && !OTHER_ENV.contains(&name.as_str()) {
+            if !known && !notes.contains_key(name) && !OTHER_ENV.contains(&name.as_str()) {
                 let dotted = name.trim_start_matches("IBEAM_").to_ascii_lowercase();
                 let hint = Key::close_to(&dotted).or_else(|| {
                     let (section, rest) = dotted.split_once('_')?;
                     Key::close_to(&format!("{section}.{rest}"))
                 });
                 let text = match hint {
-                    Some(key) => format!("is not a setting; `{}` is", key.env_name()),
+                    Some(key) => format!("is not a setting; did you mean `{}`?", key.env_name()),
                     None => "is not a setting".to_owned(),
                 };
                 raw.warn(name, Origin::Env(name.clone()), text);
@@ -194,15 +194,30 @@ impl RawConfig {
                 self.add_table(&name, inner, origin);
                 continue;
             }
-            let Some(key) = Key::by_name(&name) else {
-                self.problem(&name, origin.clone(), unknown(&name));
-                continue;
-            };
+            let Some(key) = self.key(&name, origin) else { continue };
             match toml_text(value) {
+                // A former name counts less than the present one, wherever in the file it is.
+                Some(_) if key.row().name != name && self.get(key).is_some() => {}
                 Some(text) => self.set(key, text, origin.clone()),
                 None => self.problem(&name, origin.clone(), "must be text, a number or a list"),
             }
         }
+    }
+
+    /// The setting of this name, or of this former name. A name that sets nothing is reported.
+    fn key(&mut self, name: &str, origin: &Origin) -> Option<Key> {
+        if let Some(key) = Key::by_name(name) {
+            return Some(key);
+        }
+        if let Some((_, key)) = RENAMED.iter().find(|(former, _)| *former == name) {
+            self.warn(name, origin.clone(), is_now_called(key.row().name));
+            return Some(*key);
+        }
+        match REMOVED.iter().find(|(former, _)| *former == name) {
+            Some((_, why)) => self.warn(name, origin.clone(), has_no_effect(why)),
+            None => self.problem(name, origin.clone(), unknown(name)),
+        }
+        None
     }
 
     fn add_servers(&mut self, value: &toml::Value, origin: &Origin) {
@@ -239,6 +254,14 @@ fn on_the_line(key: Key) -> String {
         key.env_name(),
         key.row().name
     )
+}
+
+fn is_now_called(name: &str) -> String {
+    format!("is now called `{name}`; the old name still works")
+}
+
+fn has_no_effect(why: &str) -> String {
+    format!("has no effect: {why}")
 }
 
 fn unknown(name: &str) -> String {

@@ -18,7 +18,7 @@ use tracing_subscriber::filter::Targets;
 
 use super::{
     Allow, Backend, Clocks, Config, DEFAULT_CLIENT_VERSION, InvalidProfile, Limits, Log, Mcp,
-    Models, Profile, Responses, Sessions, Simulator, StoreConfig, Tools, Transport,
+    Models, Profile, Responses, Sessions, Simulator, StoreConfig, Tools, Transport, fixed,
     installed_cli_version,
     key::Key,
     parse,
@@ -146,7 +146,7 @@ impl Resolver<'_> {
             store: self.store(),
             responses: Responses {
                 retention: self.duration(Key::ResponsesRetention),
-                max: self.count(Key::ResponsesMax),
+                max: fixed::STORED_RESPONSES,
                 bytes: self.size(Key::ResponsesBytes),
             },
             retry: self.retry(),
@@ -222,7 +222,7 @@ impl Resolver<'_> {
         self.value(key, |text| match text {
             "" => Ok(None),
             path if Path::new(path).is_file() => Ok(Some(PathBuf::from(path))),
-            _ => Err("names no file".to_owned()),
+            _ => Err("is not a file".to_owned()),
         })
         .flatten()
     }
@@ -242,7 +242,12 @@ impl Resolver<'_> {
             return None;
         }
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            self.problem(key, &found.origin, "has a space or another character no token has");
+            self.problem(
+                key,
+                &found.origin,
+                "has a space or another character that is invalid in \
+                                              a token",
+            );
             return None;
         }
         Some(SecretString::from(text))
@@ -352,7 +357,7 @@ impl Resolver<'_> {
             ttl: self.duration(Key::SessionTtl),
             max_parked: self.value(Key::SessionMax, parse::count).unwrap_or_default(),
             parked_bytes: self.size(Key::SessionBytes),
-            buffer: self.size(Key::SessionBuffer),
+            buffer: fixed::PARKED_OUTPUT,
             replay: self.duration(Key::SessionReplay),
         }
     }
@@ -383,18 +388,18 @@ impl Resolver<'_> {
             no_frame: self.duration(Key::ClockNoFrame),
             heartbeats_only: self.duration(Key::ClockHeartbeatsOnly),
             turn: self.duration(Key::ClockTurn),
-            heartbeat: self.positive(Key::ClockHeartbeat),
+            heartbeat: fixed::HEARTBEAT,
             cancel_grace: self.duration(Key::ClockCancelGrace),
             client_stall: self.positive(Key::ClockClientStall),
-            end_wait: self.duration(Key::ClockEndWait),
-            quiet_end: self.duration(Key::ClockQuietEnd),
-            tool_batch: self.duration(Key::ClockToolBatch),
+            end_wait: fixed::END_WAIT,
+            quiet_end: fixed::QUIET_END,
+            tool_batch: fixed::TOOL_BATCH,
             header_grace: self.duration(Key::ClockHeaderGrace),
             keep_alive: self.positive(Key::ClockKeepAlive),
             client_idle: self.positive(Key::ClockClientIdle),
             websocket_idle: self.positive(Key::ClockWebSocketIdle),
             body: self.positive(Key::ClockBody),
-            handshake: self.positive(Key::ClockHandshake),
+            handshake: fixed::HANDSHAKE,
             queue: self.duration(Key::ClockQueue),
             login: self.positive(Key::ClockLogin),
             drain: self.duration(Key::ClockDrain),
@@ -414,7 +419,7 @@ impl Resolver<'_> {
         Limits {
             body: self.size(Key::LimitBody),
             bodies: self.size(Key::LimitBodies),
-            headers: self.count(Key::LimitHeaders),
+            headers: fixed::REQUEST_HEADERS,
             header_bytes: self.size(Key::LimitHeaderBytes),
             turns: self.count(Key::LimitTurns),
             turns_per_key: self.count(Key::LimitTurnsPerKey),
@@ -422,7 +427,7 @@ impl Resolver<'_> {
             queue: self.value(Key::LimitQueue, parse::count).unwrap_or_default(),
             connections: self.count(Key::LimitConnections),
             upstream_connections: self.count(Key::LimitUpstream),
-            upstream_streams: self.count(Key::LimitStreams),
+            upstream_streams: fixed::UPSTREAM_STREAMS,
             tool_result: self.size(Key::LimitToolResult),
             blobs: self.count(Key::LimitBlobs),
             blob_size: self.size(Key::LimitBlobSize),

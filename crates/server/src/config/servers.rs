@@ -107,7 +107,7 @@ pub(super) fn read(
             continue;
         };
         if servers.len() == MAX_SERVERS {
-            found.problem("", format!("is one too many; there may be {MAX_SERVERS}"));
+            found.problem("", format!("exceeds the limit of {MAX_SERVERS} servers"));
             break;
         }
         let server = found.server(table);
@@ -167,17 +167,21 @@ impl Reader<'_> {
     /// What each value allows by itself, and all of them together do not.
     fn check(&mut self, server: &McpServer) {
         match (&server.command, &server.url) {
-            (Some(_), Some(_)) => self.problem("url", "stands beside `command`; use one of them"),
+            (Some(_), Some(_)) => self.problem(
+                "url",
+                "cannot be combined with `command`; use one \
+                                                       of them",
+            ),
             (None, Some(_)) if !server.args.is_empty() => {
-                self.problem("args", "is of no use with `url`");
+                self.problem("args", "has no effect with `url`");
             }
             (Some(_), None) if !server.headers.is_empty() => {
-                self.problem("headers", "is of no use with `command`");
+                self.problem("headers", "has no effect with `command`");
             }
             _ => {}
         }
         if server.offer && server.allow.is_empty() {
-            self.problem("allow", "names no tool that may be offered; `[\"*\"]` means all");
+            self.problem("allow", "must list the tools to offer; `[\"*\"]` means all");
         }
     }
 

@@ -58,9 +58,9 @@ fn problems_are_reported_by_their_place() {
         ("[mcp.servers.a]\nenv = { A = 1 }", "`mcp.servers.a.env.A` must be text"),
         (
             "[mcp.servers.a]\ncommand = \"x\"\nuse = \"offer\"",
-            "`mcp.servers.a.allow` names no tool",
+            "`mcp.servers.a.allow` must list the tools",
         ),
-        ("[mcp.servers.a]\ncommand = \"x\"\nurl = \"y\"", "`mcp.servers.a.url` stands beside"),
+        ("[mcp.servers.a]\ncommand = \"x\"\nurl = \"y\"", "`mcp.servers.a.url` cannot be combined"),
         ("[mcp.servers.a]\ntimeout = \"soon\"", "`mcp.servers.a.timeout`"),
         ("[mcp.servers]\na = 1", "`mcp.servers.a` must be a table"),
         ("[mcp]\nservers = 1", "`mcp.servers` must be tables"),

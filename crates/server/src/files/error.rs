@@ -11,7 +11,7 @@ use std::{
 pub enum FileError {
     /// The text ends in the command that fixes it.
     #[error(
-        "others may {what} {} (mode {mode:03o}), which must be yours alone; run `{command}`",
+        "other users can {what} {} (mode {mode:03o}), which must be private; run `{command}`",
         path.display()
     )]
     Exposed { path: PathBuf, mode: u32, what: &'static str, command: String },
@@ -21,10 +21,10 @@ pub enum FileError {
     NotRegular { path: PathBuf },
     #[error("{} is not valid: {what}", path.display())]
     Invalid { path: PathBuf, what: &'static str },
-    #[error("there is no room left to write {}; what was there before is kept", path.display())]
+    #[error("no space is left to write {}; the previous content is kept", path.display())]
     Full { path: PathBuf, source: io::Error },
     #[error(
-        "another process has held {} for {} s; try again when it is done",
+        "another process has held a lock on {} for {} s; try again when it has finished",
         path.display(),
         waited.as_secs()
     )]

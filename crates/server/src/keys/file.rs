@@ -34,17 +34,17 @@ pub enum KeyFileError {
     Io { path: PathBuf, source: io::Error },
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("others may read or change {0}")]
+    #[error("other users can read or change {0}")]
     Open(PathBuf),
     #[error("{path} is not a key file: {reason}")]
     Broken { path: PathBuf, reason: String },
-    #[error("a later version of ibeam wrote {0}")]
+    #[error("{0} was written by a later version of ibeam")]
     Later(PathBuf),
-    #[error("there is a key named `{0}` already")]
+    #[error("a key named `{0}` already exists")]
     Taken(String),
     #[error("`{0}` is not a valid key name")]
     Name(String),
-    #[error("there are {MOST} keys already")]
+    #[error("the limit of {MOST} keys is reached")]
     Many,
 }
 

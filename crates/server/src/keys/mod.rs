@@ -226,7 +226,7 @@ impl Keys {
             // What was revoked may still be in there, but nobody else comes in.
             Err(error) => {
                 if !again {
-                    warn!("the API keys stay as they were: {error}");
+                    warn!("cannot reload the API keys, so they stay as they were: {error}");
                 }
                 // The system may have been short of something; a file that is wrong
                 // stays wrong until it is changed.

@@ -128,7 +128,11 @@ impl Client {
                     listing.tools.len()
                 ),
                 Note::TooManyPages => {
-                    warn!(server, "an MCP server lists its tools without end; the rest is left out")
+                    warn!(
+                        server,
+                        "the tool list of an MCP server does not end; the rest is left \
+                                   out"
+                    )
                 }
                 Note::LargeSchema(tool) => {
                     warn!(server, tool, "the schema of an MCP tool is too large; it is left out")

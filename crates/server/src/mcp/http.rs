@@ -142,13 +142,13 @@ pub(super) enum WireError {
     #[error("it asks for authorization; give it a header in its settings")]
     Unauthorized,
     /// The server does not know the session that was named.
-    #[error("it has ended the session")]
+    #[error("it ended the session")]
     Expired,
     #[error("it answered with HTTP status {0}")]
     Status(u16),
-    #[error("its answer is of the type `{0}`")]
+    #[error("its answer has the unexpected type `{0}`")]
     Type(String),
-    #[error("its answer is not a message of the protocol")]
+    #[error("its answer is not a valid protocol message")]
     NoMessage,
 }
 

@@ -93,7 +93,7 @@ impl Peer {
     pub(super) async fn greet(&self) -> Result<Greeting, String> {
         let ask = Ask::Initialize { version: env!("CARGO_PKG_VERSION") };
         let result = self.request(ask).await.map_err(|error| match error {
-            Failure::Closed => "it ended before it said hello".to_owned(),
+            Failure::Closed => "it exited before the handshake".to_owned(),
             error => error.to_string(),
         })?;
         let greeting = Greeting::read(&result)?;
@@ -148,7 +148,7 @@ impl Peer {
                 drop(state);
                 // Waiting for room here could stop both sides for ever.
                 if self.0.queue.try_send(Outgoing::Note(reply)).is_err() {
-                    debug!("an MCP server asks for more than it takes answers for");
+                    debug!("an MCP server sends requests faster than it reads the answers");
                 }
             }
             Incoming::ToolsChanged => self.0.changed.notify_one(),

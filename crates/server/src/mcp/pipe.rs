@@ -59,7 +59,7 @@ async fn write(mut queue: Queue, mut writer: Writer) {
             writer.flush().await
         };
         if let Err(error) = written.await {
-            debug!(%error, "an MCP server takes no more messages");
+            debug!(%error, "an MCP server accepts no more messages");
             return;
         }
     }

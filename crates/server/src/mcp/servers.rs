@@ -171,8 +171,8 @@ impl Server {
                         None => None,
                     };
                     return match said {
-                        Some(said) => format!("it ended; it said: {said}"),
-                        None => "it ended".to_owned(),
+                        Some(said) => format!("it exited; it said: {said}"),
+                        None => "it exited".to_owned(),
                     };
                 }
                 () = client.peer.changed() => {
@@ -182,7 +182,7 @@ impl Server {
                             self.now.lock().tools = tools.into();
                         }
                         Ok(Err(why)) => return why,
-                        Err(_elapsed) => return "it does not list its tools in time".to_owned(),
+                        Err(_elapsed) => return "it did not list its tools in time".to_owned(),
                     }
                 }
                 () = sleep(PING_AFTER) => {
@@ -206,7 +206,7 @@ impl Server {
             Ok(Err(why)) => (Output::error(format!("The tool was not called: {why}.")), "failed"),
             Err(_elapsed) => {
                 let text = format!(
-                    "The tool gave no result within {} s and was given up.",
+                    "The tool did not return a result within {} s.",
                     self.spec.timeout.as_secs()
                 );
                 (Output::error(text), "timeout")

@@ -39,7 +39,7 @@ impl SseTransport {
         while let Some(event) = events.next().await.map_err(|error| error.to_string())? {
             if event.event.as_deref() == Some("endpoint") {
                 let endpoint = endpoint(remote.uri(), event.data.as_deref().unwrap_or_default())
-                    .ok_or("the stream names an address elsewhere")?;
+                    .ok_or("the stream names an address on another host")?;
                 return Ok(Self { link: Arc::new(Link { wire, endpoint }), events });
             }
         }
@@ -79,7 +79,7 @@ impl SseTransport {
                     // The end of the handshake has to be there before anything else.
                     Some(Outgoing::Note(message)) => {
                         if let Err(why) = self.link.send(message).await {
-                            debug!(why, "an MCP server did not take a message");
+                            debug!(why, "an MCP server did not accept a message");
                         }
                     }
                     None => return,
@@ -101,7 +101,7 @@ impl Link {
                 Err(format!("a message was refused with HTTP status {status}"))
             }
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_elapsed) => Err("a message was not taken in time".to_owned()),
+            Err(_elapsed) => Err("a message was not accepted in time".to_owned()),
         }
     }
 }

@@ -146,7 +146,7 @@ impl Streamable {
         match greeted {
             Ok(Ok((session, _))) => self.session = Arc::new(session),
             Ok(Err(refused)) => return Err(refused.why),
-            Err(_elapsed) => return Err("it begins no new session".to_owned()),
+            Err(_elapsed) => return Err("it did not start a new session".to_owned()),
         }
         Ok(true)
     }
@@ -170,8 +170,8 @@ impl Streamable {
             let taken = link.wire.notify(&link.uri, message, session.headers.clone());
             match timeout(SHORT, taken).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => debug!(%error, "an MCP server did not take a message"),
-                Err(_elapsed) => debug!("an MCP server did not take a message in time"),
+                Ok(Err(error)) => debug!(%error, "an MCP server did not accept a message"),
+                Err(_elapsed) => debug!("an MCP server did not accept a message in time"),
             }
             None
         })

@@ -49,7 +49,7 @@ pub enum HttpError {
     Timeout,
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the answer does not inflate")]
+    #[error("the answer cannot be decompressed")]
     Gzip,
     /// The connection broke; whether the request was processed is unknown.
     #[error("{0}")]

@@ -90,7 +90,7 @@ pub struct PoolStats {
 pub enum PoolError {
     #[error(transparent)]
     Dial(#[from] DialError),
-    #[error("all {0} connections are full")]
+    #[error("all {0} connections are in use")]
     Full(usize),
     #[error("the request cannot be sent: {0}")]
     Request(String),

@@ -53,7 +53,7 @@ impl GatewayHealth {
 /// Why nothing is known of a gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    #[error("it serves TLS with a certificate that only its clients can verify")]
+    #[error("it serves TLS with a certificate that this machine does not trust")]
     Tls,
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -175,7 +175,8 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
     tokio::select! {
         result = connection.as_mut() => ended(result),
         () = progress.stalled() => cut(),
-        () = patience(leave, &member, idle) => debug!("a connection had to be cut"),
+        () = patience(leave, &member, idle) => debug!("a connection did not close in time and was \
+                                                       cut"),
         () = async {
             host.shutdown.aborted().await;
             sleep(GOODBYE).await;
@@ -194,11 +195,11 @@ async fn secured(stream: Watched, host: &Host, member: &Member) -> Option<Box<dy
     match secured {
         Ok(Ok(stream)) => Some(Box::new(stream)),
         Ok(Err(error)) => {
-            debug!(%error, "a client and we do not agree on TLS");
+            debug!(%error, "TLS handshake with a client failed");
             None
         }
         Err(_elapsed) => {
-            debug!("a client took too long for TLS");
+            debug!("TLS handshake with a client timed out");
             None
         }
     }
@@ -284,12 +285,12 @@ async fn quiet(mut mood: watch::Receiver<Mood>, start: Instant, time: Duration) 
 fn ended<E: std::fmt::Display>(result: Result<(), E>) {
     if let Err(error) = result {
         // Clients hang up all the time; only the curious need to know.
-        debug!(%error, "a connection ended badly");
+        debug!(%error, "a connection ended with an error");
     }
 }
 
 fn cut() {
-    info!("a client does not read its answer; its connection is closed");
+    info!("a client stopped reading its answer; closing its connection");
 }
 
 /// A connection as its requests know it. A WebSocket holds on to it, once there are no more

@@ -50,7 +50,7 @@ impl StartError {
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Unprotected(_) => Some(
-                "make a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
+                "create a key for each client with `ibeam keys add NAME`, or set IBEAM_API_KEY; \
                  or listen on 127.0.0.1"
                     .into(),
             ),

@@ -95,8 +95,8 @@ mod unix {
         }
         let count = std::env::var("LISTEN_FDS").ok().and_then(|count| count.parse().ok());
         if count.is_some_and(|count: usize| count > MOST) {
-            let text = "more sockets were handed over than anyone can use";
-            return Err(refused(text.to_owned(), "name fewer places with `ListenStream=`"));
+            let text = "the service manager passed too many sockets";
+            return Err(refused(text.to_owned(), "list fewer addresses with `ListenStream=`"));
         }
         // Takes `LISTEN_FDS` and `LISTEN_PID` out of the environment. What we start gets
         // none of the variables anyway, but a few that it needs.
@@ -112,7 +112,7 @@ mod unix {
     fn one(handed: &mut ListenFd, at: usize) -> Result<Socket, StartError> {
         let number = at + 1;
         let stream = |what: io::Error| {
-            let text = format!("socket {number} that was handed over cannot be served: {what}");
+            let text = format!("socket {number} from the service manager cannot be served: {what}");
             refused(text, "give it with `ListenStream=`, as an address and port or as a path")
         };
         if let Ok(Some(listener)) = handed.take_tcp_listener(at) {
@@ -126,7 +126,7 @@ mod unix {
         listens(&listener, number)?;
         let address = listener.local_addr().map_err(stream)?;
         let Some(path) = address.as_pathname() else {
-            let text = format!("socket {number} that was handed over has no path");
+            let text = format!("socket {number} from the service manager has no path");
             return Err(refused(
                 text,
                 "everyone on this machine can call such a socket; name a path",
@@ -140,7 +140,7 @@ mod unix {
     fn listens(socket: impl AsFd, number: usize) -> Result<(), StartError> {
         match rustix::net::sockopt::socket_acceptconn(socket) {
             Ok(false) => {
-                let text = format!("socket {number} that was handed over does not listen");
+                let text = format!("socket {number} from the service manager does not listen");
                 Err(refused(text, "`ListenStream=` with `Accept=no`, which is the default, does"))
             }
             // Systems that cannot tell are believed.

@@ -45,7 +45,7 @@ impl Socket {
         let _alone = alone(path).await;
         match fs::symlink_metadata(path) {
             Ok(meta) if !meta.file_type().is_socket() => {
-                return Err(failed("there is something else at that path; choose another one"));
+                return Err(failed("another file is at that path; choose another path"));
             }
             Ok(_) => match StdStream::connect(path) {
                 Ok(_) => {
@@ -56,7 +56,7 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => {
                     return Err(
-                        failed("it is unclear whether a program listens there").because(error)
+                        failed("cannot find out whether a program listens there").because(error)
                     );
                 }
             },
@@ -64,7 +64,7 @@ impl Socket {
         }
         place(path).map_err(|error| {
             let hint = match error.kind() {
-                io::ErrorKind::NotFound => "the folder does not exist; make it first",
+                io::ErrorKind::NotFound => "the folder does not exist; create it first",
                 io::ErrorKind::PermissionDenied => "choose a folder that is yours",
                 io::ErrorKind::InvalidInput => "the path is too long for a socket",
                 _ => "choose another path",

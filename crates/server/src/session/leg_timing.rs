@@ -31,7 +31,7 @@ impl LegTiming {
             first_frame_ms = since(self.first_frame),
             first_piece_ms = since(self.first_piece),
             total_ms = since(Some(Instant::now())),
-            "where the time of the turn went"
+            "turn timing"
         );
     }
 }

@@ -112,7 +112,7 @@ impl TurnStream {
 
     fn note(&mut self, event: Option<TurnEvent>) -> TurnEvent {
         let event = event.unwrap_or_else(|| {
-            let text = "The turn stopped without an ending. This is a fault in ibeam.";
+            let text = "The turn stopped without a final event. This is a bug in ibeam.";
             TurnEvent::Failed(TurnError::new(ErrorCode::Internal, text))
         });
         self.ended = event.is_terminal();

@@ -204,9 +204,9 @@ impl LegReader {
     }
 
     fn farewell(&mut self) {
-        warn!("the client takes no data; giving it up");
+        warn!("the client stopped reading; dropping it");
         if let Some(room) = self.farewell.take() {
-            let text = "The client took no data for too long, so its turn was cancelled.";
+            let text = "The client stopped reading for too long, so its turn was cancelled.";
             room.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
         }
     }

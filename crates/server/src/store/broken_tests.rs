@@ -127,7 +127,7 @@ fn a_broken_file_is_replaced_once_by_all_that_open_it() {
 }
 
 #[tokio::test]
-async fn two_that_find_a_file_damaged_share_the_new_one() {
+async fn two_stores_share_the_replacement_of_a_damaged_file() {
     let (_dir, path) = place();
     damaged(&path).await;
     let stores = [open(&path), open(&path)];

@@ -43,11 +43,11 @@ pub(super) enum Unfit {
     Io(#[from] io::Error),
     #[error("{0}")]
     Store(#[from] StoreError),
-    #[error("it may not be written")]
+    #[error("it is not writable")]
     ReadOnly,
     #[error("it is not a regular file")]
     NoFile,
-    #[error("a later version of ibeam wrote it")]
+    #[error("it was written by a later version of ibeam")]
     Later,
     #[error("it belongs to another program")]
     Foreign,
@@ -130,7 +130,7 @@ fn move_aside(path: &Path) -> Result<(), Unfit> {
     }
     warn!(
         path = %path.display(), moved_to = %broken.display(),
-        "the store was broken; starting with an empty one"
+        "the store is damaged; starting with an empty one"
     );
     Ok(())
 }
@@ -179,7 +179,7 @@ pub(super) fn sweep(path: &Path, oldest: u64) {
         let written = written.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let old = written.is_some_and(|at| at.as_secs() < oldest);
         if old && let Err(error) = std::fs::remove_file(&file) {
-            warn!(path = %file.display(), %error, "a broken store could not be removed");
+            warn!(path = %file.display(), %error, "cannot remove a damaged store");
         }
     }
 }
@@ -231,7 +231,7 @@ pub(super) fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     schema::migrate(connection)
 }
 
-/// Makes sure that the file is there, and that nobody else may read it: SQLite gives its
+/// Makes sure that the file is there, and that other users cannot read it: SQLite gives its
 /// companions the mode that it finds on the file.
 fn make_private(path: &Path) -> Result<(), Unfit> {
     match std::fs::metadata(path) {

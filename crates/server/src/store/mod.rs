@@ -1,6 +1,6 @@
 //! What ibeam knows of a conversation after its turn is over, or after ibeam itself
 //! was: the id the backend knows it by, its checkpoint, its blobs. One SQLite file, so
-//! that a request whose turn is gone can be continued instead of sent anew.
+//! that a request whose turn is gone can be continued instead of sent again.
 //!
 //! *Invariant:* nothing needs the store. Whatever goes wrong in it costs a client a
 //! longer request, never an answer.
@@ -76,13 +76,13 @@ pub struct StoreStats {
     pub failed_saves: u64,
 }
 
-/// Why the store did not do something. The request goes on without it.
+/// Why the store failed. The request continues without it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the store failed: {0}")]
     Database(#[from] rusqlite::Error),
     /// The program is going down, or the work panicked.
-    #[error("the store's work was cut short")]
+    #[error("a store operation was interrupted")]
     Stopped,
 }
 
@@ -112,7 +112,7 @@ pub struct Store {
 
 impl Store {
     /// Opens the file at `path`, or keeps everything in memory. A file that cannot be
-    /// used is warned of and memory taken in its place.
+    /// used is reported, and memory is used instead.
     ///
     /// # Errors
     /// When not even memory can be had.

@@ -1,4 +1,4 @@
-//! Responses that their clients asked to keep: to go on from, and to get again.
+//! Stored responses, which clients can continue and fetch again.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use tracing::warn;
@@ -10,7 +10,7 @@ use super::{
     vault::{PAGES_AT_ONCE, Vault, seconds},
 };
 
-/// Responses that one may go on from, one after the other. Far more than a client makes
+/// The longest chain of responses. Far more than a client makes
 /// before what was said no longer fits a model.
 const LINKS: usize = 2048;
 
@@ -21,7 +21,7 @@ const DELETED_AT_ONCE: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
     pub id: String,
-    /// The one it goes on from.
+    /// The one it continues.
     pub previous: Option<String>,
     pub status: String,
     /// The object as its client got it.
@@ -40,7 +40,7 @@ impl StoredResponse {
     }
 
     /// # Errors
-    /// It did not end well enough to be gone on from.
+    /// It failed, so it cannot be continued.
     pub fn check(&self) -> Result<(), NoChain> {
         match self.status.as_str() {
             "completed" | "incomplete" => Ok(()),
@@ -54,19 +54,19 @@ impl StoredResponse {
     }
 }
 
-/// One step of a conversation that is told by ids.
+/// One step of a conversation that is linked by ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub input: String,
     pub output: String,
 }
 
-/// Why there is no telling what came before.
+/// Why the earlier conversation is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoChain {
-    /// There is no response of that id, or no more.
+    /// There is no response with that id, or not any more.
     Missing(String),
-    /// It did not end well enough to be gone on from.
+    /// It failed, so it cannot be continued.
     Unfinished { id: String, status: String },
     /// There is too much of it.
     TooLong,
@@ -252,7 +252,7 @@ fn chain(
             Some(rest) if links.len() < LINKS => left = rest,
             _ => return Ok(Err(NoChain::TooLong)),
         }
-        // A conversation that goes on keeps its beginning.
+        // A continued conversation keeps its beginning.
         let sql = "UPDATE responses SET used = ?3 WHERE scope = ?1 AND id = ?2 AND used < ?3";
         connection.execute(sql, params![scope, id, now])?;
         links.push(Link { input: found.input, output: found.output });

@@ -52,7 +52,7 @@ async fn a_response_is_found_by_its_owner_until_it_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chain_is_told_from_its_beginning_and_stays_as_long_as_it_is_used() {
+async fn chain_is_returned_in_order_and_kept_while_used() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", None), NOW).await.unwrap();
     store.save_response(ME, response("two", Some("one")), NOW).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_chain_is_told_from_its_beginning_and_stays_as_long_as_it_is_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_old_is_not_found_though_nobody_tidied() {
+async fn expired_response_is_not_found_before_cleanup() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", None), NOW).await.unwrap();
     // The wall clock alone may be wrong.
@@ -83,7 +83,7 @@ async fn what_is_too_old_is_not_found_though_nobody_tidied() {
 }
 
 #[tokio::test]
-async fn a_chain_with_a_gap_or_a_failure_is_none() {
+async fn chain_with_a_gap_or_failure_is_refused() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("two", Some("one")), NOW).await.unwrap();
     let failed = StoredResponse { status: "failed".to_owned(), ..response("bad", None) };
@@ -102,7 +102,7 @@ async fn a_chain_with_a_gap_or_a_failure_is_none() {
 
 /// It can only come from a damaged file, and must not hang.
 #[tokio::test]
-async fn a_chain_that_bites_its_tail_ends() {
+async fn cyclic_chain_ends() {
     let store = store(10, 1 << 20);
     store.save_response(ME, response("one", Some("two")), NOW).await.unwrap();
     store.save_response(ME, response("two", Some("one")), NOW).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_chain_that_bites_its_tail_ends() {
 }
 
 #[tokio::test]
-async fn the_oldest_give_way_by_count_and_by_size() {
+async fn oldest_responses_are_evicted_by_count_and_size() {
     let by_count = store(2, 1 << 20);
     for (at, id) in ["one", "two", "three"].into_iter().enumerate() {
         by_count.save_response(ME, response(id, None), NOW + at as u64).await.unwrap();
@@ -128,7 +128,7 @@ async fn the_oldest_give_way_by_count_and_by_size() {
 }
 
 #[tokio::test]
-async fn what_is_too_old_goes_at_the_start() {
+async fn expired_responses_are_deleted_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.db");
     let retention = Duration::from_secs(DAY);
@@ -160,7 +160,7 @@ async fn a_jump_of_the_clock_deletes_no_response() {
 
 /// They have limits of their own, and so do conversations.
 #[tokio::test]
-async fn responses_push_no_conversation_out() {
+async fn responses_do_not_evict_conversations() {
     let day = Duration::from_secs(DAY);
     let responses = ResponseLimits { retention: day, count: 100, bytes: 1 << 20 };
     let limits = StoreLimits { retention: day, bytes: 200 << 10, responses };

@@ -14,7 +14,7 @@ async fn pass(days: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_old_goes_at_the_start_and_with_later_saves() {
+async fn expired_conversations_are_deleted_at_the_start_and_on_saves() {
     let (_dir, path) = place();
     let (day, week) = (DAY.as_secs(), LIMITS.retention.as_secs());
     let store = open_at(&path, NOW);
@@ -69,7 +69,7 @@ async fn a_jump_of_the_clock_deletes_nothing() {
 
 /// An hour every ten days: no pause is believed at once, and each counts in the end.
 #[tokio::test(start_paused = true)]
-async fn what_is_old_goes_on_a_machine_that_is_seldom_on() {
+async fn expiry_works_on_a_machine_that_is_rarely_on() {
     let (_dir, path) = place();
     open_at(&path, NOW).save(bare("old"), Vec::new(), NOW).await.unwrap();
     let mut kept = Vec::new();

@@ -47,7 +47,7 @@ const RESPONSES: &str = "
         key      INTEGER PRIMARY KEY,
         scope    BLOB NOT NULL,
         id       TEXT NOT NULL,
-        -- The one it goes on from.
+        -- The one it continues.
         previous TEXT,
         status   TEXT NOT NULL,
         -- JSON: the object as its client got it, and two lists of items.
@@ -56,7 +56,7 @@ const RESPONSES: &str = "
         output   BLOB NOT NULL,
         -- Bytes of the three.
         size     INTEGER NOT NULL,
-        -- Seconds since 1970: when it was made, or last gone on from.
+        -- Seconds since 1970: when it was created or last continued.
         used     INTEGER NOT NULL,
         UNIQUE (scope, id)
     ) STRICT;
@@ -104,7 +104,7 @@ pub(super) enum Owner {
 }
 
 /// Looks, and changes nothing. All of it at one moment: another process may be taking
-/// the steps just now, and half of them would look like somebody else's file.
+/// the steps just now, and half of them would look like another program's file.
 pub(super) fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let moment = connection.unchecked_transaction()?;
     let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));

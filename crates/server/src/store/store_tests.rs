@@ -106,7 +106,7 @@ async fn what_is_saved_is_found_by_each_of_its_names() {
 }
 
 #[tokio::test]
-async fn nobody_finds_or_changes_what_belongs_to_another() {
+async fn conversations_are_separated_by_owner() {
     let store = memory();
     store.save(talk("one"), vec![blob("a", 3)], unix_seconds()).await.unwrap();
 
@@ -151,7 +151,7 @@ async fn the_newest_come_first_and_eight_are_enough() {
 }
 
 #[tokio::test]
-async fn a_forgotten_conversation_takes_its_blobs_along() {
+async fn deleting_a_conversation_deletes_its_blobs() {
     let store = memory();
     store.save(talk("one"), vec![blob("a", 3)], unix_seconds()).await.unwrap();
     store.forget(ME, "one").await.unwrap();
@@ -202,7 +202,7 @@ async fn a_file_is_read_again_after_a_sudden_end() {
 }
 
 #[tokio::test]
-async fn the_oldest_give_way_when_there_is_too_much() {
+async fn oldest_conversations_are_evicted_beyond_the_limit() {
     let (_dir, path) = place();
     let limits = StoreLimits { bytes: 1 << 20, ..LIMITS };
     let store = Store::open(Some(&path), limits, &Tasks::new()).unwrap();
@@ -229,7 +229,7 @@ async fn the_oldest_give_way_when_there_is_too_much() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_read_it() {
+fn store_files_are_private() {
     // The mask belongs to the whole process, so this takes one of its own.
     let test = "store::tests::modes_under_a_permissive_mask";
     let done = std::process::Command::new("sh")
@@ -244,7 +244,7 @@ fn nobody_else_may_read_it() {
 
 #[cfg(unix)]
 #[tokio::test]
-#[ignore = "started by `nobody_else_may_read_it`"]
+#[ignore = "started by `store_files_are_private`"]
 async fn modes_under_a_permissive_mask() {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -260,7 +260,7 @@ async fn modes_under_a_permissive_mask() {
         assert_eq!(mode(&with(&path, ending)), 0o600, "{ending}");
     }
 
-    // Somebody's copy of a store, readable to all.
+    // A user's copy of a store, readable to all.
     drop(store);
     std::fs::copy(&path, &other).unwrap();
     std::fs::set_permissions(&other, PermissionsExt::from_mode(0o644)).unwrap();
@@ -272,7 +272,7 @@ async fn modes_under_a_permissive_mask() {
 }
 
 #[tokio::test]
-async fn the_files_of_others_are_left_alone() {
+async fn foreign_files_are_not_touched() {
     let (_dir, path) = place();
     for sql in
         ["PRAGMA user_version = 99", "PRAGMA application_id = 1", "PRAGMA application_id = 0"]
@@ -296,7 +296,7 @@ async fn the_files_of_others_are_left_alone() {
 }
 
 #[tokio::test]
-async fn without_a_usable_file_memory_will_do() {
+async fn unusable_file_falls_back_to_memory() {
     let (dir, path) = place();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -339,7 +339,7 @@ async fn a_full_disk_fails_saves_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_may_share_a_file() {
+async fn two_stores_can_share_a_file() {
     let (_dir, path) = place();
     let tasks = Tasks::new();
     let stores = [open(&path), open(&path)];
@@ -365,7 +365,7 @@ async fn two_may_share_a_file() {
 }
 
 #[test]
-fn two_may_make_a_file_at_the_same_time() {
+fn two_stores_can_create_a_file_at_once() {
     let (_dir, path) = place();
     let start = std::sync::Barrier::new(8);
     std::thread::scope(|scope| {
@@ -381,7 +381,7 @@ fn two_may_make_a_file_at_the_same_time() {
 /// A blocking task that runs for ever would hold the paused clock of every test that
 /// has a store; a thread beside the runtime would let it run ahead.
 #[tokio::test(start_paused = true)]
-async fn time_stands_still_while_it_works_and_goes_on_after() {
+async fn paused_time_stands_still_during_a_save() {
     let store = memory();
     let before = tokio::time::Instant::now();
     let save = store.save(talk("one"), vec![blob("a", 1 << 20)], unix_seconds());
@@ -392,7 +392,7 @@ async fn time_stands_still_while_it_works_and_goes_on_after() {
 }
 
 #[tokio::test]
-async fn a_save_that_was_begun_is_waited_for_at_the_end() {
+async fn shutdown_waits_for_a_running_save() {
     let tasks = Tasks::new();
     let store = Store::open(None, LIMITS, &tasks).unwrap();
     let mut save = Box::pin(store.save(talk("one"), Vec::new(), unix_seconds()));
@@ -416,7 +416,7 @@ async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 /// Run it with `--run-ignored=only --no-capture`, or cargo's `--ignored --nocapture`.
 #[tokio::test]
 #[ignore = "a measurement, for docs/dependencies.md"]
-async fn how_long_a_save_takes() {
+async fn measure_a_save() {
     const SAVES: u32 = 2_000;
     let (_dir, path) = place();
     let store = open(&path);

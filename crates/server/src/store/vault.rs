@@ -68,7 +68,7 @@ impl Vault {
         let looked = Instant::now();
         let mut vault =
             Self { connection, path, id, limits, tidied: 0, looked, failing: false, gauges };
-        // As long as it takes: nobody is waiting yet.
+        // As long as it takes: no request is waiting yet.
         if let Err(error) = vault.tidy(now, usize::MAX).and_then(|()| vault.recount()) {
             vault.go_on_after(&error);
         }
@@ -133,14 +133,15 @@ impl Vault {
             Err(error) => {
                 self.gauges.failed_saves.fetch_add(1, Ordering::Relaxed);
                 if !self.failing {
-                    warn!(%error, "a conversation was not saved; requests are answered without");
+                    warn!(%error, "cannot save a conversation; requests are answered without the \
+                                   store");
                     self.failing = true;
                 }
             }
         }
         // A failure in here is one of cleaning up, and no reason to fail the save.
         if let Err(error) = self.tidy(now, DELETED_AT_ONCE) {
-            tracing::debug!(%error, "the store could not be tidied");
+            tracing::debug!(%error, "cannot clean up the store");
         }
         outcome
     }
@@ -176,7 +177,7 @@ impl Vault {
             Err(why) => memory_only(&path, &why),
         }
         if let Err(error) = self.recount() {
-            tracing::debug!(%error, "the store could not be counted");
+            tracing::debug!(%error, "cannot measure the store");
         }
     }
 
@@ -195,14 +196,14 @@ impl Vault {
         if error.is_corrupt() {
             self.start_afresh();
         } else {
-            warn!(%error, "the store could not be tidied");
+            warn!(%error, "cannot clean up the store");
         }
     }
 
     /// Deletes what is too old or too much, at most `most` for the latter.
     fn tidy(&mut self, now: u64, most: usize) -> Result<(), StoreError> {
         let mut deleted = 0;
-        // A clock that was set back is no reason to wait.
+        // Do not wait because the clock was set back.
         if !(self.tidied..self.tidied.saturating_add(TIDY_EVERY)).contains(&now) {
             self.tidied = now;
             self.follow();
@@ -294,7 +295,7 @@ fn memory() -> Result<Connection, StoreError> {
 fn memory_only(path: &Path, why: &file::Unfit) {
     warn!(
         path = %path.display(), %why,
-        "the store's file cannot be used: conversations are kept in memory, until ibeam ends"
+        "the store file cannot be used; conversations are kept in memory until ibeam exits"
     );
 }
 

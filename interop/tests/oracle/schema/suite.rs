@@ -64,7 +64,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("ref.json", "remote ref, containing refs itself", NO_META_SCHEMAS),
     ("vocabulary.json", "", NO_OWN_DIALECTS),
 ];
-const NOTHING_IS_FETCHED: &str = "nothing is fetched";
+const NOTHING_IS_FETCHED: &str = "does not fetch schemas";
 const NO_META_SCHEMAS: &str = "json-schema.org/draft";
 const NO_OWN_DIALECTS: &str = "not one of the supported drafts";
 

@@ -38,7 +38,7 @@ function isMusl() {
 function find() {
   const [usual, still] = [`ibeam-${here}`, `ibeam-${here}-musl`];
   if (!(usual in packages)) {
-    throw `there is no package for ${here}; with Rust, \`cargo install --git https://github.com/ibeam-gateway/ibeam ibeam\` builds it`;
+    throw `no package exists for ${here}; with Rust installed, \`cargo install --git https://github.com/ibeam-gateway/ibeam ibeam\` builds ibeam`;
   }
   const musl = isMusl();
   // The static one runs everywhere; the other only with glibc, where it is the quicker one.
@@ -53,13 +53,13 @@ function fail(words) {
   process.exit(1);
 }
 
-/** In the place of this process: the same id, the same terminal, and nobody in between. */
+/** In the place of this process: the same id, and the same terminal. */
 function become(program, args) {
   if (platform === "win32" || typeof process.execve !== "function") return;
   process.execve(program, [program, ...args], env);
 }
 
-/** Where that cannot be: a child, and this process does what it is told and ends as it ends. */
+/** Otherwise as a child: this process passes signals on and ends as the child ends. */
 function accompany(program, args) {
   const child = spawn(program, args, { stdio: "inherit", windowsHide: false });
   // A terminal sends its own signals to the child, too. Passed on, Ctrl-C would count twice,

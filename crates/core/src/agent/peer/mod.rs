@@ -217,7 +217,7 @@ impl Peer for AgentPeer {
             && now >= stream.last_progress + clocks.heartbeat_only
         {
             let text =
-                "Cursor sent only heartbeats for longer than the `heartbeat_only` clock allows.";
+                "Cursor sent only heartbeats for longer than `clocks.heartbeats_only` allows.";
             self.give_up(TurnError::new(ErrorCode::Timeout, text), Remedy::None);
         }
     }

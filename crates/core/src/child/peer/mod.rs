@@ -198,11 +198,10 @@ impl Peer for ChildPeer {
             return;
         }
         let failure = if self.heard() {
-            let text = "Cursor's CLI said nothing for longer than the `heartbeat_only` clock \
-                        allows.";
+            let text = "Cursor's CLI sent nothing for longer than `clocks.heartbeats_only` allows.";
             Failure { error: TurnError::new(ErrorCode::Timeout, text), remedy: Remedy::None }
         } else {
-            let text = format!("Cursor's CLI said nothing for {} s.", clocks.no_frame.as_secs());
+            let text = format!("Cursor's CLI sent nothing for {} s.", clocks.no_frame.as_secs());
             let error = TurnError::new(ErrorCode::Timeout, text).unreachable();
             Failure { error, remedy: Remedy::Retry }
         };
@@ -461,14 +460,14 @@ impl InMessage for FromChild {
 }
 
 fn gone() -> Failure {
-    from_link(&LinkError::Reset("its process is gone".to_owned()))
+    from_link(&LinkError::Reset("its process exited".to_owned()))
 }
 
 /// What it means that there is no link to a child.
 fn from_link(error: &LinkError) -> Failure {
     match error {
         LinkError::Reset(why) => {
-            let text = format!("Cursor's CLI was lost before the answer was complete: {why}.");
+            let text = format!("Cursor's CLI stopped before the answer was complete: {why}.");
             let error = TurnError::new(ErrorCode::UpstreamClosed, text);
             Failure { error, remedy: Remedy::Retry }
         }

@@ -15,7 +15,7 @@ use super::canonical::same_number;
 
 /// What must follow `streamed` so that the text parses to `whole`.
 ///
-/// `streamed` may end anywhere. `None`: it contradicts `whole`, or is no JSON. A value
+/// `streamed` may end anywhere. `None`: it contradicts `whole`, or is not JSON. A value
 /// that was streamed whole is never written a second time, although most readers take
 /// the last of two equal keys: some refuse them.
 #[must_use]

@@ -28,9 +28,9 @@ fn reads_as(text: &str, whole: &Number) -> bool {
     serde_json::from_str(text).is_ok_and(|read| same_number(&read, whole))
 }
 
-/// Ways to go on with the significant digits of `whole` and then set the scale right.
+/// Ways to continue with the significant digits of `whole` and then set the scale right.
 fn by_exponent(begun: &str, whole: &Number) -> impl Iterator<Item = String> {
-    // The shortest digits that tell a float from its neighbours, and its real ones.
+    // The shortest digits that distinguish a float from its neighbours, and its real ones.
     let forms = whole.as_f64().map(|value| [format!("{value:e}"), format!("{value:.40e}")]);
     forms.into_iter().flatten().filter_map(move |form| scaled(begun, &form))
 }

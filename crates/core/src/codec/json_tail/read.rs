@@ -1,4 +1,4 @@
-//! Reads as much of a JSON text as there is, and tells where it stops.
+//! Reads as much of a JSON text as there is, and reports where it stops.
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ pub(super) enum Cut<'a> {
     Before,
     /// In `true`, `false` or `null`.
     Word(&'a str),
-    /// In a number, or right after it: only what follows could tell.
+    /// In a number, or right after it: only what follows decides.
     Number(&'a str),
     Text(CutText<'a>),
     List {
@@ -56,7 +56,7 @@ pub(super) enum InObject<'a> {
 /// A string that does not end.
 #[derive(Debug)]
 pub(super) struct CutText<'a> {
-    /// What is decoded for sure.
+    /// What is certainly decoded.
     pub(super) read: String,
     /// The first half of an escaped surrogate pair.
     pub(super) high: Option<u16>,
@@ -69,7 +69,7 @@ enum Text<'a> {
     Cut(CutText<'a>),
 }
 
-/// What is left of the text. Its methods give `None` for what is no JSON.
+/// What is left of the text. Its methods give `None` for what is not JSON.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     rest: &'a str,

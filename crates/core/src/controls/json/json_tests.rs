@@ -60,7 +60,7 @@ fn fences_and_white_space_around_are_removed() {
 fn invalid_json_is_found_where_it_begins() {
     for (text, seen, why) in [
         ("Sure! {}", "", "the answer is not valid JSON"),
-        ("{} and more", "{}", "the answer has something behind its JSON"),
+        ("{} and more", "{}", "the answer has text after its JSON"),
         ("{\"a\": tru}", "{\"a\": tru", "the value at `/a` is not valid JSON"),
         ("{\"a\": 1,}", "{\"a\": 1,", "expected a name in quotes, found `}`"),
         ("{\"a\": [1 2]}", "{\"a\": [1 ", "the value at `/a/0` is not valid JSON"),
@@ -69,7 +69,7 @@ fn invalid_json_is_found_where_it_begins() {
         ("{\"a\": 01}", "{\"a\": 01", "the value at `/a` is not valid JSON"),
         ("{\"a\": \"\u{1}\"}", "{\"a\": \"", "control character"),
         ("{\"a\": \"\\x\"}", "{\"a\": \"\\x", "the value at `/a` is not valid JSON"),
-        ("[]", "", "the answer should be object, and is array"),
+        ("[]", "", "the answer should be object but is array"),
         ("{\"a\": {", "{\"a\": {", "the value at `/a` ends too early"),
         ("", "", "the answer is empty"),
         ("```json\n", "", "the answer is empty"),
@@ -81,12 +81,12 @@ fn invalid_json_is_found_where_it_begins() {
 }
 
 #[test]
-fn a_schema_is_held_against_the_answer_as_it_comes() {
+fn schema_is_checked_while_the_answer_streams() {
     let good =
         r#"{"name": "Ann", "age": 7.0, "friends": [{"age": 1, "name": "\u0042"}], "mood": null}"#;
     assert_eq!(run(schema(&person()), &[good]), (good.to_owned(), Ok(())));
     for (text, seen, why) in [
-        (r#"{"name": 5, "age": 1}"#, r#"{"name": "#, "`/name` should be string, and is number"),
+        (r#"{"name": 5, "age": 1}"#, r#"{"name": "#, "`/name` should be string but is number"),
         (r#"{"nam": "A"}"#, r#"{"nam"#, "`/nam` is not in the schema"),
         (r#"{"age": 1.5}"#, r#"{"age": 1.5"#, "`/age` should be a whole number"),
         (r#"{"mood": "so so"}"#, r#"{"mood": "so so"#, "`/mood` is not one of the allowed values"),
@@ -95,7 +95,7 @@ fn a_schema_is_held_against_the_answer_as_it_comes() {
         (
             r#"{"friends": [{"name": "B", "age": 1}, {"name": []"#,
             r#"{"friends": [{"name": "B", "age": 1}, {"name": "#,
-            "`/friends/1/name` should be string, and is array",
+            "`/friends/1/name` should be string but is array",
         ),
     ] {
         let (got, result) = run(schema(&person()), &[text]);
@@ -105,7 +105,7 @@ fn a_schema_is_held_against_the_answer_as_it_comes() {
 }
 
 #[test]
-fn the_rest_of_a_schema_is_held_against_the_whole() {
+fn remaining_keywords_are_checked_on_the_whole_answer() {
     let text = r#"{"name": "A", "age": -1}"#;
     let (seen, result) = run(schema(&person()), &[text]);
     assert_eq!(seen, text);
@@ -118,7 +118,7 @@ fn the_rest_of_a_schema_is_held_against_the_whole() {
 }
 
 #[test]
-fn odd_schemas_refuse_nothing_early() {
+fn valid_answers_of_unusual_schemas_pass() {
     for (odd, text) in [
         (
             json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "type": "array" } } }),
@@ -150,7 +150,7 @@ fn schemas_that_cannot_be_used_are_refused() {
         ("{\"$ref\": \"#/nowhere\"}", "nowhere"),
         ("{\"$ref\": \"https://example.com/a.json\"}", "example.com"),
         ("{\"pattern\": \"(\"}", "("),
-        ("{\"anyOf\": [{\"$ref\": \"#\"}]}", "refers back to itself"),
+        ("{\"anyOf\": [{\"$ref\": \"#\"}]}", "reference cycle"),
         (long.as_str(), "larger than 256 KiB"),
     ] {
         let format = Format::Schema(Schema { name: "test".to_owned(), text: text.to_owned() });
@@ -171,14 +171,14 @@ fn flat_chain(length: usize) -> Value {
 }
 
 #[test]
-fn a_chain_needs_no_stack() {
+fn long_reference_chain_uses_no_stack() {
     let deep = (0..100).fold("{}".to_owned(), |inner, _| format!("{{\"a\": {inner}}}"));
     let text = format!("{{\"p7\": {deep}}}");
     assert_eq!(run(schema(&flat_chain(3000)), &[&text]), (text, Ok(())));
 }
 
 #[test]
-fn what_is_allowed_at_most_fits_the_stack() {
+fn deepest_allowed_value_fits_the_stack() {
     // Ten parts speak of each value, on each of a hundred levels.
     let mut inner = json!({ "properties": { "a": { "$ref": "#" } }, "required": ["b"] });
     for _ in 0..8 {
@@ -190,7 +190,7 @@ fn what_is_allowed_at_most_fits_the_stack() {
 }
 
 #[test]
-fn an_answer_that_takes_too_long_does_not_fit() {
+fn answer_that_takes_too_long_to_check_is_invalid() {
     let again = json!({ "properties": { "a": { "$ref": "#" } } });
     let doubled = json!({ "allOf": [again, again] });
     let nested = |depth| (0..depth).fold("{}".to_owned(), |inner, _| format!("{{\"a\":{inner}}}"));

@@ -1,4 +1,4 @@
-//! Reads JSON as it comes, piece by piece, and tells what it sees of it against a shape.
+//! Reads JSON as it streams in and checks it against a shape.
 //! Finds the first character that cannot be right.
 
 use std::collections::BTreeSet;

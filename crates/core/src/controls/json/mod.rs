@@ -1,5 +1,5 @@
 //! Answers that must be JSON: what is around it is removed, and what is wrong with it is
-//! found as early as that can be told.
+//! found as early as possible.
 
 mod full;
 mod machine;
@@ -45,7 +45,7 @@ enum Stage {
     /// Before everything but white space.
     #[default]
     Before,
-    /// Behind so many backticks.
+    /// After this many backticks.
     Fence(usize),
     /// In the word behind them, which has so many characters.
     Word(usize),
@@ -149,7 +149,7 @@ impl Answer {
         if c.is_whitespace() || c == '`' {
             return Ok(false);
         }
-        let what = "has something behind its JSON".to_owned();
+        let what = "has text after its JSON".to_owned();
         Err(Violation { path: String::new(), what })
     }
 

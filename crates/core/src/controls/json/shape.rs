@@ -84,7 +84,7 @@ impl Node {
         if let Some(types) = &self.types
             && !types.iter().any(|name| kind.is(name))
         {
-            return Some(format!("should be {}, and is {}", types.join(" or "), kind.name()));
+            return Some(format!("should be {} but is {}", types.join(" or "), kind.name()));
         }
         let values = self.values.as_ref()?;
         let none = !values.iter().any(|value| Kind::of(value) == kind);

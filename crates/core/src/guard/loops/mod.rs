@@ -346,8 +346,8 @@ fn stop_message(name: &str, what: &str) -> String {
     let name: String = name.chars().take(64).collect();
     format!(
         "stopped a loop of the tool `{name}`: the model {what} and was about to do so again. \
-         Send a new message to go on; `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) sets how \
-         often that is allowed, 0 switches the guard off."
+         Send a new message to continue; `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) sets how often \
+         that is allowed, 0 disables the guard."
     )
 }
 

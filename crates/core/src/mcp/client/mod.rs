@@ -83,7 +83,7 @@ impl Client {
             request_id: u64,
             reason: &'static str,
         }
-        let params = Cancelled { request_id: id, reason: "the caller does not wait any more" };
+        let params = Cancelled { request_id: id, reason: "the caller stopped waiting" };
         self.forget(id).then(|| jsonrpc::notification("notifications/cancelled", &params))
     }
 

@@ -47,7 +47,7 @@ pub(super) fn decode(
     match &choice {
         ToolChoice::Required if tools.is_empty() => Err(invalid(
             "tool_choice".to_owned(),
-            "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
+            "`tool_choice` requires a tool, but `tools` is empty".to_owned(),
         )),
         ToolChoice::Named(name) if !has(tools, name) => Err(invalid(
             "tool_choice.function.name".to_owned(),
@@ -87,7 +87,7 @@ fn select(allowed: AllowedTools, tools: &mut Vec<Tool>) -> Result<ToolChoice, Tu
         None | Some("auto") => ToolChoice::Auto,
         Some("required") => ToolChoice::Required,
         Some(_) => {
-            let text = "the mode of `allowed_tools` is auto or required";
+            let text = "the mode of `allowed_tools` must be auto or required";
             return Err(invalid(format!("{PATH}.mode"), text.to_owned()));
         }
     };

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn choices_are_the_backends_own() {
+fn tool_choices_are_passed_to_the_backend() {
     let tools = r#""tools":[{"function":{"name":"a"}},{"function":{"name":"b"}}]"#;
     let request =
         ok(&with(&format!(r#"{tools},"tool_choice":"required","parallel_tool_calls":false"#)));
@@ -27,7 +27,7 @@ fn choices_are_the_backends_own() {
 }
 
 #[test]
-fn a_selection_of_the_tools() {
+fn allowed_tools_selects_a_subset() {
     let given = |allowed: &str| {
         with(&format!(
             r#""tools":[{{"function":{{"name":"a"}}}},{{"function":{{"name":"b"}}}}],
@@ -56,7 +56,7 @@ fn a_selection_of_the_tools() {
 }
 
 #[test]
-fn a_selection_of_many_tools_takes_time_in_proportion_to_their_number() {
+fn selecting_tools_takes_linear_time() {
     const MANY: usize = 100_000;
     finishes("a selection of 100,000 out of 100,000 tools", || {
         let name = |number: usize| format!("t{number}");

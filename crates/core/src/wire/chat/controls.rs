@@ -102,13 +102,13 @@ fn format(given: Option<&Object<ResponseFormat>>) -> Result<Format, TurnError> {
         },
         Some(_) => Err(unsupported(
             "response_format.type".to_owned(),
-            "the type of a `response_format` is text, json_object or json_schema",
+            "the type of a `response_format` must be text, json_object or json_schema",
         )),
     }
 }
 
 /// Parameters that the client set to something other than their default, and that
-/// nobody honours.
+/// no backend honours.
 fn ignored(request: &Request<'_>) -> Vec<&'static str> {
     let one = |number: &Option<Number>| is_not(number.as_ref(), 1.0);
     let zero = |number: &Option<Number>| is_not(number.as_ref(), 0.0);

@@ -64,7 +64,7 @@ fn malformed_json_says_where() {
     assert_eq!(decode(b"{\"model\":\"\xff\"}").unwrap_err().code, InvalidJson);
 }
 
-/// Also where nobody reads: in unknown fields, and in schemas, which are kept as they are.
+/// Also in parts that are not read: in unknown fields, and in schemas, which are kept as they are.
 #[test]
 fn fields_given_twice_and_endless_nesting_are_refused() {
     refused(&with(r#""model":"b""#), InvalidJson, Some("model"));
@@ -158,7 +158,7 @@ fn long_values_are_not_repeated_in_full() {
 }
 
 #[test]
-fn where_the_field_is_named_the_place_in_the_body_is_not() {
+fn errors_name_the_field_instead_of_the_position() {
     let body = messages(r#"{"role":"tool","tool_call_id":"c","content":5}"#);
     let message = refused(&body, InvalidValue, Some("messages[0].content"));
     let want = "`messages[0].content` has the wrong type: invalid type: integer `5`, expected a \
@@ -167,7 +167,7 @@ fn where_the_field_is_named_the_place_in_the_body_is_not() {
 }
 
 #[test]
-fn roles_and_their_needs() {
+fn each_role_requires_its_fields() {
     let unknown = refused(
         &messages(r#"{"role":"robot","content":"x"}"#),
         InvalidValue,
@@ -213,7 +213,7 @@ fn images() {
     };
     let param = Some("messages[0].content[0].image_url.url");
     let web = refused(&image("https://example.com/a.png"), InvalidValue, param);
-    assert!(web.contains("fetches nothing"), "{web}");
+    assert!(web.contains("does not fetch URLs"), "{web}");
     for url in [
         "",
         "file:///etc/passwd",
@@ -250,7 +250,7 @@ fn images() {
 }
 
 #[test]
-fn other_media_is_refused_clearly() {
+fn other_media_types_are_refused() {
     for kind in ["input_audio", "audio", "video_url"] {
         let body = messages(&format!(r#"{{"role":"user","content":[{{"type":"{kind}"}}]}}"#));
         refused(&body, UnsupportedParameter, Some("messages[0].content[0].type"));
@@ -260,7 +260,7 @@ fn other_media_is_refused_clearly() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn unsupported_parameters_are_refused() {
     for (extra, param) in [
         (r#""n":2"#, "n"),
         (r#""logprobs":true"#, "logprobs"),
@@ -381,7 +381,7 @@ fn known_parameters_without_effect_are_listed() {
     assert!(empty.sampling.params.ignored.is_empty());
 }
 
-/// They are likely mistakes, and nothing else would tell.
+/// They are likely mistakes that would otherwise go unnoticed.
 #[test]
 fn names_of_the_sibling_apis_are_listed() {
     let names = ["input", "instructions", "max_output_tokens", "stop_sequences", "system", "text"];
@@ -391,7 +391,7 @@ fn names_of_the_sibling_apis_are_listed() {
 }
 
 #[test]
-fn a_marker_names_the_session_and_is_gone() {
+fn session_marker_names_the_session_and_is_removed() {
     let request = ok(&messages(
         r#"{"role":"system","content":"be kind"},{"role":"system","content":"Session: session-a1"},
         {"role":"user","content":"Session: session-b"}"#,
@@ -424,12 +424,12 @@ fn results_keep_their_texts_and_images() {
 
 proptest! {
     #[test]
-    fn no_bytes_at_all_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode(&body);
     }
 
     #[test]
-    fn nor_does_a_damaged_request(at in 0_usize..400, byte in any::<u8>()) {
+    fn damaged_requests_do_not_panic(at in 0_usize..400, byte in any::<u8>()) {
         let mut body = messages(
             r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw=="}}]},
             {"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"a","arguments":"{}"}}]},
@@ -443,7 +443,7 @@ proptest! {
 }
 
 #[test]
-fn there_may_be_many_tools_and_not_any_number() {
+fn tool_count_is_limited() {
     let body = |count: usize| {
         let tool = r#"{"type":"function","function":{"name":"t"}}"#;
         let tools = vec![tool; count].join(",");

@@ -66,7 +66,7 @@ fn seed_002_deltas() {
 }
 
 #[test]
-fn a_failure_is_an_error_frame_and_the_last_word() {
+fn failure_is_an_error_frame_and_ends_the_stream() {
     let error = TurnError::new(ErrorCode::RateLimited, "too many requests").cause("secret detail");
     let stream = encode(
         true,
@@ -92,7 +92,7 @@ fn a_cut_stream_is_never_a_clean_stop() {
 }
 
 #[test]
-fn the_role_comes_first_whatever_comes_first() {
+fn role_is_always_sent_first() {
     for event in
         [text("a"), reasoning("a"), begin("a", "a"), TurnEvent::Finished(FinishReason::Stop)]
     {

@@ -78,12 +78,17 @@ fn refuse_unsupported(request: &Request<'_>) -> Result<(), TurnError> {
         }
     }
     if request.echo == Some(true) {
-        return Err(unsupported("echo".to_owned(), "`echo` is not supported: the prompt is yours"));
+        return Err(unsupported(
+            "echo".to_owned(),
+            "`echo` is not supported; put the prompt before \
+                                                   the answer yourself",
+        ));
     }
     if request.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty()) {
         return Err(unsupported(
             "suffix".to_owned(),
-            "`suffix` is not supported: a chat model cannot fill a gap; describe it in the prompt",
+            "`suffix` is not supported: a chat model cannot fill in the middle; describe the gap \
+             in the prompt",
         ));
     }
     if is_set(request.logprobs, &["false"]) {

@@ -11,7 +11,7 @@ fn refused(body: &str) -> (ErrorCode, String) {
 }
 
 #[test]
-fn a_prompt_is_the_message_of_a_user() {
+fn prompt_becomes_a_user_message() {
     for body in [
         r#"{"model":" auto ","prompt":"Say hello."}"#,
         r#"{"model":"auto","prompt":["Say hello."],"n":1,"best_of":1,"echo":false,"suffix":""}"#,
@@ -29,11 +29,11 @@ fn a_prompt_is_the_message_of_a_user() {
 }
 
 #[test]
-fn nothing_is_limited_unless_the_client_says_so() {
+fn no_token_limit_by_default() {
     assert_eq!(decoded(r#"{"model":"auto","prompt":"x"}"#).sampling.max_tokens, None);
 }
 
-/// They are likely mistakes, and nothing else would tell.
+/// They are likely mistakes that would otherwise go unnoticed.
 #[test]
 fn names_of_the_sibling_apis_are_listed() {
     let names = [
@@ -70,7 +70,7 @@ fn controls_and_hints() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused_by_name() {
+fn unsupported_completion_parameters_are_refused_by_name() {
     use ErrorCode::{InvalidValue, UnsupportedParameter};
     for (field, code, param) in [
         (r#""n":2"#, UnsupportedParameter, "n"),

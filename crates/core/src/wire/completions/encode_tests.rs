@@ -59,7 +59,7 @@ fn a_whole_completion() {
 }
 
 #[test]
-fn every_ending_has_a_word_of_this_dialect() {
+fn every_ending_has_a_finish_reason() {
     for (reason, word) in [
         (FinishReason::Stop, "stop"),
         (FinishReason::StopSequence(1), "stop"),

@@ -126,7 +126,7 @@ impl Draft {
 }
 
 /// The arguments, which are an object by the rules of this API. Ones that are cut off or
-/// broken cannot be told as one; an empty object at least fails where the tool checks it.
+/// broken cannot be sent as one; an empty object at least fails where the tool checks it.
 fn object(text: String) -> Box<RawValue> {
     let raw = RawValue::from_string(text).ok().filter(|raw| raw.get().starts_with('{'));
     raw.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).unwrap_or_default())

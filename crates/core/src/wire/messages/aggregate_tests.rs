@@ -48,7 +48,7 @@ fn thoughts_text_calls_and_usage() {
 }
 
 #[test]
-fn the_sequence_that_was_met_is_named() {
+fn matched_stop_sequence_is_reported() {
     let reply = whole(
         Thinking::Off,
         vec![TurnEvent::Text("a".to_owned()), TurnEvent::Finished(FinishReason::StopSequence(0))],

@@ -189,7 +189,7 @@ impl Blocks {
             Open::Thinking(signature) => {
                 step(Step::Delta(Delta::Signature(&signature.finish())));
             }
-            // A tool that takes nothing: clients parse what came, and nothing is no JSON.
+            // A tool that takes nothing: clients parse what came, and an empty text is not JSON.
             Open::Call { has_input: false, .. } => {
                 step(Step::Delta(Delta::Input("{}")));
             }

@@ -28,7 +28,7 @@ pub(super) struct Conversation {
     pub(super) items: Vec<Item>,
     /// Tools that were defined on the way, with their paths.
     pub(super) tools: Vec<(String, types::Tool)>,
-    /// Parameters inside the messages that nobody honours.
+    /// Parameters inside the messages that no backend honours.
     pub(super) ignored: Vec<&'static str>,
 }
 
@@ -72,7 +72,7 @@ impl Conversation {
     }
 
     /// Instructions that begin the conversation belong to the system prompt. Later ones
-    /// hold from their place on, and the prompt must stay what it was: they are told where
+    /// hold from their place on, and the prompt must stay what it was: they are sent where
     /// they stand.
     fn push_system(&mut self, path: &str, content: Option<Content<'_>>) -> Result<(), TurnError> {
         let texts = self.plain(path, content)?;
@@ -172,7 +172,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Adds to what the assistant said last, or begins anew after a call.
+    /// Adds to the last assistant text, or starts a new one after a call.
     fn say(&mut self, text: String) {
         if text.is_empty() {
             return;
@@ -213,7 +213,7 @@ impl Conversation {
         Ok(ToolResult { call_id, content, is_error: block.is_error.unwrap_or(false) })
     }
 
-    /// The texts of a place that takes nothing else. Blocks that tell of something other
+    /// The texts of a place that takes nothing else. Blocks about something other
     /// than text are left out and listed.
     fn plain(
         &mut self,
@@ -248,7 +248,7 @@ impl Conversation {
 
     /// Tools of the request are offered from the start, so that only one that is defined
     /// right here has to be added. None is taken away: the conversation would have to be
-    /// told anew, and the client answers for a call of a tool that it no longer has.
+    /// sent again, and the client answers for a call of a tool that it no longer has.
     pub(super) fn tool_change(&mut self, path: &str, block: Block<'_>) {
         let definition = block.tool.and_then(|Object(tool)| tool.definition);
         match (block.r#type.as_deref(), definition) {

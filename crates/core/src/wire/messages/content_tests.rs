@@ -32,7 +32,7 @@ fn client_rule_20_system_messages() {
 }
 
 #[test]
-fn the_name_of_a_conversation_is_taken_out_of_the_prompt() {
+fn session_name_is_removed_from_the_prompt() {
     let request = ok(&with(r#""system":"Be brief.\nSession: session-7\n""#));
     assert_eq!(request.hints.session.as_deref(), Some("session-7"));
     assert_eq!(request.system, ["Be brief.\n"]);
@@ -79,7 +79,7 @@ fn results_may_hold_more_than_text() {
 }
 
 #[test]
-fn what_the_assistant_said_keeps_its_order() {
+fn assistant_content_keeps_its_order() {
     let request = ok(&messages(
         r#"{"role":"user","content":"go"},{"role":"assistant","content":[
         {"type":"text","text":"a"},{"type":"text","text":""},{"type":"text","text":"b"},

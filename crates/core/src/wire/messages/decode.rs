@@ -55,20 +55,20 @@ pub fn fuzz(data: &[u8]) {
 
 fn checked(body: &[u8]) -> Result<types::Request<'_>, TurnError> {
     let Object(request) = parse::<Object<types::Request<'_>>>(body)?;
-    // SDKs leave the history out once a server takes this, and tell it again only to one
+    // SDKs leave the history out once a server takes this, and resend it only to one
     // that refuses: so it comes before everything else.
     if request.thread.is_some() {
         return Err(TurnError::new(
             ErrorCode::ThreadUnsupported,
-            "threads are not kept here; send the whole conversation in `messages`",
+            "threads are not supported; send the whole conversation in `messages`",
         )
         .param("thread"));
     }
     if is_set(request.mcp_servers, &["[]"]) {
         return Err(unsupported(
             "mcp_servers".to_owned(),
-            "`mcp_servers` is not supported: this gateway connects to no server that a request \
-             names; offer their tools in `tools`",
+            "`mcp_servers` is not supported: the gateway does not connect to servers that a \
+             request names; list their tools in `tools`",
         ));
     }
     Ok(request)
@@ -77,9 +77,9 @@ fn checked(body: &[u8]) -> Result<types::Request<'_>, TurnError> {
 fn limit(given: Option<&Number>) -> Result<u64, TurnError> {
     let wrong = |text: &str| Err(invalid("max_tokens".to_owned(), text.to_owned()));
     match given.map(Number::as_u64) {
-        None => wrong("`max_tokens` is missing; this API needs it"),
+        None => wrong("`max_tokens` is missing; this API requires it"),
         Some(Some(limit)) if limit > 0 => Ok(limit),
-        Some(_) => wrong("`max_tokens` must be a whole number from 1 on"),
+        Some(_) => wrong("`max_tokens` must be a whole number of at least 1"),
     }
 }
 

@@ -231,7 +231,7 @@ fn wrong_types_name_the_field() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_by_name() {
+fn unsupported_message_parameters_are_refused_by_name() {
     let server = r#""mcp_servers":[{"type":"url","url":"https://example.com","name":"a"}]"#;
     refused(&with(server), UnsupportedParameter, Some("mcp_servers"));
     ok(&with(r#""mcp_servers":[]"#));
@@ -285,7 +285,7 @@ fn client_rule_5_unknown_things_are_accepted() {
     assert_eq!(request.sampling.params.ignored, ["messages.content.type"]);
 }
 
-/// They are likely mistakes, and nothing else would tell.
+/// They are likely mistakes that would otherwise go unnoticed.
 #[test]
 fn names_of_the_sibling_apis_are_listed() {
     let names = [
@@ -303,7 +303,7 @@ fn names_of_the_sibling_apis_are_listed() {
 }
 
 #[test]
-fn parameters_nobody_honours_are_listed() {
+fn ignored_message_parameters_are_listed() {
     let request = ok(&with(
         r#""temperature":0.2,"top_p":0.9,"top_k":40,"metadata":{"user_id":"u"},"service_tier":"standard_only",
         "context_management":{"edits":[]},"container":"c","compaction":{"type":"auto"},"fallbacks":[{"model":"b"}],"inference_geo":"us","speed":"fast""#,

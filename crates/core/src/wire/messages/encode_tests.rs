@@ -72,7 +72,7 @@ fn one_block_is_open_at_a_time() {
 }
 
 #[test]
-fn thoughts_that_are_omitted_still_have_their_block() {
+fn omitted_thinking_still_has_its_block() {
     let events = [
         reasoning("secret"),
         text("Hello"),
@@ -82,14 +82,14 @@ fn thoughts_that_are_omitted_still_have_their_block() {
     let stream = encode(Thinking::Omitted, &events);
     insta::assert_snapshot!(stream);
     assert!(!stream.contains("secret") && !stream.contains("thinking_delta"));
-    // Nobody asked for thoughts: the first block is the answer.
+    // Thinking was not requested: the first block is the answer.
     let stream = encode(Thinking::Off, &events);
     assert!(!stream.contains(r#""type":"thinking"#), "{stream}");
     let start = stream.find("content_block_start").unwrap();
     assert!(stream[start..].contains(r#""index":0,"content_block":{"type":"text","text":""}"#));
 }
 
-/// Client rule 21: a block without a signature is dropped, or told as plain text. The same
+/// Client rule 21: a block without a signature is dropped, or sent as plain text. The same
 /// thought has the same one, however it was cut.
 #[test]
 fn client_rule_21_signatures() {
@@ -125,7 +125,7 @@ fn endings() {
 }
 
 #[test]
-fn cached_tokens_stand_beside_the_input() {
+fn cached_tokens_are_reported_apart_from_the_input() {
     for (usage, expect) in [
         (usage(), [35, 5, 60, 20]),
         // Counters that do not add up must not wrap around.
@@ -146,7 +146,7 @@ fn cached_tokens_stand_beside_the_input() {
 }
 
 #[test]
-fn thoughts_are_part_of_the_output() {
+fn thinking_counts_as_output() {
     for (reasoning, expect) in [
         (7, r#""output_tokens":20,"output_tokens_details":{"thinking_tokens":7}}"#),
         (30, r#""output_tokens":20,"output_tokens_details":{"thinking_tokens":20}}"#),
@@ -159,7 +159,7 @@ fn thoughts_are_part_of_the_output() {
 }
 
 #[test]
-fn a_failure_is_an_error_event_and_the_last_word() {
+fn failure_is_an_error_event_and_ends_the_stream() {
     let error = TurnError::new(ErrorCode::Unavailable, "the model is busy").cause("secret detail");
     let stream = encode(
         Thinking::Off,
@@ -188,7 +188,7 @@ fn a_cut_stream_is_never_a_clean_stop() {
 }
 
 #[test]
-fn silence_is_filled_with_pings_behind_the_start() {
+fn pings_fill_silence_after_the_start() {
     let mut encoder = encoder(Thinking::Off);
     let mut out = BytesMut::new();
     encoder.on_silence(&mut out);

@@ -6,7 +6,7 @@ fn json(error: &TurnError) -> String {
 }
 
 #[test]
-fn a_prompt_that_is_too_long_is_known_by_its_words() {
+fn too_long_prompt_has_anthropics_wording() {
     for (message, expect) in [
         ("The prompt is too long.", "prompt is too long: The prompt is too long."),
         ("prompt is too long: 9 tokens", "prompt is too long: 9 tokens"),
@@ -22,7 +22,7 @@ fn a_prompt_that_is_too_long_is_known_by_its_words() {
 }
 
 #[test]
-fn the_field_at_fault_is_in_the_message() {
+fn error_message_names_the_field() {
     let error = TurnError::new(ErrorCode::InvalidValue, "must be a number").param("a[0].b");
     assert!(json(&error).contains(r#""message":"a[0].b: must be a number""#));
     let error = TurnError::new(ErrorCode::InvalidValue, "`limit` is wrong").param("limit");

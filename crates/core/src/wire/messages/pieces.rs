@@ -77,7 +77,7 @@ impl Conversation {
                 return Err(unsupported(
                     format!("{at}.media_type"),
                     format!(
-                        "documents of type `{}` cannot be read here; send their text",
+                        "documents of type `{}` are not supported; send their text",
                         source.media_type.unwrap_or_default().chars().take(64).collect::<String>()
                     ),
                 ));
@@ -146,7 +146,7 @@ fn elsewhere(path: &str, what: &str, kind: Option<&str>) -> TurnError {
         Some("url") => unsupported(
             param,
             format!(
-                "a {what} by its URL is not supported, because the gateway fetches nothing; \
+                "a {what} by its URL is not supported, because the gateway does not fetch URLs; \
                  send the {what} itself"
             ),
         ),
@@ -157,7 +157,7 @@ fn elsewhere(path: &str, what: &str, kind: Option<&str>) -> TurnError {
     }
 }
 
-/// Puts pieces into a frame that tells the model what they are. Images stand behind it.
+/// Puts pieces into a frame that describes them to the model. Images follow it.
 fn wrapped(tag: &str, facts: &[(&str, Option<String>)], inner: Vec<Piece>) -> Vec<Piece> {
     let mut all = format!("<{tag}>\n");
     for (name, fact) in facts {

@@ -125,7 +125,7 @@ fn name(path: &str, name: Option<String>) -> Result<String, TurnError> {
 }
 
 /// Decodes `tool_choice`; the second is whether calls may come in parallel. A choice that only
-/// tools could meet that were left out is left out with them.
+/// tools could meet that were dropped is dropped with them.
 pub(super) fn choice(
     given: Option<Object<types::ToolChoice>>,
     Offer { tools, left_out }: &Offer,
@@ -152,7 +152,7 @@ pub(super) fn choice(
         Some("any") if tools.is_empty() => {
             return Err(invalid(
                 "tool_choice".to_owned(),
-                "`tool_choice` asks for a tool, and `tools` has none".to_owned(),
+                "`tool_choice` requires a tool, but `tools` is empty".to_owned(),
             ));
         }
         Some("any") => ToolChoice::Required,

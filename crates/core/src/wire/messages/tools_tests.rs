@@ -46,7 +46,7 @@ fn anthropics_client_tools_get_their_schemas() {
 /// Tools that come in the middle: by name they are offered already, by definition they are
 /// added, and the newest of a name counts.
 #[test]
-fn tools_that_change_on_the_way() {
+fn tools_can_be_added_and_removed_mid_conversation() {
     let change = |blocks: &str| {
         format!(
             r#"{{"model":"sonnet","max_tokens":10,"tools":[{{"name":"a"}},{{"name":"b"}}],"messages":[
@@ -90,7 +90,7 @@ fn server_tools_are_left_out_and_listed() {
 }
 
 #[test]
-fn a_choice_that_only_server_tools_meet_is_left_out_with_them() {
+fn tool_choice_of_a_dropped_server_tool_is_dropped() {
     let search = r#"{"type":"web_search_20250305","name":"web_search"}"#;
     for (tools, choice) in [
         (search.to_owned(), r#"{"type":"any"}"#),

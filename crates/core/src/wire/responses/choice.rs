@@ -61,7 +61,7 @@ pub(super) fn decode(
     if choice == ToolChoice::Required && tools.is_empty() {
         return Err(invalid(
             "tool_choice".to_owned(),
-            "`tool_choice` asks for a tool, and `tools` has none that can be called".to_owned(),
+            "`tool_choice` requires a tool, but `tools` has none that can be called".to_owned(),
         ));
     }
     Ok(choice)
@@ -105,13 +105,13 @@ fn select(
         None | Some("auto") => ToolChoice::Auto,
         Some("required") => ToolChoice::Required,
         Some(_) => {
-            let text = "the mode of `allowed_tools` is auto or required";
+            let text = "the mode of `allowed_tools` must be auto or required";
             return Err(invalid("tool_choice.mode".to_owned(), text.to_owned()));
         }
     };
     let mut selected = HashSet::new();
     for (index, Object(tool)) in choice.tools.iter().flatten().enumerate() {
-        // A tool that was left out of the offer is no tool to select either.
+        // A tool that was not offered cannot be selected either.
         if matches!(tool.r#type.as_deref(), None | Some("function" | "custom")) {
             let path = format!("tool_choice.tools[{index}]");
             let name = (tool.namespace.as_deref(), tool.name.as_deref());

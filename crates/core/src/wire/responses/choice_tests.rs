@@ -6,7 +6,7 @@ use crate::wire::{responses::tools::Form, testing::finishes};
 const MANY: usize = 100_000;
 
 #[test]
-fn a_selection_of_many_tools_takes_time_in_proportion_to_their_number() {
+fn selecting_tools_takes_linear_time() {
     finishes("a selection of 100,000 out of 100,000 tools", || {
         let (mut catalogue, mut tools) = (Catalogue::default(), Vec::new());
         for number in 0..MANY {
@@ -27,7 +27,7 @@ fn a_selection_of_many_tools_takes_time_in_proportion_to_their_number() {
 
 /// Each in a namespace of its own.
 #[test]
-fn tools_of_one_name_are_found_without_a_search() {
+fn tools_are_looked_up_by_name_in_constant_time() {
     finishes("100,000 tools of one name", || {
         let mut catalogue = Catalogue::default();
         for number in 0..MANY {

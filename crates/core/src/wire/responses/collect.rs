@@ -12,7 +12,7 @@ use crate::{
     wire::{Collect, Encode as _, cut_off},
 };
 
-/// Collects one turn. It is the stream's encoder whose stream nobody reads, so that both
+/// Collects one turn. It is the stream's encoder with its stream discarded, so that both
 /// ways give the same response.
 #[derive(Debug)]
 pub struct Collector {

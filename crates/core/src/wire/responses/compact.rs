@@ -21,7 +21,7 @@ struct Compaction<'a> {
 }
 
 /// The reply: the messages that are kept, then the item that holds `summary`. A client that
-/// sends these items as its next input goes on from there. `created` is in Unix seconds.
+/// sends these items as its next input continues from there. `created` is in Unix seconds.
 #[must_use]
 pub fn compaction(
     id: &str,

@@ -1,4 +1,4 @@
-//! The bytes of a request to a [`Request`], or to an error that names the field at fault.
+//! The bytes of a request to a [`Request`], or to an error that names the wrong field.
 //! Unknown fields are accepted.
 
 use serde::{Deserialize, de::IgnoredAny};
@@ -179,14 +179,14 @@ fn refuse_unsupported(body: &Body<'_>) -> Result<(), TurnError> {
     if is_set(body.conversation, &[]) {
         return Err(unsupported(
             "conversation".to_owned(),
-            "conversations are not kept here; use `previous_response_id`, or send the items \
+            "conversation objects are not supported; use `previous_response_id`, or send the items \
              in `input`",
         ));
     }
     if is_set(body.prompt, &[]) {
         return Err(unsupported(
             "prompt".to_owned(),
-            "prompt templates are not kept here; send their text in `instructions` and `input`",
+            "prompt templates are not supported; send their text in `instructions` and `input`",
         ));
     }
     if is_not(body.top_logprobs.as_ref(), 0.0) {
@@ -203,7 +203,7 @@ fn refuse_unsupported(body: &Body<'_>) -> Result<(), TurnError> {
     match body.truncation.as_deref() {
         None | Some("auto" | "disabled") => Ok(()),
         Some(_) => {
-            let text = "`truncation` is auto or disabled";
+            let text = "`truncation` must be auto or disabled";
             Err(invalid("truncation".to_owned(), text.to_owned()))
         }
     }

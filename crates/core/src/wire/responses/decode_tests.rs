@@ -139,7 +139,7 @@ fn unknown_items_are_skipped_and_listed() {
 }
 
 #[test]
-fn reasoning_comes_back_as_it_was() {
+fn reasoning_items_round_trip() {
     for (item, text) in [
         (r#""summary":[],"encrypted_content":"ibeam-r1.TGV0IG1lIHRoaW5r""#, Some("Let me think")),
         (r#""summary":[{"type":"summary_text","text":"a"}],"encrypted_content":"gAAA""#, Some("a")),
@@ -161,7 +161,7 @@ fn reasoning_comes_back_as_it_was() {
 }
 
 #[test]
-fn outputs_of_tools_have_many_shapes() {
+fn tool_outputs_of_every_shape_are_read() {
     let output = |output: &str| {
         let list = format!(r#"{{"type":"function_call_output","call_id":"c","output":{output}}}"#);
         match turn(&items(&list)).items.remove(0) {
@@ -177,7 +177,7 @@ fn outputs_of_tools_have_many_shapes() {
 }
 
 #[test]
-fn a_shell_call_of_old_is_a_call() {
+fn legacy_shell_calls_are_calls() {
     let request = turn(&items(
         r#"{"type":"local_shell_call","call_id":"c","status":"completed","action":{"type":"exec","command":["ls"]}},
            {"type":"local_shell_call_output","call_id":"c","output":"a.txt"}"#,
@@ -378,7 +378,7 @@ fn tools_get_names_of_their_own() {
 }
 
 #[test]
-fn there_are_only_so_many_tools() {
+fn responses_tool_count_is_limited() {
     let tools = |count: usize| {
         let tool = |n| format!(r#"{{"type":"function","name":"t{n}"}}"#);
         let list: Vec<String> = (0..count).map(tool).collect();
@@ -390,7 +390,7 @@ fn there_are_only_so_many_tools() {
 }
 
 #[test]
-fn a_choice_names_what_the_client_named() {
+fn tool_choice_uses_the_clients_tool_names() {
     let choice = |choice: &str| turn(&with(&format!(r#"{TOOLS},"tool_choice":{choice}"#)));
     let named = |name: &str| ToolChoice::Named(name.to_owned());
     assert_eq!(choice(r#""auto""#).tool_choice, ToolChoice::Auto);
@@ -450,7 +450,7 @@ fn controls_are_understood_and_listed() {
     assert_eq!(plain.sampling.params.ignored, Vec::<&str>::new());
 }
 
-/// They are likely mistakes, and nothing else would tell.
+/// They are likely mistakes that would otherwise go unnoticed.
 #[test]
 fn names_of_the_sibling_apis_are_listed() {
     let names = [

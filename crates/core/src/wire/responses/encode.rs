@@ -41,7 +41,7 @@ pub struct Encoder {
     items: Vec<Slot>,
     /// The message or the reasoning that grows.
     speaking: Option<usize>,
-    /// `None`: nobody counted.
+    /// `None`: not counted.
     usage: Option<Usage>,
     stage: Stage,
 }

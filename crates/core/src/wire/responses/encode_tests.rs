@@ -98,7 +98,7 @@ fn a_turn_with_everything() {
 }
 
 #[test]
-fn a_failure_is_the_last_word_and_closes_nothing() {
+fn failure_ends_the_stream_without_closing_items() {
     let error = TurnError::new(ErrorCode::RateLimited, "too many requests").cause("secret detail");
     let stream = encode(&[
         TurnEvent::Started,
@@ -135,7 +135,7 @@ fn an_answer_that_was_cut_short_is_incomplete() {
 }
 
 #[test]
-fn a_cancelled_turn_is_no_failure() {
+fn cancelled_turn_is_not_a_failure() {
     let cancelled = TurnError::new(ErrorCode::Cancelled, "cancelled");
     let response = last(&encode(&[text("half"), TurnEvent::Failed(cancelled)]));
     assert_eq!((&response["status"], &response["error"]), (&json!("cancelled"), &Value::Null));
@@ -218,12 +218,12 @@ fn client_rule_13_items_keep_their_ids_and_the_end_has_all_of_them() {
     assert_eq!(ids.len(), 3, "{ids:?}");
     assert!(ids.iter().all(|own| response_of(own) == Some(id())), "{ids:?}");
     assert_eq!(response["output"].as_array().unwrap().len(), 3);
-    // Nobody counted, and still it is not null.
+    // Not counted, and still not null.
     assert_eq!(response["usage"]["total_tokens"], 0);
 }
 
 #[test]
-fn a_response_that_failed_has_no_usage_unless_somebody_counted() {
+fn failed_response_has_usage_only_if_counted() {
     for code in [ErrorCode::UpstreamClosed, ErrorCode::Cancelled] {
         let failed = TurnEvent::Failed(TurnError::new(code, "it went wrong"));
         let response = last(&encode(&[text("half"), failed.clone()]));
@@ -312,7 +312,7 @@ fn a_search_for_tools_is_an_item_of_its_own() {
 }
 
 #[test]
-fn the_response_can_be_seen_while_it_grows() {
+fn partial_response_is_readable() {
     let mut encoder = Encoder::new(id(), 1, echo());
     let mut out = BytesMut::new();
     encoder.on_event(&text("half"), &mut out);

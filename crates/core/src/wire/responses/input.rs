@@ -135,7 +135,7 @@ fn text(field: Option<&MaybeText>) -> Option<&str> {
 // === impl Conversation ===
 
 impl Conversation {
-    /// Whether nobody says anything.
+    /// Whether there are no messages.
     pub(super) fn is_empty(&self) -> bool {
         self.system.is_empty() && self.items.is_empty() && self.references.is_empty()
     }
@@ -270,7 +270,7 @@ impl Conversation {
     }
 
     /// The text of our own token is complete; the summary and the content are what clients
-    /// keep of it in clear. A token of another server is nothing to us.
+    /// keep of it in clear. A token of another server is ignored.
     fn push_reasoning(&mut self, item: &WireItem<'_>, path: &str) -> Result<(), TurnError> {
         let kept = text(item.encrypted_content.as_ref());
         let thought = match kept.and_then(|token| Kept::Reasoning.open(token)) {

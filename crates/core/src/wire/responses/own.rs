@@ -1,5 +1,5 @@
 //! Input items in the form that they are kept in: each with an id and a type, so that a
-//! later request can go on from them or name them.
+//! later request can continue from them or refer to them.
 
 use std::collections::BTreeMap;
 

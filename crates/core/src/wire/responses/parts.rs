@@ -74,7 +74,7 @@ fn piece(part: Part, path: &str) -> Result<Piece, TurnError> {
                 Some(url) => from_data_url(&url, &param).map(Piece::Image),
                 None if part.file_id.is_some() => Err(unsupported(
                     format!("{path}.file_id"),
-                    "uploaded files are not supported: the gateway keeps none; \
+                    "uploaded files are not supported: the gateway stores no files; \
                      send the image itself in `image_url`",
                 )),
                 None => Err(invalid(param, "an image part needs its `image_url`".to_owned())),

@@ -27,7 +27,7 @@ pub struct Request {
     pub turn: TurnRequest,
     /// What the response repeats.
     pub echo: Echo,
-    /// The response that this one goes on from.
+    /// The response that this one continues.
     pub previous: Option<String>,
     /// Whether the response is to be kept.
     pub store: bool,
@@ -78,7 +78,7 @@ impl Request {
         let named = self.references.iter().filter_map(|one| found.get(one.id.as_str()));
         let bytes: usize = named.map(|raw| raw.get().len()).sum();
         if bytes > most {
-            let text = "the items that the input refers to are larger than a request may be";
+            let text = "the items that the input refers to exceed the size limit of a request";
             return Err(TurnError::new(ErrorCode::ContextTooLong, text).param("input"));
         }
         Ok(bytes)
@@ -130,8 +130,8 @@ impl Request {
             return Err(invalid(
                 format!("input[{}].id", reference.index),
                 format!(
-                    "there is no item `{}` here to refer to: responses are kept for a while, and \
-                     only with `store`; send the item itself",
+                    "item `{}` was not found: responses are stored for a limited time, and only \
+                     with `store`; send the item itself",
                     reference.id.chars().take(80).collect::<String>()
                 ),
             ));

@@ -66,9 +66,9 @@ fn earlier_items_come_before_its_own() {
     assert_eq!(request.input.len(), 3, "its own input stays its own");
 }
 
-/// Each item that goes out is one that the next request can go on from.
+/// Each item that goes out can be input of the next request.
 #[test]
-fn what_went_out_comes_back() {
+fn output_items_are_accepted_as_input() {
     let body = r#"{"model":"auto","input":"go","include":["reasoning.encrypted_content"],"tools":[
         {"type":"function","name":"bash"},{"type":"custom","name":"apply_patch"},
         {"type":"namespace","name":"team","tools":[{"type":"function","name":"bash"}]},
@@ -101,7 +101,7 @@ fn what_went_out_comes_back() {
 }
 
 #[test]
-fn nothing_need_be_said_after_an_earlier_response() {
+fn input_may_be_empty_after_a_previous_response() {
     let mut request = request(r#"{"model":"auto","previous_response_id":"resp_1"}"#);
     request.after(&raw(&EARLIER)).unwrap();
     assert_eq!(request.turn.items.len(), 3);
@@ -109,7 +109,7 @@ fn nothing_need_be_said_after_an_earlier_response() {
 
 /// Some clients name all items of a kept response, and no response.
 #[test]
-fn references_are_replaced_where_they_stand() {
+fn item_references_are_replaced_in_place() {
     let mut request = request(
         r#"{"model":"auto","input":[{"role":"user","content":"a"},{"id":"msg_1"},
             {"type":"item_reference","id":"rs_1"},{"role":"user","content":"b"},
@@ -137,7 +137,7 @@ fn references_are_replaced_where_they_stand() {
 }
 
 #[test]
-fn a_reference_to_nothing_is_refused() {
+fn unknown_item_reference_is_refused() {
     let mut request = request(
         r#"{"model":"auto","previous_response_id":"resp_1","input":[{"type":"item_reference","id":"msg_9"}]}"#,
     );
@@ -147,7 +147,7 @@ fn a_reference_to_nothing_is_refused() {
 }
 
 #[test]
-fn a_compacted_conversation_goes_on_from_its_summary() {
+fn compacted_conversation_continues_from_its_summary() {
     let first = request(
         r#"{"model":"auto","input":[{"role":"developer","content":"rule"},
             {"role":"user","content":"do it"},{"role":"assistant","content":"done"},
@@ -179,7 +179,7 @@ fn a_compacted_conversation_goes_on_from_its_summary() {
 }
 
 #[test]
-fn references_do_not_make_a_small_request_a_large_one() {
+fn size_of_referenced_items_is_limited() {
     let item = r#"{"type":"message","id":"msg_1","role":"assistant","content":"abcdefghijklmnop"}"#;
     let references = [r#"{"type":"item_reference","id":"msg_1"}"#; 10].join(",");
     let body = format!(r#"{{"model":"m","input":[{references}]}}"#);
@@ -195,7 +195,7 @@ fn references_do_not_make_a_small_request_a_large_one() {
 
 /// What a turn does not take up is in memory all the same.
 #[test]
-fn the_size_of_a_request_is_that_of_all_it_keeps() {
+fn request_size_counts_everything_it_keeps() {
     let junk = "x".repeat(10_000);
     let items = format!(r#"{{"type":"junk","x":"{junk}"}},{{"role":"user","content":"hi"}}"#);
     let unknown = request(&format!(r#"{{"model":"m","input":[{items}]}}"#));

@@ -128,7 +128,7 @@ fn max_tokens(given: Option<&Number>) -> Result<Option<u64>, TurnError> {
     }
 }
 
-/// Parameters that the client set to something other than their default, and that nobody
+/// Parameters that the client set to something other than their default, and that no backend
 /// honours.
 fn ignored(body: &Body<'_>, text: &TextField<'_>) -> Vec<&'static str> {
     let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());

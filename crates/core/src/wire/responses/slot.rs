@@ -255,7 +255,7 @@ impl Growing {
         match &mut self.kind {
             Kind::Message { .. } | Kind::Reasoning { .. } | Kind::Search { .. } => {}
             // A call of a tool that takes nothing: clients parse the arguments, and the
-            // empty string is no JSON.
+            // empty string is not JSON.
             Kind::Function { arguments, .. } => {
                 if arguments.is_empty() {
                     frames.delta(&self.envelope, arguments.push("{}"), out);

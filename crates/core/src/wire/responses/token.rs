@@ -1,6 +1,6 @@
 //! What we hand out as `encrypted_content`: text that a client keeps for us and sends back.
 //!
-//! It is encoded, not encrypted. Whoever holds a token was given the same text in clear
+//! It is encoded, not encrypted. A client with a token was given the same text in clear
 //! (the summary of the reasoning, the answer to its own compaction), so there is nothing to
 //! hide from it, and a text that a client forges is one that it could as well have written
 //! into a message. The form only keeps our tokens apart from those of other servers, which

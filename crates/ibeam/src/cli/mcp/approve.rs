@@ -54,7 +54,7 @@ fn named(path: &Path, approvals: &Approvals) -> anyhow::Result<ProjectFile> {
     Ok(file.ok_or_else(missing)?)
 }
 
-/// Shows all of it first. The answer is no unless the user says yes.
+/// Shows all of it first. Without a clear yes nothing is approved.
 fn ask(file: &ProjectFile) -> anyhow::Result<()> {
     say(&format!("{} has these MCP servers:", file.path.display()));
     for (name, what) in &file.servers {

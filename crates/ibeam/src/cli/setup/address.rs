@@ -12,15 +12,15 @@ use ibeam_server::{
     server::reachable,
 };
 
-/// Clients that start the gateway themselves, wherever it then is. What `env` writes is for
-/// programs of all kinds, and its page tells of the gateway.
+/// Clients that start the gateway themselves, at any address. `env` is for programs of all
+/// kinds, and its page explains the gateway.
 const BY_THEMSELVES: &str = "opencode";
 const ANY: &str = "env";
 
 /// Where a gateway was found.
 pub(super) struct Found {
     pub(super) url: String,
-    /// What this program itself shows at its door. None: it does not run.
+    /// The key that this program itself sends. None: the gateway is not running.
     pub(super) key: Option<SecretString>,
 }
 
@@ -30,8 +30,7 @@ impl From<Running> for Found {
     }
 }
 
-/// The gateway of this machine. Who only looks, or does not want it tried, needs none that
-/// runs.
+/// The gateway of this machine. `--dry-run` and `--no-verify` do not need a running one.
 pub(super) fn local(
     client: &Client,
     (global, upstream): (&Global, &Upstream),
@@ -71,9 +70,9 @@ fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
     if wanted.port() != 0 {
         return Ok(());
     }
-    let text = "a client needs a port that stays, and 0 is another one each time";
+    let text = "a client needs a fixed port; port 0 is a different one each time";
     Err(Refusal::new(text)
-        .hint(format!("name one: `--set port={DEFAULT_PORT}`, or `port` in config.toml"))
+        .hint(format!("choose one: `--set port={DEFAULT_PORT}`, or `port` in config.toml"))
         .into())
 }
 
@@ -81,9 +80,12 @@ fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
 fn usual(config: &Config) -> anyhow::Result<String> {
     match &config.listen {
         Listen::Tcp(address) => Ok(format!("http://{}", reachable(*address))),
-        Listen::Unix(_) => Err(Refusal::new("clients cannot call a gateway at a socket")
-            .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
-            .into()),
+        Listen::Unix(_) => Err(Refusal::new(
+            "clients cannot use a gateway that listens only on a \
+                                             Unix socket",
+        )
+        .hint("give it a port too, as in `--set listen=127.0.0.1:18741,unix:/path`")
+        .into()),
     }
 }
 
@@ -96,28 +98,28 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
             (
                 format!(
                     "your gateway at {url} (process {pid}, profile {profile}{sim}) has other \
-                     settings than this client is to get"
+                     settings than this client would get"
                 ),
                 format!("end it: `ibeam stop {pid}`"),
             )
         }
         PortOwner::Gateway(version) => (
             format!(
-                "ibeam {version} is at {url}, but it is not known as yours: another \
-                 user's, or one for the whole network"
+                "ibeam {version} is at {url}, but it is not one of your gateways: it belongs to \
+                 another user or serves the network"
             ),
-            format!("if the client is to use that one: `--url {url}`"),
+            format!("to use that one: `--url {url}`"),
         ),
         PortOwner::Stranger => (
             format!(
-                "the program at {url} is not your gateway: it does not have its key. Nothing was \
-                 sent to it"
+                "the program at {url} is not your gateway: it does not have the gateway's key. \
+                 Nothing was sent to it"
             ),
-            "`ibeam doctor` shows which program it is, if the system allows it".to_owned(),
+            "`ibeam doctor` shows which program it is, if the system permits".to_owned(),
         ),
         PortOwner::Other => (
-            format!("another program has port {port}, where the client would look for ibeam"),
-            "`ibeam doctor` shows which one, if the system allows it".to_owned(),
+            format!("another program uses port {port}, where the client would look for ibeam"),
+            "`ibeam doctor` shows which one, if the system permits".to_owned(),
         ),
     };
     Refusal::new(format!("{what}; nothing was changed"))
@@ -139,11 +141,14 @@ pub(super) fn last_words(client: &Client, url: &str, sim: bool) -> Option<String
     let start = if instance::all().iter().any(stays) {
         String::new()
     } else {
-        format!("It needs the gateway, which ends when it is idle: `ibeam start{sim}`.\n")
+        format!(
+            "It needs a running gateway, which stops when idle: `ibeam start{sim}` starts \
+                 it.\n"
+        )
     };
     Some(format!(
         "{start}The client always calls {url}. While no gateway runs there, any other user of this \
          machine can take that port and read what the client sends. `ibeam service install{sim}` \
-         keeps the port for you, and starts the gateway when it is needed."
+         reserves the port, and starts the gateway when it is needed."
     ))
 }

@@ -18,7 +18,7 @@ use ibeam_server::{
 
 /// Where the key for the client is from.
 pub(super) enum Keys<'a> {
-    /// Nobody asks for one, or it is another gateway's.
+    /// None is needed, or it is another gateway's.
     Given(SecretString),
     /// One that was made by an earlier setup and is still good.
     Earlier(MadeKey),
@@ -83,7 +83,7 @@ fn free_name(file: &KeyFile<'_>, name: &str) -> anyhow::Result<String> {
     let free = |name: &String| known.iter().all(|key| key.name != *name);
     let numbered = (2..100).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(free).ok_or_else(|| {
-        Refusal::new("there are too many keys for it").hint("`ibeam keys list`").into()
+        Refusal::new("this client already has too many keys").hint("`ibeam keys list`").into()
     })
 }
 

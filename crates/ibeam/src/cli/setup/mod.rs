@@ -33,34 +33,34 @@ use ibeam_server::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ibeam setup                           the clients that are on this machine
-  ibeam setup claude-code               show what changes, ask, write, try
+  ibeam setup                           list the clients on this machine
+  ibeam setup claude-code               show the changes, ask, write, test
   ibeam setup codex --model gpt-5.5 --yes
   ibeam setup opencode --dry-run        only show what would change
   ibeam setup codex --url https://box.lan:18741
                                         a gateway on another machine; its key is taken
                                         from IBEAM_API_KEY
-  ibeam undo claude-code                take it back
+  ibeam undo claude-code                undo it
 
-Comments, order and layout of your files stay. What was there is kept until `ibeam undo`; a file
-that is malformed or read-only is left alone. To try a client without changing any file:
+Comments, order and layout of your files stay. The old values are kept for `ibeam undo`; a file
+that is malformed or read-only is not changed. To try a client without changing any file:
 `ibeam run claude`.")]
 pub(super) struct Setup {
     /// Which client; without one, those on this machine are listed
     client: Option<String>,
-    /// The model to start with [default: what fits the client]
+    /// The model to start with [default: depends on the client]
     #[arg(long, value_name = "ID")]
     model: Option<String>,
-    /// Use the gateway at this address, not the one on this machine
+    /// Use the gateway at this address instead of the one on this machine
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Show what would change, and change nothing
+    /// Only show what would change
     #[arg(long)]
     dry_run: bool,
-    /// Try neither the client nor the gateway
+    /// Test neither the client nor the gateway
     #[arg(long)]
     no_verify: bool,
     /// Print JSON
@@ -78,9 +78,9 @@ struct Report<'a> {
     files: Vec<File<'a>>,
     /// Whether anything was written, or would be.
     changed: bool,
-    /// None: it was not tried.
+    /// None: it was not tested.
     verified: Option<bool>,
-    /// Whom it was tried with.
+    /// What it was tested with.
     tried: Option<Tried>,
     notes: &'a [String],
 }
@@ -98,7 +98,8 @@ impl Setup {
         let Some(name) = &self.client else {
             list(&engine, &machine, self.json)?;
             if !self.json {
-                say("`ibeam setup CLIENT` wires one of them; it shows what changes, and asks.");
+                say("`ibeam setup CLIENT` sets one of them up; it shows the changes and asks \
+                     first.");
             }
             return Ok(ExitCode::SUCCESS);
         };
@@ -124,7 +125,7 @@ impl Setup {
             say(&format!("note: {note}"));
         }
         if client.is_installable() && !client.is_found(&machine) {
-            say(&format!("note: it is not on this machine yet: {}", client.install));
+            say(&format!("note: it is not installed yet: {}", client.install));
         }
         if self.dry_run {
             return self.report(client, &prepared, None);
@@ -169,7 +170,7 @@ impl Setup {
         Ok(code)
     }
 
-    /// Where the client will call, and what this program shows at that door.
+    /// Where the client will call, and the key that this program sends there.
     fn host(
         &self,
         global: &Global,
@@ -196,7 +197,7 @@ impl Setup {
         }
     }
 
-    /// What the gateway has. Who does not want it tried does not need it to run.
+    /// The gateway's models. With `--no-verify` it need not be running.
     fn models(
         &self,
         config: &Config,
@@ -222,8 +223,8 @@ impl Setup {
                 Ok(models)
             }
             Err(_) if self.no_verify || self.dry_run => {
-                let why = "no gateway could be asked for its models: a setup with one that runs \
-                           writes those, and may choose another than `auto`";
+                let why = "no gateway is running, so its models are unknown: with a running one, \
+                           setup lists them and may choose another model than `auto`";
                 say(&format!("note: {why}"));
                 Ok(Vec::new())
             }
@@ -294,7 +295,7 @@ impl Setup {
             return Ok(ExitCode::SUCCESS);
         }
         if !prepared.changes() && !prepared.edits.is_empty() {
-            say(&format!("{} is set up already; nothing to change.", client.title));
+            say(&format!("{} is already set up; nothing to change.", client.title));
         }
         if self.dry_run {
             return Ok(ExitCode::SUCCESS);
@@ -307,7 +308,7 @@ impl Setup {
             let start =
                 client.programs.first().map(|program| format!("Start it with `{program}`. "));
             say(&format!(
-                "{} is set up. {}`ibeam undo {name}` takes it back.",
+                "{} is set up. {}`ibeam undo {name}` undoes it.",
                 client.title,
                 start.unwrap_or_default()
             ));
@@ -316,7 +317,7 @@ impl Setup {
     }
 }
 
-/// Whether there is somebody to ask.
+/// Whether there is a terminal to ask on.
 pub(super) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -340,7 +341,7 @@ pub(super) fn gateway(config: &Config, host: &Host, key: SecretString, tasks: &T
     Gateway::new(host.clone(), key, Tls::new(config.ca_file.clone()), tasks)
 }
 
-/// What this program itself shows at the door.
+/// The key that this program itself sends.
 fn own_key(config: &Config) -> SecretString {
     config.api_key.clone().unwrap_or_else(|| SecretString::from(ANY_KEY))
 }
@@ -355,14 +356,14 @@ fn is_written(prepared: &Prepared, key: &SecretString) -> bool {
 fn take_back_interrupted(engine: &Engine, client: &Client, config: &Config) -> anyhow::Result<()> {
     let fail = |error| refused(&error, client);
     let Some(undone) = engine.recover(client).map_err(fail)? else { return Ok(()) };
-    say("An earlier setup was interrupted; it is taken back first.");
+    say("An earlier setup was interrupted; undoing it first.");
     if let Some(key) = &undone.key {
         revoke(config, &key.name)?;
     }
     engine.forget(client).map_err(fail)
 }
 
-/// The key that was made for a client is of no more use.
+/// Revokes the key that was created for a client.
 pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
     let Some(path) = config.keys_file.as_deref() else { return Ok(()) };
     // One that the user revoked meanwhile is gone already.
@@ -370,11 +371,11 @@ pub(super) fn revoke(config: &Config, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many models are named to who mistyped one.
+/// How many models are suggested for a mistyped one.
 const SUGGESTED: usize = 3;
 
 fn unknown_model(model: &str, models: &[Offered]) -> Refusal {
-    let mut refusal = Refusal::new(format!("there is no model `{model}`"));
+    let mut refusal = Refusal::new(format!("the model `{model}` does not exist"));
     refusal.code = super::USAGE;
     let near = |offered: &Offered| strsim::jaro_winkler(&offered.id, model);
     let mut close: Vec<&Offered> = models.iter().filter(|offered| near(offered) > 0.7).collect();
@@ -388,12 +389,12 @@ fn unknown_model(model: &str, models: &[Offered]) -> Refusal {
 }
 
 fn unreachable(error: &Failed) -> Refusal {
-    let refusal = Refusal::new(format!("the gateway cannot be asked: {error}"));
+    let refusal = Refusal::new(format!("the gateway does not answer: {error}"));
     match error {
         Failed::Unreachable(..) => refusal
             .hint("start one in another terminal: `ibeam up`, or `ibeam up --sim` to try it")
-            .hint("or go on without trying it: `--no-verify`"),
-        Failed::Status(..) => refusal.hint("`ibeam doctor` finds out why"),
+            .hint("or continue without testing it: `--no-verify`"),
+        Failed::Status(..) => refusal.hint("`ibeam doctor` shows why"),
         Failed::Unexpected(_) => refusal.hint("is that an ibeam? `--url` names another address"),
     }
 }
@@ -401,13 +402,13 @@ fn unreachable(error: &Failed) -> Refusal {
 pub(super) fn here() -> anyhow::Result<(Engine, Machine)> {
     Engine::here()
         .zip(Machine::here())
-        .ok_or_else(|| Refusal::new("there is no home directory; set HOME").into())
+        .ok_or_else(|| Refusal::new("the home directory is unknown; set HOME").into())
 }
 
 pub(super) fn find(name: &str) -> anyhow::Result<&'static Client> {
     named(name).ok_or_else(|| {
         let names: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
-        let mut refusal = Refusal::new(format!("there is no client named `{name}`"));
+        let mut refusal = Refusal::new(format!("no client is named `{name}`"));
         refusal.code = super::USAGE;
         let near = names
             .iter()
@@ -415,7 +416,7 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static Client> {
         if let Some(near) = near.filter(|near| strsim::jaro_winkler(near, name) > 0.7) {
             refusal = refusal.hint(format!("did you mean `{near}`?"));
         }
-        refusal.hint(format!("there are {}", names.join(", "))).into()
+        refusal.hint(format!("the clients are {}", names.join(", "))).into()
     })
 }
 
@@ -428,20 +429,20 @@ pub(super) fn refused(error: &SetupError, client: &Client) -> anyhow::Error {
             refusal.hint(format!("fix it first; {untouched}")).hint(run_instead(client))
         }
         SetupError::Unfit(Unfit::Conflict { .. }) => refusal
-            .hint(format!("{untouched}; take it out if you do not need it"))
+            .hint(format!("{untouched}; remove it if you do not need it"))
             .hint(run_instead(client)),
         SetupError::Unfit(Unfit::Unreadable { .. }) | SetupError::ReadOnly { .. } => {
             refusal.hint(untouched).hint(run_instead(client))
         }
         SetupError::Unfit(Unfit::Missing { .. }) => refusal.hint(format!("see {}", client.page)),
-        SetupError::Overlap { .. } => refusal.hint(format!("{untouched}; take it out by hand")),
+        SetupError::Overlap { .. } => refusal.hint(format!("{untouched}; remove it by hand")),
         SetupError::Busy => refusal.hint("try again when it is done"),
         SetupError::Changed { .. } => refusal.hint(format!("{untouched}; try again")),
         SetupError::Io { .. } | SetupError::Own(_) | SetupError::Long { .. } => {
             refusal.hint(untouched)
         }
         SetupError::Record { .. } => {
-            refusal.hint("the texts beside it are what your files were before the setup")
+            refusal.hint("the files next to it have the content from before the setup")
         }
     }
     .into()
@@ -449,7 +450,11 @@ pub(super) fn refused(error: &SetupError, client: &Client) -> anyhow::Error {
 
 fn run_instead(client: &Client) -> String {
     match client.runs_unwired() {
-        true => format!("`ibeam run {}` starts it wired without changing a file", client.name),
+        true => format!(
+            "`ibeam run {}` starts it with ibeam, without changing a \
+                         file",
+            client.name
+        ),
         false => format!("{} shows what to enter by hand", client.page),
     }
 }

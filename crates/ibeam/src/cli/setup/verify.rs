@@ -24,11 +24,11 @@ impl Tried {
     pub(super) fn words(self, client: &Client) -> String {
         match self {
             Self::Client => format!(
-                "Tried: {} answered and used a tool of its own, through the gateway.",
+                "Tested: {} answered and used one of its tools through the gateway.",
                 client.title
             ),
             Self::Gateway => {
-                "Tried: the gateway streams an answer and a tool call, as this client asks for them."
+                "Tested: the gateway streams an answer and a tool call in this client's format."
                     .to_owned()
             }
         }
@@ -46,9 +46,9 @@ pub(super) fn verify(
     let model = &wiring.model;
     let probe = client.probe(machine);
     if !matches!(config.backend, Backend::Sim { .. }) {
-        let through = if probe.is_some() { "by that client" } else { "itself" };
+        let through = if probe.is_some() { "with that client" } else { "itself" };
         say(&format!(
-            "Tries it with a short question or two, {through}, at the cost of your plan."
+            "Testing it with one or two short requests, {through}; they count towards your plan."
         ));
     }
     let Some(probe) = probe else {
@@ -68,16 +68,16 @@ pub(super) fn verify(
     // Which of the two is to blame decides where to look.
     let gateway = match ask_gateway(client, wiring, config)? {
         Ok(()) => "The gateway itself answers.".to_owned(),
-        Err(error) => format!("Neither does the gateway: {error}"),
+        Err(error) => format!("The gateway itself fails, too: {error}"),
     };
-    let text = format!("{} is set up, but tried out, {error}\n{gateway}", client.title);
-    Err(refused(text, client).hint(format!("{} says what to check", client.page)).into())
+    let text = format!("{} is set up, but its test failed: {error}\n{gateway}", client.title);
+    Err(refused(text, client).hint(format!("{} lists what to check", client.page)).into())
 }
 
 fn refused(text: String, client: &Client) -> Refusal {
     Refusal::new(text)
-        .hint("`ibeam doctor` finds out why")
-        .hint(format!("`ibeam undo {}` takes the setup back", client.name))
+        .hint("`ibeam doctor` shows why")
+        .hint(format!("`ibeam undo {}` undoes the setup", client.name))
 }
 
 fn ask_gateway(

@@ -87,7 +87,7 @@ impl Document {
             Ok(_) => Ok(document),
             Err(error) => Err(Refused::at(
                 error.line(),
-                "its client reads plain JSON: no comment, and no comma before a closing bracket",
+                "its client reads plain JSON: comments and trailing commas are not allowed",
             )),
         }
     }
@@ -177,7 +177,7 @@ impl Document {
                 .count();
             if same > 1 {
                 let name = path.get(..=depth).unwrap_or(path).join(".");
-                return Err(Refused::new(format!("`{name}` is there twice")));
+                return Err(Refused::new(format!("`{name}` appears twice")));
             }
             object = here.object_value(key);
         }

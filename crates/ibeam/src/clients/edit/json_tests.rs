@@ -78,7 +78,7 @@ fn what_stands_in_the_way_is_told() {
     assert_eq!(refused.why, "`env` is not an object");
     let mut document = Document::parse("{\"a\": {}, \"a\": {\"b\": 1}}").unwrap();
     let refused = document.set(&["a", "b"], &json!(1)).unwrap_err();
-    assert_eq!(refused.why, "`a` is there twice");
+    assert_eq!(refused.why, "`a` appears twice");
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(crate) enum SetupError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     /// What was written and what changed since are in the same lines.
     #[error(
-        "{} was changed since in the lines that `setup` wrote; what it was before is in {}",
+        "the lines that `setup` wrote to {} were changed since; their content from before is in {}",
         path.display(),
         backup.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string())
     )]
@@ -58,9 +58,9 @@ pub(crate) enum SetupError {
     /// It could not be read again.
     #[error("{} would be longer than {} MiB", path.display(), machine::LONGEST >> 20)]
     Long { path: PathBuf },
-    #[error("another `ibeam setup` or `ibeam undo` is at work")]
+    #[error("another `ibeam setup` or `ibeam undo` is running")]
     Busy,
-    #[error("{} is not as ibeam writes it: {why}", path.display())]
+    #[error("{} is damaged: {why}", path.display())]
     Record { path: PathBuf, why: String },
     #[error(transparent)]
     Own(#[from] FileError),

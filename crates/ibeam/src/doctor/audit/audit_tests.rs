@@ -62,7 +62,7 @@ fn each_rule_forbids_what_it_says() {
     }
     for (mode, words) in [(0o644, "read"), (0o622, "change"), (0o666, "read and change")] {
         let (_, what) = check("a.json", Rule::Own, mode).unwrap();
-        assert!(what.starts_with(&format!("others may {words} /")), "{what}");
+        assert!(what.starts_with(&format!("other users can {words} /")), "{what}");
         assert!(what.ends_with(&format!("(mode {mode:04o})")), "{what}");
     }
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -123,7 +123,7 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
     let (listener, _, found) = look(|config| config.listen = Listen::Tcp(([0, 0, 0, 0], 1).into()));
     assert!(!listener.local && listener.key_needed && listener.any_address);
     assert_eq!(found.problems[0].mend.as_deref(), Some("ibeam keys add NAME"));
-    assert!(found.notes[0].contains("in the clear"), "{found:?}");
+    assert!(found.notes[0].contains("unencrypted"), "{found:?}");
 
     let (listener, keys, found) = look(|config| {
         config.api_key = Some("very-secret".into());

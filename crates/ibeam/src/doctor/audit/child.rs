@@ -52,7 +52,7 @@ impl Findings {
             (None, Some(bin)) => {
                 let why = check_program(bin).err().filter(|_| bin.exists());
                 let why = why.unwrap_or_else(|| format!("{} is not a program", bin.display()));
-                self.problem(format!("`cursor_agent.bin` is not started: {why}"), None);
+                self.problem(format!("`cursor_agent.bin` cannot be used: {why}"), None);
             }
             (None, None) => self.problem(
                 "`cursor-agent` was not found",

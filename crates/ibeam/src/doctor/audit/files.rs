@@ -147,10 +147,10 @@ impl Items {
         let files = profiles.iter().map(|profile| CredentialFile::at(here.config_dir(), profile));
         for file in files.chain([file.clone()]) {
             self.write(file.path(), "sign-in", Rule::Own);
-            self.write(file.lock_path(), "lock of a sign-in", Rule::Own);
+            self.write(file.lock_path(), "sign-in lock", Rule::Own);
         }
         for path in file.path().parent().map(entries).unwrap_or_default() {
-            self.write(path, "left behind", Rule::Own);
+            self.write(path, "leftover", Rule::Own);
         }
         self.write(Consents::none(here.config_dir()).path(), "consents", Rule::Own);
         let approvals = Approvals::none(here.config_dir());
@@ -170,39 +170,39 @@ impl Items {
 
     fn listener(&mut self, config: &Config) {
         if let Some(path) = &config.keys_file {
-            self.folder_of(path, "folder of the keys");
-            self.write(path, "hashes of keys", Rule::Secret);
-            self.write(KeyFile::at(path).lock_path(), "lock of the keys", Rule::Secret);
+            self.folder_of(path, "keys folder");
+            self.write(path, "key hashes", Rule::Secret);
+            self.write(KeyFile::at(path).lock_path(), "keys lock", Rule::Secret);
         }
         for place in config.places() {
             if let Listen::Unix(path) = place {
-                self.folder_of(path, "folder of the socket");
+                self.folder_of(path, "socket folder");
                 self.write(path, "socket", Rule::Secret);
             }
         }
         if let Some(tls) = &config.tls {
             self.read(&tls.cert, "certificate", Rule::Safe);
-            self.read(&tls.key, "key of the certificate", Rule::Shared);
+            self.read(&tls.key, "certificate key", Rule::Shared);
         }
     }
 
     fn kept(&mut self, config: &Config) {
         if let Some(path) = config.store.file().filter(|_| config.sessions.reuse) {
-            self.folder_of(path, "folder of the store");
+            self.folder_of(path, "store folder");
             let [store, companions @ ..] = all_files(path);
-            self.write(store, "store of conversations", Rule::Secret);
+            self.write(store, "conversation store", Rule::Secret);
             for path in companions {
                 self.write(path, "part of the store", Rule::Secret);
             }
         }
         let runs = config::runs_dir();
         if let Some(folder) = runs.filter(|folder| child::answers(config) || folder.exists()) {
-            self.write(folder, "folders of cursor-agent", Rule::Secret);
+            self.write(folder, "cursor-agent folders", Rule::Secret);
         }
         if let Some(folder) = config::cache_dir().filter(|_| config.backend == Backend::Cursor) {
             self.write(&folder, "cache", Rule::Safe);
             for path in entries(&folder) {
-                self.write(path, "list of models", Rule::Safe);
+                self.write(path, "model list", Rule::Safe);
             }
         }
     }
@@ -210,16 +210,16 @@ impl Items {
     /// What the gateways of this user know each other by.
     fn instances(&mut self) {
         if let Some(folder) = instance::folder() {
-            self.write(&folder, "gateways that run", Rule::Secret);
+            self.write(&folder, "running gateways", Rule::Secret);
             for path in entries(&folder) {
-                self.write(path, "gateway that runs", Rule::Own);
+                self.write(path, "running gateway", Rule::Own);
             }
         }
         if let Some(log) = instance::log_file() {
             if older(&log).exists() {
-                self.write(older(&log), "older log of the same", Rule::Secret);
+                self.write(older(&log), "previous log", Rule::Secret);
             }
-            self.write(log, "log of the gateway in the background", Rule::Secret);
+            self.write(log, "log of the background gateway", Rule::Secret);
         }
     }
 
@@ -270,7 +270,7 @@ fn line(item: Item, found: &mut Findings) -> Option<FileLine> {
         }
         Err(error) => {
             let fault = Fault {
-                what: format!("{} cannot be looked at: {error}", line.path.display()),
+                what: format!("cannot inspect {}: {error}", line.path.display()),
                 mend: None,
             };
             line.problem = Some(fault);

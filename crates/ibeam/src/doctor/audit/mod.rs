@@ -55,7 +55,8 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
     pub what: String,
-    /// The command that mends it.
+    /// The command that fixes it.
+    #[serde(rename = "fix")]
     pub mend: Option<String>,
 }
 
@@ -115,7 +116,7 @@ pub struct HostLine {
     pub proxy: Option<String>,
 }
 
-/// What a model can bring about.
+/// What a model can do.
 #[derive(Debug, Serialize)]
 pub struct Allowed {
     /// On Cursor's side.
@@ -241,7 +242,7 @@ impl Findings {
             );
         }
         if !local && config.tls.is_none() {
-            self.note("keys and conversations cross the network in the clear; see `tls_cert`");
+            self.note("keys and conversations cross the network unencrypted; see `tls_cert`");
         }
         for weak in config.weak_points(key_needed) {
             self.problem(weak, None);

@@ -76,7 +76,7 @@ pub(super) fn exposed(path: &Path, rule: Rule, meta: &Metadata) -> Option<Fault>
         (_, false) => "600",
     };
     Some(Fault {
-        what: format!("others may {may} {} (mode {:04o})", path.display(), mode & 0o7777),
+        what: format!("other users can {may} {} (mode {:04o})", path.display(), mode & 0o7777),
         mend: Some(format!("chmod {chmod} {}", quoted(path))),
     })
 }
@@ -141,7 +141,7 @@ fn writable(folder: &Path, meta: &Metadata) -> Option<Fault> {
     let mode = meta.mode();
     (mode & strange_writers(meta) != 0 && mode & STICKY == 0).then(|| Fault {
         what: format!(
-            "others may put their own files in the place of ibeam's: {} (mode {:04o})",
+            "other users can replace ibeam's files in {} (mode {:04o})",
             folder.display(),
             mode & 0o7777
         ),

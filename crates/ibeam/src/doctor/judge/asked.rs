@@ -44,11 +44,11 @@ pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<Line>) {
                 stopped = Some(check);
                 blamed(blame, found)
             }
-            (_, _, None) => Line::skipped(check, "not looked at (`--offline`)"),
+            (_, _, None) => Line::skipped(check, "skipped (`--offline`)"),
             (_, stopped, Some(asked)) => match (good(check, asked, found), stopped) {
                 (Some(what), _) => Line::ok(check, what),
                 (None, Some(stopped)) => after(check, stopped),
-                (None, None) => Line::skipped(check, "not looked at"),
+                (None, None) => Line::skipped(check, "skipped"),
             },
         });
     }
@@ -119,13 +119,13 @@ fn blamed(blame: &Blame<'_>, found: &Findings) -> Line {
 
 fn good(check: Check, asked: &Asked, found: &Findings) -> Option<String> {
     let timed = |answer: &Answer| {
-        format!("{} ms to the first piece, {} ms to the last", answer.first, answer.whole)
+        format!("{} ms to the first token, {} ms in total", answer.first, answer.whole)
     };
     let ok = |result: &Option<Result<Answer, Failure>>| result.as_ref()?.as_ref().ok().map(timed);
     match check {
         Check::ClientVersion => {
             asked.answer.as_ref()?.as_ref().ok()?;
-            Some(format!("{}, which Cursor takes", found.client_version))
+            Some(format!("{}, accepted by Cursor", found.client_version))
         }
         Check::Models => {
             let count = asked.models.as_ref()?.as_ref().ok()?;
@@ -134,7 +134,7 @@ fn good(check: Check, asked: &Asked, found: &Findings) -> Option<String> {
         Check::Model => {
             let name = asked.model.as_ref()?.as_ref().ok()?;
             Some(match *name == found.model {
-                true => format!("`{name}` is there"),
+                true => format!("`{name}` is available"),
                 false => format!("`{}` means {name}", found.model),
             })
         }
@@ -183,8 +183,8 @@ fn token(
         }
         (Some(blame), _, _) if blame.check == check => blamed(blame, found),
         (_, _, Some(red)) => after(check, red),
-        (_, None, _) => Line::skipped(check, "not shown to Cursor (`--offline`)"),
-        (_, Some(_), None) => Line::ok(check, "Cursor takes it"),
+        (_, None, _) => Line::skipped(check, "not checked with Cursor (`--offline`)"),
+        (_, Some(_), None) => Line::ok(check, "accepted by Cursor"),
     });
 }
 
@@ -231,7 +231,7 @@ fn agent_program(
     if let Some(blame) = blame.filter(|blame| blame.check == check) {
         let what = match blame.code {
             Code::AgentDead => {
-                format!("{name} is there and does not answer: {}", blame.failure.what)
+                format!("{name} is installed but does not answer: {}", blame.failure.what)
             }
             _ => blame.failure.what.clone(),
         };
@@ -258,14 +258,14 @@ fn drift(found: &Findings, lines: &mut Vec<Line>) {
     let told = |place: &str, drift: &BTreeMap<String, u64>| {
         let kinds = drift.iter().map(|(kind, count)| format!("{kind} ({count})"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        let what = format!("Cursor says things {place} that this version does not know: {kinds}");
+        let what = format!("Cursor sent messages {place} that this version does not know: {kinds}");
         Line::warn(check, Code::Drift, what).mend("ibeam doctor --bundle")
     };
     for running in found.running.iter().filter(|running| !running.drift.is_empty()) {
         lines.push(told(&format!("to the gateway at {}", running.url), &running.drift));
     }
     let Some(asked) = found.asked.as_ref().filter(|asked| asked.requests > 0) else {
-        lines.push(Line::skipped(check, "no answer was asked for"));
+        lines.push(Line::skipped(check, "no request was sent"));
         return;
     };
     lines.push(match asked.drift.is_empty() {

@@ -18,8 +18,8 @@ const OURS: &str = env!("CARGO_PKG_VERSION");
 
 pub(super) fn settings(found: &Findings, lines: &mut Vec<Line>) {
     let what = match &found.config_file {
-        Some(path) => format!("{} and the environment can be used", path.display()),
-        None => "no file; the environment can be used".to_owned(),
+        Some(path) => format!("{} and the environment are valid", path.display()),
+        None => "no file; the environment is valid".to_owned(),
     };
     lines.push(Line::ok(Check::Settings, what));
     for warning in &found.warnings {
@@ -38,7 +38,7 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {
     for folder in &found.folders {
         let path = folder.path.display();
         let full = |why: &str| {
-            Line::fail(check, Code::DiskFull, format!("there is no room left in {path}{why}"))
+            Line::fail(check, Code::DiskFull, format!("no space is left in {path}{why}"))
                 .mend(format!("df -h {}", quoted(&folder.path)))
         };
         match (&folder.written, folder.free) {
@@ -62,7 +62,7 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {
     if lines.len() == before {
         let least = found.folders.iter().filter_map(|folder| folder.free).min();
         let left = least.map(|free| format!(", {} left", size(free))).unwrap_or_default();
-        lines.push(Line::ok(check, format!("all folders can be written{left}")));
+        lines.push(Line::ok(check, format!("all folders are writable{left}")));
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn door(found: &Findings, lines: &mut Vec<Line>) {
             }
         }
         Ok(true) => lines.push(Line::ok(check, "clients need a key")),
-        Ok(false) => lines.push(Line::ok(check, "programs on this machine need no key")),
+        Ok(false) => lines.push(Line::ok(check, "programs on this machine do not need a key")),
     }
 }
 
@@ -107,8 +107,8 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
             PortState::Free => Line::ok(check, format!("{address} is free")),
             PortState::Ours(version) if !mine(address) => {
                 let what = format!(
-                    "ibeam {version} is running at {address}, but it is not one of \
-                     your gateways: your clients would talk to it"
+                    "ibeam {version} is running at {address}, but it is not one of your gateways; \
+                     your clients would use it"
                 );
                 Line::warn(check, Code::PortForeign, what).mend("ibeam status")
             }
@@ -129,7 +129,7 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
         });
     }
     if found.ports.is_empty() {
-        lines.push(Line::skipped(check, "no port was named"));
+        lines.push(Line::skipped(check, "no port is configured"));
     }
     let known = |url: &str| found.ports.iter().any(|port| url.contains(&port.address.to_string()));
     for running in &found.running {
@@ -153,7 +153,7 @@ pub(super) fn clients(found: &Findings, lines: &mut Vec<Line>) {
             Some(version) if version::older(version, client.oldest) => {
                 let oldest = client.oldest;
                 let what = format!(
-                    "{title} {version} is older than {oldest}, the oldest that is known to work"
+                    "{title} {version} is older than {oldest}, the oldest version known to work"
                 );
                 lines.push(Line::fail(check, Code::ClientOld, what).mend(client.update));
             }
@@ -164,7 +164,7 @@ pub(super) fn clients(found: &Findings, lines: &mut Vec<Line>) {
     if !fine.is_empty() {
         lines.push(Line::ok(check, fine.join(", ")));
     } else if found.clients.is_empty() {
-        lines.push(Line::skipped(check, "none of those that ibeam knows is in PATH"));
+        lines.push(Line::skipped(check, "none of the clients that ibeam knows is in PATH"));
     }
 }
 

@@ -39,9 +39,9 @@ pub(super) fn credential(agent: &Agent, found: &Findings, now: u64, lines: &mut 
 }
 
 fn described(credential: &Credential, now: u64) -> String {
-    let who = credential.account.as_deref().unwrap_or("an account that does not say its name");
+    let who = credential.account.as_deref().unwrap_or("an account without a name");
     let until = match (credential.expires, credential.renewable) {
-        (_, true) => ", renewed by itself".to_owned(),
+        (_, true) => ", renewed automatically".to_owned(),
         (Some(end), false) if end > now => format!(", until {}", clock::date(end)),
         (Some(_) | None, false) => String::new(),
     };
@@ -62,7 +62,7 @@ fn clocks(network: Option<&Network>) -> Option<Clock> {
 
 pub(super) fn network(agent: &Agent, found: &Findings, now: u64, lines: &mut Vec<Line>) {
     let Some(network) = &agent.network else {
-        let what = "not looked at (`--offline`)";
+        let what = "skipped (`--offline`)";
         lines.extend([Check::Network, Check::Clock, Check::Http2].map(|c| Line::skipped(c, what)));
         return;
     };
@@ -103,7 +103,7 @@ fn way(network: &Network, now: u64) -> Line {
     }
     match &network.answer {
         Some(Err(why)) => {
-            let what = format!("{host} takes connections{via} and does not answer: {why}");
+            let what = format!("{host} accepts connections{via} but does not answer: {why}");
             Line::fail(check, Code::Unreachable, what).mend(format!("curl -v {host}/"))
         }
         Some(Ok(_)) | None => Line::ok(check, format!("{host} answers{via}")),
@@ -141,7 +141,7 @@ fn skew(agent: &Agent, network: &Network, now: u64) -> Line {
         Some(Clock { theirs: issued, ours: now })
     });
     let Some(Clock { theirs, ours }) = clock else {
-        return Line::skipped(check, "the backend does not say what time it is");
+        return Line::skipped(check, "the backend did not report its time");
     };
     let off = theirs.abs_diff(ours);
     let side = if ours > theirs { "ahead of" } else { "behind" };
@@ -159,17 +159,17 @@ fn http2(network: &Network, found: &Findings) -> Line {
     let (fell, forbidden) =
         asked.map_or((false, false), |asked| (asked.fell_back, asked.http2_forbidden));
     let why = match &network.http2 {
-        None => return Line::skipped(check, "not looked at"),
+        None => return Line::skipped(check, "skipped"),
         Some(Http2::NotWanted) => return Line::ok(check, "HTTP/1.1, as `transport` says"),
         Some(Http2::Works) if forbidden => {
-            return Line::ok(check, "it works, and the server wants HTTP/1.1 for turns");
+            return Line::ok(check, "it works, but the server requires HTTP/1.1 for turns");
         }
         Some(Http2::Works) if fell => "it was refused when a turn was opened",
         Some(Http2::Works) => return Line::ok(check, "works"),
         Some(Http2::Refused(why)) => why.as_str(),
     };
     let via = match &network.proxy {
-        Some(proxy) => format!("; {proxy} may keep it out"),
+        Some(proxy) => format!("; {proxy} may block it"),
         None => String::new(),
     };
     let what = format!(

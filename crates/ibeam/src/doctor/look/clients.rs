@@ -79,7 +79,7 @@ pub(super) async fn said(program: &Path, args: &[&str]) -> Result<String, String
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    let folder = builder.tempdir().map_err(|error| format!("{name} is not asked: {error}"))?;
+    let folder = builder.tempdir().map_err(|error| format!("{name} was not run: {error}"))?;
     command.current_dir(folder.path());
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

@@ -86,7 +86,7 @@ impl Report {
         };
         let mut checks: Vec<Line> = problems.iter().map(line).collect();
         let rest = Check::ALL.iter().filter(|check| **check != Check::Settings);
-        let why = format!("not looked at, because of {}", judge::title(Check::Settings));
+        let why = format!("skipped because of {}", judge::title(Check::Settings));
         checks.extend(rest.map(|check| Line::skipped(*check, why.clone())));
         Self {
             version: env!("CARGO_PKG_VERSION"),

@@ -105,7 +105,7 @@ fn failure(error: TurnError) -> Failure {
 }
 
 fn late(limit: Duration) -> Failure {
-    let what = format!("there was no answer within {} seconds", limit.as_secs());
+    let what = format!("no answer within {} seconds", limit.as_secs());
     Failure { code: ErrorCode::Timeout, what }
 }
 
@@ -224,7 +224,7 @@ impl Probe<'_> {
         ]);
         let second = self.post(&json!({ "messages": messages, "tools": tools })).await?;
         match second.text.trim().is_empty() {
-            true => Err(unexpected("there was no answer to the result of the tool")),
+            true => Err(unexpected("the model did not answer the tool result")),
             false => Ok(Answer { first: first.first, whole: first.whole + second.whole }),
         }
     }
@@ -257,7 +257,7 @@ impl Probe<'_> {
             let Ok(data) = frame.into_data() else { continue };
             read += data.len();
             if read > LONGEST {
-                return Err(unexpected("the answer goes on and on"));
+                return Err(unexpected("the answer did not end"));
             }
             rest.extend_from_slice(&data);
             while streamed && let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -276,7 +276,7 @@ impl Probe<'_> {
             Some(_) => Ok(said),
             None => Err(Failure {
                 code: ErrorCode::UpstreamClosed,
-                what: "the stream ended before the answer did".to_owned(),
+                what: "the stream ended before the answer was complete".to_owned(),
             }),
         }
     }

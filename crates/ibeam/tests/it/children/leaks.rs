@@ -91,7 +91,7 @@ const TROUBLES: [Trouble; 7] = [
 ];
 
 const SETTINGS: &[&str] = &[
-    "cursor_agent.children=6",
+    "cursor_agent.max_processes=6",
     "cursor_agent.warm=0",
     "cursor_agent.idle=200ms",
     "clocks.cancel_grace=50ms",

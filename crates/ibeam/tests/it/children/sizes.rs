@@ -48,7 +48,7 @@ fn a_result_of_twenty_megabytes_is_cut_with_a_note() {
         std::fs::write(&file, scenario).unwrap();
         let words = format!("scenario={}", file.display());
         // The stand-in's model looks at no more than 256 KiB.
-        let gateway = Gateway::start(backend, &words, &["tools.result_bytes=200KiB"]);
+        let gateway = Gateway::start(backend, &words, &["cursor_agent.result_bytes=200KiB"]);
         let mut messages = vec![user("What is the weather?")];
         let said = ask(gateway.url(), &[], &body(&messages));
         assert_eq!(said.finish, "tool_calls", "{backend}");

@@ -77,7 +77,7 @@ fn it_has_everything_but_secrets() {
     let output = patient().page();
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{words}");
-    assert!(words.contains("Look into it before you hand it on"), "{words}");
+    assert!(words.contains("Check its content before you share it"), "{words}");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 
     let files = unpacked(&path);

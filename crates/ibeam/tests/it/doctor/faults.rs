@@ -74,14 +74,14 @@ pub(super) const FAULTS: [Fault; 12] = [
     Fault {
         name: "full disk",
         code: "disk_full",
-        words: "no room left",
+        words: "no space is left",
         // No file may grow beyond a few blocks, and that is an error, not the end.
         inject: |world| world.sim("").under("trap '' XFSZ; ulimit -f 40"),
     },
     Fault {
         name: "world-readable store",
         code: "file_exposed",
-        words: "others may read",
+        words: "other users can read",
         inject: |world| {
             world.put(".local/state/ibeam/store.db", "", 0o644);
             world.sim("")
@@ -178,7 +178,7 @@ fn the_first_red_line_names_each_fault() {
         assert_eq!(red["code"], fault.code, "{name}: {report:#}");
         assert_eq!(report["cause"], fault.code, "{name}");
         assert!(red["what"].as_str().unwrap().contains(fault.words), "{name}: {red:#}");
-        assert!(!red["mend"].as_str().unwrap().is_empty(), "{name}: {red:#}");
+        assert!(!red["fix"].as_str().unwrap().is_empty(), "{name}: {red:#}");
     }
 }
 
@@ -318,7 +318,7 @@ fn an_installed_client_that_is_too_old_is_named() {
     assert_eq!(report["cause"], "client_old", "{report:#}");
     let red = first_red(&report).unwrap();
     assert!(red["what"].as_str().unwrap().starts_with("OpenCode 0.3.1 is older"), "{red}");
-    assert!(red["mend"].as_str().unwrap().contains("opencode-ai"), "{red}");
+    assert!(red["fix"].as_str().unwrap().contains("opencode-ai"), "{red}");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn an_exposed_sign_in_is_a_matter_of_files() {
     for _ in 0..3 {
         let report = world.sim("").without("CURSOR_ACCESS_TOKEN").json();
         let Some(red) = first_red(&report) else { break };
-        let mend = red["mend"].as_str().unwrap();
+        let mend = red["fix"].as_str().unwrap();
         assert!(mend.starts_with("chmod "), "{red}");
         assert!(Command::new("/bin/sh").args(["-c", mend]).status().unwrap().success());
     }

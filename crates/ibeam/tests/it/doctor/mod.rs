@@ -32,7 +32,7 @@ fn on_the_simulator_every_line_is_green() {
         "settings",
         "disk",
         "files",
-        "door",
+        "access",
         "credential",
         "network",
         "clock",
@@ -116,7 +116,7 @@ fn scripts_find_the_same_fields_in_every_version() {
             "version"
         ]
     );
-    assert_eq!(names(&report["checks"][0]), ["check", "code", "mend", "state", "what"]);
+    assert_eq!(names(&report["checks"][0]), ["check", "code", "fix", "state", "what"]);
 }
 
 #[test]

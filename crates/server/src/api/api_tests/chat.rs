@@ -41,7 +41,14 @@ async fn seed_002_errors() {
         (Fake::default(), r#"{"model":"auto","messages":[]}"#.to_owned()),
         (refuse(ErrorCode::NotAuthenticated, "not signed in; run `ibeam login`"), chat_body(false)),
         (refuse(ErrorCode::RateLimited, "the rate limit was hit"), chat_body(false)),
-        (refuse(ErrorCode::Internal, "something went wrong inside the gateway"), chat_body(false)),
+        (
+            refuse(
+                ErrorCode::Internal,
+                "internal error; the gateway's log has the \
+                                      details",
+            ),
+            chat_body(false),
+        ),
     ];
     let mut table = String::new();
     for (fake, body) in rows {
@@ -82,7 +89,7 @@ async fn turns_that_stop_without_an_ending_are_errors() {
 }
 
 #[tokio::test]
-async fn what_was_ignored_is_in_a_header() {
+async fn ignored_parameters_are_in_a_header() {
     for stream in [false, true] {
         let body = format!(
             r#"{{"model":"auto","stream":{stream},"temperature":0,"seed":1,"messages":[{{"role":"user","content":"Hi"}}]}}"#
@@ -95,7 +102,7 @@ async fn what_was_ignored_is_in_a_header() {
 }
 
 #[tokio::test]
-async fn strictly_what_would_be_ignored_is_refused() {
+async fn strict_mode_refuses_ignored_parameters() {
     let body = r#"{"model":"auto","max_tokens":9,"seed":1,"user":"ann","messages":[{"role":"user","content":"Hi"}]}"#;
     // The setting, the header, and whether it is refused.
     for (strict, header, refused) in [
@@ -142,7 +149,7 @@ async fn strictness_is_true_or_false() {
 }
 
 #[tokio::test]
-async fn reuse_is_switched_off_by_a_clear_word_only() {
+async fn unclear_reuse_header_is_refused() {
     for (word, fresh) in [("on", Some(false)), ("OFF", Some(true)), ("0", Some(true)), ("no", None)]
     {
         let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
@@ -273,7 +280,7 @@ impl http_body::Body for Endless {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stops_is_given_up() {
+async fn stalled_body_times_out() {
     // It sends a frame, pauses for less than the limit, and then for ever.
     let (sender, frames) = tokio::sync::mpsc::channel(4);
     sender.send(bytes::Bytes::from_static(b"{")).await.unwrap();
@@ -287,13 +294,13 @@ async fn a_body_that_stops_is_given_up() {
     is(&response, 408);
     assert_eq!(response.headers()["connection"], "close");
     assert_eq!(begin.elapsed().as_secs(), 50);
-    assert!(whole(response).await.contains("did not go on"));
+    assert!(whole(response).await.contains("stalled"));
     drop(sender);
 }
 
 /// Never silent for long, and never done.
 #[tokio::test(start_paused = true)]
-async fn a_body_that_trickles_is_given_up() {
+async fn trickling_body_times_out() {
     let (sender, frames) = tokio::sync::mpsc::channel(4);
     let begin = tokio::time::Instant::now();
     let (router, _fake) = app(Fake::default());

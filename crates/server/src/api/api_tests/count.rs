@@ -1,4 +1,4 @@
-//! What a request would be in tokens, by both endpoints that tell.
+//! How many tokens a request has, by both endpoints that count.
 
 use super::*;
 
@@ -36,7 +36,7 @@ async fn a_count_says_whether_it_is_exact() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_cannot_be_counted() {
+async fn invalid_request_cannot_be_counted() {
     for path in ["/v1/messages/count_tokens", "/v1/responses/input_tokens"] {
         let (status, header, body) = counted(path, r#"{"model":"sonnet"}"#).await;
         assert_eq!((status, header), (400, None), "{path}: {body}");

@@ -79,7 +79,7 @@ async fn every_path_that_clients_build() {
 }
 
 #[tokio::test]
-async fn what_becomes_of_parameters_is_in_a_header() {
+async fn parameter_handling_is_in_a_header() {
     let mut asked = body(false);
     asked["temperature"] = json!(0);
     asked["stop_sequences"] = json!(["END"]);
@@ -147,7 +147,7 @@ async fn every_failure_has_its_type_and_status() {
 }
 
 #[tokio::test]
-async fn refusals_that_clients_act_upon() {
+async fn errors_that_clients_act_upon() {
     let refuse = |code, text| Fake { refuse: Some(TurnError::new(code, text)), ..Fake::default() };
     let response = send(refuse(ErrorCode::ModelNotFound, "no such model"), &body(true)).await;
     is(&response, 404);
@@ -291,7 +291,7 @@ async fn pages_of_models() {
 
 /// Client rule 23.
 #[tokio::test]
-async fn client_rule_23_somebody_is_at_home() {
+async fn client_rule_23_liveness_check() {
     let response = call(Fake::default(), request("HEAD", "/api/hello")).await;
     is(&response, 200);
     assert_eq!(whole(response).await, "");

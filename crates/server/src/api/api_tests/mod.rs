@@ -47,7 +47,7 @@ use crate::{
 pub(super) enum Step {
     Event(TurnEvent),
     Wait(Duration),
-    /// Never goes on.
+    /// Never continues.
     Hang,
 }
 

@@ -113,7 +113,7 @@ async fn a_response_can_be_asked_for_again_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_kept_is_not() {
+async fn response_without_store_is_not_kept() {
     let off = Settings { keep_responses: false, ..Settings::default() };
     for (settings, store) in [(Settings::default(), false), (off, true)] {
         let desk = Desk::new(Fake { steps: hello(), settings, ..Fake::default() });
@@ -132,7 +132,7 @@ async fn what_is_not_to_be_kept_is_not() {
 }
 
 #[tokio::test]
-async fn others_do_not_see_it() {
+async fn responses_are_separated_by_key() {
     let keys = Keys::new(&Config { api_key: Some("one-key-for-all".into()), ..Config::default() });
     let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
     let desk = Desk::new(Fake { steps: hello(), settings, ..Fake::default() });
@@ -150,7 +150,7 @@ async fn others_do_not_see_it() {
 }
 
 #[tokio::test]
-async fn a_chain_tells_what_came_before() {
+async fn previous_responses_are_part_of_the_conversation() {
     let desk = Desk::new(Fake { steps: hello(), ..Fake::default() });
     let (_, first) = desk.get(ask(&hi())).await;
     let second = json!({
@@ -171,9 +171,9 @@ async fn a_chain_tells_what_came_before() {
     assert_eq!(said, [true; 5], "{told:?}");
 }
 
-/// A request that only brings results goes on with the turn as it is.
+/// A request that only brings results continues the turn as it is.
 #[tokio::test]
-async fn results_alone_have_the_tools_of_the_response_that_asked() {
+async fn results_alone_keep_the_tools_of_the_previous_response() {
     let desk = Desk::new(Fake { steps: one_call(), ..Fake::default() });
     let tool = json!({ "type": "function", "name": "bash", "parameters": { "type": "object" } });
     let mut body = hi();
@@ -201,7 +201,7 @@ async fn results_alone_have_the_tools_of_the_response_that_asked() {
 }
 
 #[tokio::test]
-async fn a_failure_in_the_stream_is_kept_and_not_gone_on_from() {
+async fn failed_response_is_kept_and_cannot_be_continued() {
     let steps = vec![
         Step::Event(TurnEvent::Started),
         text("Half"),
@@ -221,7 +221,7 @@ async fn a_failure_in_the_stream_is_kept_and_not_gone_on_from() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_made_short_and_gone_on_from() {
+async fn compacted_conversation_can_be_resumed() {
     let desk = Desk::new(Fake { steps: hello(), ..Fake::default() });
     let (_, first) = desk.get(ask(&hi())).await;
     let body = json!({
@@ -247,7 +247,7 @@ async fn a_conversation_is_made_short_and_gone_on_from() {
 }
 
 #[tokio::test]
-async fn what_was_not_summed_up_is_an_error() {
+async fn missing_summary_is_an_error() {
     let path = "/v1/responses/compact";
     let silent = vec![finished(FinishReason::Stop)];
     let desk = Desk::new(Fake { steps: silent, ..Fake::default() });
@@ -261,7 +261,7 @@ async fn what_was_not_summed_up_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_background() {
+async fn background_response() {
     let mut steps = hello();
     steps.insert(1, Step::Wait(Duration::from_secs(60)));
     let desk = Desk::new(Fake { steps, ..Fake::default() });
@@ -292,7 +292,7 @@ async fn in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_in_the_background_can_be_cancelled_and_deleted() {
+async fn background_response_can_be_cancelled_and_deleted() {
     let steps = vec![Step::Event(TurnEvent::Started), text("Hel"), Step::Hang];
     let desk = Desk::new(Fake { steps, ..Fake::default() });
     let mut body = hi();
@@ -317,7 +317,7 @@ async fn what_runs_in_the_background_can_be_cancelled_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused() {
+async fn unsupported_parameters_are_refused() {
     let desk = Desk::new(Fake { steps: hello(), ..Fake::default() });
     for (field, value, param) in [
         ("store", json!(false), "store"),
@@ -366,7 +366,7 @@ async fn lists_have_websockets_only_where_there_are_some() {
 
 /// Client rule 14: a client that tries a WebSocket first falls back at once.
 #[tokio::test]
-async fn upgrades_that_cannot_be_are_426() {
+async fn impossible_upgrades_get_426() {
     for (settings, version) in [(no_websockets(), "13"), (Settings::default(), "8")] {
         for path in ["/v1/responses", "/v1/chat/completions"] {
             let mut request = get(path);

@@ -41,7 +41,7 @@ async fn one_model_by_any_of_its_names() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_no_text_is_a_json_error_too() {
+async fn id_that_is_not_utf8_is_a_json_error() {
     let response = call(Fake::default(), get("/v1/models/%ff")).await;
     is(&response, 400);
     assert_eq!(code_of(&whole(response).await), "invalid_value");
@@ -78,7 +78,7 @@ async fn unknown_paths_and_methods() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_nearly_right_is_put_right() {
+async fn similar_path_is_suggested() {
     for (path, meant) in [
         ("/v1/chat/completions/", "/v1/chat/completions"),
         ("/v1/v1/chat/completions", "/v1/chat/completions"),
@@ -100,19 +100,19 @@ async fn a_path_that_is_nearly_right_is_put_right() {
 }
 
 #[tokio::test]
-async fn what_others_serve_is_missed_with_a_reason() {
+async fn unsupported_endpoint_gets_a_reason() {
     for (path, why) in [
-        ("/v1/embeddings", "no embeddings"),
-        ("/embeddings", "no embeddings"),
-        ("/v1/images/generations", "no images"),
-        ("/v1/audio/speech", "neither hear nor speak"),
-        ("/v1/moderations", "no moderation model"),
-        ("/v1/files", "keeps no files"),
-        ("/v1/files/file-1/content", "keeps no files"),
-        ("/v1/batches", "runs no batches"),
-        ("/v1/assistants", "assistants are not served"),
-        ("/v1/threads/t/runs", "assistants are not served"),
-        ("/v1/fine_tuning/jobs", "cannot be trained"),
+        ("/v1/embeddings", "does not offer embeddings"),
+        ("/embeddings", "does not offer embeddings"),
+        ("/v1/images/generations", "does not generate images"),
+        ("/v1/audio/speech", "does not offer speech or audio"),
+        ("/v1/moderations", "does not offer moderation"),
+        ("/v1/files", "does not store files"),
+        ("/v1/files/file-1/content", "does not store files"),
+        ("/v1/batches", "does not run batches"),
+        ("/v1/assistants", "assistants are not supported"),
+        ("/v1/threads/t/runs", "assistants are not supported"),
+        ("/v1/fine_tuning/jobs", "does not offer fine-tuning"),
     ] {
         for method in ["GET", "POST", "DELETE"] {
             let response = call(Fake::default(), request(method, path)).await;
@@ -125,17 +125,17 @@ async fn what_others_serve_is_missed_with_a_reason() {
     }
     // No prefix of a word is the word.
     let body = whole(call(Fake::default(), get("/v1/filesystem")).await).await;
-    assert!(!body.contains("keeps no files"), "{body}");
+    assert!(!body.contains("does not store files"), "{body}");
 }
 
 #[tokio::test]
-async fn it_is_missed_in_the_callers_dialect() {
+async fn not_found_error_has_the_callers_dialect() {
     let response = call(Fake::default(), request("POST", "/v1/messages/batches")).await;
     is(&response, 404);
     let body: serde_json::Value = serde_json::from_str(&whole(response).await).unwrap();
     assert_eq!(body["error"]["type"], "not_found_error");
     let message = body["error"]["message"].as_str().unwrap();
-    assert!(message.contains("runs no batches"), "{message}");
+    assert!(message.contains("does not run batches"), "{message}");
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn head_is_get_without_its_body() {
 }
 
 #[tokio::test]
-async fn the_root_says_what_this_is() {
+async fn root_has_name_and_endpoints() {
     let body = whole(call(Fake::default(), get("/")).await).await;
     assert!(body.starts_with(r#"{"name":"ibeam","version":"#), "{body}");
     assert!(body.contains("POST /v1/chat/completions"), "{body}");

@@ -121,7 +121,7 @@ async fn a_client_that_leaves_a_stream_drops_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_turn_is_let_go_before_the_client_has_read_it() {
+async fn finished_turn_is_released_before_the_client_has_read_it() {
     let (router, fake) = app(Fake { steps: hello(), ..Fake::default() });
     let response = router.oneshot(post(chat_body(true))).await.unwrap();
     let mut body = response.into_body();
@@ -131,7 +131,7 @@ async fn a_finished_turn_is_let_go_before_the_client_has_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_never_starts_has_its_own_status_however_late() {
+async fn late_start_failure_still_has_its_status() {
     let refuse = Some(TurnError::new(ErrorCode::Overloaded, "all turns are in use"));
     let start_after = Duration::from_secs(60);
     let response =

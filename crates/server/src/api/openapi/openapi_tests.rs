@@ -39,7 +39,7 @@ fn the_document_is_all_of_its_parts() {
     assert_eq!(text(&DOCUMENT["info"], "version"), env!("CARGO_PKG_VERSION"));
 }
 
-/// A route that nobody described, or a description of nothing, fails here.
+/// An undocumented route, or a documented path without a route, fails here.
 #[test]
 fn the_document_has_what_the_router_has() {
     let mut routes = BTreeSet::new();
@@ -85,7 +85,7 @@ fn every_reference_leads_somewhere_and_every_schema_is_used() {
 }
 
 #[test]
-fn every_operation_tells_its_name_its_answers_and_how_to_ask() {
+fn every_operation_has_a_name_responses_and_an_example() {
     let mut names = BTreeSet::new();
     for operation in operations(&DOCUMENT) {
         let details = operation.details;
@@ -177,7 +177,7 @@ async fn the_page_has_its_length() {
 }
 
 #[test]
-fn the_page_tells_what_is_our_own() {
+fn page_documents_our_own_headers() {
     for word in ["x-ibeam-strict", "x-ibeam-controls", "x-ibeam-session", "retry-after"] {
         assert!(PAGE.contains(&format!("<code>{word}</code>")), "{word}");
     }
@@ -189,7 +189,7 @@ fn the_page_tells_what_is_our_own() {
 }
 
 #[test]
-fn what_is_written_is_text() {
+fn page_escapes_text() {
     let document = serde_json::json!({
         "info": {"title": "<b>&\"", "version": "1", "description": "a `<i>` b"},
         "tags": [{"name": "x", "description": ""}],

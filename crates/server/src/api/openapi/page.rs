@@ -77,7 +77,7 @@ impl<'a> Page<'a> {
         ));
         self.put(format_args!(
             "<p>The examples use these variables. The key may be any text unless this gateway \
-             has keys. The response is one that was kept: the <code>id</code> of a reply of \
+             has keys. The response is a stored one: the <code>id</code> in a reply of \
              <a href=\"#createResponse\">POST /v1/responses</a>.</p>\n\
              <pre>export IBEAM={SERVER}\nexport IBEAM_KEY=ibeam\nexport RESPONSE=resp_…</pre>\n"
         ));

@@ -1,4 +1,4 @@
-//! Responses that nobody waits for: `background` turns, which run in a task of their own
+//! Background responses: `background` turns, which run in a task of their own
 //! and are asked about later, and `POST /v1/responses/{id}/cancel`.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -30,7 +30,7 @@ use crate::{
 /// Responses in the background at once. Those beyond the number of turns only wait.
 const MOST: usize = 256;
 
-/// How long the answer waits for the turn to start. One that has to queue goes on without.
+/// How long the answer waits for the turn to start. A turn that has to queue starts later.
 const START: Duration = Duration::from_secs(2);
 
 /// Those that run.
@@ -86,11 +86,13 @@ pub(super) async fn start<S: Service>(
     request: Request,
 ) -> Result<Response, TurnError> {
     if request.turn.hints.stream {
-        let text = "a response in the background is asked for later; it cannot be streamed as well";
+        let text = "a background response cannot be streamed; leave `stream` out and poll it with \
+                    GET";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream"));
     }
     if !request.store || !shared.service.settings().keep_responses {
-        let text = "a response in the background has to be kept, and this one is not to be";
+        let text = "a background response must be stored: leave `store` out, and set \
+                    `responses.retention` above 0";
         return Err(TurnError::new(ErrorCode::InvalidValue, text).param("store"));
     }
     let scope = shared.service.scope(&asked.caller).await?;
@@ -107,7 +109,7 @@ pub(super) async fn start<S: Service>(
     running.enter(&asked.caller)?;
     let current = running.job.recorder.lock().current();
     let mut events = asked.start(shared, turn);
-    // What is wrong with the request itself is told at once.
+    // An invalid request is refused at once.
     if let Ok(started) = timeout(START, events.started()).await {
         started?;
     }
@@ -211,10 +213,10 @@ pub(in crate::api) async fn cancel<S: Service>(
         return Ok(json(found.body));
     }
     let text = match head.background {
-        Some(true) => format!("this response is {} already", found.status),
+        Some(true) => format!("this response is already {}", found.status),
         Some(false) | None => {
-            "only a response in the background can be cancelled; to cancel another, \
-             close its connection"
+            "only background responses can be cancelled; to cancel another one, close its \
+             connection"
                 .to_owned()
         }
     };

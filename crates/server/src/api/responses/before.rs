@@ -1,4 +1,4 @@
-//! What a request goes on from: the items of the responses before it.
+//! What a request continues: the items of the responses before it.
 
 use std::{
     borrow::Cow,
@@ -27,7 +27,7 @@ const HANDED_ON: [&str; 5] = ["tools", "instructions", "reasoning", "text", "par
 /// Responses that the input of one request may name items of.
 const REFERENCES: usize = 256;
 
-/// A request with everything it goes on from.
+/// A request with everything it continues.
 #[derive(Debug)]
 pub(in crate::api) struct Prepared {
     pub(in crate::api) request: Request,
@@ -41,14 +41,14 @@ impl Prepared {
         self.request.bytes() + responses::bytes_of(&self.before)
     }
 
-    /// The turn tells what came before. Hardly anyone needs it as it is kept.
+    /// The turn has what came before. The stored form is rarely needed.
     pub(in crate::api) fn without_before(mut self) -> Self {
         self.before = Vec::new();
         self
     }
 }
 
-/// Reads a request, and looks up what it goes on from. `recent`: what its connection remembers.
+/// Reads a request, and looks up what it continues. `recent`: what its connection remembers.
 /// What is looked up counts in `share`.
 ///
 /// # Errors
@@ -130,7 +130,7 @@ pub(in crate::api) async fn prepare<S: Service>(
 /// A request, and what it asks of the past.
 struct Asking {
     request: Request,
-    /// Whether it goes on from a response, and brings nothing but results.
+    /// Whether it continues a response and brings only tool results.
     bare: bool,
     /// Responses that its input names items of.
     named: BTreeSet<String>,
@@ -206,7 +206,7 @@ fn items<'a>(lists: impl IntoIterator<Item = &'a String>) -> Result<Vec<Box<RawV
     let mut items = Vec::new();
     for list in lists {
         let list: Vec<_> = serde_json::from_str(list).map_err(|error| {
-            let text = "an earlier response of this conversation is kept in a broken form";
+            let text = "an earlier response of this conversation is damaged in the store";
             TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
         })?;
         items.extend(list);
@@ -228,8 +228,8 @@ fn refusal(why: &NoChain) -> TurnError {
         NoChain::Missing(id) => (
             ErrorCode::PreviousResponseNotFound,
             format!(
-                "there is no previous response `{}`, or it is not kept any more; \
-                 send the whole conversation as `input`",
+                "the previous response `{}` was not found or has expired; send the whole \
+                 conversation as `input`",
                 short(id)
             ),
         ),
@@ -239,7 +239,7 @@ fn refusal(why: &NoChain) -> TurnError {
         ),
         NoChain::TooLong => (
             ErrorCode::ContextTooLong,
-            "the conversation before this request is longer than a request may be".to_owned(),
+            "the conversation before this request exceeds the size limit of a request".to_owned(),
         ),
     };
     TurnError::new(code, text).param("previous_response_id")
@@ -260,8 +260,8 @@ fn only_results(input: &[Box<RawValue>]) -> bool {
 }
 
 /// A turn that waits for results has its tools and its instructions already. A request that
-/// brings the results and names neither goes on with that turn as it is: otherwise it would
-/// be another one, and be asked for anew. None: it names some.
+/// brings the results and names neither continues that turn as it is: otherwise it would
+/// be another one, and be asked for again. None: it names some.
 fn handed_on(body: &[u8], before: &str) -> Option<Vec<u8>> {
     let mut request: BTreeMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
     let before: BTreeMap<String, &RawValue> = serde_json::from_str(before).ok()?;

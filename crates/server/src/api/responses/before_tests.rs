@@ -53,7 +53,7 @@ async fn with_output(bytes: usize) -> (Router, Arc<Fake>) {
         output: json!([item]).to_string(),
     };
     let (router, fake) = app(Fake { store, steps: hello(), ..Fake::default() });
-    // A first request tells who calls.
+    // A first request shows who calls.
     let hi = json!({ "model": "auto", "input": "Hi", "store": false });
     assert_eq!(status(&router, &hi).await, 200);
     let (_, meta) = fake.seen.lock().pop().unwrap();
@@ -97,9 +97,9 @@ async fn all_that_is_kept_of_the_input_counts_until_the_turn_has_begun() {
     }
 }
 
-/// A request of a few bytes can go on from a long conversation.
+/// A request of a few bytes can continue a long conversation.
 #[tokio::test]
-async fn what_a_request_goes_on_from_counts_as_soon_as_it_is_loaded() {
+async fn loaded_previous_items_count_towards_memory() {
     for body in [goes_on(), names(1)] {
         let (router, fake) = with_output(LARGE).await;
         let bodies = &fake.settings.bodies;
@@ -129,7 +129,7 @@ async fn what_a_request_goes_on_from_counts_as_soon_as_it_is_loaded() {
 
 /// Any number of small requests would have any amount of memory otherwise.
 #[tokio::test]
-async fn few_requests_load_what_they_go_on_from_at_once() {
+async fn loading_of_previous_items_is_limited() {
     let (router, fake) = with_output(10).await;
     let mut held = Vec::new();
     while let Ok(permit) = timeout(Duration::ZERO, fake.large_work.load(&[9; 32])).await {
@@ -150,7 +150,7 @@ async fn few_requests_load_what_they_go_on_from_at_once() {
 }
 
 #[tokio::test]
-async fn an_item_that_is_named_often_is_worked_on_as_what_it_becomes() {
+async fn repeated_references_count_as_large_work() {
     let done = |fake: &Fake| fake.large_work.done.load(Ordering::Relaxed);
     let (router, fake) = with_output(LARGE / 20).await;
     assert_eq!(status(&router, &names(1)).await, 200);

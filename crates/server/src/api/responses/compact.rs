@@ -1,5 +1,5 @@
 //! `POST /v1/responses/compact`: a conversation made short. The model sums it up, and the
-//! client goes on from the summary and what its user said.
+//! client continues from the summary and what its user said.
 
 use axum::{extract::State, response::Response};
 use ibeam_core::{
@@ -68,7 +68,7 @@ async fn read<T: crate::api::EventSource>(
                 );
             }
             TurnEvent::Finished(_) if summary.trim().is_empty() => {
-                let text = "the model did not sum the conversation up; try again";
+                let text = "the model did not return a summary; try again";
                 return Err(TurnError::new(ErrorCode::UpstreamError, text));
             }
             TurnEvent::Finished(_) => return Ok((summary, usage)),

@@ -34,7 +34,7 @@ use crate::{
     store::{Scope, StoredResponse},
 };
 
-/// Starts the turn of a request. The answer is the client's; whoever passes it on sees to
+/// Starts the turn of a request. The answer is the client's; the caller that passes it on sees to
 /// its being kept.
 ///
 /// # Errors
@@ -160,7 +160,7 @@ impl<S: Service> Keeper<S> {
             let save = save(Arc::clone(&service), scope, response);
             let saved = service.tasks().spawn("response", save);
             if timeout(STORE_PATIENCE, saved).await.is_err() {
-                warn!("the store takes too long; a response can only be found later");
+                warn!("the store is slow; a response will be available later");
             }
         }
     }
@@ -181,7 +181,7 @@ impl<S: Service> Keeper<S> {
 async fn save<S: Service>(service: Arc<S>, scope: Scope, response: StoredResponse) {
     let now = service.unix_now();
     if let Err(error) = service.store().save_response(scope, response, now).await {
-        warn!(%error, "a response was not kept");
+        warn!(%error, "cannot store a response");
     }
 }
 
@@ -193,7 +193,7 @@ pub(in crate::api) struct Answering<S> {
     created: u64,
     echo: Echo,
     service: Arc<S>,
-    /// None: nobody wants to know.
+    /// None: it is not needed.
     ending: Option<Ending>,
 }
 

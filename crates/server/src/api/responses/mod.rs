@@ -28,7 +28,7 @@ pub(super) async fn create<S: Service>(
     let keeps = shared.service.settings().keep_responses;
     let trim = |mut prepared: Prepared| {
         if !(prepared.request.store && keeps) {
-            // Nobody asks for it again.
+            // It is not asked for again.
             prepared.request.input = Vec::new();
         }
         prepared.without_before()
@@ -36,7 +36,7 @@ pub(super) async fn create<S: Service>(
     let (asked, Prepared { request, before: _ }) =
         incoming.prepare_and(&shared, None, trim).await?;
     if !request.generate {
-        let text = "without an answer there is nothing to reply; `generate` is for WebSockets";
+        let text = "`generate` is only supported over WebSockets";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("generate").into());
     }
     if request.background {
@@ -46,14 +46,14 @@ pub(super) async fn create<S: Service>(
     Ok(keeper.before_the_end_of(response).await)
 }
 
-/// A response that nobody knows, or no more.
+/// A response that does not exist, or not any more.
 fn not_found(id: &str) -> TurnError {
-    let text = format!("there is no response `{}`, or it is not kept any more", short(id));
+    let text = format!("the response `{}` was not found or has expired", short(id));
     TurnError::new(ErrorCode::ResponseNotFound, text)
 }
 
 fn unreadable(error: &crate::store::StoreError) -> TurnError {
-    let text = "the responses that were kept cannot be read just now; try again shortly";
+    let text = "stored responses cannot be read right now; try again shortly";
     TurnError::new(ErrorCode::Unavailable, text).cause(error.to_string())
 }
 

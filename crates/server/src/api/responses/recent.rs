@@ -17,8 +17,8 @@ const COUNT: usize = 4096;
 /// What was said, with pictures, before it no longer fits a model.
 const BYTES: usize = 32 << 20;
 
-/// What all connections remember together. Who adds to it when it is full forgets the
-/// oldest of its own; its client then tells the whole conversation.
+/// What all connections remember together. A connection that adds to it when it is full forgets the
+/// oldest of its own; its client then sends the whole conversation.
 const ALL_BYTES: usize = 256 << 20;
 
 /// How much all connections remember, in bytes.
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_told_as_far_as_it_is_known() {
+    fn known_part_of_a_chain_is_returned() {
         let mut recent = Recent::default();
         for id in [3, 4, 7, 5] {
             recent.remember(response(id, 1));

@@ -31,8 +31,8 @@ pub(in crate::api) async fn get<S: Service>(
     Query(words): Words,
 ) -> Result<Response, Failed> {
     if words.iter().any(|(name, value)| name == "stream" && value == "true") {
-        let text = "a response that was kept cannot be streamed; ask again until its \
-                    `status` is neither `queued` nor `in_progress`";
+        let text = "a stored response cannot be streamed; poll it until its `status` is \
+                    neither `queued` nor `in_progress`";
         return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream").into());
     }
     let id = named(id)?;
@@ -108,13 +108,13 @@ impl Page {
                     let limit =
                         value.parse().ok().filter(|limit| (1..=LARGEST_PAGE).contains(limit));
                     page.limit = limit
-                        .ok_or_else(|| invalid("limit", "is not a whole number from 1 to 100"))?;
+                        .ok_or_else(|| invalid("limit", "must be a whole number from 1 to 100"))?;
                 }
                 "order" => {
                     page.ascending = match value.as_str() {
                         "asc" => true,
                         "desc" => false,
-                        _ => return Err(invalid("order", "is neither `asc` nor `desc`")),
+                        _ => return Err(invalid("order", "must be `asc` or `desc`")),
                     };
                 }
                 "after" => page.after = Some(value.clone()),
@@ -130,7 +130,13 @@ impl Page {
         }
         if let Some(after) = &self.after {
             let at = items.iter().position(|item| id_of(item).as_ref() == Some(after));
-            let at = at.ok_or_else(|| invalid("after", "names no item of this response"))?;
+            let at = at.ok_or_else(|| {
+                invalid(
+                    "after",
+                    "is not the id of an item of this \
+                                                        response",
+                )
+            })?;
             items.drain(..=at);
         }
         let has_more = items.len() > self.limit;

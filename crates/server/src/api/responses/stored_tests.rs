@@ -36,7 +36,7 @@ fn a_list_comes_newest_first_and_in_pages() {
 }
 
 #[test]
-fn a_page_that_cannot_be_is_refused() {
+fn invalid_page_parameters_are_refused() {
     for (name, value) in [("limit", "0"), ("limit", "101"), ("limit", "x"), ("order", "up")] {
         let failure = page(&[(name, value)]).unwrap_err();
         assert_eq!((failure.code, failure.param.as_deref()), (ErrorCode::InvalidValue, Some(name)));

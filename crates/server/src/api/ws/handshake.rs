@@ -24,7 +24,7 @@ pub(super) fn check(enabled: bool, request: &Request) -> Result<String, Box<Resp
         return Err(Box::new(if enabled { plain(request) } else { only_post(request) }));
     }
     if !enabled {
-        let text = "WebSockets are switched off here; use POST, or set `websocket = true`";
+        let text = "WebSockets are disabled here; use POST, or set `websocket = true`";
         return Err(Box::new(upgrade_required(text)));
     }
     if request.version() != Version::HTTP_11 || !has_token(headers, &header::CONNECTION, "upgrade")
@@ -32,12 +32,16 @@ pub(super) fn check(enabled: bool, request: &Request) -> Result<String, Box<Resp
         return Err(Box::new(impossible()));
     }
     if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
-        return Err(Box::new(upgrade_required("this gateway speaks version 13 of WebSocket")));
+        return Err(Box::new(upgrade_required("only version 13 of WebSocket is supported")));
     }
     match headers.get(header::SEC_WEBSOCKET_KEY) {
         Some(key) => Ok(derive_accept_key(key.as_bytes())),
         None => {
-            let failure = TurnError::new(ErrorCode::InvalidValue, "this handshake has no key");
+            let failure = TurnError::new(
+                ErrorCode::InvalidValue,
+                "the handshake has no \
+                                                                   `Sec-WebSocket-Key` header",
+            );
             Err(Box::new(error::response(&failure.param("sec-websocket-key"))))
         }
     }
@@ -67,7 +71,7 @@ fn upgrade_required(text: impl Into<Cow<'static, str>>) -> Response {
 
 /// Over HTTP/2, say, or through something on the way that does not pass upgrades on.
 pub(super) fn impossible() -> Response {
-    upgrade_required("a WebSocket needs a connection of HTTP/1.1 that is to be upgraded")
+    upgrade_required("a WebSocket needs an HTTP/1.1 connection with `Connection: upgrade`")
 }
 
 /// No upgrade was asked for.

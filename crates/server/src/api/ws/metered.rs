@@ -50,7 +50,7 @@ impl<I> Metered<I> {
         share.complete().is_ok().then_some(share)
     }
 
-    /// Something came that is no part of a message.
+    /// Something came that is not part of a message.
     pub(super) fn sign(&mut self) {
         if self.coming.as_ref().is_some_and(|coming| coming.bytes <= SIGN) {
             self.coming = None;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_to_give_way_is_told_though_it_sends_nothing() {
+    async fn idle_evicted_socket_is_notified() {
         let bodies = Bodies::new(1000);
         let (mut client, server) = duplex(4096);
         let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_to_a_ping_is_no_message() {
+    async fn pong_is_not_a_message() {
         let bodies = Bodies::new(1000);
         let (mut client, server) = duplex(4096);
         let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);

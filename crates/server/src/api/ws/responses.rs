@@ -72,22 +72,23 @@ impl<S: Service> Talk<S> for Responses<S> {
         let envelope = incoming.peek(shared, Envelope::of).await?;
         match envelope.r#type.as_str() {
             "response.create" => {}
-            // Codex tells what it has seen. That is nothing to be answered.
+            // Codex reports what it has seen. That needs no answer.
             "response.processed" => return Ok(None),
             _ => {
-                let text = "messages are `response.create`; there is no other type";
+                let text = "unsupported message type; send `response.create`";
                 return Err(TurnError::new(ErrorCode::InvalidValue, text).param("type"));
             }
         }
         if envelope.stream_id.is_some() {
-            let text = "one connection answers one request after the other; open another one";
+            let text = "this connection is still answering a request; wait for it, or open another \
+                        connection";
             return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream_id"));
         }
         let (asked, Prepared { mut request, before: _ }) =
             incoming.prepare(shared, Some(&self.recent)).await?;
         if request.background {
-            let text = "a response in the background is asked for later, and over a WebSocket all \
-                        are streamed; use POST /v1/responses";
+            let text = "background responses are not available over a WebSocket; use POST \
+                        /v1/responses";
             return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("background"));
         }
         if !request.generate {
@@ -126,7 +127,7 @@ impl<S: Service> Talk<S> for Responses<S> {
 }
 
 impl<S: Service> Responses<S> {
-    /// A request that wants no answer yet. It is what the next one goes on from.
+    /// A request that wants no answer yet. The next request continues it.
     async fn warm_up(
         &mut self,
         shared: &Shared<S>,

@@ -127,7 +127,7 @@ impl Wire {
         }
     }
 
-    /// Waits for something else, and for the client's leaving meanwhile.
+    /// Waits for a future, and notices if the client disconnects meanwhile.
     pub(super) async fn until<F: Future>(&mut self, wait: F) -> Result<F::Output, Gone> {
         let mut wait = pin!(wait);
         loop {
@@ -192,14 +192,14 @@ impl Wire {
         taken(timeout(self.limits.stall, ping).await)
     }
 
-    /// Says why it ends, and waits a moment for the other side to have heard it.
+    /// Sends the reason, and waits a moment for the other side to read it.
     pub(super) async fn close(mut self, gone: Gone) {
         let (code, reason) = match gone {
             Gone::Left | Gone::Stalled => return,
-            Gone::Idle => (CloseCode::Normal, "nothing was asked for a while"),
-            Gone::Asked => (CloseCode::Away, "the gateway needs the connection back"),
+            Gone::Idle => (CloseCode::Normal, "the connection was idle for too long"),
+            Gone::Asked => (CloseCode::Away, "the gateway needs the connection for other clients"),
             Gone::TooLarge => (CloseCode::Size, "the message is too large"),
-            Gone::NoRoom => (CloseCode::Again, "too much is being sent at once"),
+            Gone::NoRoom => (CloseCode::Again, "the memory for request bodies is full"),
             Gone::NoText => (CloseCode::Unsupported, "send JSON as text messages"),
         };
         let frame = CloseFrame { code, reason: reason.into() };

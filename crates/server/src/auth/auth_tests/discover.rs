@@ -110,7 +110,7 @@ async fn without_consent_others_files_are_reported_and_not_read() {
     let text = discovery.refused[2].to_string();
     let path = home.at(IDE);
     let expect = format!(
-        "the Cursor IDE may be signed in ({}); `ibeam login --use ide` lets ibeam read that",
+        "the Cursor IDE may be signed in ({}); `ibeam login --use ide` lets ibeam use that sign-in",
         path.display()
     );
     assert_eq!(text, expect);
@@ -160,7 +160,13 @@ async fn what_was_given_and_cannot_be_used_is_an_error() {
     for name in ["CURSOR_ACCESS_TOKEN", "CURSOR_AUTH_TOKEN", "CURSOR_API_KEY"] {
         let error = attempt(&home, &[(name, "se cret")], "default", &home.consents(&Kind::ALL));
         let text = error.unwrap_err().to_string();
-        assert_eq!(text, format!("{name} has a space or another character that no token has"));
+        assert_eq!(
+            text,
+            format!(
+                "{name} has a space or another character that is invalid in a \
+                                  token"
+            )
+        );
     }
     let copied = search(&home, &[("CURSOR_ACCESS_TOKEN", " Bearer abc\n")], "default", &[]);
     assert_eq!(secrets(&copied.found.unwrap().credential), ["abc", "", ""]);
@@ -205,8 +211,8 @@ fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
     };
     let whys: Vec<_> = discovery.refused.iter().map(why).collect();
     let expect = [
-        "no JSON at line 1",
-        "no JSON object",
+        "not valid JSON at line 1",
+        "not a JSON object",
         "cannot be read: file is not a database",
         "`access` is not a string",
         "`access` is not a valid token",
@@ -214,7 +220,7 @@ fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
     ];
     assert_eq!(whys, expect);
     let text = discovery.refused[0].to_string();
-    assert!(text.ends_with("auth.json of the Cursor CLI: no JSON at line 1"), "{text}");
+    assert!(text.ends_with("auth.json of the Cursor CLI: not valid JSON at line 1"), "{text}");
     assert!(discovery.refused.iter().all(|refused| refused.command().is_none()));
     assert!(!format!("{discovery:?}").contains("MARKED"));
 }

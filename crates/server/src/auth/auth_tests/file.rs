@@ -92,8 +92,8 @@ async fn times_are_in_milliseconds_however_written() {
 async fn a_broken_file_is_said_to_be_broken_and_can_be_replaced() {
     let home = Home::new();
     let rows = [
-        ("", "no JSON at line 1"),
-        ("{\"type\":\n\"oauth\",", "no JSON at line 2"),
+        ("", "not valid JSON at line 1"),
+        ("{\"type\":\n\"oauth\",", "not valid JSON at line 2"),
         ("[]", "it is not a JSON object"),
         ("{}", "it has no token"),
         (r#"{"type":"oauth","access":""}"#, "it has no token"),
@@ -132,7 +132,7 @@ async fn a_file_that_others_may_read_is_refused_with_the_command_that_mends_it()
             panic!("{error:?}")
         };
         let text = error.to_string();
-        assert!(text.starts_with(&format!("others may {what} ")), "{text}");
+        assert!(text.starts_with(&format!("other users can {what} ")), "{text}");
         assert!(text.contains(&format!("(mode {bits:03o})")), "{text}");
         assert!(text.ends_with(&format!("; run `{command}`")), "{text}");
         assert!(command.starts_with("chmod 600 "), "{command}");

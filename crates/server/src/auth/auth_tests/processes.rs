@@ -149,9 +149,9 @@ async fn a_full_disk_is_said_and_nothing_is_lost() {
     let file = home.file("default");
     // No file may grow beyond a few blocks, and that is an error, not the end.
     let output = said(start("trap '' XFSZ; ulimit -f 4", "save", &home));
-    let text = format!("there is no room left to write {}", file.path().display());
+    let text = format!("no space is left to write {}", file.path().display());
     assert!(output.contains(&text), "{output}");
-    assert!(output.contains("what was there before is kept"), "{output}");
+    assert!(output.contains("the previous content is kept"), "{output}");
     assert_eq!(plain(&file.load().unwrap().unwrap()), plain(&credential("old")));
     assert_eq!(entries(&file), ["default.json", "default.lock"]);
     // With room again it works.

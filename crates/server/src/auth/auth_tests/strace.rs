@@ -66,7 +66,7 @@ async fn a_disk_that_is_full_at_each_step_loses_nothing() {
         let home = Home::new();
         home.save("default", &credential("old")).await;
         let output = said(save(&home, &format!("-e 'inject={step}:error=ENOSPC:when=1'")));
-        let told = output.lines().find(|line| line.contains("there is no room left"));
+        let told = output.lines().find(|line| line.contains("no space is left"));
         println!("{step}: {}", told.unwrap_or_else(|| panic!("{output}")));
         let file = home.file("default");
         assert_eq!(plain(&file.load().unwrap().unwrap()), plain(&credential("old")), "{step}");

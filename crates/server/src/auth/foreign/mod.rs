@@ -101,7 +101,7 @@ fn object(path: &Path) -> Result<Map<String, Value>, String> {
     }
     match serde_json::from_str(&text) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err("no JSON object".to_owned()),
-        Err(error) => Err(format!("no JSON at line {}", error.line())),
+        Ok(_) => Err("not a JSON object".to_owned()),
+        Err(error) => Err(format!("not valid JSON at line {}", error.line())),
     }
 }

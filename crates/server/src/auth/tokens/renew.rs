@@ -45,7 +45,7 @@ impl Tokens {
                 state.paused = again.then(|| Instant::now() + PAUSE);
             }
             if let Err(error) = &outcome {
-                warn!("the sign-in was not renewed: {error}");
+                warn!("cannot renew the sign-in: {error}");
             }
             outcome
         })
@@ -174,11 +174,11 @@ impl Tokens {
             std::mem::replace(&mut state.unkept, saved.is_err().then_some(new))
         };
         match saved {
-            Ok(_) => debug!("the renewed sign-in was kept"),
-            Err(why) if before.is_some() => debug!("the sign-in is still not kept: {why}"),
+            Ok(_) => debug!("saved the renewed sign-in"),
+            Err(why) if before.is_some() => debug!("still cannot save the renewed sign-in: {why}"),
             Err(why) => warn!(
-                "the renewed sign-in could not be kept: {why}. It serves this process until it \
-                 ends; other processes, and the next start, have the old one"
+                "cannot save the renewed sign-in: {why}. Only this process can use it; other \
+                 processes and the next start have the old one"
             ),
         }
     }

@@ -95,7 +95,7 @@ impl Tokens {
                     state.forget(&format!("the sign-in cannot be used any more: {why}"));
                 }
                 Err(NotRead::NotNow(why)) => {
-                    debug!("the sign-in was not read: {why}");
+                    debug!("cannot read the sign-in: {why}");
                     seen.clone_from(&state.seen);
                     state.blind = Some(Instant::now() + PAUSE);
                 }

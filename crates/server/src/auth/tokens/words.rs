@@ -54,7 +54,7 @@ impl Tokens {
 
     pub(super) fn refused_new(&self) -> TurnError {
         let text = format!(
-            "Cursor refuses a token that it has just handed out. Run `{}` if this goes on.",
+            "Cursor rejected a token that it has just issued. If this continues, run `{}`.",
             self.command()
         );
         TurnError::new(ErrorCode::NotAuthenticated, text)
@@ -63,14 +63,14 @@ impl Tokens {
 
 pub(super) fn refused_fixed(place: &str) -> TurnError {
     let text = format!(
-        "Cursor refused the access token from {place}. Replace it, or take it away and run \
-         `ibeam login`; `ibeam config show` shows where it is set, such as in CURSOR_ACCESS_TOKEN."
+        "Cursor refused the access token from {place}. Replace it, or remove it and run `ibeam \
+         login`; `ibeam config show` shows where it is set, such as in CURSOR_ACCESS_TOKEN."
     );
     TurnError::new(ErrorCode::NotAuthenticated, text)
 }
 
 pub(super) fn unavailable(why: &str) -> TurnError {
-    let text = format!("The sign-in cannot be renewed now: {why}. Try again in a while.");
+    let text = format!("The sign-in cannot be renewed now: {why}. Try again later.");
     TurnError::new(ErrorCode::Unavailable, text)
 }
 

@@ -44,27 +44,26 @@ pub enum KeychainError {
          `{KEYCHAIN_BUILD}` makes one with it, `ibeam login` signs in anew"
     )]
     NotBuilt,
-    #[error("there is no keychain to ask here ({0}); {START}, or {OTHERWISE}")]
+    #[error("no keychain is available here ({0}); {START}, or {OTHERWISE}")]
     Unavailable(String),
-    #[error("the keychain does not open ({0}); unlock it and try again, or {OTHERWISE}")]
+    #[error("the keychain cannot be opened ({0}); unlock it and try again, or {OTHERWISE}")]
     Closed(String),
     #[error(
-        "the keychain has not answered for {} s; look for a window in which it asks you, \
-         or {OTHERWISE}",
+        "the keychain has not answered for {} s; check whether it shows a prompt, or {OTHERWISE}",
         .0.as_secs()
     )]
     NoAnswer(Duration),
     #[error(
         "the keychain has no item of the service `{SERVICE}` for the account `{0}` any more; \
-         `ibeam login` makes a new one"
+         `ibeam login` creates a new one"
     )]
     Gone(String),
     #[error(
-        "the item for `{account}` in the keychain is not as ibeam writes it: {what}; \
-         `ibeam login` makes a new one"
+        "the item for `{account}` in the keychain is damaged: {what}; `ibeam login` creates a new \
+         one"
     )]
     Malformed { account: String, what: String },
-    #[error("the keychain takes {0} bytes at most, and these credentials have more; {OTHERWISE}")]
+    #[error("the keychain stores at most {0} bytes, and these credentials are larger; {OTHERWISE}")]
     TooLong(u32),
     #[error("the keychain failed: {0}; {OTHERWISE}")]
     Failed(String),
@@ -86,7 +85,7 @@ const START: &str = if cfg!(any(windows, target_os = "macos")) {
     "start GNOME Keyring, KWallet or another Secret Service in your session"
 };
 
-const OTHERWISE: &str = "`IBEAM_CREDENTIALS=file ibeam login` does without";
+const OTHERWISE: &str = "use a file instead: `IBEAM_CREDENTIALS=file ibeam login`";
 
 /// The keychain of a system: a text for each account. Calls block, and may ask the user.
 pub(super) trait Keychain: fmt::Debug + Send + Sync {
@@ -210,7 +209,7 @@ impl Vault {
             let stored = self.get(profile)?;
             let same = stored.is_some_and(|it| it.expose_secret() == text.expose_secret());
             if !same {
-                return Err(KeychainError::Failed("it does not give back what it took".to_owned()));
+                return Err(KeychainError::Failed("it does not return what was stored".to_owned()));
             }
         }
         for name in names() {

@@ -79,7 +79,7 @@ impl Patient {
                 Err(KeychainError::NoAnswer(self.wait))
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(KeychainError::Failed("the library that asks it broke down".to_owned()))
+                Err(KeychainError::Failed("its client library crashed".to_owned()))
             }
         }
     }

@@ -85,7 +85,7 @@ mod built {
                 KeychainError::Failed(format!("it has {count} items where there should be one"))
             }
             Error::NotSupportedByStore(why) => KeychainError::Failed(why.clone()),
-            _ => KeychainError::Failed("what it gave is not what it should be".to_owned()),
+            _ => KeychainError::Failed("it returned unexpected data".to_owned()),
         }
     }
 }

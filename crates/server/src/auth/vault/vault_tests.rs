@@ -454,7 +454,7 @@ async fn a_dialog_that_nobody_answers_is_not_waited_for() {
     // While it stands open nobody else is asked, and nobody waits: a later write must
     // not be followed by this one.
     let error = login::keep(&file, &credential("later")).await.unwrap_err();
-    assert!(error.to_string().contains("window"), "{error}");
+    assert!(error.to_string().contains("prompt"), "{error}");
     assert_eq!(bench.keychain.calls(), [""; 0]);
 
     // Once it is answered, all is as before; the late write has landed, whole.

@@ -47,5 +47,5 @@ impl Resolver<'_> {
 /// Without links in it, so that what lies below it can be told from what does not.
 fn folder(path: &str) -> Result<PathBuf, String> {
     let found = Path::new(path).canonicalize().ok().filter(|path| path.is_dir());
-    found.ok_or_else(|| format!("names no folder: `{path}`"))
+    found.ok_or_else(|| format!("is not a folder: `{path}`"))
 }

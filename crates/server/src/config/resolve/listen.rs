@@ -24,7 +24,7 @@ impl Resolver<'_> {
                 let place = place(&text)?;
                 let any_port = matches!(place, Listen::Tcp(address) if address.port() == 0);
                 if places.contains(&place) && !any_port {
-                    return Err(format!("names {place} twice"));
+                    return Err(format!("lists {place} twice"));
                 }
                 places.push(place);
             }
@@ -46,7 +46,7 @@ impl Resolver<'_> {
                 self.problem(Key::TlsKey, &found.origin, "needs `tls_cert`, too");
             }
             (Some(found), Some(_), Some(listen)) if is_socket(&listen.text) => {
-                self.problem(Key::TlsCert, &found.origin, "is of no use on a Unix socket");
+                self.problem(Key::TlsCert, &found.origin, "has no effect on a Unix socket");
             }
             _ => {}
         }
@@ -85,7 +85,7 @@ fn address(text: &str) -> Result<IpAddr, String> {
 fn socket(path: &str) -> Result<Listen, String> {
     match path {
         _ if !cfg!(unix) => Err("names a Unix socket, which this system does not have".to_owned()),
-        "" => Err("names no path after `unix:`".to_owned()),
+        "" => Err("has no path after `unix:`".to_owned()),
         path => Ok(Listen::Unix(PathBuf::from(path))),
     }
 }

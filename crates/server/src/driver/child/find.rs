@@ -91,7 +91,7 @@ impl Finder {
                 return Ok(named.clone());
             }
             if let Err(why) = check_program(&named.path) {
-                return Err(wrong(&named.path, &format!("which is not started: {why}")));
+                return Err(wrong(&named.path, &format!("which ibeam refuses to start: {why}")));
             }
             if !self.is_cursors(named).await? {
                 return Err(wrong(&named.path, "which is not Cursor's: see its `--version`"));
@@ -112,7 +112,7 @@ impl Finder {
             }
             // Before it is started for anything, also for its version.
             if let Err(why) = check_program(&program.path) {
-                warn!(path = %program.path.display(), "a program is not started: {why}");
+                warn!(path = %program.path.display(), "refusing to start a program: {why}");
                 others.push((program.path, why));
                 continue;
             }

@@ -112,7 +112,7 @@ impl Kit {
     pub(super) async fn crowded(&self, until: Instant) {
         info!(
             children = self.settings.children,
-            "every `cursor-agent` that may run is taken, a request waits (cursor_agent.children)"
+            "all `cursor-agent` processes are in use; a request waits (cursor_agent.max_processes)"
         );
         while Instant::now() < until {
             let made = self.make_room.get().is_some_and(MakeRoom::now);
@@ -123,8 +123,8 @@ impl Kit {
 
     pub(super) fn full(&self) -> TurnError {
         let text = format!(
-            "As many `cursor-agent` processes as may run do, turns that wait for their tools \
-             included: {}. Try again shortly, or raise `cursor_agent.children`.",
+            "All {} `cursor-agent` processes are in use, parked turns included. Try again shortly, \
+             or raise `cursor_agent.max_processes`.",
             self.settings.children
         );
         TurnError::new(ErrorCode::Overloaded, text)
@@ -136,7 +136,7 @@ impl Kit {
             return Ok(None);
         }
         let room = self.host.open(Arc::clone(tools)).await;
-        room.map(Some).map_err(|error| failed("The tools cannot be offered to it", &error))
+        room.map(Some).map_err(|error| failed("Cannot host the tools for it", &error))
     }
 
     /// Says so if a turn is over and its child never looked at the tools it was offered.
@@ -153,7 +153,7 @@ impl Kit {
     pub(super) async fn workspace(&self, of: Option<&str>) -> Result<Workspace, TurnError> {
         let (workspaces, of) = (Arc::clone(&self.workspaces), of.map(str::to_owned));
         let made = self.tasks.spawn_blocking(move || workspaces.open(of.as_deref())).await;
-        flat(made).map_err(|error| failed("There is no folder for it to work in", &error))
+        flat(made).map_err(|error| failed("Cannot create its working folder", &error))
     }
 
     /// Tells the child in that folder about its tools.
@@ -165,7 +165,7 @@ impl Kit {
         let (workspace, own_tools) = (Arc::clone(workspace), self.settings.own_tools);
         let work = move || workspace.furnish(host.as_ref(), own_tools);
         let written = self.tasks.spawn_blocking(work).await;
-        flat(written).map_err(|error| failed("Its folder cannot be written to", &error))
+        flat(written).map_err(|error| failed("Cannot write to its working folder", &error))
     }
 
     /// Removes a folder off the event loop.
@@ -194,13 +194,12 @@ impl Kit {
 /// Why a child may not have looked at its tools: those whose doing it may be come first.
 const fn unseen(crowded: bool) -> &'static str {
     if crowded {
-        "other programs on this machine took the connections to the hosted tools: that of \
-         `cursor-agent` may have been closed for them, and it answered without the tools of the \
-         client"
+        "other programs on this machine took the connections to the hosted tools, so that of \
+         `cursor-agent` may have been closed; it answered without the tools of the client"
     } else {
-        "`cursor-agent` answered without looking at the tools of the client: this build seems to \
-         ignore MCP servers. Update it with `cursor-agent update`, see what `cursor-agent mcp \
-         list` says, or use `--backend agent`."
+        "`cursor-agent` answered without listing the tools of the client: this build seems to \
+         ignore MCP servers. Update it with `cursor-agent update`, check `cursor-agent mcp list`, \
+         or use `--backend agent`."
     }
 }
 
@@ -238,7 +237,7 @@ mod tests {
         assert!(crowded.ends_with("it answered without the tools of the client"), "{crowded}");
         // Another build would not help there.
         assert!(!crowded.contains("update") && !crowded.contains("build"), "{crowded}");
-        let cause = "`cursor-agent` answered without looking at the tools of the client";
+        let cause = "`cursor-agent` answered without listing the tools of the client";
         assert!(ignored.starts_with(cause), "{ignored}");
         assert!(ignored.contains("`cursor-agent update`") && ignored.contains("--backend agent"));
         assert!(!crowded.contains("  ") && !ignored.contains("  "));

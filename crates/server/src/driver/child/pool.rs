@@ -123,7 +123,7 @@ impl Pool {
                 Ok(worker) => {
                     pool.kit.tasks.spawn("cursor-agent acp", worker.work(None, Some(coming)));
                 }
-                Err(error) => debug!("no process is kept ready: {error}"),
+                Err(error) => debug!("cannot keep a process ready: {error}"),
             }
         });
     }
@@ -195,7 +195,7 @@ impl Pool {
         // If it crashed this very moment, the turn hears that, as of any other crash.
         let tools = digest(&start.tools);
         if job.send(Job { end, room, resume: start.resume, tools }).is_err() {
-            debug!("a process was gone before its turn");
+            debug!("a process exited before its turn");
         }
         Ok(link)
     }
@@ -346,8 +346,8 @@ impl Worker {
             biased;
             job = &mut jobs => return job.ok(),
             () = self.kit.tasks.stopped() => {}
-            () = self.process.rest() => debug!("an idle process has ended"),
-            () = sleep(self.kit.settings.idle) => debug!("an idle process is ended"),
+            () = self.process.rest() => debug!("an idle process exited"),
+            () = sleep(self.kit.settings.idle) => debug!("ending an idle process"),
         }
         match self.shelf.withdraw(&self.place.workspace) {
             true => None,

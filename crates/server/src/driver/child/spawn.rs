@@ -160,7 +160,7 @@ fn check(program: &Program) -> Result<(), TurnError> {
         if !program.path.exists() {
             return refused(&io::ErrorKind::NotFound.into(), program);
         }
-        let text = format!("{} is not started: {why}.", program.path.display());
+        let text = format!("ibeam refuses to start {}: {why}.", program.path.display());
         TurnError::new(ErrorCode::Unavailable, text)
     })
 }
@@ -171,21 +171,21 @@ fn refused(error: &io::Error, program: &Program) -> TurnError {
     let (code, text) = match error.kind() {
         io::ErrorKind::NotFound => (
             ErrorCode::Unavailable,
-            format!("{path} is not there any more, or what it needs to run is not."),
+            format!("{path} no longer exists, or a file that it needs to run is missing."),
         ),
         io::ErrorKind::PermissionDenied => (
             ErrorCode::Unavailable,
-            format!("{path} may not be run by this user. Check its permissions."),
+            format!("This user is not allowed to run {path}. Check its permissions."),
         ),
         io::ErrorKind::ArgumentListTooLong => (
             ErrorCode::RequestTooLarge,
-            format!("The system takes no such long command line for {path}."),
+            format!("The command line for {path} is too long for this system."),
         ),
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => (
             ErrorCode::Unavailable,
             format!(
-                "The system has no room for another process to run {path}. Try again shortly, or \
-                 lower `cursor_agent.children`."
+                "The system cannot start another process for {path}. Try again shortly, or \
+                 lower `cursor_agent.max_processes`."
             ),
         ),
         _ => (ErrorCode::Unavailable, format!("{path} cannot be started: {error}.")),

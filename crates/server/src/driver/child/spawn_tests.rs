@@ -5,10 +5,10 @@ fn each_refusal_says_what_helps() {
     let of = |code: i32| refused(&io::Error::from_raw_os_error(code), &Program::at("/x/agent"));
     // ENOENT, EACCES, E2BIG, EAGAIN.
     for (code, want, words) in [
-        (2, ErrorCode::Unavailable, "not there any more"),
-        (13, ErrorCode::Unavailable, "may not be run"),
+        (2, ErrorCode::Unavailable, "no longer exists"),
+        (13, ErrorCode::Unavailable, "not allowed to run"),
         (7, ErrorCode::RequestTooLarge, "command line"),
-        (11, ErrorCode::Unavailable, "cursor_agent.children"),
+        (11, ErrorCode::Unavailable, "cursor_agent.max_processes"),
         (5, ErrorCode::Unavailable, "cannot be started"),
     ] {
         let error = of(code);
@@ -53,7 +53,7 @@ async fn a_program_is_checked_again_before_each_start() {
     let start = Start { program: &program, folder: &work, name: "test", sight: Sight::Bare };
     mode(&bin, 0o777);
     let error = spawn(start, &[], &tasks).unwrap_err();
-    assert!(error.message.contains("is not started: other users may write to"), "{error}");
+    assert!(error.message.contains("other users may write to"), "{error}");
     assert!(!work.join("started").exists());
 
     mode(&bin, 0o755);
@@ -61,5 +61,5 @@ async fn a_program_is_checked_again_before_each_start() {
     assert!(child.wait().await.unwrap().success() && work.join("started").exists());
     fs::remove_file(&program.path).unwrap();
     let error = spawn(start, &[], &tasks).unwrap_err();
-    assert!(error.message.contains("is not there any more"), "{error}");
+    assert!(error.message.contains("no longer exists"), "{error}");
 }

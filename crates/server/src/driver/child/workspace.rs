@@ -103,7 +103,7 @@ impl Workspaces {
             };
             match clear(&path).and_then(|()| fs::remove_dir_all(&path)) {
                 Ok(()) => info!("removed what a killed gateway left behind"),
-                Err(error) => debug!(%error, "leftovers were not removed"),
+                Err(error) => debug!(%error, "cannot remove the leftovers of a killed gateway"),
             }
         }
     }
@@ -150,7 +150,7 @@ impl Workspaces {
             return Ok(home.path.clone());
         }
         let base = self.base.as_ref().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "there is no home directory; set HOME")
+            io::Error::new(io::ErrorKind::NotFound, "the home directory is unknown; set HOME")
         })?;
         let made = Home::first(base).map_or_else(|| Home::make(base), Ok)?;
         Ok(home.insert(made).path.clone())
@@ -256,7 +256,7 @@ impl Drop for Workspace {
         if let Err(error) = fs::remove_dir_all(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            debug!(%error, "a child's folder was not removed");
+            debug!(%error, "cannot remove the folder of a child process");
         }
         self.left.notify_waiters();
     }

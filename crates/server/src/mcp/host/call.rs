@@ -22,7 +22,7 @@ pub(super) async fn answer(inside: &Arc<Inside>, call: &Call, feed: Option<&Feed
         Ok(waits) => waits,
         // The model can read this one, and try again.
         Err(Refused::Full) => {
-            let text = format!("{CALLS} calls wait already; call this tool again later");
+            let text = format!("{CALLS} calls are already waiting; call this tool again later");
             return call.failed(&text);
         }
         Err(Refused::Closed) => return call.over(),

@@ -135,8 +135,8 @@ impl Inner {
                 without_key = strangers,
                 idle = self.idle.len(),
                 busy = self.busy,
-                "too many connections to hosted tools, the oldest without a request is closed; \
-                 another program of this machine may be opening them"
+                "too many connections to the hosted tools; closing the oldest idle one. Another \
+                 program on this machine may be opening them"
             );
         }
     }

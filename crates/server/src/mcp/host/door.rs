@@ -45,7 +45,11 @@ impl Door {
     pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, Refusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
-            return Err(Refusal(StatusCode::FORBIDDEN, "this is not a name of the server"));
+            return Err(Refusal(
+                StatusCode::FORBIDDEN,
+                "the `Host` header is not one of the \
+            server's names",
+            ));
         }
         let origin = headers.get(header::ORIGIN);
         if origin.is_some_and(|origin| !self.is_own_origin(origin)) {
@@ -53,10 +57,10 @@ impl Door {
         }
         let name = request.uri().path().strip_prefix(Self::PREFIX);
         let Some(visit) = name.and_then(|name| self.rooms.visit(name)) else {
-            return Err(Refusal(StatusCode::NOT_FOUND, "there is nothing here"));
+            return Err(Refusal(StatusCode::NOT_FOUND, "not found"));
         };
         if !bearer(headers).is_some_and(|bearer| visit.is_for(bearer)) {
-            return Err(Refusal(StatusCode::UNAUTHORIZED, "the bearer is missing or wrong"));
+            return Err(Refusal(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong"));
         }
         Ok(visit)
     }

@@ -125,7 +125,7 @@ pub(super) async fn serve(
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
-        debug!(%error, "a connection to hosted tools ended badly");
+        debug!(%error, "a connection to hosted tools ended with an error");
     }
 }
 

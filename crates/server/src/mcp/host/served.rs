@@ -132,7 +132,7 @@ impl Visit {
         let accepted = Accepted::of(headers);
         let in_session = headers.contains_key(SESSION);
         if accepted == Accepted::Neither || (in_session && accepted != Accepted::Both) {
-            let text = "a client must accept application/json and text/event-stream";
+            let text = "the client must accept application/json and text/event-stream";
             return Err(Refusal(StatusCode::NOT_ACCEPTABLE, text).into());
         }
         let kind = headers.get(header::CONTENT_TYPE);
@@ -141,7 +141,7 @@ impl Visit {
             return Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
         let Some(message) = Inbound::read(body) else {
-            let text = "the body is not a message of the protocol";
+            let text = "the body is not a valid protocol message";
             return Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         };
         let lifecycle = server::lifecycle(&of_protocol(headers), &message)?;

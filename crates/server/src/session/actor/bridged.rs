@@ -95,16 +95,16 @@ impl<W: LinkPeer> Task<W> {
     /// Why a turn is over while its leg is not.
     pub(super) fn unended(&self) -> TurnError {
         if !self.leg.is_working() {
-            let text = "The turn ended without an ending. This is a bug in ibeam.";
+            let text = "The turn stopped without a final event. This is a bug in ibeam.";
             return TurnError::new(ErrorCode::Internal, text);
         }
         let (code, text) = if self.hub.stop.is_cancelled() {
             let text = "ibeam is shutting down. Send the request again once it is back.";
             (ErrorCode::Unavailable, text)
         } else if self.abandoned.is_some() {
-            (ErrorCode::Cancelled, "The client left.")
+            (ErrorCode::Cancelled, "The client disconnected.")
         } else {
-            let text = "Cursor let the turn go while a tool of an MCP server was at work.";
+            let text = "Cursor closed the run while a tool of an MCP server was running.";
             (ErrorCode::UpstreamClosed, text)
         };
         TurnError::new(code, text)

@@ -109,7 +109,7 @@ impl<W: LinkPeer> Task<W> {
         let judge = move || check.judge();
         let judged = if is_check {
             let Some(judged) = self.hub.checks.run(judge).await else {
-                let text = "The answer could not be held against its JSON Schema in time.";
+                let text = "Checking the answer against its JSON Schema took too long.";
                 return self.leg.on_judge_lost(TurnError::new(ErrorCode::FormatUnmet, text));
             };
             judged
@@ -119,7 +119,7 @@ impl<W: LinkPeer> Task<W> {
         match judged {
             Ok((controls, verdict)) => self.leg.on_judged(controls, verdict),
             Err(_) => {
-                let text = "The controls of the request got lost. This is a bug in ibeam.";
+                let text = "The controls of the request were lost. This is a bug in ibeam.";
                 self.leg.on_judge_lost(TurnError::new(ErrorCode::Internal, text));
             }
         }
@@ -190,7 +190,7 @@ impl<W: LinkPeer> Task<W> {
         let numbers = calls.iter().filter_map(|call| Some(SessionId::of_call(&call.id)?.1));
         let bytes = self.leg.turn().memory() + PARKED_COST;
         self.weight = bytes;
-        debug!(calls = calls.len(), bytes, "parked until the results come");
+        debug!(calls = calls.len(), bytes, "parked until the tool results arrive");
         self.entry.park(bytes, self.leg.turn().conversation_id(), numbers.collect());
     }
 

@@ -246,10 +246,7 @@ impl<W: LinkPeer> Task<W> {
         let drift = self.leg.turn().drift();
         if !drift.is_empty() {
             self.entry.drifted(&drift);
-            warn!(
-                ?drift,
-                "Cursor sent things that ibeam does not know; the answer is not affected"
-            );
+            warn!(?drift, "Cursor sent unknown protocol messages; the answer is not affected");
         }
     }
 
@@ -408,7 +405,7 @@ impl<W: LinkPeer> Task<W> {
             self.leg.turn_mut().cancel();
         }
         if self.parked.is_some_and(|since| at >= since + patience.parked) {
-            self.end_parked(|fates| fates.expired += 1, "no results came");
+            self.end_parked(|fates| fates.expired += 1, "no tool results arrived in time");
         }
         self.catch_up();
         let now = millis_since(self.started);

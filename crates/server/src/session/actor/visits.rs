@@ -34,8 +34,10 @@ impl<W: LinkPeer> Task<W> {
                         ParkedEnding::Evicted => {
                             self.end_parked(|fates| fates.evicted += 1, "no room")
                         }
-                        ParkedEnding::Superseded => self
-                            .end_parked(|fates| fates.superseded += 1, "the client went past it"),
+                        ParkedEnding::Superseded => self.end_parked(
+                            |fates| fates.superseded += 1,
+                            "the client continued without it",
+                        ),
                     }
                 }
                 match done {
@@ -142,7 +144,7 @@ impl<W: LinkPeer> Task<W> {
         self.entry.count(count);
         self.leg
             .turn_mut()
-            .abort(TurnError::new(ErrorCode::Cancelled, "No client waits for the answer."));
+            .abort(TurnError::new(ErrorCode::Cancelled, "No client is waiting for the answer."));
         self.writer.leave();
         self.retire();
     }
@@ -151,7 +153,7 @@ impl<W: LinkPeer> Task<W> {
     /// request back.
     pub(super) fn retire(&mut self) {
         if self.parked.take().is_some() && self.leg.turn().state() == TurnState::Done {
-            debug!("the backend let a parked turn go");
+            debug!("the backend closed a parked run");
             self.entry.count(|fates| fates.died_parked += 1);
         }
         if !self.retired {

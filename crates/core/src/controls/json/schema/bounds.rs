@@ -25,7 +25,7 @@ enum State {
 }
 
 /// # Errors
-/// Says why the schema is too much.
+/// Says why the schema is too expensive to check.
 pub(super) fn check(schema: &Schema) -> Result<(), String> {
     let mut states = vec![State::Unknown; schema.nodes.len()];
     let mut seen = vec![false; schema.nodes.len()];
@@ -41,7 +41,7 @@ pub(super) fn check(schema: &Schema) -> Result<(), String> {
     Ok(())
 }
 
-/// Counts one node and all that speak of the same value.
+/// Counts one node and all that apply to the same value.
 fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String> {
     let mut waiting = vec![id];
     while let Some(id) = waiting.last().copied() {
@@ -57,7 +57,7 @@ fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String
                     match states.get(to) {
                         Some(State::Unknown) => waiting.push(to),
                         Some(State::Open) => {
-                            return Err("a part of it refers back to itself without end".to_owned());
+                            return Err("it has a reference cycle that never ends".to_owned());
                         }
                         Some(State::Counted { .. }) | None => {}
                     }
@@ -73,8 +73,8 @@ fn count(schema: &Schema, id: NodeId, states: &mut [State]) -> Result<(), String
                 }
                 if ways > WAYS || length > IN_A_ROW {
                     return Err(format!(
-                        "one value would be held against more than {WAYS} parts of it, or against \
-                         more than {IN_A_ROW} in a row"
+                        "checking one value would take more than {WAYS} subschemas, or more than \
+                         {IN_A_ROW} in a chain"
                     ));
                 }
                 if let Some(state) = states.get_mut(id) {

@@ -17,7 +17,7 @@ impl JsonSchema {
         Schema::compile(&schema, draft).map(Self)
     }
 
-    /// Holds JSON against the schema.
+    /// Checks JSON against the schema.
     ///
     /// # Errors
     /// Says what is wrong, and where.

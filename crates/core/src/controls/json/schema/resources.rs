@@ -206,7 +206,8 @@ impl<'a> Resources<'a> {
     pub(super) fn find(&mut self, reference: &str, from: ResourceId) -> Result<&'a Value, String> {
         let missing = || {
             format!(
-                "it refers to `{reference:.200}`, which is not part of it, and nothing is fetched"
+                "it refers to `{reference:.200}`, which is not part of it, and ibeam does not \
+                 fetch schemas"
             )
         };
         let (own, fragment) = reference.split_once('#').unwrap_or((reference, ""));

@@ -192,11 +192,7 @@ impl Document {
         let mut wanted = self.get(&[]).unwrap_or_default();
         let outcome = edit(self).and_then(|()| {
             let right = meant(&mut wanted).is_some() && self.get(&[]).unwrap_or_default() == wanted;
-            if right {
-                Ok(())
-            } else {
-                Err(Refused::new("its layout is one that cannot be edited"))
-            }
+            if right { Ok(()) } else { Err(Refused::new("its layout cannot be edited")) }
         });
         if outcome.is_err() {
             (self.text, self.root) = before;
@@ -295,7 +291,7 @@ impl Document {
 
     fn splice(&mut self, start: usize, end: usize, new: &str) -> Result<(), Refused> {
         let (Some(before), Some(after)) = (self.text.get(..start), self.text.get(end..)) else {
-            return Err(Refused::new("it has a place that cannot be edited"));
+            return Err(Refused::new("a part of it cannot be edited"));
         };
         let text = format!("{before}{new}{after}");
         // The proof that the lines fit where they were put.

@@ -114,10 +114,7 @@ impl<'a> Reader<'a> {
                         _ => return Err(Refused::at(at.start.line(), "a key is not a string")),
                     };
                     if pairs.iter().any(|(there, _)| *there == key) {
-                        return Err(Refused::at(
-                            at.start.line(),
-                            format!("`{key}` is there twice"),
-                        ));
+                        return Err(Refused::at(at.start.line(), format!("`{key}` appears twice")));
                     }
                     let event = self.next()?;
                     pairs.push((key, self.node(event, left)?));

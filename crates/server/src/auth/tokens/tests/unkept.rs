@@ -77,8 +77,8 @@ async fn what_cannot_be_written_serves_this_process_and_is_written_later() {
     assert_ne!(new, old);
     assert!(tokens.signed_in());
     let told = log.text();
-    assert_eq!(told.matches("the renewed sign-in could not be kept").count(), 1, "{told}");
-    assert!(told.contains("serves this process") && !told.contains(&new), "{told}");
+    assert_eq!(told.matches("cannot save the renewed sign-in").count(), 1, "{told}");
+    assert!(told.contains("Only this process can use it") && !told.contains(&new), "{told}");
     assert_eq!(text(tokens.current().await), new);
     // Not tried again at every turn.
     bench.tasks.join_within(Duration::from_secs(1)).await;

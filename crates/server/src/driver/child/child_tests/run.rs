@@ -133,7 +133,7 @@ async fn only_so_many_run_at_once() {
     match bench.open(start()).await {
         Err(LinkError::Fault(error)) => {
             assert_eq!(error.code, ErrorCode::Overloaded);
-            assert!(error.message.contains("cursor_agent.children"), "{error}");
+            assert!(error.message.contains("cursor_agent.max_processes"), "{error}");
         }
         other => panic!("{other:?}"),
     }

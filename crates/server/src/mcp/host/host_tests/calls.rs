@@ -140,7 +140,7 @@ async fn sixty_four_calls_wait_at_once_and_one_more_is_refused() {
         }
         let refused = guest.call("a", 99).await;
         assert_eq!(refused["result"]["isError"], json!(true));
-        assert!(said(&refused).contains("64 calls wait already"), "{refused}");
+        assert!(said(&refused).contains("64 calls are already waiting"), "{refused}");
         // In whatever order.
         for call in calls.iter().rev() {
             house.room.answer(text(call.id, &call.arguments));

@@ -1,0 +1,153 @@
+//! Keeps phrases that make a reader stop out of the texts that users read: string literals of the
+//! program, its `--help`, the API descriptions, the OpenCode plugin and the npm launcher.
+
+mod literals;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+
+use self::literals::{Text, comments, literals};
+use super::Outcome;
+
+/// A phrase in lower case, and what to write instead.
+const PHRASES: [(&str, &str); 16] = [
+    ("nobody", "say what is missing: no client, no user, not accessible to other users"),
+    ("somebody", "name the person or program: a user, a client, another process"),
+    ("whoever", "name the person or program: a user, a client, another process"),
+    ("told", "sent, reported, informed, known"),
+    ("tells", "shows, reports, says"),
+    ("told anew", "resending the full history"),
+    ("is no", "is not a, is not an"),
+    ("gone on with", "continued, resumed"),
+    ("gone on from", "continued, resumed"),
+    ("go on from", "continue from, resume"),
+    ("of no use", "has no effect, no longer works"),
+    ("at home", "available, running"),
+    ("anew", "again"),
+    ("door", "address, endpoint, access"),
+    ("mend", "fix"),
+    ("mends", "fixes"),
+];
+
+/// Where "is no" is fine: words before and after it.
+const FINE_BEFORE: &str = "there";
+const FINE_AFTER: [&str; 2] = ["longer", "more"];
+
+/// Where the texts are, and how they are found in a file.
+const PLACES: [(&str, &str, Reading); 5] = [
+    ("crates", "rs", Reading::Literals),
+    // clap shows the comments on commands and flags as `--help`.
+    ("crates/ibeam/src/cli", "rs", Reading::DocComments),
+    ("crates/server/src/api/openapi", "json", Reading::Whole),
+    ("plugin/opencode/src", "ts", Reading::Whole),
+    ("packaging/npm/ibeam-gateway/bin", "js", Reading::Whole),
+];
+
+#[derive(Clone, Copy)]
+enum Reading {
+    Literals,
+    DocComments,
+    Whole,
+}
+
+pub(super) fn check() -> anyhow::Result<Outcome> {
+    let mut seen = 0;
+    let mut found = Vec::new();
+    for (folder, kind, reading) in PLACES {
+        for path in files(&crate::root().join(folder), kind)? {
+            let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let texts = match reading {
+                Reading::Literals => literals(&source),
+                Reading::DocComments => comments(&source),
+                Reading::Whole => whole(&source),
+            };
+            let shown = path.strip_prefix(crate::root()).unwrap_or(&path).display().to_string();
+            seen += texts.len();
+            found.extend(texts.iter().flat_map(|text| complaints(&shown, text)));
+        }
+    }
+    if !found.is_empty() {
+        bail!("plain words, please:\n  {}", found.join("\n  "));
+    }
+    println!("  {seen} texts, none with a phrase of the list");
+    Ok(Outcome::Passed)
+}
+
+fn whole(source: &str) -> Vec<Text> {
+    source.lines().zip(1..).map(|(text, line)| Text { line, text: text.to_owned() }).collect()
+}
+
+/// A single word is a name in the code, not a text.
+fn complaints(path: &str, text: &Text) -> Vec<String> {
+    if !text.text.trim().contains(' ') {
+        return Vec::new();
+    }
+    let instead = |(phrase, instead): &(&str, &str)| {
+        has(&text.text, phrase)
+            .then(|| format!("{path}:{}: \"{phrase}\"; better: {instead}", text.line))
+    };
+    PHRASES.iter().filter_map(instead).collect()
+}
+
+/// Whether the phrase is there as whole words within one clause. Placeholders are names of
+/// variables, which users do not see.
+fn has(text: &str, phrase: &str) -> bool {
+    let phrase: Vec<&str> = phrase.split(' ').collect();
+    let text = without_placeholders(text).to_lowercase();
+    text.split(['.', ',', ';', ':', '?', '!']).any(|clause| {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
+        let words: Vec<&str> = clause.split(|c| !is_word(c)).filter(|w| !w.is_empty()).collect();
+        (0..words.len()).any(|at| {
+            let (before, rest) = words.split_at_checked(at).unwrap_or_default();
+            let is_fine = phrase == ["is", "no"]
+                && (before.last() == Some(&FINE_BEFORE)
+                    || rest.get(2).is_some_and(|next| FINE_AFTER.contains(next)));
+            rest.starts_with(&phrase) && !is_fine
+        })
+    })
+}
+
+fn without_placeholders(text: &str) -> String {
+    let mut depth = 0_usize;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Files of a kind, tests and generated code left out.
+fn files(folder: &Path, kind: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let stem = name.strip_suffix(".rs").unwrap_or(&name);
+        if ["tests", "testing", "generated", "corpus", "examples", "node_modules"].contains(&stem)
+            || stem.ends_with("_tests")
+        {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&path, kind)?);
+        } else if path.extension().is_some_and(|extension| extension == kind) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;
