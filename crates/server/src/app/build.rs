@@ -25,7 +25,7 @@ use crate::{
     config::{self, Backend, Config},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, ClientProfile, Driver, MakeRoom, Transport,
+        AgentConfig, AgentDriver, ClientProfile, Driver, MakeRoom,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -198,11 +198,7 @@ fn agent_config(config: &Config) -> AgentConfig {
         ghost_mode: config.privacy,
         timezone: None,
     };
-    agent.transport = match config.transport {
-        config::Transport::Auto => Transport::Auto,
-        config::Transport::H2 => Transport::Http2,
-        config::Transport::H1 => Transport::Http1,
-    };
+    agent.transport = config.transport;
     agent.pool = PoolConfig {
         max_streams: config.limits.upstream_streams,
         max_connections: config.limits.upstream_connections,

@@ -18,8 +18,9 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{AgentConfig, AgentDriver, LinkReceiver, Open, Transport};
+use super::{AgentConfig, AgentDriver, LinkReceiver, Open};
 use crate::{
+    config::Transport,
     net::{connect::Connector, testing::host},
     tasks::Tasks,
 };
