@@ -26,7 +26,7 @@ pub use self::error::StartError;
 pub use self::given::Given;
 pub use self::listener::{reachable, url};
 use self::{
-    client::{ClientLimits, Host, client},
+    client::{ClientHost, ClientLimits, client},
     crowd::Crowd,
     idle::Traffic,
     listener::Doors,
@@ -172,7 +172,7 @@ impl Server {
         let crowd = Crowd::new(files::connections(limits.connections, beside));
         // Behind TLS, plain words are worth nothing.
         let full = if tls.is_none() { api::no_room() } else { Vec::new() };
-        let host = Host {
+        let host = ClientHost {
             router: api::router(Arc::clone(&app)),
             tls: tls.map(TlsAcceptor::from),
             limits: ClientLimits::of(config),

@@ -12,7 +12,7 @@ use std::{
 use super::{
     AuthFileError, Consents, Credential, CredentialFile, Found, Kind, Places, Profile, Source,
     file::token,
-    foreign::{self, Outcome},
+    foreign::{self, ForeignOutcome},
 };
 use crate::{config::Env, files::FileError};
 
@@ -186,7 +186,7 @@ impl Search<'_> {
         &mut self,
         kind: Kind,
         path: &Path,
-        read: fn(&Path) -> Outcome,
+        read: fn(&Path) -> ForeignOutcome,
         source: fn(PathBuf) -> Source,
     ) {
         // Where something else stands, such as a pipe, opening it could take for ever.
@@ -201,7 +201,7 @@ impl Search<'_> {
         &mut self,
         kind: Kind,
         place: String,
-        read: impl FnOnce() -> Outcome,
+        read: impl FnOnce() -> ForeignOutcome,
         source: impl FnOnce() -> Source,
     ) {
         if !self.consents.has(kind) {

@@ -75,11 +75,11 @@ pub struct Keys {
     /// The one of the setting `api_key`.
     own: Option<Hash>,
     file: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<KeysState>,
 }
 
 #[derive(Default)]
-struct State {
+struct KeysState {
     /// Nobody comes in without a key. Once it is on it stays on: neither a file that is
     /// gone nor a last key that was revoked opens the door.
     required: bool,
@@ -116,7 +116,7 @@ impl Keys {
     #[must_use]
     pub fn single(key: Option<&SecretString>) -> Self {
         let own = key.map(|key| Sha256::digest(key.expose_secret()).into());
-        let state = State { required: own.is_some(), ..State::default() };
+        let state = KeysState { required: own.is_some(), ..KeysState::default() };
         Self { own, file: None, state: Mutex::new(state) }
     }
 

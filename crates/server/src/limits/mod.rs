@@ -12,10 +12,10 @@ pub(crate) use self::permits::{Permits, owner};
 
 /// Hands out places for turns that generate with a reader attached. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Mutex<State>>);
+pub(crate) struct Turns(Arc<Mutex<TurnsState>>);
 
 #[derive(Debug)]
-struct State {
+struct TurnsState {
     gate: Gate,
     /// The gate bounds how many there are.
     waiting: HashMap<Ticket, oneshot::Sender<Place>>,
@@ -39,7 +39,7 @@ pub(crate) struct Place {
 
 impl Turns {
     pub(crate) fn new(rules: Rules) -> Self {
-        let state = State { gate: Gate::new(rules), waiting: HashMap::new() };
+        let state = TurnsState { gate: Gate::new(rules), waiting: HashMap::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -96,7 +96,7 @@ impl Turns {
     }
 
     /// Changes the state, then tells those whom the change concerns.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut TurnsState) -> T) -> T {
         let mut told = Vec::new();
         let outcome = {
             let mut state = self.0.lock();

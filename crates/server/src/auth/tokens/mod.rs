@@ -67,16 +67,16 @@ impl From<DiscoverError> for NotRead {
     }
 }
 
-type Outcome = Result<SecretString, TurnError>;
-type Flight = Receiver<Option<Outcome>>;
+type TokenOutcome = Result<SecretString, TurnError>;
+type TokenFlight = Receiver<Option<TokenOutcome>>;
 
 /// Hands out the token to use. Clones share it.
 #[derive(Clone)]
 pub struct Tokens {
-    inner: Arc<Inner>,
+    inner: Arc<TokensInner>,
 }
 
-struct Inner {
+struct TokensInner {
     holder: Holder,
     /// The files that decide whose token is used.
     /// ibeam's own file, whoever has the credential: it goes before what is borrowed.
@@ -85,7 +85,7 @@ struct Inner {
     http: Option<AuthHttp>,
     wall: WallClock,
     tasks: Tasks,
-    state: Mutex<State>,
+    state: Mutex<TokensState>,
 }
 
 /// Where the token comes from decides how it is renewed.
@@ -114,11 +114,11 @@ pub trait Delegate: Send + Sync + 'static {
     fn signed_in(&self) -> bool;
 }
 
-struct State {
-    held: Option<Held>,
+struct TokensState {
+    held: Option<HeldToken>,
     skew: Skew,
     /// The renewal that is under way.
-    flight: Option<Flight>,
+    flight: Option<TokenFlight>,
     /// No renewal ahead of time before this.
     paused: Option<Instant>,
     /// What was refused, why, and when.
@@ -129,13 +129,13 @@ struct State {
     /// A renewed sign-in that could not be written, and has to be.
     unkept: Option<Credential>,
     /// The watched files as they were when they were last read, and the token in them.
-    seen: watch::Seen,
+    seen: watch::SeenStamps,
     taken: Option<SecretString>,
     /// They could not be read, and are not looked at before this.
     blind: Option<Instant>,
 }
 
-struct Held {
+struct HeldToken {
     access: SecretString,
     refresh: Option<SecretString>,
     account: String,
@@ -202,7 +202,7 @@ impl Tokens {
     ) -> Self {
         let watched = watch::paths(&holder, own);
         // Before anything is read: what changes meanwhile is found the next time.
-        let mut state = State {
+        let mut state = TokensState {
             held: None,
             skew: Skew::default(),
             flight: None,
@@ -220,7 +220,7 @@ impl Tokens {
         }
         let state = Mutex::new(state);
         let (own, tasks) = (own.cloned(), tasks.clone());
-        Self { inner: Arc::new(Inner { holder, own, watched, http, wall, tasks, state }) }
+        Self { inner: Arc::new(TokensInner { holder, own, watched, http, wall, tasks, state }) }
     }
 
     /// Leaves all of it to another program.
@@ -258,7 +258,7 @@ impl Tokens {
     ///
     /// # Errors
     /// Nobody is signed in (any more), or the token is over and cannot be renewed now.
-    pub async fn current(&self) -> Outcome {
+    pub async fn current(&self) -> TokenOutcome {
         if let Holder::Delegated(delegate) = &self.inner.holder {
             return delegate.check().await.map(|()| SecretString::default());
         }
@@ -290,7 +290,7 @@ impl Tokens {
     ///
     /// # Errors
     /// As [`Self::current`]; and a fixed token cannot be renewed at all.
-    pub async fn renew(&self, used: &SecretString) -> Outcome {
+    pub async fn renew(&self, used: &SecretString) -> TokenOutcome {
         if let Holder::Fixed(place) = &self.inner.holder {
             return Err(refused_fixed(place));
         }
@@ -379,7 +379,7 @@ fn hashed(secret: &SecretString) -> String {
     ids::uuid_from_content([b"account".as_slice(), secret.expose_secret().as_bytes()])
 }
 
-impl State {
+impl TokensState {
     fn adopt(&mut self, credential: &Credential, granted: Option<Instant>, local: u64) {
         let Some(access) = credential.access_token.clone() else { return };
         let claims = jwt::claims(access.expose_secret());
@@ -389,11 +389,11 @@ impl State {
         let account = claims.subject.unwrap_or_else(|| hashed(&access));
         let refresh = credential.refresh_token.clone();
         self.dead.clear();
-        self.held = Some(Held { access, refresh, account, life, granted, refused: false });
+        self.held = Some(HeldToken { access, refresh, account, life, granted, refused: false });
     }
 }
 
-async fn landed(mut flight: Flight) -> Outcome {
+async fn landed(mut flight: TokenFlight) -> TokenOutcome {
     let landed = flight.wait_for(Option::is_some).await;
     match landed.as_deref() {
         Ok(Some(outcome)) => outcome.clone(),

@@ -105,7 +105,7 @@ fn host() -> Host {
     Host::parse("http://127.0.0.1:1").unwrap()
 }
 
-fn text(token: Outcome) -> String {
+fn text(token: TokenOutcome) -> String {
     token.unwrap().expose_secret().to_owned()
 }
 

@@ -26,8 +26,8 @@ use tracing::{debug, warn};
 
 use super::{
     Rooms,
-    callers::{Busy, Caller, Callers},
-    door::{Body, Door},
+    callers::{BusyCaller, Callers, HostCaller},
+    door::{Body, HostEntrance},
 };
 use crate::tasks::Tasks;
 
@@ -51,13 +51,18 @@ pub(super) fn start(tasks: &Tasks, rooms: &Arc<Rooms>, callers: &Arc<Callers>) -
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let listener = socket.listen(BACKLOG)?;
     let port = listener.local_addr()?.port();
-    let door = Arc::new(Door::new(rooms, port));
+    let door = Arc::new(HostEntrance::new(rooms, port));
     tasks.spawn("mcp host", accept(listener, door, Arc::clone(callers), tasks.clone()));
     debug!(port, "tools are hosted");
     Ok(port)
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, tasks: Tasks) {
+async fn accept(
+    listener: TcpListener,
+    door: Arc<HostEntrance>,
+    callers: Arc<Callers>,
+    tasks: Tasks,
+) {
     let stopped = tasks.stopped();
     tokio::pin!(stopped);
     loop {
@@ -91,7 +96,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, t
 }
 
 /// A connection from its first byte on.
-async fn listen_to(stream: TcpStream, door: Arc<Door>, caller: Arc<Caller>) {
+async fn listen_to(stream: TcpStream, door: Arc<HostEntrance>, caller: Arc<HostCaller>) {
     // Not `readable`, which may say so of one that has sent nothing.
     if let Ok(Ok(1)) = timeout(HEAD, stream.peek(&mut [0])).await {
         caller.spoke();
@@ -102,8 +107,8 @@ async fn listen_to(stream: TcpStream, door: Arc<Door>, caller: Arc<Caller>) {
 /// One connection, to its end.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    door: Arc<Door>,
-    caller: Arc<Caller>,
+    door: Arc<HostEntrance>,
+    caller: Arc<HostCaller>,
 ) {
     let service = service_fn(move |request| {
         let (door, caller) = (Arc::clone(&door), Arc::clone(&caller));
@@ -135,16 +140,16 @@ fn closing(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// The connection is busy until all of the response is sent.
-fn held(response: Response<Body>, busy: Busy) -> Response<Body> {
-    response.map(|body| Held { body, _busy: busy }.boxed_unsync())
+fn held(response: Response<Body>, busy: BusyCaller) -> Response<Body> {
+    response.map(|body| BusyBody { body, _busy: busy }.boxed_unsync())
 }
 
-struct Held {
+struct BusyBody {
     body: Body,
-    _busy: Busy,
+    _busy: BusyCaller,
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for BusyBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -142,7 +142,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     }
     client.write_all(format!("{head}\r\n{{").as_bytes()).await.unwrap();
     let began = Instant::now();
-    let door = Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let door =
+        Arc::new(HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
     let caller = house.host.callers.enter().unwrap();
     let mut answer = vec![0; 12];
     {
@@ -161,7 +162,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_asks_for_nothing_is_closed() {
     let house = House::with(&["a"]).await;
-    let door = || Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let door =
+        || Arc::new(HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
     for begin in [&b""[..], b"POST /mcp/x HTTP/1.1\r\nho"] {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(begin).await.unwrap();

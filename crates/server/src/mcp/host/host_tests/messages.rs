@@ -107,7 +107,7 @@ async fn without_a_session_a_request_is_answered_by_itself() {
     with_token["params"]["_meta"] = json!({ "progressToken": "t" });
     for accept in ["application/json", "*/*"] {
         let request = house.post(accept, None, &with_token);
-        let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+        let door = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
         let answered = async {
             let asked = house.call().await;
             house.room.answer(text(asked.id, "whole"));
@@ -132,7 +132,7 @@ async fn an_answer_in_one_piece_has_no_progress() {
     let mut asks = call(2, "a");
     asks["params"]["_meta"] = json!({ "progressToken": "t" });
     let request = house.post("application/json", None, &asks);
-    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let door = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     let answered = async {
         let asked = house.call().await;
         tokio::time::sleep(Duration::from_secs(600)).await;
@@ -152,7 +152,7 @@ async fn without_a_session_a_closed_connection_drops_the_call() {
     assert_eq!(house.event().await, RoomEvent::Dropped(1));
     // Also one that has not got its head yet.
     let request = house.post("application/json", None, &call(2, "a"));
-    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let door = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     tokio::select! {
         _ = door.answer(request) => panic!("nobody answered"),
         asked = house.call() => assert_eq!(asked.id, 2),
@@ -192,7 +192,7 @@ async fn the_newest_version_has_no_sessions() {
     let listed = Events::of(house.ask(newest(&house, lists, None)).await).message().await.unwrap();
     assert_eq!(listed["result"]["tools"][0]["name"], json!("a"));
     let request = newest(&house, call(4, "a"), Some("a"));
-    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let door = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     let answered = async {
         let asked = house.call().await;
         house.room.answer(text(asked.id, "new"));

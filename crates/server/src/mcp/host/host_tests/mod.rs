@@ -36,14 +36,14 @@ fn text(id: u64, text: &str) -> HostedResult {
 struct House {
     tasks: Tasks,
     host: Host,
-    door: Arc<Door>,
+    door: Arc<HostEntrance>,
     room: Room,
 }
 
 /// A client of a room, in good standing.
 #[derive(Clone)]
 struct Visitor {
-    door: Arc<Door>,
+    door: Arc<HostEntrance>,
     address: HostAddress,
 }
 
@@ -52,7 +52,7 @@ impl House {
         let tasks = Tasks::new();
         let host = Host::new(&tasks, 8);
         let room = host.open(tools(names)).await.unwrap();
-        let door = Arc::new(Door::new(&host.rooms, host.port.get().copied().unwrap()));
+        let door = Arc::new(HostEntrance::new(&host.rooms, host.port.get().copied().unwrap()));
         Self { tasks, host, door, room }
     }
 
