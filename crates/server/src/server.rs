@@ -35,7 +35,7 @@ use crate::{
     api,
     app::App,
     config::{Backend, Config, Listen, TlsFiles},
-    keys::{self, Door},
+    keys::{self, KeyPolicy},
     mcp::bridge::Bridge,
     net::tls,
     shutdown::Shutdown,
@@ -84,9 +84,9 @@ impl Server {
         tasks: &Tasks,
     ) -> Result<Self, StartError> {
         given.settle(&mut config);
-        let door = keys::door(config.keys_file.as_deref())?;
-        config.check_serving(door == Door::Keys)?;
-        for weak in config.weak_points(config.api_key.is_some() || door != Door::Open) {
+        let policy = keys::policy(config.keys_file.as_deref())?;
+        config.check_serving(policy == KeyPolicy::Keys)?;
+        for weak in config.weak_points(config.api_key.is_some() || policy != KeyPolicy::Open) {
             warn!("{weak}");
         }
         let tls = config.tls.as_ref().map(secure).transpose()?;

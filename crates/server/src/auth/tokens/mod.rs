@@ -26,7 +26,8 @@ use tokio::{
 pub use self::words::login_command;
 use self::words::{refused_fixed, unavailable};
 use super::{
-    AuthFileError, Credential, CredentialFile, DiscoverError, Found, Source, http::AuthHttp,
+    AuthFileError, Credential, CredentialFile, CredentialSource, DiscoverError, FoundCredential,
+    http::AuthHttp,
 };
 use crate::{clock, net::chain, random, tasks::Tasks};
 
@@ -41,7 +42,7 @@ const BRAND_NEW: Duration = Duration::from_secs(30);
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Reads the credential anew from where it was found.
-pub type Reread = Arc<dyn Fn() -> Result<Option<Found>, NotRead> + Send + Sync>;
+pub type Reread = Arc<dyn Fn() -> Result<Option<FoundCredential>, NotRead> + Send + Sync>;
 
 /// Why a source gave nothing, not even that there is nothing.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ enum Holder {
     /// ibeam's own file, which other processes may use, too.
     Own(CredentialFile),
     /// Another program's: read again, and otherwise renewed in memory only.
-    Borrowed(Source, Reread),
+    Borrowed(CredentialSource, Reread),
     /// Another program has it, and uses it itself. We get no token.
     Delegated(Box<dyn Delegate>),
 }
@@ -174,17 +175,17 @@ impl Tokens {
     /// for it once more; `file` is ibeam's own.
     #[must_use]
     pub fn found(
-        found: Found,
+        found: FoundCredential,
         file: &CredentialFile,
         reread: Reread,
         http: AuthHttp,
         tasks: &Tasks,
     ) -> Self {
-        let Found { credential, source } = found;
+        let FoundCredential { credential, source } = found;
         let holder = match (&source, &credential.api_key) {
-            (Source::Env(name), _) => Holder::Fixed((*name).to_owned()),
-            (Source::ApiKeyEnv, Some(key)) => Holder::Key(key.clone()),
-            (Source::Own(_), _) => Holder::Own(file.clone()),
+            (CredentialSource::Env(name), _) => Holder::Fixed((*name).to_owned()),
+            (CredentialSource::ApiKeyEnv, Some(key)) => Holder::Key(key.clone()),
+            (CredentialSource::Own(_), _) => Holder::Own(file.clone()),
             _ => Holder::Borrowed(source, reread),
         };
         Self::with(holder, Some(file), |_| Some(credential), Some(http), wall(), tasks)
@@ -231,7 +232,7 @@ impl Tokens {
 
     /// A credential that is there and cannot be used; `reread` says why.
     #[must_use]
-    pub fn unusable(source: Source, reread: Reread, tasks: &Tasks) -> Self {
+    pub fn unusable(source: CredentialSource, reread: Reread, tasks: &Tasks) -> Self {
         Self::with(Holder::Borrowed(source, reread), None, |_| None, None, wall(), tasks)
     }
 
@@ -363,8 +364,8 @@ impl Tokens {
     pub fn source(&self) -> String {
         match &self.inner.holder {
             Holder::Fixed(place) => place.clone(),
-            Holder::Key(_) => Source::ApiKeyEnv.to_string(),
-            Holder::Own(file) => Source::Own(file.profile().clone()).to_string(),
+            Holder::Key(_) => CredentialSource::ApiKeyEnv.to_string(),
+            Holder::Own(file) => CredentialSource::Own(file.profile().clone()).to_string(),
             Holder::Borrowed(source, _) => source.to_string(),
             Holder::Delegated(_) => "cursor-agent".to_owned(),
         }

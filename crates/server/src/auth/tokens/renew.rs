@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     auth::{
-        AuthFileError, Credential, CredentialFile, FileLock, Found, LOCK_WAIT, Source,
-        exchange::exchange, login::credential,
+        AuthFileError, Credential, CredentialFile, CredentialSource, FileLock, FoundCredential,
+        LOCK_WAIT, exchange::exchange, login::credential,
     },
     files::FileError,
     net::chain,
@@ -94,9 +94,10 @@ impl Tokens {
                 };
                 match (found, &self.inner.own) {
                     // Somebody signed in since. It is shared, and so it is locked and kept.
-                    (Some(Found { source: Source::Own(_), .. }), Some(file)) => {
-                        self.renewed_own(file, stale).await
-                    }
+                    (
+                        Some(FoundCredential { source: CredentialSource::Own(_), .. }),
+                        Some(file),
+                    ) => self.renewed_own(file, stale).await,
                     (found, _) => {
                         let found = found.map(|found| found.credential);
                         self.settle(found, stale).await.map(|(token, _)| token)

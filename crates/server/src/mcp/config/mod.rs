@@ -23,7 +23,7 @@ use self::{
 };
 use super::http::Remote;
 use crate::config::{
-    Env, Mcp, McpServer,
+    Env, McpConfig, McpServer,
     servers::{CALL_OUTPUT, CALL_TIMEOUT, Hidden, MAX_SERVERS},
 };
 
@@ -163,7 +163,7 @@ impl Foreign {
 
 /// Puts the servers of all sources together.
 #[must_use]
-pub fn gather(settings: &Mcp, places: &Places) -> Gathered {
+pub fn gather(settings: &McpConfig, places: &Places) -> Gathered {
     let mut found = Gathered::default();
     let mut foreign = if settings.discover { found.discover(places) } else { BTreeMap::default() };
     let mut all = BTreeMap::new();
