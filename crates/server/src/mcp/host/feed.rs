@@ -23,7 +23,7 @@ use tokio_util::{
     task::task_tracker::TaskTrackerToken,
 };
 
-use super::{door::Body, reply::EVENT_STREAM};
+use super::{entrance::Body, reply::EVENT_STREAM};
 
 /// How often a stream without news says that it lives.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::{
     Rooms,
     callers::{BusyCaller, Callers, HostCaller},
-    door::{Body, HostEntrance},
+    entrance::{Body, HostEntrance},
 };
 use crate::tasks::Tasks;
 
@@ -51,15 +51,15 @@ pub(super) fn start(tasks: &Tasks, rooms: &Arc<Rooms>, callers: &Arc<Callers>) -
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let listener = socket.listen(BACKLOG)?;
     let port = listener.local_addr()?.port();
-    let door = Arc::new(HostEntrance::new(rooms, port));
-    tasks.spawn("mcp host", accept(listener, door, Arc::clone(callers), tasks.clone()));
+    let entrance = Arc::new(HostEntrance::new(rooms, port));
+    tasks.spawn("mcp host", accept(listener, entrance, Arc::clone(callers), tasks.clone()));
     debug!(port, "tools are hosted");
     Ok(port)
 }
 
 async fn accept(
     listener: TcpListener,
-    door: Arc<HostEntrance>,
+    entrance: Arc<HostEntrance>,
     callers: Arc<Callers>,
     tasks: Tasks,
 ) {
@@ -81,10 +81,10 @@ async fn accept(
         let Some(caller) = callers.enter() else { continue };
         // Answers are short and awaited. Where it cannot be set, they are only later.
         stream.set_nodelay(true).ok();
-        let (door, stopped) = (Arc::clone(&door), tasks.stopped());
+        let (entrance, stopped) = (Arc::clone(&entrance), tasks.stopped());
         tasks.spawn("mcp client", async move {
             tokio::select! {
-                () = listen_to(stream, door, Arc::clone(&caller)) => {}
+                () = listen_to(stream, entrance, Arc::clone(&caller)) => {}
                 () = caller.evicted() => {}
                 () = stopped => {}
             }
@@ -96,24 +96,24 @@ async fn accept(
 }
 
 /// A connection from its first byte on.
-async fn listen_to(stream: TcpStream, door: Arc<HostEntrance>, caller: Arc<HostCaller>) {
+async fn listen_to(stream: TcpStream, entrance: Arc<HostEntrance>, caller: Arc<HostCaller>) {
     // Not `readable`, which may say so of one that has sent nothing.
     if let Ok(Ok(1)) = timeout(HEAD, stream.peek(&mut [0])).await {
         caller.spoke();
-        serve(stream, door, caller).await;
+        serve(stream, entrance, caller).await;
     }
 }
 
 /// One connection, to its end.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    door: Arc<HostEntrance>,
+    entrance: Arc<HostEntrance>,
     caller: Arc<HostCaller>,
 ) {
     let service = service_fn(move |request| {
-        let (door, caller) = (Arc::clone(&door), Arc::clone(&caller));
+        let (entrance, caller) = (Arc::clone(&entrance), Arc::clone(&caller));
         async move {
-            Ok::<_, Infallible>(match door.let_in(&request) {
+            Ok::<_, Infallible>(match entrance.let_in(&request) {
                 Ok(visit) => {
                     let busy = caller.begin();
                     held(visit.answer(request).await, busy)

@@ -14,7 +14,7 @@
 
 mod call;
 pub(crate) mod callers;
-mod door;
+mod entrance;
 mod feed;
 mod listener;
 mod reply;
@@ -35,7 +35,7 @@ use tokio::sync::{OnceCell, mpsc};
 
 use self::{
     callers::Callers,
-    door::HostEntrance,
+    entrance::HostEntrance,
     room::Inside,
     served::{Served, Visit},
 };

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use ibeam_core::mcp::server::{self, Headers};
 
-use super::door::{Body, EntranceRefusal};
+use super::entrance::{Body, EntranceRefusal};
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";

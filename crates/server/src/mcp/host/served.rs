@@ -16,7 +16,7 @@ use tokio_util::{
 
 use super::{
     call,
-    door::{Body, EntranceRefusal},
+    entrance::{Body, EntranceRefusal},
     feed::Feed,
     reply::{Accepted, Denied, JSON, json, of_protocol, taken},
     room::Inside,
