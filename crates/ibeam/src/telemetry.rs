@@ -25,10 +25,10 @@ use tracing_subscriber::{
 
 use self::log_file::LogFile;
 pub(crate) use self::log_file::older;
-use ibeam_server::config::Log;
+use ibeam_server::config::LogConfig;
 
 /// Starts logging for the whole process. Later calls change nothing.
-pub fn init(log: &Log) {
+pub fn init(log: &LogConfig) {
     let filter = filter(log);
     let (lines, trouble) = lines(log);
     let Some(lines) = lines else { return };
@@ -74,7 +74,7 @@ struct Lines {
 static WRITER: OnceLock<Option<Lines>> = OnceLock::new();
 
 /// Where lines go, and why they do not go to the file that was named.
-fn lines(log: &Log) -> (Option<Lines>, Option<io::Error>) {
+fn lines(log: &LogConfig) -> (Option<Lines>, Option<io::Error>) {
     let mut trouble = None;
     let started = WRITER.get_or_init(|| match log.file.as_deref().map(LogFile::open) {
         Some(Ok(file)) => Lines::start(file).ok(),
@@ -141,7 +141,7 @@ impl Write for Lines {
 }
 
 /// `debug` means ours; the libraries below stay quiet unless named.
-fn filter(log: &Log) -> Targets {
+fn filter(log: &LogConfig) -> Targets {
     let text = log.filter.as_str();
     let quiet = ["h2", "hyper", "hyper_util", "rustls", "tokio_util", "tower"];
     let mut targets: Targets = text.parse().unwrap_or_default();

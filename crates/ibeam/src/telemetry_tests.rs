@@ -84,7 +84,7 @@ fn hidden_characters_are_shown_in_a_log_line() {
 #[test]
 fn libraries_are_quiet_unless_named() {
     let with = |text: &str, timing| {
-        filter(&Log { filter: text.to_owned(), json: false, timing, file: None })
+        filter(&LogConfig { filter: text.to_owned(), json: false, timing, file: None })
     };
     let debug = with("debug", false);
     assert!(debug.would_enable("ibeam_server::driver", &tracing::Level::DEBUG));

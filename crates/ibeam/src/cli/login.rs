@@ -19,9 +19,9 @@ use super::{
 use ibeam_server::{
     app::connector,
     auth::{
-        Account, Credential, CredentialFile, Here, Kind,
+        Account, ConsentKind, Credential, CredentialFile, Here,
         http::AuthHttp,
-        login::{Pending, keep, with_key},
+        login::{PendingLogin, keep, with_key},
         tokens::login_command,
     },
     clock,
@@ -47,7 +47,7 @@ pub(super) struct Login {
     no_browser: bool,
     /// Use the sign-in of another program: cli, keychain, ide, legacy or opencode
     #[arg(long = "use", value_name = "SOURCE")]
-    source: Option<Kind>,
+    source: Option<ConsentKind>,
     /// Sign in with a Cursor API key, read from standard input
     #[arg(long, conflicts_with_all = ["no_browser", "source"])]
     api_key_stdin: bool,
@@ -160,12 +160,12 @@ fn read_key(input: impl Read) -> anyhow::Result<SecretString> {
 }
 
 /// Consents to a source. One that has nothing to offer is not consented to.
-fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
+fn consent(here: &Here, kind: ConsentKind) -> anyhow::Result<()> {
     if !here.profile().is_default() {
         let text = "other programs have no profiles: `--use` works with the default profile only";
         return Err(Refusal::new(text).into());
     }
-    if kind == Kind::Keychain && cfg!(not(target_os = "macos")) {
+    if kind == ConsentKind::Keychain && cfg!(not(target_os = "macos")) {
         let text = "only macOS has that keychain; the sign-in of the Cursor CLI is `--use cli`";
         return Err(Refusal::new(text).into());
     }
@@ -191,10 +191,10 @@ fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
     Err(Refusal::new(unusable.unwrap_or_else(none)).hint("sign in with `ibeam login`").into())
 }
 
-fn is_there(here: &Here, kind: Kind) -> bool {
+fn is_there(here: &Here, kind: ConsentKind) -> bool {
     // What is in a keychain only the search knows, and it stops at what goes before.
     let file = here.foreign_files().into_iter().any(|(of, path)| of == kind && path.exists());
-    file || kind == Kind::Keychain
+    file || kind == ConsentKind::Keychain
 }
 
 /// Sign-ins of other programs that would do as well.
@@ -215,7 +215,7 @@ pub(super) async fn sign_in(
     file.reach()?;
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
-    let pending = Pending::begin(http, config.clocks.login);
+    let pending = PendingLogin::begin(http, config.clocks.login);
     invite(&pending, way)?;
     let waiting = Waiting::until(pending.deadline());
     let outcome = tokio::select! {
@@ -291,7 +291,7 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 }
 
 /// Shows the link, and opens it where that is of use.
-fn invite(pending: &Pending, way: Way) -> anyhow::Result<()> {
+fn invite(pending: &PendingLogin, way: Way) -> anyhow::Result<()> {
     let url = pending.url();
     match way {
         // A program reads the line; whoever runs it may read the words.

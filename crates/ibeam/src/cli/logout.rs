@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Global, Upstream, block_on, children, say};
 use ibeam_server::{
-    auth::{Here, Kind, LOCK_WAIT},
+    auth::{ConsentKind, Here, LOCK_WAIT},
     config::{CredentialStorage, RawConfig},
 };
 
@@ -46,7 +46,7 @@ impl Logout {
         let mut revoked = Vec::new();
         if here.profile().is_default() {
             let mut consents = here.consents()?;
-            for kind in Kind::ALL {
+            for kind in ConsentKind::ALL {
                 if consents.revoke(kind)? {
                     revoked.push(kind.owner());
                 }

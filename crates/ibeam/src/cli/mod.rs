@@ -53,7 +53,7 @@ use crate::{
     telemetry,
 };
 use ibeam_server::{
-    auth::{Here, Refused, tokens::login_command},
+    auth::{Here, RefusedCredential, tokens::login_command},
     config::{Backend, Config, Origin, Problem},
     net,
     server::StartError,
@@ -283,7 +283,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
 }
 
 /// The error without a sign-in, given the ones that were found and may not be used.
-fn not_signed_in(here: &Here, refused: &[Refused]) -> Refusal {
+fn not_signed_in(here: &Here, refused: &[RefusedCredential]) -> Refusal {
     let mut refusal = Refusal::new("you are not signed in to Cursor")
         .hint(format!("run `{}`", login_command(here.profile())));
     for refused in refused {

@@ -21,7 +21,7 @@ use crate::service::{
 };
 use ibeam_server::{
     config::{Backend, Config, Env, Listen, environment, load},
-    keys::{self, Door},
+    keys::{self, KeyPolicy},
     net::probe,
     server,
 };
@@ -156,11 +156,11 @@ impl Install {
         if self.upstream.sim {
             config.backend = Backend::Sim { scenario: None };
         }
-        let door = keys::door(config.keys_file.as_deref()).map_err(|error| {
+        let policy = keys::policy(config.keys_file.as_deref()).map_err(|error| {
             let hint = error.hint();
             Refusal::new(error.to_string()).hint(hint)
         })?;
-        config.check_serving(door == Door::Keys).map_err(|why| {
+        config.check_serving(policy == KeyPolicy::Keys).map_err(|why| {
             Refusal::new(why.to_string())
                 .hint("create a key for each client with `ibeam keys add NAME`")
         })?;

@@ -19,7 +19,7 @@ use ibeam_server::{
     api::Service as _,
     auth::{Here, tokens::login_command},
     config::{Backend, Config, Listen, Origin},
-    keys::{self, Door},
+    keys::{self, KeyPolicy},
     server::Given,
 };
 
@@ -128,10 +128,10 @@ impl Facts {
             key: match &loaded.config.api_key {
                 Some(_) => ClientKey::From(loaded.key_from.clone()),
                 // If the file is no good, the server says so.
-                None => match keys::door(loaded.config.keys_file.as_deref()) {
-                    Ok(Door::Open) => ClientKey::Any,
-                    Ok(Door::Shut) => ClientKey::NoneYet,
-                    Ok(Door::Keys) | Err(_) => ClientKey::From(Origin::Detected("ibeam keys")),
+                None => match keys::policy(loaded.config.keys_file.as_deref()) {
+                    Ok(KeyPolicy::Open) => ClientKey::Any,
+                    Ok(KeyPolicy::Shut) => ClientKey::NoneYet,
+                    Ok(KeyPolicy::Keys) | Err(_) => ClientKey::From(Origin::Detected("ibeam keys")),
                 },
             },
         }

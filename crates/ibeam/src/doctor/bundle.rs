@@ -187,7 +187,7 @@ fn part(name: &str, what: &'static str, text: String) -> Part {
 }
 
 fn shown(settings: &Resolution) -> String {
-    let line = |shown: &config::Shown| {
+    let line = |shown: &config::ShownSetting| {
         let value = if shown.value.is_empty() { "-" } else { &shown.value };
         format!("{}\t{value}\t{}\n", shown.name, shown.origin)
     };

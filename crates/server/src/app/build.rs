@@ -27,7 +27,7 @@ use crate::{
     config::{self, Backend, Config, Sim},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom, Transport,
+        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
@@ -217,11 +217,7 @@ fn agent_config(config: &Config) -> AgentConfig {
         ghost_mode: config.privacy,
         timezone: None,
     };
-    agent.transport = match config.transport {
-        config::Transport::Auto => Transport::Auto,
-        config::Transport::H2 => Transport::Http2,
-        config::Transport::H1 => Transport::Http1,
-    };
+    agent.transport = config.transport;
     agent.pool = PoolConfig {
         max_streams: config.limits.upstream_streams,
         max_connections: config.limits.upstream_connections,

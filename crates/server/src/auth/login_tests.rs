@@ -8,12 +8,12 @@ use crate::{
     tasks::Tasks,
 };
 
-fn pending(connector: &Connector) -> Pending {
+fn pending(connector: &Connector) -> PendingLogin {
     let host = Host::parse("http://127.0.0.1:1").unwrap();
-    Pending::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
+    PendingLogin::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
 }
 
-fn before(sim: &Sim) -> Pending {
+fn before(sim: &Sim) -> PendingLogin {
     let sim = sim.clone();
     pending(&Connector::Memory(Arc::new(move || sim.connect())))
 }

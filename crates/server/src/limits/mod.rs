@@ -12,10 +12,10 @@ pub(crate) use self::permits::{Permits, owner};
 
 /// The slots for turns that generate with a reader attached. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct TurnSlots(Arc<Mutex<State>>);
+pub(crate) struct TurnSlots(Arc<Mutex<TurnSlotsState>>);
 
 #[derive(Debug)]
-struct State {
+struct TurnSlotsState {
     gate: Gate,
     /// The gate limits how many there are.
     waiting: HashMap<Ticket, oneshot::Sender<Permit>>,
@@ -39,7 +39,7 @@ pub(crate) struct Permit {
 
 impl TurnSlots {
     pub(crate) fn new(rules: Rules) -> Self {
-        let state = State { gate: Gate::new(rules), waiting: HashMap::new() };
+        let state = TurnSlotsState { gate: Gate::new(rules), waiting: HashMap::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -96,7 +96,7 @@ impl TurnSlots {
     }
 
     /// Changes the state, then gives permits to the requests that may enter.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut TurnSlotsState) -> T) -> T {
         let mut verdicts = Vec::new();
         let outcome = {
             let mut state = self.0.lock();

@@ -13,7 +13,7 @@ use crate::{
 use ibeam_server::{
     clock,
     config::Config,
-    keys::{Door, KeyFile, door},
+    keys::{self, KeyFile, KeyPolicy},
 };
 
 /// Where the key for the client is from.
@@ -36,9 +36,9 @@ impl<'a> Keys<'a> {
         engine: &Engine,
         client: &Client,
     ) -> anyhow::Result<Self> {
-        let door =
-            door(config.keys_file.as_deref()).map_err(|error| crate::cli::keys::refused(&error))?;
-        let asked = config.api_key.is_some() || door != Door::Open;
+        let door = keys::policy(config.keys_file.as_deref())
+            .map_err(|error| crate::cli::keys::refused(&error))?;
+        let asked = config.api_key.is_some() || door != KeyPolicy::Open;
         let path = config.keys_file.as_deref().filter(|_| asked && !elsewhere);
         let Some(path) = path else { return Ok(Self::Given(own_key(config))) };
         let file = KeyFile::at(path);

@@ -9,7 +9,7 @@ use crate::doctor::{
     report::Check,
 };
 use ibeam_server::{
-    auth::{self, AuthFileError, DiscoverError, Here, Source},
+    auth::{self, AuthFileError, CredentialSource, DiscoverError, Here},
     clock,
     files::FileError,
     net,
@@ -69,8 +69,8 @@ fn credential(subject: &Subject<'_>, here: Option<&Here>) -> Result<Credential, 
         return Err(NoCredential::Nobody(others));
     };
     let given = match &found.source {
-        Source::Env(name) => Given::Variable((*name).to_owned()),
-        Source::ApiKeyEnv => Given::Variable(auth::KEY_VARIABLE.to_owned()),
+        CredentialSource::Env(name) => Given::Variable((*name).to_owned()),
+        CredentialSource::ApiKeyEnv => Given::Variable(auth::KEY_VARIABLE.to_owned()),
         _ => Given::No,
     };
     Ok(described(found.source.to_string(), given, &found.credential))

@@ -201,9 +201,9 @@ fn files(subject: &Subject<'_>, here: Option<&Here>) -> Files {
 }
 
 fn door(config: &Config) -> Door {
-    let door = keys::door(config.keys_file.as_deref());
+    let door = keys::policy(config.keys_file.as_deref());
     let key_needed = match &door {
-        Ok(door) => Ok(config.api_key.is_some() || *door != keys::Door::Open),
+        Ok(door) => Ok(config.api_key.is_some() || *door != keys::KeyPolicy::Open),
         // That others may read it is said with the files.
         Err(keys::KeyFileError::Open(_)) => Ok(true),
         Err(error) => {
@@ -214,7 +214,7 @@ fn door(config: &Config) -> Door {
     let mut weak = Vec::new();
     weak.extend(
         config
-            .check_serving(matches!(door, Ok(keys::Door::Keys)))
+            .check_serving(matches!(door, Ok(keys::KeyPolicy::Keys)))
             .err()
             .map(|error| error.to_string()),
     );

@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    fn borrowing(&self, found: Found, reread: Reread) -> Tokens {
+    fn borrowing(&self, found: FoundCredential, reread: Reread) -> Tokens {
         let holder = Holder::Borrowed(found.source, reread);
         let (own, http, credential) = (self.file(), Some(self.http()), found.credential);
         Tokens::with(holder, Some(&own), |_| Some(credential), http, self.wall(), &self.tasks)
@@ -102,7 +102,7 @@ fn host() -> Host {
     Host::parse("http://127.0.0.1:1").unwrap()
 }
 
-fn text(token: Outcome) -> String {
+fn text(token: TokenOutcome) -> String {
     token.unwrap().expose_secret().to_owned()
 }
 
@@ -313,12 +313,12 @@ async fn a_key_is_exchanged_and_exchanged_again() {
 }
 
 /// A sign-in of another program.
-fn lent(token: &str) -> Found {
+fn lent(token: &str) -> FoundCredential {
     let credential = Credential {
         refresh_token: Some(SecretString::from(token)),
         ..Credential::of_access_token(token)
     };
-    Found { credential, source: Source::CliFile("auth.json".into()) }
+    FoundCredential { credential, source: CredentialSource::CliFile("auth.json".into()) }
 }
 
 #[tokio::test(start_paused = true)]

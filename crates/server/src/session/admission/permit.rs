@@ -39,7 +39,7 @@ impl Admission {
             let text = match why {
                 Why::Total => return self.busy(),
                 Why::Owner => format!(
-                    "This key runs {} already, which is its limit. Try again shortly.",
+                    "This key already runs {}, which is its limit. Try again shortly.",
                     if limit == 1 { "1 turn".to_owned() } else { format!("{limit} turns") }
                 ),
                 Why::Share => {
