@@ -125,7 +125,7 @@ pub(super) fn render(
     }
 }
 
-/// The whole response as HTTP/1.1 has it, for a connection that nobody serves.
+/// The whole response as HTTP/1.1 has it, for a connection that is not served.
 pub(super) fn raw(error: &TurnError) -> Vec<u8> {
     let row = error.code.row();
     let body = serde_json::to_string(&chat::ErrorBody::from(error)).unwrap_or_default();

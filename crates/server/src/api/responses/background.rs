@@ -1,5 +1,5 @@
-//! Responses that nobody waits for: `background` turns, which run in a task of their own
-//! and are asked about later, and `POST /v1/responses/{id}/cancel`.
+//! Responses in the background: `background` turns, which run in a task of their own and are
+//! asked about later, and `POST /v1/responses/{id}/cancel`.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
 /// Responses in the background at once. Those beyond the number of turns only wait.
 const MOST: usize = 256;
 
-/// How long the answer waits for the turn to start. One that has to queue goes on without.
+/// How long the answer waits for the turn to start. After that, the turn queues without it.
 const START: Duration = Duration::from_secs(2);
 
 /// Those that run.
@@ -107,7 +107,7 @@ pub(super) async fn start<S: Service>(
     running.enter(&asked.caller)?;
     let current = running.job.recorder.lock().current();
     let mut events = asked.start(shared, turn);
-    // What is wrong with the request itself is told at once.
+    // An invalid request is refused at once.
     if let Ok(started) = timeout(START, events.started()).await {
         started?;
     }
