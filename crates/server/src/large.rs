@@ -15,7 +15,7 @@ const LARGE: usize = 1 << 20;
 /// How many large requests are worked on at once.
 const AT_ONCE: usize = 2;
 
-/// How many requests load what they go on from at once. What one loads counts for nothing until
+/// How many requests load what they continue at once. What one loads counts for nothing until
 /// it is there, so this number bounds that memory; and the store is free for others in between.
 const LOADS_AT_ONCE: usize = 4;
 
@@ -42,7 +42,7 @@ impl LargeWork {
         }
     }
 
-    /// A permit to load what a request of the client with that key goes on from. It is held until
+    /// A permit to load what a request of the client with that key continues. It is held until
     /// that is decoded.
     pub(crate) async fn load(&self, key: &Hash) -> Option<Permit> {
         self.loads.acquire(key).await

@@ -48,7 +48,7 @@ pub(super) async fn run<S: Service, T: Send + 'static>(
     shared.service.large_work().run(&caller.id, bytes, work).await
 }
 
-/// Decodes a body. Its bytes are let go with the work.
+/// Decodes a body, and drops its bytes with the work.
 ///
 /// # Errors
 /// It cannot be understood.

@@ -44,10 +44,10 @@ const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const SESSION_ID: &str = "x-session-id";
 const SESSION_AFFINITY: &str = "x-session-affinity";
 
-/// `off`: this request takes up nothing from before, and its run waits for no tools.
+/// `off`: this request continues nothing that is stored, and its turn is not parked.
 const SESSION_REUSE: &str = "x-ibeam-session-reuse";
 
-/// Whether parameters that no backend honours are refused.
+/// Whether parameters without effect are refused.
 const STRICT: &str = "x-ibeam-strict";
 
 /// The folder that the turn is about, for backends that work in one.
@@ -185,7 +185,7 @@ impl Incoming {
 }
 
 impl Asked {
-    /// Its bytes are let go, and what they say is there: so many bytes in memory.
+    /// The body was dropped, and what it was decoded to has so many bytes in memory.
     fn holding(mut self, mut share: Share, bytes: usize) -> Result<Self, NoRoom> {
         share.wait(bytes)?;
         self.share = Some(share);
@@ -223,7 +223,7 @@ impl Asked {
         };
         Answer::new(Box::pin(async move {
             match share {
-                // Also while it waits for a free turn.
+                // Also while it waits for a permit.
                 Some(share) => share.unless_evicted(start).await?,
                 None => start.await,
             }
@@ -336,7 +336,7 @@ pub(super) async fn respond<S: Service>(
     Ok(response)
 }
 
-/// The stream of an answer, once it is clear that there is one, or that it takes its time.
+/// The stream of an answer, once it has begun or is late.
 ///
 /// # Errors
 /// As [`respond`].
@@ -359,10 +359,10 @@ pub(super) async fn streamed<S: Service>(
     Ok(SseBody::new(answer, reply.stream(), settings.keep_alive, late, log))
 }
 
-/// Waits for the first event of an answer. Gives whether it takes its time.
+/// Waits for the first event of an answer. Returns whether it is late.
 async fn begin<T: EventSource>(answer: &mut Answer<T>, grace: Duration) -> Result<bool, TurnError> {
-    // A place in the queue is waited for as long as that takes, which has a clock
-    // of its own: "too many requests" is a status or it is nothing.
+    // A permit is waited for without this limit, since it has a limit of its own: "too many
+    // requests" must be a status.
     answer.started().await?;
     match tokio::time::timeout(grace, answer.first()).await {
         Ok(first) => first.map(|()| false),
@@ -379,7 +379,7 @@ fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
     (inside && path.is_dir()).then(|| path.to_str().map(str::to_owned)).flatten()
 }
 
-/// The same for all that is wrong with one: callers do not learn which folders exist.
+/// The same for every reason, so that a client does not learn which folders exist.
 fn no_workspace() -> TurnError {
     let text = format!(
         "the folder in the header `{WORKSPACE}` is not allowed; the setting \
