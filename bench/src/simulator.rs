@@ -11,8 +11,8 @@ use crate::rules::{Size, scenario};
 
 pub(crate) async fn run(port: u16, size: Size) -> anyhow::Result<()> {
     let scenario = Scenario::from_toml(&scenario(size)).context("the bench's scenario")?;
-    let config =
-        SimConfig { any_token: true, max_concurrent_streams: 200, ..SimConfig::scenario(scenario) };
+    let mut config = SimConfig { max_concurrent_streams: 200, ..SimConfig::scenario(scenario) };
+    config.sign_in.any_token = true;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     Sim::new(config).serve(listener, None, CancellationToken::new()).await;
     Ok(())

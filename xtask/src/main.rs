@@ -14,17 +14,20 @@ mod modules;
 mod order;
 mod plugin;
 mod release;
+mod runs;
 mod scratch;
 mod test;
 mod translations;
 #[cfg(test)]
 mod workflows_tests;
+mod workspace;
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
 use self::args::Args;
+pub(crate) use self::workspace::{now, root, target};
 
 const HELP: &str = "\
 Tasks of the ibeam project
@@ -96,6 +99,7 @@ fn task(mut args: Args) -> anyhow::Result<()> {
         }
         Some("plugin") => {
             args.finish()?;
+            test::plugin_folder()?;
             plugin::write()
         }
         Some("test") => test::run(test::Options::parse(args)?),
@@ -124,23 +128,4 @@ fn task(mut args: Args) -> anyhow::Result<()> {
         Some(other) => bail!("there is no task {other:?}; `cargo xtask --help` lists them"),
         None => bail!("which task? `cargo xtask --help` lists them"),
     }
-}
-
-/// The workspace root: tasks may be started from any folder below it.
-pub(crate) fn root() -> std::path::PathBuf {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
-}
-
-/// Cargo's target folder; everything a task installs goes below it.
-pub(crate) fn target() -> std::path::PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a task runner times its steps; nothing here is paused"
-)]
-pub(crate) fn now() -> std::time::Instant {
-    std::time::Instant::now()
 }

@@ -16,9 +16,8 @@ pub(crate) struct Built {
     bundle: Vec<u8>,
 }
 
-/// Puts the built file where the binary takes it from.
+/// Puts the built file where the binary takes it from. Its packages are installed already.
 pub(crate) fn write() -> anyhow::Result<()> {
-    crate::test::plugin_folder()?;
     let built = build()?;
     let asset = crate::root().join(ASSET);
     if let Some(folder) = asset.parent() {

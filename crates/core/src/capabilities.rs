@@ -1,99 +1,85 @@
-//! What each backend can do of what clients ask for, in one table. The code that refuses
-//! and the documentation read the same one.
+//! What each backend can do of what not every backend can, in one table. Refusals come from it,
+//! and so does the table in `docs/backends.md`.
 
 use std::fmt::Write as _;
 
-/// Who sees to it.
+/// What a request may need and not every backend has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Support {
-    /// The backend knows it.
-    Native,
-    /// The gateway does it in the backend's place.
-    Emulated,
-    /// Nobody can.
-    Impossible,
+pub enum Capability {
+    Images,
+    /// `web_search` and `web_fetch`, run by Cursor.
+    WebTools,
+    /// Work in a folder on this machine.
+    Workspaces,
 }
 
+/// One backend's row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    pub client_tools: Support,
-    pub images: Support,
-    pub system_prompt: Support,
-    pub stop: Support,
-    pub max_tokens: Support,
-    pub effort: Support,
-    pub usage: Support,
-    pub resume: Support,
+    backend: &'static str,
+    has: &'static [Capability],
 }
 
-impl Support {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
+impl Capability {
+    const ALL: [Self; 3] = [Self::Images, Self::WebTools, Self::Workspaces];
+
+    fn name(self) -> &'static str {
         match self {
-            Self::Native => "native",
-            Self::Emulated => "emulated",
-            Self::Impossible => "impossible",
+            Self::Images => "images",
+            Self::WebTools => "Cursor's web tools",
+            Self::Workspaces => "workspaces",
         }
     }
 }
 
 impl Capabilities {
     /// The Agent API.
-    pub const AGENT: Self = Self {
-        client_tools: Support::Native,
-        images: Support::Native,
-        system_prompt: Support::Native,
-        stop: Support::Emulated,
-        max_tokens: Support::Emulated,
-        effort: Support::Native,
-        usage: Support::Native,
-        resume: Support::Native,
-    };
+    pub const AGENT: Self =
+        Self { backend: "agent", has: &[Capability::Images, Capability::WebTools] };
 
     /// `cursor-agent --print`. Its prompt is a text.
-    pub const CLI: Self = Self {
-        images: Support::Impossible,
-        system_prompt: Support::Emulated,
-        effort: Support::Emulated,
-        ..Self::AGENT
-    };
+    pub const CLI: Self = Self { backend: "cli", has: &[Capability::Workspaces] };
 
-    /// `cursor-agent acp`. Not every build tells tokens; they are counted here then.
-    pub const ACP: Self = Self {
-        system_prompt: Support::Emulated,
-        effort: Support::Emulated,
-        usage: Support::Emulated,
-        ..Self::AGENT
-    };
+    /// `cursor-agent acp`.
+    pub const ACP: Self =
+        Self { backend: "acp", has: &[Capability::Images, Capability::Workspaces] };
 
-    /// Each row of the table: its name, and what this backend has there.
+    const ALL: [Self; 3] = [Self::AGENT, Self::CLI, Self::ACP];
+
     #[must_use]
-    pub fn rows(&self) -> [(&'static str, Support); 8] {
-        [
-            ("client tools", self.client_tools),
-            ("images", self.images),
-            ("system prompt", self.system_prompt),
-            ("stop sequences", self.stop),
-            ("`max_tokens`", self.max_tokens),
-            ("reasoning effort", self.effort),
-            ("token usage", self.usage),
-            ("resuming a conversation", self.resume),
-        ]
+    pub fn has(&self, capability: Capability) -> bool {
+        self.has.contains(&capability)
+    }
+
+    /// Says that this backend lacks the capability, and which ones have it.
+    #[must_use]
+    pub fn refusal(&self, capability: Capability) -> String {
+        let others = Self::ALL.iter().filter(|other| other.has(capability));
+        let others: Vec<String> = others.map(|other| format!("`{}`", other.backend)).collect();
+        let (name, others) = (capability.name(), others.join(" or "));
+        format!("The backend `{}` does not support {name}. Use {others}.", self.backend)
     }
 }
 
 /// The table as Markdown.
 #[must_use]
 pub fn table() -> String {
-    let mut text = String::from("| | `agent` | `cli` | `acp` |\n|---|---|---|---|\n");
-    let columns = [Capabilities::AGENT, Capabilities::CLI, Capabilities::ACP].map(|one| one.rows());
-    let [agent, cli, acp] = &columns;
-    for (((name, agent), (_, cli)), (_, acp)) in agent.iter().zip(cli).zip(acp) {
-        let (agent, cli, acp) = (agent.as_str(), cli.as_str(), acp.as_str());
+    let mut head = String::from("|");
+    let mut rule = String::from("|---|");
+    for backend in Capabilities::ALL {
         // A `String` grows: no error is possible.
-        let _ = writeln!(text, "| {name} | {agent} | {cli} | {acp} |");
+        let _ = write!(head, " | `{}`", backend.backend);
+        rule.push_str("---|");
     }
-    text
+    let mut table = format!("{head} |\n{rule}\n");
+    for capability in Capability::ALL {
+        let _ = write!(table, "| {}", capability.name());
+        for backend in Capabilities::ALL {
+            let _ = write!(table, " | {}", if backend.has(capability) { "yes" } else { "no" });
+        }
+        table.push_str(" |\n");
+    }
+    table
 }
 
 #[cfg(test)]
@@ -104,8 +90,15 @@ mod tests {
     fn the_table_has_a_line_for_each_capability() {
         let table = table();
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines.len(), 2 + Capabilities::AGENT.rows().len());
-        assert!(lines.contains(&"| images | native | impossible | native |"), "{table}");
-        assert!(lines.contains(&"| stop sequences | emulated | emulated | emulated |"), "{table}");
+        assert_eq!(lines.len(), 2 + Capability::ALL.len());
+        assert_eq!(lines.first(), Some(&"| | `agent` | `cli` | `acp` |"));
+        assert!(lines.contains(&"| images | yes | no | yes |"), "{table}");
+        assert!(lines.contains(&"| workspaces | no | yes | yes |"), "{table}");
+    }
+
+    #[test]
+    fn a_refusal_names_the_backends_that_can() {
+        let refusal = Capabilities::CLI.refusal(Capability::Images);
+        assert_eq!(refusal, "The backend `cli` does not support images. Use `agent` or `acp`.");
     }
 }

@@ -84,7 +84,7 @@ fn hidden_characters_are_shown_in_a_log_line() {
 #[test]
 fn libraries_are_quiet_unless_named() {
     let with = |text: &str, timing| {
-        filter(&Log { filter: text.to_owned(), json: false, timing, file: None })
+        filter(&LogConfig { filter: text.to_owned(), json: false, timing, file: None })
     };
     let debug = with("debug", false);
     assert!(debug.would_enable("ibeam_server::driver", &tracing::Level::DEBUG));
@@ -113,7 +113,7 @@ impl Write for Stuck {
 fn a_log_that_nobody_reads_stops_nothing() {
     let (go, held) = mpsc::channel();
     let captured = Captured::default();
-    let mut lines = Lines::start(Stuck(held, captured.clone())).unwrap();
+    let mut lines = LogLines::start(Stuck(held, captured.clone())).unwrap();
     for _ in 0..LINES + 100 {
         lines.write_all(b"line\n").unwrap();
     }

@@ -39,19 +39,19 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// A name that the list does not know is worth a new list when it is older than this.
 const STALE_FOR_UNKNOWN: Duration = Duration::from_secs(30);
 
-type Outcome = Result<Arc<ModelList>, TurnError>;
+type ListOutcome = Result<Arc<ModelList>, TurnError>;
 
 /// The models of the account. Clones share it.
 #[derive(Clone)]
 pub struct Catalog {
-    inner: Arc<Inner>,
+    inner: Arc<CatalogInner>,
 }
 
-struct Inner {
+struct CatalogInner {
     fetch: Fetch,
     options: Options,
     tasks: Tasks,
-    state: Mutex<State>,
+    state: Mutex<CatalogState>,
     /// The list on disk, read once for all who want it.
     kept: OnceCell<Option<Arc<ModelList>>>,
 }
@@ -67,17 +67,17 @@ pub struct Options {
 }
 
 #[derive(Default)]
-struct State {
+struct CatalogState {
     list: Option<Arc<ModelList>>,
     /// When the list came from the backend; `None` for one from disk.
     fetched: Option<Instant>,
     /// The last refresh failed: why, and when to try again.
     failed: Option<(TurnError, Instant)>,
     /// The refresh that is under way.
-    flight: Option<watch::Receiver<Option<Outcome>>>,
+    flight: Option<watch::Receiver<Option<ListOutcome>>>,
 }
 
-impl State {
+impl CatalogState {
     /// Why the last refresh failed, as long as the backend is left alone for it.
     fn pause(&self, now: Instant) -> Option<&TurnError> {
         self.failed.as_ref().filter(|(_, until)| now < *until).map(|(error, _)| error)
@@ -94,8 +94,10 @@ impl std::fmt::Debug for Catalog {
 impl Catalog {
     #[must_use]
     pub fn new(fetch: Fetch, options: Options, tasks: Tasks) -> Self {
-        let state = Mutex::new(State::default());
-        Self { inner: Arc::new(Inner { fetch, options, tasks, state, kept: OnceCell::new() }) }
+        let state = Mutex::new(CatalogState::default());
+        Self {
+            inner: Arc::new(CatalogInner { fetch, options, tasks, state, kept: OnceCell::new() }),
+        }
     }
 
     /// The list. Fresh, it comes at once; old, it comes at once while a new one is
@@ -103,7 +105,7 @@ impl Catalog {
     ///
     /// # Errors
     /// There is no list, neither live nor on disk. Says why.
-    pub async fn get(&self) -> Outcome {
+    pub async fn get(&self) -> ListOutcome {
         let now = Instant::now();
         {
             let state = self.inner.state.lock();
@@ -164,7 +166,7 @@ impl Catalog {
 
     /// Joins the refresh that is under way, or starts one. It goes on when nobody
     /// waits for it any more.
-    fn refresh(&self) -> watch::Receiver<Option<Outcome>> {
+    fn refresh(&self) -> watch::Receiver<Option<ListOutcome>> {
         let mut state = self.inner.state.lock();
         if let Some(flight) = &state.flight {
             return flight.clone();
@@ -192,7 +194,7 @@ impl Catalog {
         rx
     }
 
-    fn settle(&self, outcome: &Outcome) {
+    fn settle(&self, outcome: &ListOutcome) {
         let mut state = self.inner.state.lock();
         match outcome {
             Ok(list) => {
@@ -257,7 +259,7 @@ impl Drop for Landing<'_> {
     }
 }
 
-async fn wait(mut flight: watch::Receiver<Option<Outcome>>) -> Outcome {
+async fn wait(mut flight: watch::Receiver<Option<ListOutcome>>) -> ListOutcome {
     let landed = flight.wait_for(Option::is_some).await;
     match landed.ok().and_then(|outcome| outcome.clone()) {
         Some(outcome) => outcome,
@@ -266,7 +268,7 @@ async fn wait(mut flight: watch::Receiver<Option<Outcome>>) -> Outcome {
 }
 
 /// An empty list is no list: it would make every name unknown.
-fn usable(fetched: Result<ModelList, TurnError>) -> Outcome {
+fn usable(fetched: Result<ModelList, TurnError>) -> ListOutcome {
     let list = fetched?;
     if list.is_empty() {
         return Err(TurnError::new(ErrorCode::UpstreamError, "The backend lists no models."));
@@ -281,7 +283,7 @@ fn no_list(error: TurnError) -> TurnError {
 
 /// The file's content. The version is raised when the shape of a model changes.
 #[derive(Serialize, Deserialize)]
-struct Kept<L> {
+struct CatalogFile<L> {
     version: u32,
     models: L,
 }
@@ -290,7 +292,7 @@ const VERSION: u32 = 1;
 
 fn read(file: &Path) -> Option<ModelList> {
     let text = std::fs::read(file).ok()?;
-    let kept: Kept<ModelList> = serde_json::from_slice(&text).ok()?;
+    let kept: CatalogFile<ModelList> = serde_json::from_slice(&text).ok()?;
     (kept.version == VERSION && !kept.models.is_empty()).then_some(kept.models)
 }
 
@@ -298,7 +300,7 @@ fn read(file: &Path) -> Option<ModelList> {
 fn write(file: &Path, list: &ModelList) -> io::Result<()> {
     let folder = file.parent().ok_or_else(|| io::Error::other("no folder"))?;
     private::dir_builder().recursive(true).create(folder)?;
-    let text = serde_json::to_vec(&Kept { version: VERSION, models: list })?;
+    let text = serde_json::to_vec(&CatalogFile { version: VERSION, models: list })?;
     files::replace(file, &text, Access::Private)
 }
 

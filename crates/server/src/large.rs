@@ -1,11 +1,11 @@
 //! Work on large requests. It takes a while, so it is done beside the event loop, so that
 //! running streams are not held up: a few requests at a time, and keys in turn.
 
-use tokio::task::JoinError;
+use ibeam_core::error::{ErrorCode, TurnError};
 
 use crate::{
     keys::Hash,
-    limits::{Permits, Place},
+    limits::{Permit, Permits},
     tasks::Tasks,
 };
 
@@ -15,7 +15,7 @@ const LARGE: usize = 1 << 20;
 /// How many large requests are worked on at once.
 const AT_ONCE: usize = 2;
 
-/// How many requests load what they go on from at once. What one loads counts for nothing until
+/// How many requests load what they continue at once. What one loads counts for nothing until
 /// it is there, so this number bounds that memory; and the store is free for others in between.
 const LOADS_AT_ONCE: usize = 4;
 
@@ -42,9 +42,9 @@ impl LargeWork {
         }
     }
 
-    /// A permit to load what a request of the client with that key goes on from. It is held until
+    /// A permit to load what a request of the client with that key continues. It is held until
     /// that is decoded.
-    pub(crate) async fn load(&self, key: &Hash) -> Option<Place> {
+    pub(crate) async fn load(&self, key: &Hash) -> Option<Permit> {
         self.loads.acquire(key).await
     }
 
@@ -58,7 +58,7 @@ impl LargeWork {
         key: &Hash,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
+    ) -> Result<T, TurnError> {
         if bytes <= LARGE {
             return Ok(work());
         }
@@ -70,7 +70,10 @@ impl LargeWork {
             drop(permit);
             done
         });
-        done.await
+        done.await.map_err(|error| {
+            let text = "the request could not be processed";
+            TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
+        })
     }
 }
 

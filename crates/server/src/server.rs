@@ -25,7 +25,7 @@ pub use self::error::StartError;
 pub use self::given::Given;
 pub use self::listener::{reachable, url};
 use self::{
-    client::{ClientLimits, Host, client},
+    client::{ClientHost, ClientLimits, client},
     crowd::Crowd,
     idle::Traffic,
     listener::Doors,
@@ -34,7 +34,7 @@ use crate::{
     api,
     app::App,
     config::{Backend, Config, Listen, TlsFiles},
-    keys::{self, Door},
+    keys::{self, KeyPolicy},
     mcp::bridge::Bridge,
     net::tls,
     shutdown::Shutdown,
@@ -83,9 +83,9 @@ impl Server {
         tasks: &Tasks,
     ) -> Result<Self, StartError> {
         given.settle(&mut config);
-        let door = keys::door(config.keys_file.as_deref())?;
-        config.check_serving(door == Door::Keys)?;
-        for weak in config.weak_points(config.api_key.is_some() || door != Door::Open) {
+        let policy = keys::policy(config.keys_file.as_deref())?;
+        config.check_serving(policy == KeyPolicy::Keys)?;
+        for weak in config.weak_points(config.api_key.is_some() || policy != KeyPolicy::Open) {
             warn!("{weak}");
         }
         let tls = config.tls.as_ref().map(secure).transpose()?;
@@ -169,7 +169,7 @@ impl Server {
         let crowd = Crowd::new(files::connections(limits.connections, beside));
         // Behind TLS, plain words are worth nothing.
         let full = if tls.is_none() { api::no_room() } else { Vec::new() };
-        let host = Host {
+        let host = ClientHost {
             router: api::router(Arc::clone(&app)),
             tls: tls.map(TlsAcceptor::from),
             limits: ClientLimits::of(config),

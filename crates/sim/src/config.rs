@@ -16,13 +16,7 @@ pub(crate) const API_KEY: &str =
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     pub scenario: Scenario,
-    /// Bearer tokens that are accepted until their `exp`, besides those handed out by a
-    /// refresh.
-    pub tokens: Vec<String>,
-    /// API keys: accepted by the exchange only.
-    pub api_keys: Vec<String>,
-    /// Accept any bearer token at all.
-    pub any_token: bool,
+    pub sign_in: SimSignIn,
     /// Switches for every run.
     pub quirks: Quirks,
     /// How long the server is silent before it sends a heartbeat.
@@ -54,6 +48,25 @@ pub struct SimConfig {
     pub chaos: Option<Chaos>,
     /// Where frames are recorded.
     pub recorder: Option<FrameRecorder>,
+    /// The time at which the simulator's clock starts, in seconds since 1970. It advances with
+    /// tokio's clock, and decides whether a token has expired.
+    pub epoch: u64,
+    /// The time between a cancel action and the end of the stream.
+    pub cancel_delay: Duration,
+    /// The capacity of an in-memory connection in each direction.
+    pub duplex_buffer: usize,
+}
+
+/// Which tokens are accepted and handed out.
+#[derive(Clone, Debug)]
+pub struct SimSignIn {
+    /// Bearer tokens that are accepted until their `exp`, besides those handed out by a
+    /// refresh.
+    pub tokens: Vec<String>,
+    /// API keys: accepted by the exchange only.
+    pub api_keys: Vec<String>,
+    /// Accept any bearer token at all.
+    pub any_token: bool,
     /// How often `/auth/poll` answers 404 before the sign-in succeeds by itself. `None`: only
     /// the login page completes it.
     pub poll_pending: Option<u32>,
@@ -65,13 +78,6 @@ pub struct SimConfig {
     pub token_expiry: u64,
     /// The lifetime of tokens that are handed out; overrides `token_expiry`.
     pub token_lifetime: Option<Duration>,
-    /// The time at which the simulator's clock starts, in seconds since 1970. It advances with
-    /// tokio's clock, and decides whether a token has expired.
-    pub epoch: u64,
-    /// The time between a cancel action and the end of the stream.
-    pub cancel_delay: Duration,
-    /// The capacity of an in-memory connection in each direction.
-    pub duplex_buffer: usize,
 }
 
 /// How HTTP/2 requests are answered.
@@ -87,13 +93,26 @@ pub enum SimHttp2 {
     Http11Required,
 }
 
+impl Default for SimSignIn {
+    fn default() -> Self {
+        Self {
+            tokens: vec![TOKEN.to_owned()],
+            api_keys: vec![API_KEY.to_owned()],
+            any_token: false,
+            poll_pending: Some(2),
+            poll_refused: false,
+            refuse_refresh: false,
+            token_expiry: 4_102_444_800,
+            token_lifetime: None,
+        }
+    }
+}
+
 impl Default for SimConfig {
     fn default() -> Self {
         Self {
             scenario: Scenario::builtin(),
-            tokens: vec![TOKEN.to_owned()],
-            api_keys: vec![API_KEY.to_owned()],
-            any_token: false,
+            sign_in: SimSignIn::default(),
             quirks: Quirks::default(),
             heartbeat: Duration::from_secs(10),
             client_silence: Duration::from_secs(45),
@@ -109,11 +128,6 @@ impl Default for SimConfig {
             frames_per_chunk: 1,
             chaos: None,
             recorder: None,
-            poll_pending: Some(2),
-            poll_refused: false,
-            refuse_refresh: false,
-            token_expiry: 4_102_444_800,
-            token_lifetime: None,
             epoch: 1_767_225_600,
             cancel_delay: Duration::from_millis(50),
             duplex_buffer: 256 * 1024,
@@ -126,5 +140,11 @@ impl SimConfig {
     #[must_use]
     pub fn scenario(scenario: Scenario) -> Self {
         Self { scenario, ..Self::default() }
+    }
+}
+
+impl From<SimSignIn> for SimConfig {
+    fn from(sign_in: SimSignIn) -> Self {
+        Self { sign_in, ..Self::default() }
     }
 }

@@ -1,12 +1,16 @@
 //! A simulator of Cursor's backend: the real wire, scripted turns, faults on demand.
 //!
-//! It answers over HTTP/2 and HTTP/1.1, on a socket or in memory, checks what clients
-//! send as the real service does, and waits for every answer it asked for. What it says
-//! comes from a [`Scenario`]; without one, a small deterministic assistant talks and
-//! uses the tools it is offered.
+//! It answers over HTTP/2 and HTTP/1.1, on a socket or in memory, validates what clients send as
+//! the real service does, and waits for every answer it asked for. Its answers come from a
+//! [`Scenario`]; without one, a small deterministic assistant answers and uses the offered tools.
 //!
-//! *Invariant:* nothing here reads the wall clock or draws random numbers; time is
-//! tokio's, so that tests can pause it, and ids follow from what the client sent.
+//! `wire` is the service: connections, sign-in, routes. Each run is in `engine`, over the `stream`
+//! that carries it, with its input in `prompt` and the model's decisions in `assistant`. Scenario
+//! files, with faults and quirks, are in `scenario`, and `record` has what tests read afterwards.
+//! [`cursor_agent`] is a stand-in for Cursor's CLI on the same engine, without the wire.
+//!
+//! *Invariant:* nothing here reads the wall clock or draws random numbers; time is tokio's, so that
+//! tests can pause it, and ids are derived from what the client sent.
 
 mod assistant;
 mod blobs;
@@ -22,7 +26,7 @@ mod stream;
 mod wire;
 
 pub use crate::{
-    config::{SimConfig, SimHttp2},
+    config::{SimConfig, SimHttp2, SimSignIn},
     protobuf::SchemaError,
     record::{
         counters::Stats,

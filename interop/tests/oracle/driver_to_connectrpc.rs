@@ -91,7 +91,7 @@ async fn serve(tasks: &mut JoinSet<()>) -> String {
 
 fn driver(url: &str) -> AgentDriver {
     let config =
-        AgentConfig { transport: Transport::Http2, ..AgentConfig::new(Host::parse(url).unwrap()) };
+        AgentConfig { transport: Transport::H2, ..AgentConfig::new(Host::parse(url).unwrap()) };
     AgentDriver::new(config, &tcp(url), &Tasks::new())
 }
 

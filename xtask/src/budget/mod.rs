@@ -44,7 +44,7 @@ pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
         present.set(Measure::ReleaseBuild, build.seconds);
         program = build.program;
         for measure in [Measure::TestCold, Measure::TestWarm] {
-            if let Some(seconds) = crate::test::last_run(measure == Measure::TestCold) {
+            if let Some(seconds) = crate::runs::last(measure == Measure::TestCold) {
                 present.set(measure, seconds);
             }
         }

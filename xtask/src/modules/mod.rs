@@ -62,7 +62,7 @@ fn faults_of(name: &str, graph: &ModuleGraph, layers: Option<&CrateLayers>) -> V
     faults
 }
 
-/// The folders below `crates`, as paths from the root.
+/// The folders below `crates`, and the tasks, as paths from the root.
 fn crates(root: &Path) -> anyhow::Result<Vec<String>> {
     let folder = root.join("crates");
     let mut names = Vec::new();
@@ -73,6 +73,9 @@ fn crates(root: &Path) -> anyhow::Result<Vec<String>> {
         }
     }
     names.sort();
+    if root.join("xtask").exists() {
+        names.push("xtask".to_owned());
+    }
     Ok(names)
 }
 

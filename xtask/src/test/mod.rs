@@ -17,13 +17,13 @@ mod sizes;
 mod steps;
 mod words;
 
-use std::{fs, path::PathBuf, thread};
+use std::{path::PathBuf, thread};
 
 use anyhow::{Context as _, bail};
 pub(crate) use secrets::copy;
 
 use self::{runner::Runner, schedule::Plan};
-use crate::args::Args;
+use crate::{args::Args, command::in_ci, runs};
 
 #[derive(Default)]
 pub(crate) struct Options {
@@ -129,22 +129,12 @@ pub(crate) fn run(mut options: Options) -> anyhow::Result<()> {
     let is_cold = !external::binary().exists();
     let (rows, total) = runner.run(Plan::new(&chosen, lanes))?;
     if is_whole {
-        fs::write(run_file(is_cold), total.as_secs_f64().to_string())?;
+        runs::record(is_cold, total)?;
     }
     if let Some(mut ahead) = ahead {
         ahead.wait()?;
     }
     report::print(rows, total, in_ci())
-}
-
-/// How many seconds the last run of all steps took, with nothing built before it or with
-/// everything.
-pub(crate) fn last_run(cold: bool) -> Option<f64> {
-    fs::read_to_string(run_file(cold)).ok()?.parse().ok()
-}
-
-fn run_file(cold: bool) -> PathBuf {
-    crate::target().join(if cold { "xtask/cold-run" } else { "xtask/warm-run" })
 }
 
 /// The process of one step.
@@ -157,9 +147,4 @@ pub(crate) fn step(mut args: Args) -> anyhow::Result<()> {
 /// The process that installs what later steps want.
 pub(crate) fn install() {
     setup::ahead();
-}
-
-/// Under CI everything must have been run.
-pub(crate) fn in_ci() -> bool {
-    std::env::var("CI").is_ok_and(|value| matches!(value.as_str(), "1" | "true" | "TRUE" | "True"))
 }

@@ -13,7 +13,7 @@ const EVENT_BYTES: usize = 64;
 pub struct LegRecord {
     events: Vec<TurnEvent>,
     bytes: usize,
-    /// It grew too long and was thrown away.
+    /// It grew too long and was dropped.
     over: bool,
     /// The conversation that it is a part of.
     conversation: String,

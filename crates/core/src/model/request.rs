@@ -31,32 +31,32 @@ pub enum Item {
 }
 
 /// Who speaks. System texts are not items, they are in [`TurnRequest::system`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     User,
     Assistant,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
     pub role: Role,
     pub parts: Vec<Part>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Text(String),
     Image(Image),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Image {
     pub source: ImageSource,
 }
 
 /// Where the bytes of an image are. Only inline bytes reach a backend: the gateway
 /// fetches nothing that a request names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ImageSource {
     Inline { mime: String, data: Bytes },
 }
@@ -189,6 +189,4 @@ pub struct Hints {
     pub user: Option<String>,
     /// The folder that a backend on this machine shall work in, from a header.
     pub workspace: Option<String>,
-    /// Nothing from before is taken up, and no run waits for tools: by a header.
-    pub fresh: bool,
 }

@@ -33,14 +33,14 @@ pub struct ToolCall {
 }
 
 /// What the client's tool gave back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolResult {
     pub call_id: String,
     pub content: Vec<ToolContent>,
     pub is_error: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ToolContent {
     Text(String),
     Image(Image),

@@ -12,16 +12,16 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
 use super::{
-    Global, INTERRUPTED, Refusal, Upstream, block_on, browser, children, print, say,
-    screen::{self, Waiting},
+    Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, browser, children, print, say,
+    screen::{self, WaitingLine},
     whoami,
 };
 use ibeam_server::{
     app::connector,
     auth::{
-        Account, Credential, CredentialFile, Here, Kind,
+        Account, ConsentKind, Credential, CredentialFile, Here,
         http::AuthHttp,
-        login::{Pending, keep, with_key},
+        login::{PendingLogin, keep, with_key},
         tokens::login_command,
     },
     clock,
@@ -41,13 +41,13 @@ Examples:
   ibeam login --backend cli             sign in to the Cursor CLI itself
   CURSOR_API_URL=http://127.0.0.1:9100 ibeam login --profile sim
                                         against `ibeam sim --port 9100 --login-page`")]
-pub(super) struct Login {
+pub(super) struct LoginCommand {
     /// Print the link instead of opening a browser
     #[arg(long)]
     no_browser: bool,
     /// Use the sign-in of another program: cli, keychain, ide, legacy or opencode
     #[arg(long = "use", value_name = "SOURCE")]
-    source: Option<Kind>,
+    source: Option<ConsentKind>,
     /// Sign in with a Cursor API key, read from standard input
     #[arg(long, conflicts_with_all = ["no_browser", "source"])]
     api_key_stdin: bool,
@@ -63,9 +63,9 @@ pub(super) struct Login {
     backend: Option<String>,
 }
 
-impl Login {
+impl LoginCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let upstream = Upstream::through(self.backend.as_ref());
+        let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
         if children::answers(&config) && self.source.is_none() && !self.api_key_stdin {
             let code = children::hand_over(&config, "login")?;
@@ -80,9 +80,9 @@ impl Login {
             }
             None => {
                 let way = match (self.no_browser, self.json) {
-                    (false, _) => Way::Browser,
-                    (true, false) => Way::Link,
-                    (true, true) => Way::Line,
+                    (false, _) => LoginWay::Browser,
+                    (true, false) => LoginWay::Link,
+                    (true, true) => LoginWay::Line,
                 };
                 let key =
                     if self.api_key_stdin { Some(read_key(io::stdin().lock())?) } else { None };
@@ -131,7 +131,7 @@ impl Login {
 
 /// How the user gets to the page.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum LoginWay {
     /// It is opened here, unless the user is on another machine.
     Browser,
     /// The link is shown.
@@ -160,12 +160,12 @@ fn read_key(input: impl Read) -> anyhow::Result<SecretString> {
 }
 
 /// Consents to a source. One that has nothing to offer is not consented to.
-fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
+fn consent(here: &Here, kind: ConsentKind) -> anyhow::Result<()> {
     if !here.profile().is_default() {
         let text = "other programs have no profiles: `--use` works with the default profile only";
         return Err(Refusal::new(text).into());
     }
-    if kind == Kind::Keychain && cfg!(not(target_os = "macos")) {
+    if kind == ConsentKind::Keychain && cfg!(not(target_os = "macos")) {
         let text = "only macOS has that keychain; the sign-in of the Cursor CLI is `--use cli`";
         return Err(Refusal::new(text).into());
     }
@@ -191,10 +191,10 @@ fn consent(here: &Here, kind: Kind) -> anyhow::Result<()> {
     Err(Refusal::new(unusable.unwrap_or_else(none)).hint("sign in with `ibeam login`").into())
 }
 
-fn is_there(here: &Here, kind: Kind) -> bool {
+fn is_there(here: &Here, kind: ConsentKind) -> bool {
     // What is in a keychain only the search knows, and it stops at what goes before.
     let file = here.foreign_files().into_iter().any(|(of, path)| of == kind && path.exists());
-    file || kind == Kind::Keychain
+    file || kind == ConsentKind::Keychain
 }
 
 /// Sign-ins of other programs that would do as well.
@@ -209,15 +209,15 @@ pub(super) fn tell_of_others(here: &Here) -> anyhow::Result<()> {
 pub(super) async fn sign_in(
     config: &Config,
     file: &CredentialFile,
-    way: Way,
+    way: LoginWay,
 ) -> anyhow::Result<Credential> {
     // Before the user goes to the browser for nothing.
     file.reach()?;
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
-    let pending = Pending::begin(http, config.clocks.login);
+    let pending = PendingLogin::begin(http, config.clocks.login);
     invite(&pending, way)?;
-    let waiting = Waiting::until(pending.deadline());
+    let waiting = WaitingLine::until(pending.deadline());
     let outcome = tokio::select! {
         biased;
         outcome = pending.wait() => outcome,
@@ -291,21 +291,21 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 }
 
 /// Shows the link, and opens it where that is of use.
-fn invite(pending: &Pending, way: Way) -> anyhow::Result<()> {
+fn invite(pending: &PendingLogin, way: LoginWay) -> anyhow::Result<()> {
     let url = pending.url();
     match way {
         // A program reads the line; whoever runs it may read the words.
-        Way::Line => {
+        LoginWay::Line => {
             let seconds = pending.time_left().as_secs();
             print(&json!({ "event": "link", "url": url, "expires_in": seconds }).to_string())?;
         }
-        Way::Browser if browser::open(url) => {
+        LoginWay::Browser if browser::open(url) => {
             say(&format!(
                 "Your browser opens to sign in to Cursor. If it does not, open\n\n  {url}\n"
             ));
             return Ok(());
         }
-        Way::Browser | Way::Link => {}
+        LoginWay::Browser | LoginWay::Link => {}
     }
     say(&format!("Open this link to sign in to Cursor, on any device:\n\n  {url}\n"));
     if let Some(picture) = screen::size().and_then(|size| screen::picture(url, size)) {

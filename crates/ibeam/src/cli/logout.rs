@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Global, Upstream, block_on, children, say};
+use super::{Global, UpstreamOptions, block_on, children, say};
 use ibeam_server::{
-    auth::{Here, Kind, LOCK_WAIT},
+    auth::{ConsentKind, Here, LOCK_WAIT},
     config::{CredentialStorage, RawConfig},
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Logout {
 
 impl Logout {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let upstream = Upstream::through(self.backend.as_ref());
+        let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
         if children::answers(&config) {
             let code = children::hand_over(&config, "logout")?;
@@ -46,7 +46,7 @@ impl Logout {
         let mut revoked = Vec::new();
         if here.profile().is_default() {
             let mut consents = here.consents()?;
-            for kind in Kind::ALL {
+            for kind in ConsentKind::ALL {
                 if consents.revoke(kind)? {
                     revoked.push(kind.owner());
                 }

@@ -5,9 +5,9 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use ibeam_sim::{Sim, SimConfig};
+use ibeam_sim::Sim;
 
-use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
+use super::{Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, print, say};
 use ibeam_server::{
     clock,
     config::{self, Simulator},
@@ -71,7 +71,7 @@ impl SimCommand {
             print(Sim::TOKEN)?;
             return Ok(ExitCode::SUCCESS);
         }
-        global.load(ibeam_server::config::RawConfig::default(), &Upstream::default())?;
+        global.load(ibeam_server::config::RawConfig::default(), &UpstreamOptions::default())?;
         if !self.host.is_loopback() && self.tls_cert.is_none() {
             let refusal = Refusal::new("without TLS, the simulator listens only on this machine");
             return Err(refusal.hint("give --tls-cert and --tls-key").into());
@@ -90,12 +90,12 @@ impl SimCommand {
             keep_blobs: self.keep_blobs,
         };
         let config = simulator.config(self.scenario.as_deref());
-        let mut config =
-            SimConfig { any_token: self.any_token, ..config.context("cannot use the scenario")? };
+        let mut config = config.context("cannot use the scenario")?;
         config.epoch = clock::unix_seconds();
-        config.token_lifetime = self.token_lifetime;
+        config.sign_in.any_token = self.any_token;
+        config.sign_in.token_lifetime = self.token_lifetime;
         if self.login_page {
-            config.poll_pending = None;
+            config.sign_in.poll_pending = None;
         }
         if let Some(pace) = self.pace_ms {
             config.pace = Duration::from_millis(pace);

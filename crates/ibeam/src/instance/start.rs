@@ -9,13 +9,15 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
     time::timeout,
 };
 
-use super::{Living, OURS, Running, Wanted, all, find, folder, living_of, log_file, search};
+use super::{
+    InstanceError, Living, OURS, PortOwner, PortTaken, RunningInstance, WantedInstance, all, find,
+    folder, living_of, log_file, search,
+};
 use ibeam_server::{
     files::{lock, private},
     net::probe::{self, GatewayHealth, ProbeError},
@@ -36,56 +38,24 @@ const WAKING: Duration = Duration::from_secs(10);
 /// Of what a gateway said that did not start.
 const LAST_WORDS: u64 = 4096;
 
-/// A gateway that did not start.
-#[derive(Debug, thiserror::Error)]
-#[error("the gateway did not start: {why}")]
-pub struct NotStarted {
-    /// Its own last words, where it had any.
-    pub why: String,
-}
-
-/// Somebody else has the port, and no other will do.
-#[derive(Debug, thiserror::Error)]
-#[error("port {port} is taken")]
-pub struct PortTaken {
-    pub port: u16,
-    pub by: Taker,
-}
-
-/// Who has a port.
-#[derive(Clone, Debug)]
-pub enum Taker {
-    /// A gateway of this user that does not fit, or does not answer.
-    Own(Box<Living>),
-    /// A gateway that is not written down among the user's, of that version.
-    Gateway(String),
-    /// Another program answers where a gateway of this user should.
-    Stranger,
-    /// Another program.
-    Other,
-}
-
-/// The port that a new one would get.
-enum Door {
+/// The port that a new gateway would get.
+enum PortUse {
     Free,
     /// A service was waiting there, and fits.
-    Awake(Running),
-    Taken(Taker),
+    Awake(RunningInstance),
+    Taken(PortOwner),
 }
 
 /// A gateway that fits: one that runs, or a new one in the background. One of an older
 /// version that has nothing to do makes room for a new one, if it is in the background.
 ///
 /// # Errors
-/// It does not start. Says why. [`PortTaken`] where it has to be on its port.
-pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
+/// It does not start, or another program has the port that it must be on.
+pub async fn ensure(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError> {
     if let Some(running) = find(wanted).await.filter(|running| !gives_way(running)) {
         return Ok(running);
     }
-    let folder = folder().context(
-        "no folder for ibeam's files was found on this machine; set \
-                                   HOME",
-    )?;
+    let folder = folder().ok_or(InstanceError::NoHome)?;
     private::make_secret_dir(&folder)?;
     // The right to start one.
     let _turn = lock::acquire(&folder.join("start.lock"), TURN).await?;
@@ -101,18 +71,18 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
         Err(stranger) => stranger,
     };
     let taken = |by| PortTaken { port: wanted.port, by };
-    match door(wanted).await {
-        Door::Awake(running) => return Ok(running),
-        Door::Taken(by) if wanted.stays => return Err(taken(by).into()),
-        Door::Taken(_) | Door::Free => {}
+    match port_use(wanted).await {
+        PortUse::Awake(running) => return Ok(running),
+        PortUse::Taken(by) if wanted.stays => return Err(taken(by).into()),
+        PortUse::Taken(_) | PortUse::Free => {}
     }
     let new = start(wanted).await?;
     if wanted.stays && !wanted.is_at_port(&new.url) {
         // Somebody took the port in between.
         end(new.pid)?;
-        return Err(taken(Taker::Other).into());
+        return Err(taken(PortOwner::Other).into());
     }
-    Ok(Running { stranger, ..new })
+    Ok(RunningInstance { stranger, ..new })
 }
 
 /// The gateway that fits, if one runs, also where the system has to start it first. None:
@@ -120,48 +90,48 @@ pub async fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
 ///
 /// # Errors
 /// Somebody else has the port.
-pub async fn ready(wanted: &Wanted) -> Result<Option<Running>, PortTaken> {
+pub async fn ready(wanted: &WantedInstance) -> Result<Option<RunningInstance>, PortTaken> {
     if let Some(running) = find(wanted).await {
         return Ok(Some(running));
     }
-    match door(wanted).await {
-        Door::Free => Ok(None),
-        Door::Awake(running) => Ok(Some(running)),
-        Door::Taken(by) => Err(PortTaken { port: wanted.port, by }),
+    match port_use(wanted).await {
+        PortUse::Free => Ok(None),
+        PortUse::Awake(running) => Ok(Some(running)),
+        PortUse::Taken(by) => Err(PortTaken { port: wanted.port, by }),
     }
 }
 
 /// Who is at the port. A service that the system starts at the first request is not written
 /// down before that: so there is one.
-async fn door(wanted: &Wanted) -> Door {
+async fn port_use(wanted: &WantedInstance) -> PortUse {
     let address = at(wanted.port);
     if is_free(address) {
-        return Door::Free;
+        return PortUse::Free;
     }
     let own = || all().into_iter().find(|one| wanted.is_at_port(one.url()));
     if let Some(own) = own() {
-        return Door::Taken(match own.prove().await {
-            Err(ProbeError::Stranger) => Taker::Stranger,
-            Ok(_) | Err(_) => Taker::Own(Box::new(own)),
+        return PortUse::Taken(match own.prove().await {
+            Err(ProbeError::Stranger) => PortOwner::Stranger,
+            Ok(_) | Err(_) => PortOwner::Own(Box::new(own)),
         });
     }
     let health = probe::health(&format!("http://{address}"), WAKING).await;
     if let Some(running) = find(wanted).await {
-        return Door::Awake(running);
+        return PortUse::Awake(running);
     }
-    Door::Taken(match (own(), health) {
-        (Some(own), _) => Taker::Own(Box::new(own)),
-        (None, Ok(GatewayHealth { version, .. })) => Taker::Gateway(version),
-        (None, _) => Taker::Other,
+    PortUse::Taken(match (own(), health) {
+        (Some(own), _) => PortOwner::Own(Box::new(own)),
+        (None, Ok(GatewayHealth { version, .. })) => PortOwner::Gateway(version),
+        (None, _) => PortOwner::Other,
     })
 }
 
 /// One that a client still needs does not: the new one would have another key.
-fn gives_way(running: &Running) -> bool {
+fn gives_way(running: &RunningInstance) -> bool {
     is_outdated(running) && !living_of(running).is_some_and(|one| one.is_held())
 }
 
-fn is_outdated(running: &Running) -> bool {
+fn is_outdated(running: &RunningInstance) -> bool {
     running.shared && running.active + running.parked == 0 && is_older(&running.version)
 }
 
@@ -177,9 +147,12 @@ fn is_older(version: &str) -> bool {
 
 /// Its stdout is a pipe to us until it says where it listens, or ends. What it says on
 /// stderr goes to a file without a name, since nobody is there later to read a pipe.
-async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut words = tempfile::tempfile().context("cannot create a temporary file")?;
+async fn start(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError> {
+    let program =
+        std::env::current_exe().map_err(InstanceError::io("find the path of this program"))?;
+    let temporary = || InstanceError::io("create a temporary file");
+    let mut words = tempfile::tempfile().map_err(temporary())?;
+    let stderr = words.try_clone().map_err(temporary())?;
     let mut command = tokio::process::Command::new(program);
     command.arg(DETACH).args(["serve", "--shared", "--unattended"]);
     if let Some(log) = log_file().filter(|_| !wanted.logs_elsewhere) {
@@ -190,8 +163,8 @@ async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
     if let Ok(home) = etcetera::home_dir() {
         command.current_dir(home);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words.try_clone()?);
-    let mut child = command.spawn().context("cannot start the gateway")?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
+    let mut child = command.spawn().map_err(InstanceError::io("start the gateway"))?;
     let group = child.id();
     let mut url = String::new();
     let waiting = async {
@@ -204,7 +177,7 @@ async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
         Ok(Ok(_)) => {
             let new = all().into_iter().find(|one| one.url() == url.trim());
             if let Some(running) = ask(new).await {
-                return Ok(Running { started: true, ..running });
+                return Ok(RunningInstance { started: true, ..running });
             }
             last_words(&mut words).unwrap_or_default()
         }
@@ -216,10 +189,10 @@ async fn start(wanted: &Wanted) -> anyhow::Result<Running> {
         }
     };
     let why = if why.is_empty() { "it printed nothing".to_owned() } else { why };
-    Err(NotStarted { why }.into())
+    Err(InstanceError::NotStarted(why))
 }
 
-async fn ask(new: Option<Living>) -> Option<Running> {
+async fn ask(new: Option<Living>) -> Option<RunningInstance> {
     new?.ask().await
 }
 
@@ -272,15 +245,16 @@ fn abandon(group: Option<u32>) {
 }
 
 /// Asks a process to end. One that is gone has.
-pub(super) fn end(pid: u32) -> anyhow::Result<()> {
+pub(super) fn end(pid: u32) -> Result<(), InstanceError> {
     #[cfg(unix)]
     {
         use rustix::process::{Pid, Signal, kill_process};
-        let pid =
-            i32::try_from(pid).ok().and_then(Pid::from_raw).context("not a valid process id")?;
-        match kill_process(pid, Signal::TERM) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(error).context("cannot ask it to end"),
+        let failed = InstanceError::io("ask it to end");
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        match pid.map(|pid| kill_process(pid, Signal::TERM)) {
+            Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => Ok(()),
+            Some(Err(error)) => Err(failed(error.into())),
+            None => Err(failed(io::Error::other("not a valid process id"))),
         }
     }
     #[cfg(not(unix))]
@@ -290,8 +264,11 @@ pub(super) fn end(pid: u32) -> anyhow::Result<()> {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
-        let done = status.is_ok_and(|status| status.success());
-        done.then_some(()).context("cannot end it")
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(_) => Err(InstanceError::io("end it")(io::Error::other("taskkill failed"))),
+            Err(error) => Err(InstanceError::io("end it")(error)),
+        }
     }
 }
 
@@ -322,7 +299,7 @@ mod tests {
         for newer in [OURS, "99.0.0", "99.0.0-rc.1+build"] {
             assert!(!is_older(newer), "{newer}");
         }
-        let old = Running {
+        let old = RunningInstance {
             url: String::new(),
             key: "ibi_0".into(),
             pid: 1,
@@ -339,10 +316,10 @@ mod tests {
             stranger: None,
         };
         assert!(is_outdated(&old));
-        assert!(!is_outdated(&Running { active: 1, ..old.clone() }));
-        assert!(!is_outdated(&Running { parked: 1, ..old.clone() }));
-        assert!(!is_outdated(&Running { shared: false, ..old.clone() }));
-        assert!(!is_outdated(&Running { version: OURS.to_owned(), ..old }));
+        assert!(!is_outdated(&RunningInstance { active: 1, ..old.clone() }));
+        assert!(!is_outdated(&RunningInstance { parked: 1, ..old.clone() }));
+        assert!(!is_outdated(&RunningInstance { shared: false, ..old.clone() }));
+        assert!(!is_outdated(&RunningInstance { version: OURS.to_owned(), ..old }));
     }
 
     /// One that ended by itself is no failure; one that is there ends, with all that is its.

@@ -39,12 +39,9 @@ impl Signed {
         behind: u64,
         change: impl FnOnce(&mut SimConfig),
     ) -> Self {
-        let mut config = SimConfig {
-            epoch: EPOCH,
-            token_lifetime: Some(Duration::from_secs(5_184_000)),
-            ..SimConfig::default()
-        };
-        config.tokens.push(access.to_owned());
+        let mut config = SimConfig { epoch: EPOCH, ..SimConfig::default() };
+        config.sign_in.token_lifetime = Some(Duration::from_secs(5_184_000));
+        config.sign_in.tokens.push(access.to_owned());
         change(&mut config);
         let dir = crate::watch::folder();
         let file = CredentialFile::at(dir.path(), &Profile::default());
@@ -125,7 +122,8 @@ async fn a_stream_that_runs_is_not_disturbed_by_a_renewal() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_sign_in_ends_in_one_clear_message() {
     let good = token(EPOCH + 900_000);
-    let signed = Signed::with(&good, Transport::Auto, |sim| sim.refuse_refresh = true).await;
+    let signed =
+        Signed::with(&good, Transport::Auto, |sim| sim.sign_in.refuse_refresh = true).await;
     assert!(!signed.lab.ask("Hello").await.is_empty());
     signed.lab.sim.revoke(&good);
     for stream in [false, true] {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ibeam::{harden::harden, telemetry};
-use ibeam_server::{config::Log, tasks::Tasks};
+use ibeam_server::{config::LogConfig, tasks::Tasks};
 
 use crate::cli::{Home, Server};
 
@@ -31,7 +31,7 @@ fn child() {
             });
         }
         "logging" => {
-            telemetry::init(&Log {
+            telemetry::init(&LogConfig {
                 filter: "info".to_owned(),
                 json: true,
                 timing: false,

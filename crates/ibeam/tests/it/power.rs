@@ -101,11 +101,9 @@ async fn unknown_fields_are_counted_and_do_no_harm() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_without_a_token_reaches_the_backend() {
-    let scenario = Scenario::builtin();
-    let lab = Lab::with(
-        SimConfig { tokens: vec!["another".into()], ..SimConfig::scenario(scenario) },
-        |_| {},
-    );
+    let mut sim = SimConfig::scenario(Scenario::builtin());
+    sim.sign_in.tokens = vec!["another".into()];
+    let lab = Lab::with(sim, |_| {});
     let reply = lab.stream("hi").await;
     assert_eq!((reply.status.as_u16(), reply.error().as_deref()), (401, Some("not_authenticated")));
     assert!(reply.body.contains("CURSOR_ACCESS_TOKEN"), "{}", reply.body);

@@ -11,7 +11,7 @@ use std::{
 use ibeam_core::{error::TurnError, model::TurnEvent, wire};
 
 use super::EventSource;
-use crate::session::Match;
+use crate::session::MatchedConversation;
 
 type Start<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>;
 
@@ -21,7 +21,7 @@ pub(super) struct Answer<T> {
     stage: Stage<T>,
     /// Events that were looked at before anyone took them.
     head: VecDeque<TurnEvent>,
-    matched: Option<Match>,
+    matched: Option<MatchedConversation>,
 }
 
 enum Stage<T> {
@@ -36,7 +36,7 @@ impl<T: EventSource> Answer<T> {
     }
 
     /// How the request was matched, once its turn runs.
-    pub(super) fn matched(&self) -> Option<&Match> {
+    pub(super) fn matched(&self) -> Option<&MatchedConversation> {
         self.matched.as_ref()
     }
 

@@ -15,7 +15,7 @@ use ibeam_core::{model::TurnEvent, wire::Encode};
 use tokio::time::{Instant, Sleep};
 
 use super::{EventSource, answer::Answer, log::RequestLog};
-use crate::session::Match;
+use crate::session::MatchedConversation;
 
 /// Events that are ready together go out together, up to about this many bytes, so
 /// that a burst costs one write and a slow client still exerts back-pressure.
@@ -39,7 +39,7 @@ pub(super) struct SseBody<T> {
 
 impl<T: EventSource> SseBody<T> {
     /// How the request was matched, if its turn runs.
-    pub(super) fn matched(&self) -> Option<&Match> {
+    pub(super) fn matched(&self) -> Option<&MatchedConversation> {
         self.answer.matched()
     }
 

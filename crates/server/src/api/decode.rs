@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ibeam_core::{
-    error::{ErrorCode, TurnError},
+    error::TurnError,
     model::TurnRequest,
     wire::{chat::ChatRequest, messages},
 };
@@ -45,13 +45,10 @@ pub(super) async fn run<S: Service, T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, TurnError> {
-    shared.service.large_work().run(&caller.id, bytes, work).await.map_err(|error| {
-        TurnError::new(ErrorCode::Internal, "the request body could not be read")
-            .cause(error.to_string())
-    })
+    shared.service.large_work().run(&caller.id, bytes, work).await
 }
 
-/// Decodes a body. Its bytes are let go with the work.
+/// Decodes a body, and drops its bytes with the work.
 ///
 /// # Errors
 /// It cannot be understood.

@@ -10,7 +10,7 @@ use ibeam_core::{
     wire::{chat, messages},
 };
 
-pub(super) const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Rides on a response, for the log line of its request.
@@ -43,7 +43,7 @@ impl IntoResponse for Failed {
     }
 }
 
-/// The shape of errors.
+/// The API that a request and the errors of its route belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     OpenAi,

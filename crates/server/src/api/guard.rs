@@ -207,6 +207,7 @@ pub(super) async fn guard<S: Service>(
                 log.key(name);
             }
             parts.extensions.insert(caller);
+            parts.extensions.insert(dialect);
             parts.extensions.insert(Arc::clone(&log));
             let span = tracing::info_span!("request", request_id = %id);
             let run = next.run(Request::from_parts(parts, body)).instrument(span);

@@ -68,7 +68,7 @@ use self::{
 };
 use crate::{
     keys::{Caller, Keys},
-    session::Match,
+    session::{MatchedConversation, RequestContext},
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -85,7 +85,7 @@ pub trait Service: Send + Sync + 'static {
     fn start_turn(
         &self,
         request: TurnRequest,
-        meta: RequestMeta,
+        context: RequestContext,
     ) -> impl Future<Output = Result<Self::Turn, TurnError>> + Send;
 
     fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
@@ -130,36 +130,9 @@ pub trait EventSource: Send + Unpin + 'static {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>>;
 
     /// How the request was matched with what is known.
-    fn matched(&self) -> Option<&Match> {
+    fn matched(&self) -> Option<&MatchedConversation> {
         None
     }
-}
-
-/// What a request says beside its body.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestMeta {
-    /// The client's `x-request-id` when it is a sane one, else ours.
-    pub request_id: String,
-    pub idempotency_key: Option<String>,
-    /// `x-stainless-retry-count`: above zero, an SDK sends the request again.
-    pub retry_count: u32,
-    /// What names the conversation, if anything does.
-    pub named_by: Option<NamedBy>,
-    /// SHA-256 of the body as it came.
-    pub body: [u8; 32],
-    /// Whose key came with it.
-    pub caller: Caller,
-}
-
-/// What gives a conversation its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedBy {
-    /// A system message `Session: session-<id>`: the client says which one it means.
-    Marker,
-    /// The header `x-session-id`.
-    SessionId,
-    /// The header `x-session-affinity`, which programs send with everything they ask.
-    Affinity,
 }
 
 /// The models of the account, and when the list was made.

@@ -2,14 +2,13 @@
 //! clients.
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{
         Path, Query, State,
         rejection::{PathRejection, QueryRejection},
     },
     response::{IntoResponse as _, Response},
 };
-use http::HeaderMap;
 use ibeam_core::{
     error::{ErrorCode, TurnError},
     models::ModelInfo,
@@ -19,7 +18,7 @@ use serde::Serialize;
 use super::{
     Ctx, Service,
     anthropic_models::{self, Page, Part},
-    error::{self, ANTHROPIC_VERSION},
+    error::{self, Dialect, Failed},
 };
 
 #[derive(Serialize)]
@@ -77,57 +76,48 @@ impl<'a> Card<'a> {
 
 pub(super) async fn list<S: Service>(
     State(shared): Ctx<S>,
+    Extension(dialect): Extension<Dialect>,
     part: Result<Query<Part>, QueryRejection>,
-    headers: HeaderMap,
-) -> Response {
-    match shared.service.models().await {
-        Ok(models) if headers.contains_key(ANTHROPIC_VERSION) => {
+) -> Result<Response, Failed> {
+    let models = shared.service.models().await?;
+    Ok(match dialect {
+        Dialect::Anthropic => {
             // A query that cannot be read asks for nothing.
             let part = part.map(|Query(part)| part).unwrap_or_default();
-            match Page::new(&models, &part) {
-                Ok(page) => Json(page).into_response(),
-                Err(failure) => error::response(&failure),
-            }
+            Json(Page::new(&models, &part)?).into_response()
         }
-        Ok(models) => {
-            let data = models
-                .list
-                .visible()
-                .map(|info| Card::new(info.public_id(), info, models.created))
-                .collect();
-            Json(List { object: "list", data }).into_response()
+        Dialect::OpenAi => {
+            let visible = models.list.visible();
+            let data = visible.map(|info| Card::new(info.public_id(), info, models.created));
+            Json(List { object: "list", data: data.collect() }).into_response()
         }
-        Err(failure) => error::response(&failure),
-    }
+    })
 }
 
 /// Any name that a request may use, under the name that was asked for.
 pub(super) async fn one<S: Service>(
     State(shared): Ctx<S>,
+    Extension(dialect): Extension<Dialect>,
     id: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-) -> Response {
+) -> Result<Response, Failed> {
     let Ok(Path(id)) = id else {
-        let failure = TurnError::new(ErrorCode::InvalidValue, "the id in the path is not UTF-8");
-        return error::response(&failure);
+        let text = "the id in the path is not UTF-8";
+        return Err(TurnError::new(ErrorCode::InvalidValue, text).into());
     };
-    let models = match shared.service.models().await {
-        Ok(models) => models,
-        Err(failure) => return error::response(&failure),
-    };
-    match models.list.resolve(&id, None) {
-        Ok(resolved) => {
-            let info = resolved.info.unwrap_or_else(|| ModelInfo::from_id(&id));
-            if headers.contains_key(ANTHROPIC_VERSION) {
-                Json(anthropic_models::Card::new(&id, &info, models.created)).into_response()
-            } else {
-                Json(Card::new(&id, &info, models.created)).into_response()
-            }
-        }
+    let models = shared.service.models().await?;
+    let resolved = match models.list.resolve(&id, None) {
+        Ok(resolved) => resolved,
         // Here the model is the resource, and a missing one is a 404.
         Err(failure) if failure.code == ErrorCode::ModelNotFound => {
-            error::with_status(&failure, 404)
+            return Ok(error::with_status(&failure, 404));
         }
-        Err(failure) => error::response(&failure),
-    }
+        Err(failure) => return Err(failure.into()),
+    };
+    let info = resolved.info.unwrap_or_else(|| ModelInfo::from_id(&id));
+    Ok(match dialect {
+        Dialect::Anthropic => {
+            Json(anthropic_models::Card::new(&id, &info, models.created)).into_response()
+        }
+        Dialect::OpenAi => Json(Card::new(&id, &info, models.created)).into_response(),
+    })
 }

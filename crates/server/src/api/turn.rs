@@ -21,7 +21,7 @@ use ibeam_core::{
 };
 
 use super::{
-    EventSource, NamedBy, RequestMeta, Service, Shared,
+    EventSource, Service, Settings, Shared,
     answer::Answer,
     bodies::{NoRoom, Share},
     body::SseBody,
@@ -31,7 +31,10 @@ use super::{
     read::{self, Unread},
     responses::{self, Prepared, Recent},
 };
-use crate::{keys::Caller, session::Match};
+use crate::{
+    keys::Caller,
+    session::{MatchedConversation, NameSource, RequestContext, SessionName},
+};
 
 const CONTROLS: HeaderName = HeaderName::from_static("x-ibeam-controls");
 const SESSION: HeaderName = HeaderName::from_static("x-ibeam-session");
@@ -41,10 +44,10 @@ const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const SESSION_ID: &str = "x-session-id";
 const SESSION_AFFINITY: &str = "x-session-affinity";
 
-/// `off`: this request takes up nothing from before, and its run waits for no tools.
+/// `off`: this request continues nothing that is stored, and its turn is not parked.
 const SESSION_REUSE: &str = "x-ibeam-session-reuse";
 
-/// Whether parameters that no backend honours are refused.
+/// Whether parameters without effect are refused.
 const STRICT: &str = "x-ibeam-strict";
 
 /// The folder that the turn is about, for backends that work in one.
@@ -182,7 +185,7 @@ impl Incoming {
 }
 
 impl Asked {
-    /// Its bytes are let go, and what they say is there: so many bytes in memory.
+    /// The body was dropped, and what it was decoded to has so many bytes in memory.
     fn holding(mut self, mut share: Share, bytes: usize) -> Result<Self, NoRoom> {
         share.wait(bytes)?;
         self.share = Some(share);
@@ -200,45 +203,10 @@ impl Asked {
         shared: &Shared<S>,
         turn: TurnRequest,
     ) -> Answer<S::Turn> {
-        self.start_served(shared, Served::new(shared, turn))
-    }
-
-    fn start_served<S: Service>(
-        &mut self,
-        shared: &Shared<S>,
-        Served(mut turn): Served,
-    ) -> Answer<S::Turn> {
         self.log.model(&turn.model);
-        let refusal = match self.is_strict(shared.service.settings().strict) {
-            Ok(true) => turn.sampling.params.ignored.first().map(|name| ignored(name)),
-            Ok(false) => None,
-            Err(unclear) => Some(unclear),
-        };
-        if let Some(refusal) = refusal {
-            return Answer::new(Box::pin(std::future::ready(Err(refusal))));
-        }
-        turn.hints.fresh = match self.reuses_sessions() {
-            Ok(reuses) => !reuses,
-            Err(unclear) => return Answer::new(Box::pin(std::future::ready(Err(unclear)))),
-        };
-        // A name in the conversation itself is nearer to it than a header.
-        let marker = turn.hints.session.take().map(|name| (name, NamedBy::Marker));
-        let header = |name, by| self.value(name).map(|value| (value, by));
-        let named = marker
-            .or_else(|| header(SESSION_ID, NamedBy::SessionId))
-            .or_else(|| header(SESSION_AFFINITY, NamedBy::Affinity));
-        let named_by = named.as_ref().map(|(_, by)| *by);
-        turn.hints.session = named.map(|(name, _)| name);
-        let meta = RequestMeta {
-            request_id: self.log.id.clone(),
-            idempotency_key: self.value("idempotency-key"),
-            retry_count: self
-                .value("x-stainless-retry-count")
-                .and_then(|count| count.parse().ok())
-                .unwrap_or(0),
-            named_by,
-            body: self.digest,
-            caller: self.caller.clone(),
+        let mut context = match self.context(shared.service.settings(), &turn) {
+            Ok(context) => context,
+            Err(refusal) => return Answer::new(Box::pin(std::future::ready(Err(refusal)))),
         };
         let service = Arc::clone(&shared.service);
         let asked = self.headers.get(WORKSPACE).cloned();
@@ -249,30 +217,57 @@ impl Asked {
                 // A folder on a disk that hangs must not hold others up.
                 let look = move || workspace(&asked, &allowed);
                 let found = service.tasks().spawn_blocking(look).await.ok().flatten();
-                turn.hints.workspace = Some(found.ok_or_else(no_workspace)?);
+                context.workspace = Some(found.ok_or_else(no_workspace)?);
             }
-            service.start_turn(turn, meta).await
+            service.start_turn(turn, context).await
         };
         Answer::new(Box::pin(async move {
             match share {
-                // Also while it waits for a free turn.
+                // Also while it waits for a permit.
                 Some(share) => share.unless_evicted(start).await?,
                 None => start.await,
             }
         }))
     }
 
-    /// The header only switches off: what the setting forbids stays forbidden.
-    fn reuses_sessions(&self) -> Result<bool, TurnError> {
-        let Some(word) = self.headers.get(SESSION_REUSE) else { return Ok(true) };
+    /// What the headers say about the turn.
+    fn context(
+        &self,
+        settings: &Settings,
+        turn: &TurnRequest,
+    ) -> Result<RequestContext, TurnError> {
+        if self.switch(STRICT)?.unwrap_or(settings.strict)
+            && let Some(name) = served_params(settings, turn).ignored.first()
+        {
+            return Err(ignored(name));
+        }
+        let named = |header, source| self.value(header).map(|name| SessionName { name, source });
+        let retry_count = self.value("x-stainless-retry-count");
+        Ok(RequestContext {
+            request_id: self.log.id.clone(),
+            caller: self.caller.clone(),
+            body: self.digest,
+            idempotency_key: self.value("idempotency-key"),
+            retry_count: retry_count.and_then(|count| count.parse().ok()).unwrap_or(0),
+            session: named(SESSION_ID, NameSource::SessionId)
+                .or_else(|| named(SESSION_AFFINITY, NameSource::Affinity)),
+            // It only switches off: what the setting forbids stays forbidden.
+            fresh: self.switch(SESSION_REUSE)? == Some(false),
+            workspace: None,
+        })
+    }
+
+    /// A header that switches something on or off. A misspelt one is refused, so that its client
+    /// does not believe that it holds.
+    fn switch(&self, header: &'static str) -> Result<Option<bool>, TurnError> {
+        let Some(word) = self.headers.get(header) else { return Ok(None) };
         match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
-            "on" | "true" | "1" => Ok(true),
-            "off" | "false" | "0" => Ok(false),
-            _ => Err(TurnError::new(
-                ErrorCode::InvalidValue,
-                format!("the header {SESSION_REUSE} must be `on` or `off`"),
-            )
-            .param(SESSION_REUSE)),
+            "on" | "true" | "1" => Ok(Some(true)),
+            "off" | "false" | "0" => Ok(Some(false)),
+            _ => {
+                let text = format!("the header `{header}` must be `on` or `off` (`true`, `false`)");
+                Err(TurnError::new(ErrorCode::InvalidValue, text).param(header))
+            }
         }
     }
 
@@ -285,30 +280,13 @@ impl Asked {
         let text = format!("the header `{SESSION}` of a request must be `id`");
         Err(TurnError::new(ErrorCode::InvalidValue, text).param("x-ibeam-session"))
     }
-
-    /// The header counts more than the setting. A misspelt value is refused, so that a client does
-    /// not rely on it.
-    fn is_strict(&self, setting: bool) -> Result<bool, TurnError> {
-        let Some(word) = self.headers.get(STRICT) else { return Ok(setting) };
-        match word.to_str().unwrap_or("?").trim().to_ascii_lowercase().as_str() {
-            "true" | "1" => Ok(true),
-            "false" | "0" => Ok(false),
-            _ => {
-                let text = format!("the header `{STRICT}` must be true or false");
-                Err(TurnError::new(ErrorCode::InvalidValue, text).param(STRICT))
-            }
-        }
-    }
 }
 
-/// A turn whose parameters are listed as this backend treats them.
-struct Served(TurnRequest);
-
-impl Served {
-    fn new<S: Service>(shared: &Shared<S>, mut turn: TurnRequest) -> Self {
-        turn.sampling.params.serve(&shared.service.settings().served_tools);
-        Self(turn)
-    }
+/// How this backend treats the parameters of a request.
+fn served_params(settings: &Settings, turn: &TurnRequest) -> Params {
+    let mut params = turn.sampling.params.clone();
+    params.serve(&settings.served_tools);
+    params
 }
 
 /// The whole answer to a request: its turn, in the shape that the reply gives it.
@@ -321,12 +299,12 @@ pub(super) async fn respond<S: Service>(
     turn: TurnRequest,
     reply: impl Reply,
 ) -> Result<Response, TurnError> {
-    let turn = Served::new(shared, turn);
-    let controls = controls(&turn.0.sampling.params);
-    let stream = turn.0.hints.stream;
+    let controls = controls(&served_params(shared.service.settings(), &turn));
+    let stream = turn.hints.stream;
     let with_id = asked.wants_conversation()?;
-    let mut answer = asked.start_served(shared, turn);
-    let session = |matched: Option<&Match>| matched.and_then(|how| session(how, with_id));
+    let mut answer = asked.start(shared, turn);
+    let session =
+        |matched: Option<&MatchedConversation>| matched.and_then(|how| session(how, with_id));
     let (mut response, session) = if stream {
         let body = streamed(shared, &asked, answer, reply).await?;
         let session = session(body.matched());
@@ -358,7 +336,7 @@ pub(super) async fn respond<S: Service>(
     Ok(response)
 }
 
-/// The stream of an answer, once it is clear that there is one, or that it takes its time.
+/// The stream of an answer, once it has begun or is late.
 ///
 /// # Errors
 /// As [`respond`].
@@ -381,10 +359,10 @@ pub(super) async fn streamed<S: Service>(
     Ok(SseBody::new(answer, reply.stream(), settings.keep_alive, late, log))
 }
 
-/// Waits for the first event of an answer. Gives whether it takes its time.
+/// Waits for the first event of an answer. Returns whether it is late.
 async fn begin<T: EventSource>(answer: &mut Answer<T>, grace: Duration) -> Result<bool, TurnError> {
-    // A place in the queue is waited for as long as that takes, which has a clock
-    // of its own: "too many requests" is a status or it is nothing.
+    // A permit is waited for without this limit, since it has a limit of its own: "too many
+    // requests" must be a status.
     answer.started().await?;
     match tokio::time::timeout(grace, answer.first()).await {
         Ok(first) => first.map(|()| false),
@@ -401,7 +379,7 @@ fn workspace(asked: &HeaderValue, allowed: &[PathBuf]) -> Option<String> {
     (inside && path.is_dir()).then(|| path.to_str().map(str::to_owned)).flatten()
 }
 
-/// The same for all that is wrong with one: callers do not learn which folders exist.
+/// The same for every reason, so that a client does not learn which folders exist.
 fn no_workspace() -> TurnError {
     let text = format!(
         "the folder in the header `{WORKSPACE}` is not allowed; the setting \
@@ -419,7 +397,7 @@ fn ignored(name: &'static str) -> TurnError {
 }
 
 /// How the request was matched, as an item of RFC 9651.
-fn session(matched: &Match, with_id: bool) -> Option<HeaderValue> {
+fn session(matched: &MatchedConversation, with_id: bool) -> Option<HeaderValue> {
     let how = matched.how.name();
     if !with_id {
         return Some(HeaderValue::from_static(how));

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use ibeam_core::{
     agent::Environment,
     backend::BackendKind,
+    capabilities::{Capabilities, Capability},
     error::{ErrorCode, TurnError},
     limits::Rules,
     model::ids,
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{App, SIM, around::Shelf};
+use super::{App, SIM, surroundings::SurroundingsCache};
 use crate::{
     api,
     auth::{Tokens, here, http::AuthHttp, tokens::login_command},
@@ -26,15 +27,15 @@ use crate::{
     config::{self, Backend, Config, Sim},
     counter::Counter,
     driver::{
-        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom, Transport,
+        AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom,
         child::{ChildConfig, ChildDriver, Kind, Program},
     },
     keys::Keys,
     large::LargeWork,
-    limits::Turns,
+    limits::TurnSlots,
     mcp::bridge::Bridge,
     net::{connect::Connector, hosts::Reach, pool::PoolConfig, proxy::Proxy, tls::Tls},
-    session::{Conversations, Hub, Legs, Limits, Patience, Registry, Retries},
+    session::{Admission, Conversations, Hub, LegIndex, ParkedLimits, Patience, Registry, Retries},
     store::{ResponseLimits, Store, StoreError, StoreLimits},
     tasks::Tasks,
 };
@@ -121,12 +122,12 @@ impl App {
         store: Store,
         tasks: &Tasks,
     ) -> Self {
-        let registry = Registry::new(Limits {
+        let registry = Registry::new(ParkedLimits {
             count: config.sessions.max_parked,
             bytes: config.sessions.parked_bytes,
         });
         let turns = registry.clone();
-        driver.on_crowded(MakeRoom::new(move || turns.send_one_away()));
+        driver.on_crowded(MakeRoom::new(move || turns.evict_oldest()));
         let catalog = catalog(&config, &driver, backend, &tokens, &registry, tasks);
         let hub = Hub {
             driver,
@@ -137,9 +138,9 @@ impl App {
                 parked: config.sessions.ttl,
             },
             registry,
-            legs: Legs::new(config.sessions.replay),
+            leg_index: LegIndex::new(config.sessions.replay),
             retries: Retries::new(config.retry.retries),
-            turns: Turns::new(Rules {
+            slots: TurnSlots::new(Rules {
                 total: config.limits.turns,
                 reserve: config.limits.reserve,
                 waiting: config.limits.queue,
@@ -151,18 +152,24 @@ impl App {
             large_work: LargeWork::new(tasks.clone()),
             tasks: tasks.clone(),
         };
-        Self {
-            http: http_settings(&config),
-            hub: Arc::new(hub),
-            backend,
-            catalog,
-            // Only who serves starts servers.
-            bridge: Bridge::default(),
-            surroundings: Arc::new(Shelf::new(&config, environment())),
+        let (hub, config) = (Arc::new(hub), Arc::new(config));
+        let admission = Admission {
+            config: Arc::clone(&config),
+            hub: Arc::clone(&hub),
             store,
             conversations: Arc::new(Conversations::default()),
+        };
+        Self {
+            http: http_settings(&config, hub.driver.kind().capabilities()),
+            hub,
+            backend,
+            catalog,
+            // Only a program that serves starts servers.
+            bridge: Bridge::default(),
+            surroundings: Arc::new(SurroundingsCache::new(&config, environment())),
+            admission,
             started: Instant::now(),
-            config: Arc::new(config),
+            config,
         }
     }
 }
@@ -210,11 +217,7 @@ fn agent_config(config: &Config) -> AgentConfig {
         ghost_mode: config.privacy,
         timezone: None,
     };
-    agent.transport = match config.transport {
-        config::Transport::Auto => Transport::Auto,
-        config::Transport::H2 => Transport::Http2,
-        config::Transport::H1 => Transport::Http1,
-    };
+    agent.transport = config.transport;
     agent.pool = PoolConfig {
         max_streams: config.limits.upstream_streams,
         max_connections: config.limits.upstream_connections,
@@ -251,7 +254,7 @@ pub fn child_config(config: &Config, kind: Kind, simulated: bool) -> ChildConfig
     }
 }
 
-fn http_settings(config: &Config) -> api::Settings {
+fn http_settings(config: &Config, backend: Capabilities) -> api::Settings {
     api::Settings {
         bind: config.exposed().unwrap_or(&config.listen).ip(),
         allowed_hosts: config.hosts.clone(),
@@ -268,18 +271,21 @@ fn http_settings(config: &Config) -> api::Settings {
         websocket_idle: config.clocks.websocket_idle,
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
-        served_tools: served_tools(config),
-        workspaces: child_kind(config.backend_kind())
-            .map(|_| config.cursor_agent.workspaces.as_slice().into()),
+        served_tools: served_tools(config, backend),
+        workspaces: backend
+            .has(Capability::Workspaces)
+            .then(|| config.cursor_agent.workspaces.as_slice().into()),
     }
 }
 
-/// The Agent API offers them to the model when they are allowed, whether or not a client asks.
-fn served_tools(config: &Config) -> Vec<&'static str> {
+/// Cursor offers them to the model when they are allowed, whether or not a client asks.
+fn served_tools(config: &Config, backend: Capabilities) -> Vec<&'static str> {
+    if !backend.has(Capability::WebTools) {
+        return Vec::new();
+    }
     let allow = &config.allow;
     let tools = [("tools.web_search", allow.web_search), ("tools.web_fetch", allow.web_fetch)];
-    let is_agent = child_kind(config.backend_kind()).is_none();
-    tools.into_iter().filter(|(_, allowed)| is_agent && *allowed).map(|(name, _)| name).collect()
+    tools.into_iter().filter(|(_, allowed)| *allowed).map(|(name, _)| name).collect()
 }
 
 pub(super) fn turn_settings(config: &Config) -> TurnSettings {
@@ -302,7 +308,7 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
     }
 }
 
-/// What little the gateway knows about the place the client works in.
+/// What little the gateway knows about the machine that the client works on.
 fn environment() -> Environment {
     Environment {
         os_version: os_version(),

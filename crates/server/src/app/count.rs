@@ -28,7 +28,7 @@ impl App {
                 (family.unwrap_or_else(|| Family::of(&resolved.wire_id)), resolved.wire_id)
             }
             Err(error) if error.code == ErrorCode::ModelNotFound => return Err(error),
-            // Nobody is signed in, say; that is no reason not to count.
+            // Counting needs no sign-in and no list.
             Err(_) => (Family::of(&request.model), request.model.clone()),
         };
         self.hub.counter.request((family, &model), request, body, key).await

@@ -14,7 +14,7 @@ use ibeam_core::{
     turn::{Settings, Turn},
 };
 
-use super::around::Shelf;
+use super::surroundings::SurroundingsCache;
 use crate::{
     config::Config,
     driver::Dial,
@@ -37,7 +37,7 @@ pub(super) enum Backend {
     Agent {
         driver: Arc<dyn Dial<AgentPeer>>,
         model: ModelPick,
-        surroundings: Arc<Shelf>,
+        surroundings: Arc<SurroundingsCache>,
         /// The hash of the request's prompt and tools.
         setup: [u8; 32],
     },

@@ -1,12 +1,10 @@
 //! The running program: what every request needs, put together once.
 
-mod around;
 mod build;
 mod count;
 mod machine;
-mod read;
-mod settle;
 mod start;
+mod surroundings;
 
 pub use build::in_memory;
 pub use build::{child_config, connector};
@@ -23,8 +21,8 @@ use tracing::{Instrument as _, info_span};
 
 use crate::{
     api::{
-        self, CountedBody, EventSource, Health, Mcp, Models, RequestMeta, Service, Sessions,
-        StoreHealth, ToolList,
+        self, CountedBody, EventSource, Health, Mcp, Models, Service, Sessions, StoreHealth,
+        ToolList,
     },
     auth::Tokens,
     catalog::Catalog,
@@ -35,7 +33,7 @@ use crate::{
     large::LargeWork,
     mcp::bridge::Bridge,
     random,
-    session::{Conversations, Hub, Match, Snapshot, TurnStream},
+    session::{Admission, Hub, MatchedConversation, RequestContext, Snapshot, TurnStream},
     store::{Scope, Store},
     tasks::Tasks,
 };
@@ -55,9 +53,8 @@ pub struct App {
     backend: &'static str,
     catalog: Catalog,
     bridge: Bridge,
-    surroundings: Arc<around::Shelf>,
-    store: Store,
-    conversations: Arc<Conversations>,
+    surroundings: Arc<surroundings::SurroundingsCache>,
+    admission: Admission,
     started: Instant,
 }
 
@@ -115,11 +112,11 @@ impl App {
     /// Turns that could start now without waiting.
     #[must_use]
     pub fn free_turns(&self) -> usize {
-        self.hub.turns.free()
+        self.hub.slots.free()
     }
 
-    /// The program is going down: turns that run may finish, none is parked any more. What
-    /// parked ones were about is in the store.
+    /// The program is shutting down: running turns may finish, no turn is parked any more. The
+    /// conversations of parked turns are in the store.
     pub fn drain_turns(&self) {
         self.hub.drain.cancel();
     }
@@ -132,7 +129,7 @@ impl App {
     /// The models of the account.
     ///
     /// # Errors
-    /// There is no list, neither from the backend nor from an earlier time.
+    /// There is no list, neither from the backend nor from an earlier run.
     pub async fn model_list(&self) -> Result<Models, TurnError> {
         let list = self.catalog.get().await?;
         Ok(Models { list, created: MODELS_CREATED })
@@ -149,10 +146,10 @@ impl Service for App {
     async fn start_turn(
         &self,
         request: TurnRequest,
-        meta: RequestMeta,
+        context: RequestContext,
     ) -> Result<TurnStream, TurnError> {
-        let span = info_span!("turn", request_id = %meta.request_id);
-        self.start(request, &meta).instrument(span).await
+        let span = info_span!("turn", request_id = %context.request_id);
+        self.start(request, context).instrument(span).await
     }
 
     async fn models(&self) -> Result<Models, TurnError> {
@@ -171,7 +168,7 @@ impl Service for App {
     fn health(&self) -> Health {
         let now = self.hub.registry.snapshot();
         let limits = &self.config.sessions;
-        let store = self.store.stats();
+        let store = self.admission.store.stats();
         Health {
             authenticated: self.signed_in() && !self.hub.registry.credential_refused(),
             backend: self.backend.to_owned(),
@@ -205,11 +202,11 @@ impl Service for App {
     }
 
     fn store(&self) -> &Store {
-        &self.store
+        &self.admission.store
     }
 
     async fn scope(&self, caller: &Caller) -> Result<Scope, TurnError> {
-        // The account decides what belongs to whom.
+        // The scope depends on the account.
         self.hub.tokens.current().await?;
         Ok(self.scope_of(&caller.id))
     }
@@ -236,7 +233,7 @@ impl EventSource for TurnStream {
         Self::poll_next(self, cx)
     }
 
-    fn matched(&self) -> Option<&Match> {
+    fn matched(&self) -> Option<&MatchedConversation> {
         Self::matched(self)
     }
 }

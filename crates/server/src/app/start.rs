@@ -5,13 +5,12 @@ use std::sync::Arc;
 use ibeam_core::{
     agent::ModelPick,
     backend::BackendKind,
-    capabilities::Support,
+    capabilities::{Capabilities, Capability},
     cli,
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
-    limits::{Kind, Quota, Why},
-    model::{Dialect, Format, ImageSource, Item, Part, ToolContent, TurnRequest, ids::SessionId},
+    model::{Dialect, Format, Item, Part, ToolContent, TurnRequest},
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
 };
 use sha2::{Digest as _, Sha256};
@@ -22,17 +21,16 @@ use super::{
     App,
     build::turn_settings,
     machine::{Backend, Blueprint, ChildProtocol},
-    read::Read,
-    settle::{Again, Case, Origin, Settled, shown_id},
 };
 use crate::{
-    api::{RequestMeta, amount},
+    api::amount,
     driver::AnyDriver,
-    keys::Caller,
-    limits::{Place, Seeker, owner},
     mcp::bridge::Offer,
     random,
-    session::{Actor, Ask, Bridged, Keeper, Keeping, RetryClaim, RetryKey, TurnStream},
+    session::{
+        Actor, Bridged, LegRequest, NameSource, Origin, RequestContext, RequestOutline, Route,
+        SessionName, TurnIdentity, TurnStream, refusal, shown_id,
+    },
     store::Scope,
 };
 
@@ -45,150 +43,111 @@ impl App {
     pub async fn start(
         &self,
         mut request: TurnRequest,
-        meta: &RequestMeta,
+        mut context: RequestContext,
     ) -> Result<TurnStream, TurnError> {
-        let asked = Instant::now();
-        let mute = |item: &Item| matches!(item, Item::Reasoning(_));
-        if request.system.is_empty() && request.items.iter().all(mute) {
-            let text = "the request has no messages";
-            let param = conversation_field(request.dialect);
-            return Err(TurnError::new(ErrorCode::MissingMessages, text).param(param));
-        }
-        fit_results(&request, self.config.limits.tool_result)?;
-        let resolved = self.resolve(&request).await?;
-        // Before anything is looked up: the account decides what belongs to whom.
-        self.hub.tokens.current().await?;
-        // Where the backend cannot look, it is not the model that is at fault.
-        match self.hub.driver.kind().capabilities().images {
-            Support::Impossible => take_no_images(&request)?,
-            Support::Native | Support::Emulated => see_images(&request, &resolved)?,
-        }
-
-        let scope = self.scope_of(&meta.caller.id);
-        let family =
-            resolved.info.as_ref().map_or_else(|| Family::of(&resolved.wire_id), ModelInfo::family);
-        let model = ModelPick {
-            id: resolved.wire_id,
-            parameters: resolved.parameters,
-            max_mode: resolved.max_mode,
-        };
-        // A prompt that is to be completed is no conversation.
-        let offer = match request.dialect {
-            Dialect::Completions => None,
-            _ => self.bridge.offer(&mut request.tools).await,
-        };
-        // The instructions about the format belong to the prompt.
-        let controls = self.prepare(&mut request, family).await?;
-        // From here on work on the whole request may hold no stream up.
-        let bytes = request.bytes();
-        let read = self.work_on(&meta.caller, bytes, move || Read::new(request, scope, model));
-        let Read { request, outline, told, identity, results_key, missing_calls } = read.await?;
-        let until = Instant::now() + self.config.clocks.queue;
-        let seeker = self.seeker(&meta.caller);
-        let named_by = meta.named_by;
-        let key = RetryKey::new(
-            &scope,
-            request.hints.session.as_deref(),
-            &outline.setup,
-            told.chain.fingerprint(),
-        );
-        let case = Case {
-            scope,
-            seeker,
-            outline,
-            identity,
-            results_key,
-            missing_calls,
-            named_by,
-            retry: RetryClaim { key, by_client: meta.retry_count > 0 },
-            asked,
-            until,
+        let received = Instant::now();
+        let (model, family) = self.check(&request).await?;
+        let scope = self.scope_of(&context.caller.id);
+        let (offer, controls) = self.prepare(&mut request, &mut context, family).await?;
+        // From here on work on the whole request must not hold up other streams.
+        let (bytes, name) = (request.bytes(), context.session.take());
+        let read = move || (RequestOutline::new(&request, name, scope, model), request);
+        let (large_work, key) = (&self.hub.large_work, &context.caller.id);
+        let (outline, request) = large_work.run(key, bytes, read).await?;
+        let route = self.admission.route(request, &outline, controls, &context, received).await?;
+        let (leg, origin) = match route {
+            Route::Replay(stream) | Route::Attach(stream) | Route::Resume(stream) => {
+                return Ok(stream);
+            }
+            Route::Start(start) => *start,
         };
 
-        let ticket = match self.again(&case, meta).await? {
-            Again::Stream(stream) => return Ok(stream),
-            Again::Never(ticket) => ticket,
-        };
-        let (ask, origin) = match self.settle(request, told, ticket, controls, &case).await? {
-            Settled::Stream(stream) => return Ok(stream),
-            Settled::Start(start) => *start,
-        };
-        let Ask { request, told, place, ticket, controls, retry } = ask;
-        let Origin { id, claim, kept, before, matched } = origin;
-        self.hub.registry.count(|fates| fates.note(matched));
-        debug!(
-            conversation = %id,
-            session = matched.name(),
-            model = %case.identity.model.id,
-            "starting a turn"
-        );
-        let session = SessionId::from_random(random::bytes());
-        let keeping = Keeping {
-            store: self.store.clone(),
-            conversations: Arc::clone(&self.conversations),
-            scope,
-            session,
-            setup: case.outline.setup,
-            claim,
-            id: id.clone(),
-            before,
-        };
-        let keeper = Keeper::new(keeping, told, request.hints.session.clone());
+        let LegRequest { request, permit, leg_entry, controls, retry, .. } = leg;
+        let Origin { writer, kept, matched } = origin;
+        let (identity, id) = (outline.identity, writer.conversation().to_owned());
+        let how = matched.name();
+        debug!(conversation = %id, session = how, model = %identity.model.id, "starting a turn");
         let mut settings = turn_settings(&self.config);
-        settings.park &= !request.hints.fresh;
-        settings.backoff.retries = self.hub.retries.left(retry);
         // A run that is given up cannot get the results of our own tools.
-        settings.park |= offer.is_some();
+        settings.park = (settings.park && !context.fresh) || offer.is_some();
+        settings.backoff.retries = self.hub.retries.left(retry);
         let blueprint = Blueprint {
             config: Arc::clone(&self.config),
-            backend: self.backend_for(&case).await,
+            backend: self.backend_for(&identity).await,
             settings,
             conversation_id: id.clone(),
-            session,
+            session: writer.session(),
             kept,
             seed: random::bytes(),
         };
         let names = offer.as_ref().map(Offer::names);
         let build = move || blueprint.build(request, names);
-        let machine = self.work_on(&meta.caller, bytes, build).await?;
+        let machine = large_work.run(key, bytes, build).await?;
         let actor = Actor {
-            session,
-            model: case.identity.model.id.clone(),
-            identity: case.identity,
+            session: writer.session(),
+            model: identity.model.id.clone(),
+            identity,
             family,
             controls,
-            keeper,
-            ticket,
-            asked,
-            place,
+            writer,
+            leg_entry,
+            asked: received,
+            permit,
             bridged: offer.map(|offer| Box::new(Bridged::new(offer))),
             retry_key: retry.key,
         };
         Ok(actor.start(machine, &self.hub).matched_as(matched, id))
     }
 
-    /// Does work in proportion to the size of a request, beside the event loop if that is large.
-    async fn work_on<T: Send + 'static>(
+    /// Refuses what no turn can answer, and finds the model.
+    async fn check(&self, request: &TurnRequest) -> Result<(ModelPick, Family), TurnError> {
+        let is_silent = |item: &Item| matches!(item, Item::Reasoning(_));
+        if request.system.is_empty() && request.items.iter().all(is_silent) {
+            let text = "the request has no messages";
+            return Err(refusal(ErrorCode::MissingMessages, text, request.dialect));
+        }
+        fit_results(request, self.config.limits.tool_result)?;
+        let resolved = self.resolve(request).await?;
+        // Before anything is looked up: the scope depends on the account.
+        self.hub.tokens.current().await?;
+        check_images(request, self.hub.driver.kind().capabilities(), resolved.info.as_ref())?;
+        let Resolved { wire_id, parameters, max_mode, info, .. } = resolved;
+        let family = info.as_ref().map_or_else(|| Family::of(&wire_id), ModelInfo::family);
+        Ok((ModelPick { id: wire_id, parameters, max_mode }, family))
+    }
+
+    /// Adds to a request what its headers, the MCP servers of the user and its format call for.
+    /// Nothing changes it after that. Gives the tools of the servers, and the controls.
+    async fn prepare(
         &self,
-        caller: &Caller,
-        bytes: usize,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, TurnError> {
-        self.hub.large_work.run(&caller.id, bytes, work).await.map_err(|error| {
-            let text = "The request could not be processed.";
-            TurnError::new(ErrorCode::Internal, text).cause(error.to_string())
-        })
+        request: &mut TurnRequest,
+        context: &mut RequestContext,
+        family: Family,
+    ) -> Result<(Option<Offer>, Option<Box<Controls>>), TurnError> {
+        // A name in the conversation itself is nearer to it than a header.
+        if let Some(name) = request.hints.session.take() {
+            context.session = Some(SessionName { name, source: NameSource::Marker });
+        }
+        request.hints.session = context.session.as_ref().map(|session| session.name.clone());
+        request.hints.workspace = context.workspace.take();
+        let offer = match request.dialect {
+            // A prompt that is to be completed is not a conversation.
+            Dialect::Completions => None,
+            _ => self.bridge.offer(&mut request.tools).await,
+        };
+        // The instructions about the format belong to the prompt.
+        Ok((offer, self.controls(request, family).await?))
     }
 
     /// What the driver speaks.
-    async fn backend_for(&self, case: &Case) -> Backend {
-        let model = &case.identity.model;
+    async fn backend_for(&self, identity: &TurnIdentity) -> Backend {
+        let model = &identity.model;
         match &self.hub.driver {
             AnyDriver::Agent(driver) => Backend::Agent {
                 driver: Arc::clone(driver),
                 model: model.clone(),
                 surroundings: Arc::clone(&self.surroundings),
-                setup: case.outline.setup,
+                setup: identity.setup,
             },
             AnyDriver::Child(driver) => Backend::Child {
                 driver: Arc::clone(driver),
@@ -197,7 +156,7 @@ impl App {
                     BackendKind::Agent | BackendKind::Cli => ChildProtocol::Cli,
                 },
                 model: self.spelled(model).await,
-                images: driver.kind().capabilities().images == Support::Native,
+                images: driver.kind().capabilities().has(Capability::Images),
             },
         }
     }
@@ -214,7 +173,7 @@ impl App {
         }
     }
 
-    /// Whom turns and conversations of this caller belong to.
+    /// The owner of the turns and conversations of this caller.
     pub(super) fn scope_of(&self, caller: &[u8; 32]) -> Scope {
         let mut hash = Sha256::new_with_prefix(b"scope");
         let account = self.hub.tokens.account();
@@ -227,14 +186,10 @@ impl App {
         hash.update(caller);
         hash.finalize().into()
     }
-}
 
-// === what every request needs ===
-
-impl App {
     /// The controls of a request. A schema takes a moment to read, and that is not done on
     /// an async thread.
-    async fn prepare(
+    async fn controls(
         &self,
         request: &mut TurnRequest,
         family: Family,
@@ -270,53 +225,6 @@ impl App {
             resolved => resolved,
         }
     }
-
-    /// Whose limit a request counts against.
-    fn seeker(&self, caller: &Caller) -> Seeker {
-        let limit = caller.limit.unwrap_or(self.config.limits.turns_per_key);
-        let quota = Quota { limit, assured: caller.assured() };
-        Seeker { owner: owner(&caller.id), quota }
-    }
-
-    /// A place among the running turns, waiting for one if need be.
-    pub(super) async fn place(&self, case: &Case) -> Result<Place, TurnError> {
-        let (turns, seeker) = (&self.hub.turns, case.seeker);
-        if let Some(place) = turns.try_enter(seeker) {
-            return Ok(place);
-        }
-        // Only looked at in a crowd: it may mean a question to the store.
-        let kind = if self.is_awaited(case).await { Kind::Results } else { Kind::New };
-        let patience = case.until.saturating_duration_since(Instant::now());
-        turns.enter(seeker, kind, patience).await.map_err(|why| {
-            let text = match why {
-                Why::Total => return self.busy(),
-                Why::Owner => format!(
-                    "This key already runs {}, which is its limit. Try again shortly.",
-                    counted(seeker.quota.limit)
-                ),
-                Why::Share => {
-                    "This key has used its share of the turn slots; the remaining slots are \
-                     reserved for other keys. Try again shortly, or give it a limit of its own: \
-                     `ibeam keys add NAME --limit N`."
-                        .to_owned()
-                }
-            };
-            TurnError::new(ErrorCode::Overloaded, text)
-        })
-    }
-
-    pub(super) fn busy(&self) -> TurnError {
-        let taken = match self.config.limits.turns {
-            1 => "The only turn slot is".to_owned(),
-            all => format!("All {all} turn slots are"),
-        };
-        let text = format!("{taken} in use. Try again shortly, or raise `limits.turns`.");
-        TurnError::new(ErrorCode::Overloaded, text)
-    }
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") }
 }
 
 /// The id of a model, and in brackets what else was chosen.
@@ -328,27 +236,11 @@ fn written_out(model: &ModelPick) -> String {
     format!("{}[{}]", model.id, parameters.collect::<Vec<_>>().join(","))
 }
 
-/// The field that has the conversation.
-pub(super) fn conversation_field(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Chat | Dialect::Messages => "messages",
-        Dialect::Responses => "input",
-        Dialect::Completions => "prompt",
-    }
-}
-
 /// A result that the backend could not store would fail there, late and without a reason.
 fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
-    let size = |part: &ToolContent| match part {
-        ToolContent::Text(text) => text.len(),
-        ToolContent::Image(image) => {
-            let ImageSource::Inline { data, .. } = &image.source;
-            data.len()
-        }
-    };
     for item in &request.items {
         let Item::ToolResult(result) = item else { continue };
-        let bytes: usize = result.content.iter().map(size).sum();
+        let bytes: usize = result.content.iter().map(ToolContent::bytes).sum();
         if bytes > limit {
             let text = format!(
                 "the result of the tool call `{}` has {bytes} bytes; the limit is {}, the setting \
@@ -356,43 +248,36 @@ fn fit_results(request: &TurnRequest, limit: usize) -> Result<(), TurnError> {
                 shown_id(&result.call_id),
                 amount(limit)
             );
-            let param = conversation_field(request.dialect);
-            return Err(TurnError::new(ErrorCode::RequestTooLarge, text).param(param));
+            return Err(refusal(ErrorCode::RequestTooLarge, text, request.dialect));
         }
     }
     Ok(())
 }
 
-/// A backend that cannot be shown anything must not be asked to look. What was shown before
-/// is marked as left out.
-fn take_no_images(request: &TurnRequest) -> Result<(), TurnError> {
-    let new = request.items.iter().skip(history::split(&request.items));
-    let shows = new.into_iter().any(|item| match item {
+/// Refuses images that the backend or the model does not take. Earlier images of a conversation are
+/// replaced by a note.
+fn check_images(
+    request: &TurnRequest,
+    backend: Capabilities,
+    model: Option<&ModelInfo>,
+) -> Result<(), TurnError> {
+    let is_shown = |item: &Item| match item {
         Item::Message(message) => message.parts.iter().any(|part| matches!(part, Part::Image(_))),
         // Results are not part of the prompt.
         Item::ToolResult(_) | Item::ToolCall(_) | Item::Reasoning(_) => false,
-    });
-    if !shows {
-        return Ok(());
-    }
-    let text = "The backend `cli` takes no images. The backends `agent` and `acp` do.";
-    Err(TurnError::new(ErrorCode::InvalidValue, text).param("messages"))
-}
-
-/// A model that cannot see must not be asked to look.
-fn see_images(request: &TurnRequest, resolved: &Resolved) -> Result<(), TurnError> {
-    let Some(Item::Message(last)) = request.items.last() else { return Ok(()) };
-    let shows = last.parts.iter().any(|part| matches!(part, Part::Image(_)));
-    match &resolved.info {
-        Some(info) if shows && !info.images => {
-            let text = format!(
-                "The model `{}` takes no images. `ibeam models` shows which ones do.",
-                request.model
-            );
-            Err(TurnError::new(ErrorCode::InvalidValue, text).param("messages"))
-        }
-        _ => Ok(()),
-    }
+    };
+    let items = &request.items;
+    let text = if !backend.has(Capability::Images) {
+        // A model is not blamed for what its backend lacks.
+        let shown = items.iter().skip(history::split(items)).any(is_shown);
+        shown.then(|| backend.refusal(Capability::Images))
+    } else if model.is_some_and(|model| !model.images) && items.last().is_some_and(is_shown) {
+        let name = &request.model;
+        Some(format!("The model `{name}` takes no images. `ibeam models` shows which ones do."))
+    } else {
+        None
+    };
+    text.map_or(Ok(()), |text| Err(refusal(ErrorCode::InvalidValue, text, request.dialect)))
 }
 
 #[cfg(test)]

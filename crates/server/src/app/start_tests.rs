@@ -36,20 +36,26 @@ fn request(items: Vec<Item>) -> TurnRequest {
 #[test]
 fn a_new_image_is_refused_where_nobody_can_look_at_it() {
     let shown = said(Role::User, Part::Image(image()));
-    let error = take_no_images(&request(vec![shown.clone()])).unwrap_err();
+    let error = check_images(&request(vec![shown.clone()]), Capabilities::CLI, None).unwrap_err();
     assert_eq!((error.code.row().status, error.param.as_deref()), (400, Some("messages")));
 
     let answer = said(Role::Assistant, Part::Text("a cat".into()));
     let next = said(Role::User, Part::Text("whose?".into()));
-    assert_eq!(take_no_images(&request(vec![shown.clone(), answer.clone(), next])), Ok(()));
-    assert!(take_no_images(&request(vec![answer, shown])).is_err());
+    assert_eq!(
+        check_images(&request(vec![shown.clone(), answer.clone(), next]), Capabilities::CLI, None),
+        Ok(())
+    );
+    assert!(check_images(&request(vec![answer, shown]), Capabilities::CLI, None).is_err());
 }
 
 #[test]
 fn an_image_in_a_result_is_not_part_of_the_prompt() {
     let content = vec![ToolContent::Image(image())];
     let result = ToolResult { call_id: "c".into(), content, is_error: false };
-    assert_eq!(take_no_images(&request(vec![Item::ToolResult(result)])), Ok(()));
+    assert_eq!(
+        check_images(&request(vec![Item::ToolResult(result)]), Capabilities::CLI, None),
+        Ok(())
+    );
 }
 
 #[test]
@@ -105,9 +111,8 @@ async fn all_work_on_a_large_request_is_done_beside_the_event_loop() {
     let done = || app.hub.large_work.done.load(Ordering::Relaxed);
     let of_size =
         |bytes: usize| request(vec![said(Role::User, Part::Text("x ".repeat(bytes / 2)))]);
-    let meta = RequestMeta::default();
-    drop(app.start(of_size(1000), &meta).await.unwrap());
+    drop(app.start(of_size(1000), RequestContext::default()).await.unwrap());
     assert_eq!(done(), 0);
-    drop(app.start(of_size(2 << 20), &meta).await.unwrap());
+    drop(app.start(of_size(2 << 20), RequestContext::default()).await.unwrap());
     assert_eq!(done(), 2, "it was read, and its machine was made");
 }

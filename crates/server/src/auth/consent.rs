@@ -16,7 +16,7 @@ const FILE: &str = "consent.json";
 
 /// What a consent is for: the files of one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ConsentKind {
     /// `auth.json` of the Cursor CLI.
     Cli,
     /// The Cursor CLI's items in the macOS keychain.
@@ -29,7 +29,7 @@ pub enum Kind {
     OpenCode,
 }
 
-impl Kind {
+impl ConsentKind {
     /// In the order in which they are looked at.
     pub const ALL: [Self; 5] = [Self::Cli, Self::Keychain, Self::Ide, Self::Legacy, Self::OpenCode];
 
@@ -56,13 +56,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ConsentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for ConsentKind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -77,7 +77,7 @@ impl FromStr for Kind {
 #[derive(Clone, Debug)]
 pub struct Consents {
     path: PathBuf,
-    given: BTreeMap<Kind, u64>,
+    given: BTreeMap<ConsentKind, u64>,
 }
 
 impl Consents {
@@ -94,7 +94,7 @@ impl Consents {
     pub fn load(config_dir: &Path) -> Result<Self, FileError> {
         let mut consents = Self::none(config_dir);
         let fields = consents.fields()?;
-        for kind in Kind::ALL {
+        for kind in ConsentKind::ALL {
             if let Some(since) = fields.get(kind.as_str()).and_then(Value::as_u64) {
                 consents.given.insert(kind, since);
             }
@@ -108,12 +108,12 @@ impl Consents {
     }
 
     #[must_use]
-    pub fn has(&self, kind: Kind) -> bool {
+    pub fn has(&self, kind: ConsentKind) -> bool {
         self.given.contains_key(&kind)
     }
 
     /// Each consent, and since when it holds, in seconds since 1970.
-    pub fn list(&self) -> impl Iterator<Item = (Kind, u64)> {
+    pub fn list(&self) -> impl Iterator<Item = (ConsentKind, u64)> {
         self.given.iter().map(|(kind, since)| (*kind, *since))
     }
 
@@ -121,7 +121,7 @@ impl Consents {
     ///
     /// # Errors
     /// It could not be written, and does not hold.
-    pub fn grant(&mut self, kind: Kind, now_unix: u64) -> Result<(), FileError> {
+    pub fn grant(&mut self, kind: ConsentKind, now_unix: u64) -> Result<(), FileError> {
         if self.has(kind) {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Consents {
     ///
     /// # Errors
     /// It could not be written: the consent still holds.
-    pub fn revoke(&mut self, kind: Kind) -> Result<bool, FileError> {
+    pub fn revoke(&mut self, kind: ConsentKind) -> Result<bool, FileError> {
         if !self.has(kind) {
             return Ok(false);
         }

@@ -10,9 +10,10 @@ use std::{
 };
 
 use super::{
-    AuthFileError, Consents, Credential, CredentialFile, Found, Kind, Places, Profile, Source,
+    AuthFileError, ConsentKind, Consents, Credential, CredentialFile, CredentialSource,
+    FoundCredential, Places, Profile,
     file::token,
-    foreign::{self, Outcome},
+    foreign::{self, ForeignOutcome},
 };
 use crate::{config::Env, files::FileError};
 
@@ -31,50 +32,52 @@ const LEGACY_FILES: usize = 32;
 /// What the search came to.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    pub found: Option<Found>,
+    pub found: Option<FoundCredential>,
     /// What stood in the order before it, and was not used.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedCredential>,
 }
 
 /// A place that may hold a credential, and was not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub kind: Kind,
+pub struct RefusedCredential {
+    pub kind: ConsentKind,
     /// A path, or the name of a keychain item.
     pub place: String,
-    pub why: Why,
+    pub why: RefusedReason,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum RefusedReason {
     /// The user has not been asked. Only the place's existence was looked at.
     NoConsent,
     /// It was read, and this is wrong with it.
     Unusable(String),
 }
 
-impl Refused {
+impl RefusedCredential {
     /// What to run so that it is used.
     #[must_use]
     pub fn command(&self) -> Option<String> {
         match self.why {
-            Why::NoConsent => Some(format!("ibeam login --use {}", self.kind)),
-            Why::Unusable(_) => None,
+            RefusedReason::NoConsent => Some(format!("ibeam login --use {}", self.kind)),
+            RefusedReason::Unusable(_) => None,
         }
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, place, why } = self;
         match why {
-            Why::NoConsent => write!(
+            RefusedReason::NoConsent => write!(
                 f,
                 "{} may be signed in ({place}); `ibeam login --use {kind}` lets ibeam use that \
                  sign-in",
                 kind.owner()
             ),
-            Why::Unusable(what) => write!(f, "cannot use {place} of {}: {what}", kind.owner()),
+            RefusedReason::Unusable(what) => {
+                write!(f, "cannot use {place} of {}: {what}", kind.owner())
+            }
         }
     }
 }
@@ -117,13 +120,13 @@ pub(super) fn discover_in(
 ) -> Result<Discovery, DiscoverError> {
     let found = match from_env(env)? {
         Some(found) => Some(found),
-        None => CredentialFile::at(places.config(), profile)
-            .load()?
-            .map(|credential| Found { credential, source: Source::Own(profile.clone()) }),
+        None => CredentialFile::at(places.config(), profile).load()?.map(|credential| {
+            FoundCredential { credential, source: CredentialSource::Own(profile.clone()) }
+        }),
     };
     let mut search = Search { consents, found, refused: Vec::new() };
     if profile.is_default() {
-        for kind in Kind::ALL {
+        for kind in ConsentKind::ALL {
             if search.found.is_none() {
                 search.kind(kind, places, env);
             }
@@ -132,7 +135,7 @@ pub(super) fn discover_in(
     Ok(Discovery { found: search.found, refused: search.refused })
 }
 
-fn from_env(env: &Env) -> Result<Option<Found>, DiscoverError> {
+fn from_env(env: &Env) -> Result<Option<FoundCredential>, DiscoverError> {
     let given = |name: &'static str| match env.get(name).map(|text| text.trim()) {
         None | Some("") => Ok(None),
         Some(text) => token(text).map(Some).ok_or(DiscoverError::Variable(name)),
@@ -140,55 +143,55 @@ fn from_env(env: &Env) -> Result<Option<Found>, DiscoverError> {
     for name in TOKEN_VARIABLES {
         if let Some(token) = given(name)? {
             let credential = Credential::of_access_token(token);
-            return Ok(Some(Found { credential, source: Source::Env(name) }));
+            return Ok(Some(FoundCredential { credential, source: CredentialSource::Env(name) }));
         }
     }
     let key = given(KEY_VARIABLE)?.map(Credential::of_api_key);
-    Ok(key.map(|credential| Found { credential, source: Source::ApiKeyEnv }))
+    Ok(key.map(|credential| FoundCredential { credential, source: CredentialSource::ApiKeyEnv }))
 }
 
 /// Goes through the files of other programs until one gives a credential.
 struct Search<'a> {
     consents: &'a Consents,
-    found: Option<Found>,
-    refused: Vec<Refused>,
+    found: Option<FoundCredential>,
+    refused: Vec<RefusedCredential>,
 }
 
 impl Search<'_> {
-    fn kind(&mut self, kind: Kind, places: &Places, env: &Env) {
+    fn kind(&mut self, kind: ConsentKind, places: &Places, env: &Env) {
         match kind {
-            Kind::Cli => {
+            ConsentKind::Cli => {
                 for path in places.cli_files() {
-                    self.file(kind, &path, foreign::cli, Source::CliFile);
+                    self.file(kind, &path, foreign::cli, CredentialSource::CliFile);
                 }
             }
-            Kind::Keychain => {
+            ConsentKind::Keychain => {
                 let forced = env.get(STORE_VARIABLE).is_some_and(|store| store == "file");
                 if places.has_keychain() && !forced {
                     self.keychain();
                 }
             }
-            Kind::Ide => {
-                self.file(kind, &places.ide_database(), foreign::ide::read, Source::Ide);
+            ConsentKind::Ide => {
+                self.file(kind, &places.ide_database(), foreign::ide::read, CredentialSource::Ide);
             }
-            Kind::Legacy => {
+            ConsentKind::Legacy => {
                 for path in legacy_files(&places.legacy_dir()) {
-                    self.file(kind, &path, foreign::legacy, Source::Legacy);
+                    self.file(kind, &path, foreign::legacy, CredentialSource::Legacy);
                 }
             }
-            Kind::OpenCode => {
+            ConsentKind::OpenCode => {
                 let path = places.open_code_file();
-                self.file(kind, &path, foreign::open_code, Source::OpenCode);
+                self.file(kind, &path, foreign::open_code, CredentialSource::OpenCode);
             }
         }
     }
 
     fn file(
         &mut self,
-        kind: Kind,
+        kind: ConsentKind,
         path: &Path,
-        read: fn(&Path) -> Outcome,
-        source: fn(PathBuf) -> Source,
+        read: fn(&Path) -> ForeignOutcome,
+        source: fn(PathBuf) -> CredentialSource,
     ) {
         // Where something else stands, such as a pipe, opening it could take for ever.
         if self.found.is_none() && path.is_file() {
@@ -200,20 +203,26 @@ impl Search<'_> {
     /// There is something at `place`; what, is read only with consent.
     fn place(
         &mut self,
-        kind: Kind,
+        kind: ConsentKind,
         place: String,
-        read: impl FnOnce() -> Outcome,
-        source: impl FnOnce() -> Source,
+        read: impl FnOnce() -> ForeignOutcome,
+        source: impl FnOnce() -> CredentialSource,
     ) {
         if !self.consents.has(kind) {
-            self.refused.push(Refused { kind, place, why: Why::NoConsent });
+            self.refused.push(RefusedCredential { kind, place, why: RefusedReason::NoConsent });
             return;
         }
         match read() {
-            Ok(Some(credential)) => self.found = Some(Found { credential, source: source() }),
+            Ok(Some(credential)) => {
+                self.found = Some(FoundCredential { credential, source: source() })
+            }
             // Nobody is signed in there.
             Ok(None) => {}
-            Err(what) => self.refused.push(Refused { kind, place, why: Why::Unusable(what) }),
+            Err(what) => self.refused.push(RefusedCredential {
+                kind,
+                place,
+                why: RefusedReason::Unusable(what),
+            }),
         }
     }
 
@@ -222,8 +231,8 @@ impl Search<'_> {
         use foreign::keychain::{ACCESS, PROBE, PROGRAM, WAIT, is_there, read};
         let program = Path::new(PROGRAM);
         if self.found.is_none() && is_there(program, PROBE) {
-            let source = || Source::Keychain(ACCESS);
-            self.place(Kind::Keychain, ACCESS.to_owned(), || read(program, WAIT), source);
+            let source = || CredentialSource::Keychain(ACCESS);
+            self.place(ConsentKind::Keychain, ACCESS.to_owned(), || read(program, WAIT), source);
         }
     }
 
@@ -232,16 +241,16 @@ impl Search<'_> {
 }
 
 /// Every file that the search may look at, in its order.
-pub(super) fn foreign_files(places: &Places) -> Vec<(Kind, PathBuf)> {
+pub(super) fn foreign_files(places: &Places) -> Vec<(ConsentKind, PathBuf)> {
     let files = |kind| match kind {
-        Kind::Cli => places.cli_files(),
-        Kind::Keychain => Vec::new(),
-        Kind::Ide => vec![places.ide_database()],
-        Kind::Legacy => legacy_files(&places.legacy_dir()),
-        Kind::OpenCode => vec![places.open_code_file()],
+        ConsentKind::Cli => places.cli_files(),
+        ConsentKind::Keychain => Vec::new(),
+        ConsentKind::Ide => vec![places.ide_database()],
+        ConsentKind::Legacy => legacy_files(&places.legacy_dir()),
+        ConsentKind::OpenCode => vec![places.open_code_file()],
     };
     let of = |kind| files(kind).into_iter().map(move |path| (kind, path));
-    Kind::ALL.into_iter().flat_map(of).collect()
+    ConsentKind::ALL.into_iter().flat_map(of).collect()
 }
 
 /// `cursor.json` first, then the others by name.

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    Consents, CredentialFile, DiscoverError, Discovery, Kind, Places, Profile, Source, Tokens,
-    discover,
+    ConsentKind, Consents, CredentialFile, CredentialSource, DiscoverError, Discovery, Places,
+    Profile, Tokens, discover,
     discover::foreign_files,
     http::AuthHttp,
     tokens::{NotRead, Reread},
@@ -78,7 +78,7 @@ impl Here {
 
     /// Files of other programs that may hold a credential, there or not.
     #[must_use]
-    pub fn foreign_files(&self) -> Vec<(Kind, PathBuf)> {
+    pub fn foreign_files(&self) -> Vec<(ConsentKind, PathBuf)> {
         foreign_files(&self.places)
     }
 
@@ -125,7 +125,7 @@ pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
         Ok(here) => here,
         Err(error) => {
             let why: Reread = Arc::new(move || Err(NotRead::Unusable(error.to_string())));
-            return Tokens::unusable(Source::Own(config.profile.clone()), why, tasks);
+            return Tokens::unusable(CredentialSource::Own(config.profile.clone()), why, tasks);
         }
     };
     let file = here.file();
@@ -135,7 +135,9 @@ pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
         Ok(Discovery { found: Some(found), .. }) => {
             Tokens::found(found, &file, reread, http, tasks)
         }
-        Err(DiscoverError::Variable(_)) => Tokens::unusable(Source::ApiKeyEnv, reread, tasks),
+        Err(DiscoverError::Variable(_)) => {
+            Tokens::unusable(CredentialSource::ApiKeyEnv, reread, tasks)
+        }
         // ibeam's own file may come to be, or be mended, while the program runs.
         Ok(Discovery { found: None, .. }) | Err(DiscoverError::File(_)) => {
             Tokens::own(file, http, tasks)

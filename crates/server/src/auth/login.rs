@@ -23,14 +23,14 @@ use crate::{clock, random};
 
 /// A login that waits for its user.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingLogin {
     http: AuthHttp,
     poll: Poll,
     url: String,
     started: Instant,
 }
 
-impl Pending {
+impl PendingLogin {
     /// Begins a login that may take so long. The time runs from here on.
     #[must_use]
     pub fn begin(http: AuthHttp, limit: Duration) -> Self {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ibeam_sim::{Sim, SimConfig};
+use ibeam_sim::{Sim, SimSignIn};
 
 use super::*;
 use crate::{
@@ -8,19 +8,19 @@ use crate::{
     tasks::Tasks,
 };
 
-fn pending(connector: &Connector) -> Pending {
+fn pending(connector: &Connector) -> PendingLogin {
     let host = Host::parse("http://127.0.0.1:1").unwrap();
-    Pending::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
+    PendingLogin::begin(AuthHttp::new(connector, &host, &Tasks::new()), Duration::MAX)
 }
 
-fn before(sim: &Sim) -> Pending {
+fn before(sim: &Sim) -> PendingLogin {
     let sim = sim.clone();
     pending(&Connector::Memory(Arc::new(move || sim.connect())))
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_user_takes_a_while() {
-    let sim = Sim::new(SimConfig { poll_pending: Some(40), ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { poll_pending: Some(40), ..SimSignIn::default() }.into());
     let pending = before(&sim);
     assert!(pending.url().starts_with("http://127.0.0.1:1/loginDeepControl?challenge="));
     let started = Instant::now();
@@ -28,12 +28,12 @@ async fn the_user_takes_a_while() {
     assert!(started.elapsed() > Duration::from_secs(300), "with the documented back-off");
     assert_eq!(credential.account.unwrap().sub.as_deref(), Some("auth0|user_sim"));
     assert!(credential.refresh_token.is_some());
-    assert_eq!(credential.expires, Some(sim.config().token_expiry));
+    assert_eq!(credential.expires, Some(sim.config().sign_in.token_expiry));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_user_never_comes() {
-    let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { poll_pending: None, ..SimSignIn::default() }.into());
     let pending = before(&sim);
     let (deadline, started) = (pending.deadline(), Instant::now());
     assert_eq!(pending.wait().await.unwrap_err(), PollError::TimedOut);
@@ -43,7 +43,7 @@ async fn the_user_never_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_team_forbids_it() {
-    let sim = Sim::new(SimConfig { poll_refused: true, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { poll_refused: true, ..SimSignIn::default() }.into());
     let error = before(&sim).wait().await.unwrap_err();
     assert_eq!(error, PollError::Refused("Your team does not allow this sign-in".into()));
 }

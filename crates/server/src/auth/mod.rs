@@ -24,9 +24,9 @@ use std::{fmt, path::PathBuf};
 
 use secrecy::SecretString;
 
-pub use consent::{Consents, Kind};
+pub use consent::{ConsentKind, Consents};
 pub use discover::KEY_VARIABLE;
-pub use discover::{DiscoverError, Discovery, Refused, Why, discover};
+pub use discover::{DiscoverError, Discovery, RefusedCredential, RefusedReason, discover};
 pub use error::AuthFileError;
 pub use file::CredentialFile;
 pub use here::Here;
@@ -87,7 +87,7 @@ impl Account {
 
 /// Where a credential came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum CredentialSource {
     /// An access token in this variable.
     Env(&'static str),
     /// `CURSOR_API_KEY`.
@@ -106,22 +106,22 @@ pub enum Source {
     OpenCode(PathBuf),
 }
 
-impl Source {
+impl CredentialSource {
     /// What the user had to consent to, for files of other programs.
     #[must_use]
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<ConsentKind> {
         match self {
             Self::Env(_) | Self::ApiKeyEnv | Self::Own(_) => None,
-            Self::CliFile(_) => Some(Kind::Cli),
-            Self::Keychain(_) => Some(Kind::Keychain),
-            Self::Ide(_) => Some(Kind::Ide),
-            Self::Legacy(_) => Some(Kind::Legacy),
-            Self::OpenCode(_) => Some(Kind::OpenCode),
+            Self::CliFile(_) => Some(ConsentKind::Cli),
+            Self::Keychain(_) => Some(ConsentKind::Keychain),
+            Self::Ide(_) => Some(ConsentKind::Ide),
+            Self::Legacy(_) => Some(ConsentKind::Legacy),
+            Self::OpenCode(_) => Some(ConsentKind::OpenCode),
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for CredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Env(name) => f.write_str(name),
@@ -138,9 +138,9 @@ impl fmt::Display for Source {
 
 /// A credential, and where it was.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundCredential {
     pub credential: Credential,
-    pub source: Source,
+    pub source: CredentialSource,
 }
 
 #[cfg(test)]

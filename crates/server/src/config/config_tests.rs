@@ -49,7 +49,7 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(sessions.ttl, Duration::from_secs(15 * 60));
     assert_eq!((sessions.max_parked, sessions.parked_bytes), (10_000, 512 << 20));
     assert_eq!((sessions.buffer, sessions.replay), (1 << 20, Duration::from_secs(5 * 60)));
-    assert_eq!(config.tools, Tools { max_repeat: 2, native: true, result_bytes: 1 << 20 });
+    assert_eq!(config.tools, ToolsConfig { max_repeat: 2, native: true, result_bytes: 1 << 20 });
     assert_eq!((config.store.path.as_deref(), config.store.file()), (None, None));
     assert_eq!(config.store.retention, Duration::from_secs(7 * 24 * 3600));
     assert!(config.store.enabled && config.store.bytes == 1 << 30);
@@ -59,7 +59,7 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(config.retry, Backoff::default());
     assert_eq!(config.models.cache_ttl, Duration::from_secs(300));
     assert_eq!(config.models.unknown, Unknown::Refuse);
-    assert_eq!(config.allow, Allow::default());
+    assert_eq!(config.allow, AllowConfig::default());
     // Every setting is shown once.
     let mut names: Vec<_> = resolution.shown.iter().map(|shown| shown.name).collect();
     names.sort_unstable();
@@ -135,7 +135,7 @@ fn the_variables_of_the_older_programs_still_work() {
     assert_eq!(config.access_token.unwrap().expose_secret(), "abc");
     assert_eq!(
         config.log,
-        Log { filter: "debug".to_owned(), json: true, timing: true, file: None }
+        LogConfig { filter: "debug".to_owned(), json: true, timing: true, file: None }
     );
     assert!(!config.privacy);
     assert_eq!(config.client_version, "cli-2026.01.28-fd13201");

@@ -14,7 +14,7 @@ pub enum Unit {
 
 /// One line of the table.
 #[derive(Debug)]
-pub struct Row {
+pub struct SettingRow {
     /// The name in the file, dotted: `clocks.turn` is `turn` in `[clocks]`.
     pub name: &'static str,
     /// Older names of the same thing. `IBEAM_…` is tried before them.
@@ -35,10 +35,10 @@ macro_rules! keys {
             pub const ALL: &[Self] = &[$(Self::$key),*];
 
             #[must_use]
-            pub fn row(self) -> &'static Row {
+            pub fn row(self) -> &'static SettingRow {
                 match self {
                     $(Self::$key => {
-                        const ROW: &Row = &Row {
+                        const ROW: &SettingRow = &SettingRow {
                             name: $name,
                             env: &[$($env),*],
                             default: $default,

@@ -36,7 +36,7 @@ pub use load::{environment, file_in_use, holds_secret, load};
 pub use parse::duration;
 pub use profile::{InvalidProfile, Profile};
 pub use raw::{Env, Origin, Problem, RawConfig};
-pub use resolve::{Resolution, Shown, resolve};
+pub use resolve::{Resolution, ShownSetting, resolve};
 pub use servers::McpServer;
 pub use simulator::{Sim, Simulator, SimulatorError};
 
@@ -79,20 +79,20 @@ pub struct Config {
     pub privacy: bool,
     pub transport: Transport,
     pub ca_file: Option<PathBuf>,
-    pub log: Log,
-    pub models: Models,
-    pub allow: Allow,
+    pub log: LogConfig,
+    pub models: ModelsConfig,
+    pub allow: AllowConfig,
     /// The request context goes with the first message, unasked.
     pub inline_context: bool,
-    pub sessions: Sessions,
-    pub tools: Tools,
-    pub mcp: Mcp,
+    pub sessions: SessionsConfig,
+    pub tools: ToolsConfig,
+    pub mcp: McpConfig,
     pub store: StoreConfig,
-    pub responses: Responses,
+    pub responses: ResponsesConfig,
     /// Waits between tries; no retries when they are switched off.
     pub retry: Backoff,
-    pub clocks: Clocks,
-    pub limits: Limits,
+    pub clocks: ClocksConfig,
+    pub limits: LimitsConfig,
     pub backend: Backend,
     /// The backend that the user named. None: `agent`, or `cli` where only that is signed in.
     pub named_backend: Option<BackendKind>,
@@ -194,7 +194,7 @@ pub enum Transport {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// In the syntax of `tracing_subscriber::filter::Targets`.
     pub filter: String,
     pub json: bool,
@@ -204,14 +204,14 @@ pub struct Log {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Models {
+pub struct ModelsConfig {
     pub cache_ttl: Duration,
     pub unknown: Unknown,
 }
 
 /// Powers that a user grants the backend's own tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allow {
+pub struct AllowConfig {
     pub web_search: bool,
     pub web_fetch: bool,
 }
@@ -219,7 +219,7 @@ pub struct Allow {
 /// Turns that outlive a request: parked while the client's tools work, or finished and
 /// kept for a client that asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sessions {
+pub struct SessionsConfig {
     /// Off: no turn is parked, no stored conversation continued.
     pub reuse: bool,
     /// A parked turn waits for its results.
@@ -234,7 +234,7 @@ pub struct Sessions {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tools {
+pub struct ToolsConfig {
     /// Identical calls with identical outcomes that pass. 0: all.
     pub max_repeat: u32,
     /// The backend's own tools are handed to the client's equivalents.
@@ -245,7 +245,7 @@ pub struct Tools {
 
 /// MCP servers that the user has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mcp {
+pub struct McpConfig {
     /// Off: none is started.
     pub enabled: bool,
     /// Whether other programs' files are read.
@@ -276,7 +276,7 @@ impl StoreConfig {
 
 /// What is kept of responses whose client asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Responses {
+pub struct ResponsesConfig {
     /// Zero: nothing.
     pub retention: Duration,
     pub max: usize,
@@ -285,7 +285,7 @@ pub struct Responses {
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clocks {
+pub struct ClocksConfig {
     pub connect: Duration,
     /// Nothing at all from upstream.
     pub no_frame: Duration,
@@ -325,7 +325,7 @@ pub struct Clocks {
 
 /// How much there may be of things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// Bytes.
     pub body: usize,
     /// Bytes of all bodies that are being read.

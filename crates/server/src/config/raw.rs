@@ -40,15 +40,15 @@ impl fmt::Display for Origin {
 
 /// A value that is not checked yet.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct RawValue {
     pub text: Zeroizing<String>,
     pub origin: Origin,
 }
 
 /// The text may be a secret.
-impl fmt::Debug for Found {
+impl fmt::Debug for RawValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found").field("origin", &self.origin).finish_non_exhaustive()
+        f.debug_struct("RawValue").field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
@@ -78,7 +78,7 @@ pub type Env = BTreeMap<String, String>;
 /// What was given, by setting. Nothing is there by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawConfig {
-    values: BTreeMap<Key, Found>,
+    values: BTreeMap<Key, RawValue>,
     /// The tables of `mcp.servers`.
     pub servers: BTreeMap<String, McpServer>,
     pub problems: Vec<Problem>,
@@ -87,11 +87,11 @@ pub struct RawConfig {
 
 impl RawConfig {
     pub fn set(&mut self, key: Key, text: impl Into<String>, origin: Origin) {
-        self.values.insert(key, Found { text: text.into().into(), origin });
+        self.values.insert(key, RawValue { text: text.into().into(), origin });
     }
 
     #[must_use]
-    pub fn get(&self, key: Key) -> Option<&Found> {
+    pub fn get(&self, key: Key) -> Option<&RawValue> {
         self.values.get(&key)
     }
 

@@ -17,24 +17,24 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Allow, Backend, Clocks, Config, DEFAULT_CLIENT_VERSION, InvalidProfile, Limits, Log, Mcp,
-    Models, Profile, Responses, Sessions, Simulator, StoreConfig, Tools, Transport, fixed,
-    installed_cli_version,
+    AllowConfig, Backend, ClocksConfig, Config, DEFAULT_CLIENT_VERSION, InvalidProfile,
+    LimitsConfig, LogConfig, McpConfig, ModelsConfig, Profile, ResponsesConfig, SessionsConfig,
+    Simulator, StoreConfig, ToolsConfig, Transport, fixed, installed_cli_version,
     key::Key,
     parse,
-    raw::{Found, Origin, Problem, RawConfig},
+    raw::{Origin, Problem, RawConfig, RawValue},
 };
 use crate::net::{connect::Host, hosts};
 
 /// One value as `config show` prints it. Secrets are masked already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownSetting {
     pub name: &'static str,
     pub value: String,
     pub origin: String,
 }
 
-impl Shown {
+impl ShownSetting {
     /// The value for scripts: switches, whole numbers and lists as JSON has them, null
     /// for what is not set. Durations and sizes stay text; a value that cannot be used
     /// does, too.
@@ -63,7 +63,7 @@ impl Shown {
 #[derive(Debug)]
 pub struct Resolution {
     pub config: Config,
-    pub shown: Vec<Shown>,
+    pub shown: Vec<ShownSetting>,
     pub problems: Vec<Problem>,
     pub warnings: Vec<Problem>,
     /// Where the key for clients came from, for those who must be told.
@@ -92,7 +92,7 @@ pub fn resolve(raw: &RawConfig, home: Option<&Path>) -> Resolution {
 struct Resolver<'a> {
     raw: &'a RawConfig,
     problems: Vec<Problem>,
-    shown: Vec<Shown>,
+    shown: Vec<ShownSetting>,
 }
 
 impl Resolver<'_> {
@@ -118,7 +118,7 @@ impl Resolver<'_> {
             transport: self.transport(),
             ca_file: self.path(Key::CaFile),
             log: self.log(),
-            models: Models {
+            models: ModelsConfig {
                 cache_ttl: self.duration(Key::ModelsCacheTtl),
                 unknown: if self.switch(Key::ModelsPassthrough) {
                     Unknown::PassThrough
@@ -126,25 +126,25 @@ impl Resolver<'_> {
                     Unknown::Refuse
                 },
             },
-            allow: Allow {
+            allow: AllowConfig {
                 web_search: self.switch(Key::AllowWebSearch),
                 web_fetch: self.switch(Key::AllowWebFetch),
             },
             inline_context: self.switch(Key::InlineContext),
             sessions: self.sessions(),
-            tools: Tools {
+            tools: ToolsConfig {
                 max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
                 native: self.switch(Key::ToolNative),
                 result_bytes: self.size(Key::ToolResultBytes),
             },
-            mcp: Mcp {
+            mcp: McpConfig {
                 enabled: self.switch(Key::McpEnabled),
                 discover: self.switch(Key::McpDiscover),
                 start: self.positive(Key::McpStart),
                 servers: self.raw.servers.clone(),
             },
             store: self.store(),
-            responses: Responses {
+            responses: ResponsesConfig {
                 retention: self.duration(Key::ResponsesRetention),
                 max: fixed::STORED_RESPONSES,
                 bytes: self.size(Key::ResponsesBytes),
@@ -162,8 +162,8 @@ impl Resolver<'_> {
 
     // === one value ===
 
-    fn found(&self, key: Key) -> Found {
-        self.raw.get(key).cloned().unwrap_or_else(|| Found {
+    fn found(&self, key: Key) -> RawValue {
+        self.raw.get(key).cloned().unwrap_or_else(|| RawValue {
             text: key.row().default.to_owned().into(),
             origin: Origin::Default,
         })
@@ -173,7 +173,7 @@ impl Resolver<'_> {
         let row = key.row();
         let value = if row.secret && !value.is_empty() { "(set)" } else { value };
         let (value, origin) = (value.to_owned(), origin.to_string());
-        self.shown.push(Shown { name: row.name, value, origin });
+        self.shown.push(ShownSetting { name: row.name, value, origin });
     }
 
     fn problem(&mut self, key: Key, origin: &Origin, text: impl Into<String>) {
@@ -280,9 +280,9 @@ impl Resolver<'_> {
         if found.text.is_empty() {
             found = match home.and_then(installed_cli_version) {
                 Some(text) => {
-                    Found { text: text.into(), origin: Origin::Detected("installed CLI") }
+                    RawValue { text: text.into(), origin: Origin::Detected("installed CLI") }
                 }
-                None => Found {
+                None => RawValue {
                     text: DEFAULT_CLIENT_VERSION.to_owned().into(),
                     origin: Origin::Default,
                 },
@@ -331,7 +331,7 @@ impl Resolver<'_> {
         .unwrap_or_default()
     }
 
-    fn log(&mut self) -> Log {
+    fn log(&mut self) -> LogConfig {
         let level = self.value(Key::LogLevel, |text| {
             let text = text.to_ascii_lowercase();
             match text.parse::<Targets>() {
@@ -348,11 +348,11 @@ impl Resolver<'_> {
             Some(level) if named || !debug => level,
             _ => "debug".to_owned(),
         };
-        Log { filter, json, timing, file: self.place(Key::LogFile) }
+        LogConfig { filter, json, timing, file: self.place(Key::LogFile) }
     }
 
-    fn sessions(&mut self) -> Sessions {
-        Sessions {
+    fn sessions(&mut self) -> SessionsConfig {
+        SessionsConfig {
             reuse: self.switch(Key::SessionReuse),
             ttl: self.duration(Key::SessionTtl),
             max_parked: self.value(Key::SessionMax, parse::count).unwrap_or_default(),
@@ -382,8 +382,8 @@ impl Resolver<'_> {
         Backoff { base, cap, retries: if enabled { retries } else { 0 } }
     }
 
-    fn clocks(&mut self) -> Clocks {
-        Clocks {
+    fn clocks(&mut self) -> ClocksConfig {
+        ClocksConfig {
             connect: self.duration(Key::ClockConnect),
             no_frame: self.duration(Key::ClockNoFrame),
             heartbeats_only: self.duration(Key::ClockHeartbeatsOnly),
@@ -415,8 +415,8 @@ impl Resolver<'_> {
         .unwrap_or(Duration::from_secs(5))
     }
 
-    fn limits(&mut self) -> Limits {
-        Limits {
+    fn limits(&mut self) -> LimitsConfig {
+        LimitsConfig {
             body: self.size(Key::LimitBody),
             bodies: self.size(Key::LimitBodies),
             headers: fixed::REQUEST_HEADERS,

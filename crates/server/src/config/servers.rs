@@ -101,7 +101,7 @@ pub(super) fn read(
 ) -> BTreeMap<String, McpServer> {
     let mut servers = BTreeMap::new();
     for (name, value) in tables {
-        let mut found = Reader { raw, name: format!("mcp.servers.{name}"), file };
+        let mut found = ServerTableReader { raw, name: format!("mcp.servers.{name}"), file };
         let Some(table) = value.as_table() else {
             found.problem("", "must be a table, such as `command = \"…\"` below it");
             continue;
@@ -116,13 +116,13 @@ pub(super) fn read(
     servers
 }
 
-struct Reader<'a> {
+struct ServerTableReader<'a> {
     raw: &'a mut RawConfig,
     name: String,
     file: &'a Path,
 }
 
-impl Reader<'_> {
+impl ServerTableReader<'_> {
     fn problem(&mut self, key: &str, text: impl Into<String>) {
         let dot = if key.is_empty() { "" } else { "." };
         let subject = format!("{}{dot}{key}", self.name);

@@ -40,6 +40,7 @@ use super::{
     headers::{self, ClientProfile},
 };
 use crate::{
+    config::Transport,
     net::{
         connect::{Connector, Host},
         http::{Bounds, HttpClient, HttpError},
@@ -57,16 +58,6 @@ const CONFIG_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(5), max_body
 /// How long a server's wish about HTTP/2 is taken as current.
 const CONFIG_FRESH: Duration = Duration::from_secs(30);
 const LIST_BOUNDS: Bounds = Bounds { timeout: Duration::from_secs(15), max_body: 8 * 1024 * 1024 };
-
-/// Which transport to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// HTTP/2, and HTTP/1.1 where that is refused.
-    #[default]
-    Auto,
-    Http2,
-    Http1,
-}
 
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
@@ -224,7 +215,7 @@ impl Dial<AgentPeer> for AgentDriver {
                     inner.fallback.remember(&why);
                     inner.http1.open(open)
                 }
-                (Err(OpenError::NotH2(why)), Transport::Http2 | Transport::Http1) => {
+                (Err(OpenError::NotH2(why)), Transport::H2 | Transport::H1) => {
                     Err(LinkError::Connect(format!("the server does not speak HTTP/2 ({why})")))
                 }
             }
@@ -272,8 +263,8 @@ impl Driver for AgentDriver {
 impl Inner {
     async fn wants_http1(self: &Arc<Self>, open: &OpenStream) -> bool {
         match self.transport {
-            Transport::Http1 => true,
-            Transport::Http2 => false,
+            Transport::H1 => true,
+            Transport::H2 => false,
             Transport::Auto if open.peer.prefer_h1 || self.fallback.active() => true,
             Transport::Auto => self.server_forbids_h2(&open.token).await,
         }

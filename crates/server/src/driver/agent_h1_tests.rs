@@ -8,7 +8,7 @@ use crate::driver::{
 #[tokio::test(start_paused = true)]
 async fn http1_appends_in_order_and_reads_the_long_answer() {
     let backend = Backend::default();
-    let (driver, tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, tasks) = driver(&backend.connector(), Transport::H1);
     let mut link = driver.open(spec()).await.unwrap();
     for text in ["a", "bc"] {
         link.tx.send(framed(text)).await.unwrap();
@@ -44,7 +44,7 @@ async fn http1_appends_in_order_and_reads_the_long_answer() {
 #[tokio::test(start_paused = true)]
 async fn http1_cancel_delivers_what_was_sent_and_closes() {
     let backend = Backend::default();
-    let (driver, tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, tasks) = driver(&backend.connector(), Transport::H1);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("run")).await.unwrap();
     read(&mut link.rx, 10).await;
@@ -61,7 +61,7 @@ async fn http1_cancel_delivers_what_was_sent_and_closes() {
 #[tokio::test(start_paused = true)]
 async fn http1_without_a_reader_stops() {
     let backend = Backend::default();
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, _tasks) = driver(&backend.connector(), Transport::H1);
     let link = driver.open(spec()).await.unwrap();
     settle().await;
     assert_eq!(driver.stats().http1_streams, 1);
@@ -75,7 +75,7 @@ async fn http1_without_a_reader_stops() {
 async fn a_refused_append_ends_the_stream_and_is_not_sent_again() {
     let backend = Backend::default();
     backend.can(APPEND_PATH, 429, r#"{"code":"resource_exhausted","message":"later"}"#);
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, _tasks) = driver(&backend.connector(), Transport::H1);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("x")).await.unwrap();
     let error = link.rx.next().await.unwrap().unwrap_err();
@@ -90,7 +90,7 @@ async fn a_refused_append_ends_the_stream_and_is_not_sent_again() {
 async fn an_append_without_an_answer_times_out() {
     // The stream's answer is never read, so the echoing append blocks for ever.
     let backend = Backend::default();
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, _tasks) = driver(&backend.connector(), Transport::H1);
     let mut link = driver.open(spec()).await.unwrap();
     settle().await;
     let (full, _keep) = tokio::sync::mpsc::channel(1);
@@ -106,7 +106,7 @@ async fn an_append_without_an_answer_times_out() {
 
 /// Sends the run, and then another message whose append has this answer.
 async fn second_append(backend: &Backend, status: u16) -> AgentLink {
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, _tasks) = driver(&backend.connector(), Transport::H1);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("run")).await.unwrap();
     read(&mut link.rx, 10).await;
@@ -145,7 +145,7 @@ async fn an_append_to_a_stream_that_has_ended_is_no_failure() {
 #[tokio::test(start_paused = true)]
 async fn the_answer_goes_on_when_nothing_more_is_sent() {
     let backend = Backend::default();
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Http1);
+    let (driver, _tasks) = driver(&backend.connector(), Transport::H1);
     let AgentLink { tx, mut rx } = driver.open(spec()).await.unwrap();
     tx.send(framed("run")).await.unwrap();
     read(&mut rx, 10).await;

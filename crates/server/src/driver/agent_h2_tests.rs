@@ -18,7 +18,7 @@ use crate::{
 #[tokio::test(start_paused = true)]
 async fn a_stream_goes_both_ways() {
     let peer = Peer::echo(100);
-    let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     for text in ["one", "two"] {
         link.tx.send(framed(text)).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_clean_end_is_answered_with_a_clean_end() {
             *seen.lock() = Some(clean);
         })
     });
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     assert_eq!(read(&mut link.rx, 7).await, connect::end_frame(None));
     assert!(link.rx.next().await.is_none());
@@ -70,7 +70,7 @@ async fn a_server_that_needs_no_more_input_ends_cleanly() {
             drop((send, request));
         })
     });
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     settle().await;
     assert_eq!(read(&mut link.rx, 7).await, connect::end_frame(None));
@@ -94,7 +94,7 @@ async fn small_frames_come_together_and_no_ending_is_lost() {
                 }
             })
         });
-        let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+        let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
         let mut link = driver.open(spec()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (mut chunks, mut bytes) = (0, Vec::new());
@@ -117,7 +117,7 @@ async fn small_frames_come_together_and_no_ending_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_stream_beats_and_calls_when_more_is_unread_than_signs_of_life() {
     let peer = Peer::echo(100);
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     assert!(link.rx.sleep(framed("ab")).is_none(), "there is no answer yet");
     link.tx.send(framed("x")).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_sleeping_stream_calls_when_it_is_reset() {
             send.send_reset(Reason::INTERNAL_ERROR);
         })
     });
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     read(&mut link.rx, 6).await;
     let begun = Instant::now();
@@ -158,7 +158,7 @@ async fn a_sleeping_stream_calls_when_it_is_reset() {
 async fn cancel_wakes_a_reader_that_waits() {
     for answered in [false, true] {
         let peer = if answered { Peer::echo(100) } else { deaf() };
-        let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
+        let (driver, tasks) = driver(&peer.connector(), Transport::H2);
         let AgentLink { tx, mut rx } = driver.open(spec()).await.unwrap();
         let waiting = tasks.spawn("test", async move { (rx.next().await, rx.next().await) });
         settle().await;
@@ -173,7 +173,7 @@ async fn cancel_wakes_a_reader_that_waits() {
 #[tokio::test(start_paused = true)]
 async fn cancel_is_a_cancel_reset_at_the_peer() {
     let peer = Peer::echo(100);
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("x")).await.unwrap();
     read(&mut link.rx, 6).await;
@@ -206,7 +206,7 @@ fn deaf() -> Peer {
 #[tokio::test(start_paused = true)]
 async fn cancel_works_before_an_answer_and_with_a_shut_window() {
     let peer = deaf();
-    let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, tasks) = driver(&peer.connector(), Transport::H2);
     let link = driver.open(spec()).await.unwrap();
     let big = Bytes::from(vec![0; 1024 * 1024]);
     link.tx.send(big.clone()).await.unwrap();
@@ -222,7 +222,7 @@ async fn cancel_works_before_an_answer_and_with_a_shut_window() {
 #[tokio::test(start_paused = true)]
 async fn cancel_wakes_a_sender_that_waits() {
     let peer = deaf();
-    let (driver, tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, tasks) = driver(&peer.connector(), Transport::H2);
     let link = Arc::new(driver.open(spec()).await.unwrap());
     link.tx.send(Bytes::from(vec![0; 256 * 1024])).await.unwrap();
     let waiting = tasks.spawn("test", {
@@ -238,7 +238,7 @@ async fn cancel_wakes_a_sender_that_waits() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_receiver_cancels() {
     let peer = Peer::echo(100);
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let link = driver.open(spec()).await.unwrap();
     settle().await;
     drop(link.rx);
@@ -268,7 +268,7 @@ async fn a_megabyte_passes_a_64_kib_window_with_back_pressure() {
         })
     })
     .window(64 * 1024);
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     let megabyte = Bytes::from(vec![7; 1024 * 1024]);
     link.tx.send(megabyte.clone()).await.unwrap();
@@ -282,7 +282,7 @@ async fn a_megabyte_passes_a_64_kib_window_with_back_pressure() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_send_leaves_whole_messages() {
     let peer = Peer::echo(100).window(64 * 1024);
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     let big = connect::frame(0, &vec![1; 200 * 1024]);
     link.tx.send(big.clone()).await.unwrap();
@@ -303,7 +303,7 @@ async fn a_dropped_send_leaves_whole_messages() {
 async fn a_refusal_comes_as_the_first_item() {
     let backend = Backend::default();
     backend.can(RUN, 401, r#"{"code":"unauthenticated","message":"who are you?"}"#);
-    let (driver, _tasks) = driver(&backend.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&backend.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     let _ = link.tx.send(framed("x")).await;
     let error = link.rx.next().await.unwrap().unwrap_err();
@@ -326,7 +326,7 @@ async fn resets_keep_their_reason() {
         let peer = Peer::new(100, move |_, _, mut respond| {
             Box::pin(async move { respond.send_reset(reason) })
         });
-        let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+        let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
         let mut link = driver.open(spec()).await.unwrap();
         match link.rx.next().await.unwrap().unwrap_err() {
             LinkError::Refused(_) => assert!(refused),
@@ -339,7 +339,7 @@ async fn resets_keep_their_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_ends_a_parked_stream() {
     let peer = Peer::echo(100);
-    let (driver, _tasks) = driver(&peer.connector(), Transport::Http2);
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
     let mut link = driver.open(spec()).await.unwrap();
     link.tx.send(framed("x")).await.unwrap();
     read(&mut link.rx, 6).await;

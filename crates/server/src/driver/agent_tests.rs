@@ -34,7 +34,7 @@ async fn a_wrong_protocol_status_is_remembered_and_forgotten_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_chosen_transport_is_not_left() {
-    for (transport, path) in [(Transport::Http2, RUN), (Transport::Http1, RUN_SSE)] {
+    for (transport, path) in [(Transport::H2, RUN), (Transport::H1, RUN_SSE)] {
         let backend = Backend::default();
         backend.can(path, 464, "");
         let (driver, _tasks) = driver(&backend.connector(), transport);
@@ -123,7 +123,7 @@ async fn prefer_h1_is_heeded_unless_http2_is_forced() {
     let open = Open { peer: AgentOpen { prefer_h1: true }, ..spec() };
     let (auto, _tasks) = driver(&backend.connector(), Transport::Auto);
     let _link = auto.open(open.clone()).await.unwrap();
-    let (forced, _tasks) = driver(&backend.connector(), Transport::Http2);
+    let (forced, _tasks) = driver(&backend.connector(), Transport::H2);
     let _other = forced.open(open).await.unwrap();
     settle().await;
     assert_eq!(backend.paths(), ["RunSSE", "Run"]);

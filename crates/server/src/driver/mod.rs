@@ -25,9 +25,11 @@ use ibeam_core::{
 use secrecy::SecretString;
 use tokio::sync::Notify;
 
-pub use agent::{AgentConfig, AgentDriver, Transport};
+pub use agent::{AgentConfig, AgentDriver};
 pub use futures_util::future::BoxFuture;
 pub use headers::ClientProfile;
+
+pub use crate::config::Transport;
 
 use crate::{
     auth::Tokens,

@@ -19,10 +19,11 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    AgentConfig, AgentDriver, LinkReceiver as _, Open, Transport,
+    AgentConfig, AgentDriver, LinkReceiver as _, Open,
     agent::{AgentReceiver, OpenStream},
 };
 use crate::{
+    config::Transport,
     net::{connect::Connector, testing::host},
     tasks::Tasks,
 };

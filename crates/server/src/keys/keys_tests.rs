@@ -124,14 +124,14 @@ fn a_file_that_cannot_be_used_lets_nobody_in() {
     let key = place.add("only", None);
     let path = place.path();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let error = door(Some(&path)).unwrap_err();
+    let error = policy(Some(&path)).unwrap_err();
     assert!(error.hint().starts_with("chmod 600 /"), "{}", error.hint());
     assert_eq!(bearer(&Keys::new(&place.config()), &key), Err(Unknown::Wrong));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(door(Some(&path)).unwrap(), Door::Keys);
+    assert_eq!(policy(Some(&path)).unwrap(), KeyPolicy::Keys);
     for bad in ["", "{}", "[]", r#"{"version":0,"keys":[]}"#, r#"{"version":2,"keys":[]}"#] {
         std::fs::write(&path, bad).unwrap();
-        assert!(door(Some(&path)).is_err(), "{bad}");
+        assert!(policy(Some(&path)).is_err(), "{bad}");
         assert!(KeyFile::at(&path).add("x", None, 0).is_err(), "{bad}");
     }
     let short = r#"{"version":1,"keys":[{"name":"a","sha256":"00","created":0}]}"#;
@@ -171,12 +171,12 @@ async fn a_file_that_could_not_be_read_is_tried_again() {
 #[test]
 fn a_door_is_open_shut_or_has_keys() {
     let place = Place::new();
-    assert_eq!(door(None).unwrap(), Door::Open);
-    assert_eq!(door(Some(&place.path())).unwrap(), Door::Open);
+    assert_eq!(policy(None).unwrap(), KeyPolicy::Open);
+    assert_eq!(policy(Some(&place.path())).unwrap(), KeyPolicy::Open);
     place.add("only", None);
-    assert_eq!(door(Some(&place.path())).unwrap(), Door::Keys);
+    assert_eq!(policy(Some(&place.path())).unwrap(), KeyPolicy::Keys);
     KeyFile::at(&place.path()).revoke("only").unwrap();
-    assert_eq!(door(Some(&place.path())).unwrap(), Door::Shut);
+    assert_eq!(policy(Some(&place.path())).unwrap(), KeyPolicy::Shut);
 }
 
 #[test]

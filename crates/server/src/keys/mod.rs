@@ -75,11 +75,11 @@ pub struct Keys {
     /// The one of the setting `api_key`.
     own: Option<Hash>,
     file: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<KeysState>,
 }
 
 #[derive(Default)]
-struct State {
+struct KeysState {
     /// Nobody comes in without a key. Once it is on it stays on: neither a file that is
     /// gone nor a last key that was revoked opens the door.
     required: bool,
@@ -116,7 +116,7 @@ impl Keys {
     #[must_use]
     pub fn single(key: Option<&SecretString>) -> Self {
         let own = key.map(|key| Sha256::digest(key.expose_secret()).into());
-        let state = State { required: own.is_some(), ..State::default() };
+        let state = KeysState { required: own.is_some(), ..KeysState::default() };
         Self { own, file: None, state: Mutex::new(state) }
     }
 
@@ -258,7 +258,7 @@ impl fmt::Debug for Keys {
 
 /// What a key file says of who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum KeyPolicy {
     /// There is no file: everyone, on this machine.
     Open,
     /// There is one without a key in it: nobody.
@@ -271,12 +271,12 @@ pub enum Door {
 ///
 /// # Errors
 /// The file cannot be used.
-pub fn door(path: Option<&Path>) -> Result<Door, KeyFileError> {
-    let Some(path) = path else { return Ok(Door::Open) };
+pub fn policy(path: Option<&Path>) -> Result<KeyPolicy, KeyFileError> {
+    let Some(path) = path else { return Ok(KeyPolicy::Open) };
     match KeyFile::at(path).list()?.len() {
-        0 if Stamp::of(path).is_none() => Ok(Door::Open),
-        0 => Ok(Door::Shut),
-        _ => Ok(Door::Keys),
+        0 if Stamp::of(path).is_none() => Ok(KeyPolicy::Open),
+        0 => Ok(KeyPolicy::Shut),
+        _ => Ok(KeyPolicy::Keys),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Places for turns: the gate of [`ibeam_core::limits`], with those who wait for it.
+//! Permits for the turn slots: the gate of [`ibeam_core::limits`], and the requests that wait at it.
 
 mod permits;
 
@@ -10,108 +10,108 @@ use tokio::{sync::oneshot, time::timeout};
 
 pub(crate) use self::permits::{Permits, owner};
 
-/// Hands out places for turns that generate with a reader attached. Clones share it.
+/// The slots for turns that generate with a reader attached. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Mutex<State>>);
+pub(crate) struct TurnSlots(Arc<Mutex<TurnSlotsState>>);
 
 #[derive(Debug)]
-struct State {
+struct TurnSlotsState {
     gate: Gate,
-    /// The gate bounds how many there are.
-    waiting: HashMap<Ticket, oneshot::Sender<Place>>,
+    /// The gate limits how many there are.
+    waiting: HashMap<Ticket, oneshot::Sender<Permit>>,
 }
 
-/// Who asks for a place.
+/// The owner that a permit counts against, and how many it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seeker {
+pub(crate) struct PermitClaim {
     pub(crate) owner: Owner,
     pub(crate) quota: Quota,
 }
 
-/// One turn's place among those that run. It can be given back and taken again, as a turn
-/// loses its reader and finds another; dropping it gives it back.
+/// One turn's slot. It can be released and acquired again, as a turn loses its reader and finds
+/// another; dropping the permit releases it.
 #[derive(Debug)]
-pub(crate) struct Place {
-    turns: Turns,
+pub(crate) struct Permit {
+    slots: TurnSlots,
     owner: Owner,
     held: bool,
 }
 
-impl Turns {
+impl TurnSlots {
     pub(crate) fn new(rules: Rules) -> Self {
-        let state = State { gate: Gate::new(rules), waiting: HashMap::new() };
+        let state = TurnSlotsState { gate: Gate::new(rules), waiting: HashMap::new() };
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Places for new turns that are free.
+    /// Free slots for new turns.
     pub(crate) fn free(&self) -> usize {
         self.0.lock().gate.free()
     }
 
-    /// A place for a new turn, if there is one.
-    pub(crate) fn try_enter(&self, seeker: Seeker) -> Option<Place> {
-        let entered = self.0.lock().gate.try_enter(seeker.owner, seeker.quota, Kind::New);
-        entered.then(|| self.place(seeker.owner))
+    /// A permit for a new turn, if a slot is free.
+    pub(crate) fn try_acquire(&self, claim: PermitClaim) -> Option<Permit> {
+        let entered = self.0.lock().gate.try_enter(claim.owner, claim.quota, Kind::New);
+        entered.then(|| self.permit(claim.owner))
     }
 
-    /// A place, waiting for one if need be.
+    /// A permit, once a slot is free.
     ///
     /// # Errors
-    /// The queue is full, or the patience was over. Says what was short.
-    pub(crate) async fn enter(
+    /// The queue is full, or no slot was free in time. Says what was short.
+    pub(crate) async fn acquire(
         &self,
-        seeker: Seeker,
+        claim: PermitClaim,
         kind: Kind,
         patience: Duration,
-    ) -> Result<Place, Why> {
-        let place = timeout(patience, self.queue(seeker, kind)).await.ok().flatten();
-        place.ok_or_else(|| {
-            let why = self.0.lock().gate.why(seeker.owner, seeker.quota, kind);
+    ) -> Result<Permit, Why> {
+        let permit = timeout(patience, self.queue(claim, kind)).await.ok().flatten();
+        permit.ok_or_else(|| {
+            let why = self.0.lock().gate.why(claim.owner, claim.quota, kind);
             why.unwrap_or(Why::Total)
         })
     }
 
-    /// A place, however long that takes. None: the queue is full.
-    async fn queue(&self, seeker: Seeker, kind: Kind) -> Option<Place> {
+    /// A permit, however long that takes. None: the queue is full.
+    async fn queue(&self, claim: PermitClaim, kind: Kind) -> Option<Permit> {
         let (sender, verdict) = oneshot::channel();
         let answer = self.change(|state| {
-            let answer = state.gate.ask(seeker.owner, seeker.quota, kind);
+            let answer = state.gate.ask(claim.owner, claim.quota, kind);
             if let Answer::Wait(ticket) = answer {
                 state.waiting.insert(ticket, sender);
             }
             answer
         });
         match answer {
-            Answer::Enter => Some(self.place(seeker.owner)),
+            Answer::Enter => Some(self.permit(claim.owner)),
             Answer::Refused => None,
             Answer::Wait(ticket) => {
-                let _queued = Queued { turns: self, ticket };
+                let _queued = Queued { slots: self, ticket };
                 verdict.await.ok()
             }
         }
     }
 
-    fn place(&self, owner: Owner) -> Place {
-        Place { turns: self.clone(), owner, held: true }
+    fn permit(&self, owner: Owner) -> Permit {
+        Permit { slots: self.clone(), owner, held: true }
     }
 
-    /// Changes the state, then tells those whom the change concerns.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut told = Vec::new();
+    /// Changes the state, then gives permits to the requests that may enter.
+    fn change<T>(&self, change: impl FnOnce(&mut TurnSlotsState) -> T) -> T {
+        let mut verdicts = Vec::new();
         let outcome = {
             let mut state = self.0.lock();
             let outcome = change(&mut state);
             while let Some((ticket, verdict)) = state.gate.poll_verdict() {
-                told.push((ticket, verdict, state.waiting.remove(&ticket)));
+                verdicts.push((ticket, verdict, state.waiting.remove(&ticket)));
             }
             outcome
         };
-        for (ticket, verdict, waiting) in told {
+        for (ticket, verdict, waiting) in verdicts {
             if verdict == Verdict::Enter {
-                let place = self.place(ticket.owner());
-                // Whoever gave up a moment ago leaves the place to the next.
+                let permit = self.permit(ticket.owner());
+                // A request that gave up a moment ago drops the permit, for the next one.
                 if let Some(waiting) = waiting {
-                    let _ = waiting.send(place);
+                    let _ = waiting.send(permit);
                 }
             }
         }
@@ -119,38 +119,38 @@ impl Turns {
     }
 }
 
-impl Place {
+impl Permit {
     /// The turn runs on, or waits, without a reader.
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn release(&mut self) {
         if std::mem::take(&mut self.held) {
-            self.turns.change(|state| state.gate.leave(self.owner));
+            self.slots.change(|state| state.gate.leave(self.owner));
         }
     }
 
     /// The turn has a reader again. It runs anyway; at worst it is one too many for a
     /// moment.
-    pub(crate) fn take_again(&mut self) {
+    pub(crate) fn reacquire(&mut self) {
         if !std::mem::replace(&mut self.held, true) {
-            self.turns.0.lock().gate.enter(self.owner);
+            self.slots.0.lock().gate.enter(self.owner);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.give_back();
+        self.release();
     }
 }
 
-/// Leaves the queue with whoever waited, however the waiting ended.
+/// Leaves the queue when dropped, however the waiting ended.
 struct Queued<'a> {
-    turns: &'a Turns,
+    slots: &'a TurnSlots,
     ticket: Ticket,
 }
 
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
-        let mut state = self.turns.0.lock();
+        let mut state = self.slots.0.lock();
         if state.gate.give_up(self.ticket) {
             state.waiting.remove(&self.ticket);
         }

@@ -3,25 +3,25 @@
 
 use ibeam_core::limits::{Kind, Owner, Quota, Rules};
 
-use super::{Place, Seeker, Turns};
+use super::{Permit, PermitClaim, TurnSlots};
 use crate::keys::Hash;
 
 /// A number of permits. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Permits(Turns);
+pub(crate) struct Permits(TurnSlots);
 
 impl Permits {
     pub(crate) fn new(count: usize) -> Self {
         // The memory for request bodies bounds how many wait.
-        Self(Turns::new(Rules { total: count, reserve: 0, waiting: usize::MAX }))
+        Self(TurnSlots::new(Rules { total: count, reserve: 0, waiting: usize::MAX }))
     }
 
     /// Waits for a permit. Dropping it gives it back; so does leaving while it is waited for.
     ///
     /// `None` never comes, as the queue has no limit.
-    pub(crate) async fn acquire(&self, key: &Hash) -> Option<Place> {
+    pub(crate) async fn acquire(&self, key: &Hash) -> Option<Permit> {
         let quota = Quota::alone(usize::MAX);
-        self.0.queue(Seeker { owner: owner(key), quota }, Kind::New).await
+        self.0.queue(PermitClaim { owner: owner(key), quota }, Kind::New).await
     }
 
     /// How many are free.

@@ -24,10 +24,10 @@ use crate::{config::Config, net::tls::Tls, tasks::Tasks};
 
 /// Clones share the servers. They end with the last of them.
 #[derive(Clone, Debug, Default)]
-pub struct Bridge(Option<Arc<Inner>>);
+pub struct Bridge(Option<Arc<BridgeInner>>);
 
 #[derive(Debug)]
-struct Inner {
+struct BridgeInner {
     servers: Vec<Arc<Server>>,
     web: Web,
     start: Duration,
@@ -97,7 +97,7 @@ impl Bridge {
     #[must_use]
     pub fn of(gathered: Gathered, config: &Config, tasks: &Tasks) -> Self {
         let stop = CancellationToken::new();
-        Self(Some(Arc::new(Inner {
+        Self(Some(Arc::new(BridgeInner {
             servers: gathered.servers.into_iter().map(|spec| Arc::new(Server::new(spec))).collect(),
             web: Web {
                 tls: Arc::new(Tls::new(config.ca_file.clone())),

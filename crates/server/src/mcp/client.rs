@@ -10,9 +10,9 @@ use tracing::{debug, warn};
 
 use super::{
     config::{ServerSpec, Way},
-    http::{Remote, Web, Wire},
-    peer::{Failure, Peer},
-    pipe::{self, Reader, Writer},
+    http::{Remote, ServerHttp, Web},
+    peer::{Peer, RequestFailure},
+    pipe::{self, PipeReader, PipeWriter},
     sse::SseTransport,
     stdio::{self, Hold},
     streamable::Streamable,
@@ -61,8 +61,8 @@ pub(super) async fn connect(spec: &ServerSpec, web: &Web) -> Result<Client, Stri
 }
 
 async fn over_pipe(
-    reader: Reader,
-    writer: Writer,
+    reader: PipeReader,
+    writer: PipeWriter,
     web: &Web,
     end: CancellationToken,
 ) -> Result<(Peer, Greeting), String> {
@@ -79,7 +79,7 @@ async fn over_http(
     web: &Web,
     end: CancellationToken,
 ) -> Result<(Peer, Greeting), String> {
-    let wire = Wire::new(remote, web);
+    let wire = ServerHttp::new(remote, web);
     let mut refused = None;
     if !remote.is_sse() {
         match Streamable::open(remote, wire.clone()).await {
@@ -148,7 +148,7 @@ impl Client {
     /// Whether the server answers. That it knows no ping is an answer.
     pub(super) async fn answers(&self, patience: Duration) -> bool {
         let answer = timeout(patience, self.peer.request(Ask::Ping)).await;
-        matches!(answer, Ok(Ok(_) | Err(Failure::Refused(_))))
+        matches!(answer, Ok(Ok(_) | Err(RequestFailure::Refused(_))))
     }
 }
 

@@ -45,8 +45,12 @@ impl Desk {
     fn gather(&self, toml: &str) -> Gathered {
         let raw = RawConfig::from_toml(toml, Path::new("config.toml"));
         assert!(raw.problems.is_empty(), "{:?}", raw.problems);
-        let settings =
-            Mcp { enabled: true, discover: true, start: Duration::ZERO, servers: raw.servers };
+        let settings = McpConfig {
+            enabled: true,
+            discover: true,
+            start: Duration::ZERO,
+            servers: raw.servers,
+        };
         gather(&settings, &self.places)
     }
 }
@@ -224,7 +228,7 @@ fn an_approval_holds_for_one_folder() {
     assert_eq!(names(&desk.gather("")), ["m"]);
     let folder = desk._folder.path().join("other");
     let elsewhere = Places { folder, ..desk.places.clone() };
-    let settings = Mcp { discover: true, ..Mcp::default() };
+    let settings = McpConfig { discover: true, ..McpConfig::default() };
     let found = gather(&settings, &elsewhere);
     assert_eq!((names(&found).len(), found.unapproved.len()), (0, 1));
 }
@@ -295,7 +299,7 @@ fn naming_a_server_lets_it_start() {
 #[test]
 fn without_discover_no_other_file_is_read() {
     let desk = Desk::new(&[("work/.mcp.json", "broken")], &[]);
-    let found = gather(&Mcp::default(), &desk.places);
+    let found = gather(&McpConfig::default(), &desk.places);
     assert!(found.servers.is_empty() && found.warnings.is_empty());
 }
 

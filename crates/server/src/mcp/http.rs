@@ -129,14 +129,14 @@ pub(super) struct Web {
 
 /// The client of one server. It dials no other host.
 #[derive(Clone, Debug)]
-pub(super) struct Wire {
+pub(super) struct ServerHttp {
     client: HttpClient,
     headers: HeaderMap,
 }
 
 /// Why there is no answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum WireError {
+pub(super) enum ServerHttpError {
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error("it asks for authorization; give it a header in its settings")]
@@ -152,7 +152,7 @@ pub(super) enum WireError {
     NoMessage,
 }
 
-impl WireError {
+impl ServerHttpError {
     /// Whether asking again for a stream is of no use.
     pub(super) fn is_final(&self) -> bool {
         match self {
@@ -204,7 +204,7 @@ impl EventStream {
     }
 }
 
-impl Wire {
+impl ServerHttp {
     pub(super) fn new(remote: &Remote, web: &Web) -> Self {
         let connector = Connector::Tcp {
             tls: Arc::clone(&web.tls),
@@ -238,13 +238,13 @@ impl Wire {
         &self,
         uri: &Uri,
         mut headers: HeaderMap,
-    ) -> Result<EventStream, WireError> {
+    ) -> Result<EventStream, ServerHttpError> {
         headers.insert(header::ACCEPT, HeaderValue::from_static(EVENTS));
         let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
         match response.status() {
-            StatusCode::UNAUTHORIZED => Err(WireError::Unauthorized),
-            status if !status.is_success() => Err(WireError::Status(status.as_u16())),
-            _ if !is_kind(&response, EVENTS) => Err(WireError::Type(kind(&response))),
+            StatusCode::UNAUTHORIZED => Err(ServerHttpError::Unauthorized),
+            status if !status.is_success() => Err(ServerHttpError::Status(status.as_u16())),
+            _ if !is_kind(&response, EVENTS) => Err(ServerHttpError::Type(kind(&response))),
             _ => Ok(EventStream::new(response.into_body())),
         }
     }
@@ -254,15 +254,15 @@ impl Wire {
         uri: &Uri,
         message: Bytes,
         mut headers: HeaderMap,
-    ) -> Result<Response<Incoming>, WireError> {
+    ) -> Result<Response<Incoming>, ServerHttpError> {
         let had_session = headers.contains_key(SESSION);
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         let response = self.send(Method::POST, uri, headers, message).await?;
         match response.status() {
-            StatusCode::UNAUTHORIZED => Err(WireError::Unauthorized),
-            StatusCode::NOT_FOUND if had_session => Err(WireError::Expired),
+            StatusCode::UNAUTHORIZED => Err(ServerHttpError::Unauthorized),
+            StatusCode::NOT_FOUND if had_session => Err(ServerHttpError::Expired),
             _ => Ok(response),
         }
     }
@@ -273,9 +273,9 @@ impl Wire {
         uri: &Uri,
         message: Bytes,
         headers: HeaderMap,
-    ) -> Result<(), WireError> {
+    ) -> Result<(), ServerHttpError> {
         let status = self.message(uri, message, headers).await?.status();
-        if status.is_success() { Ok(()) } else { Err(WireError::Status(status.as_u16())) }
+        if status.is_success() { Ok(()) } else { Err(ServerHttpError::Status(status.as_u16())) }
     }
 
     /// Sends a request.
@@ -284,7 +284,7 @@ impl Wire {
         uri: &Uri,
         message: Bytes,
         headers: HeaderMap,
-    ) -> Result<Posted, WireError> {
+    ) -> Result<Posted, ServerHttpError> {
         let response = self.message(uri, message, headers).await?;
         let status = response.status();
         let session = response.headers().get(SESSION).cloned();
@@ -302,11 +302,11 @@ impl Wire {
         match read {
             // A refusal that says why in the protocol's own words is an answer.
             Some(Message::Response { outcome: Err(_), .. }) => {}
-            _ if !status.is_success() => return Err(WireError::Status(status.as_u16())),
+            _ if !status.is_success() => return Err(ServerHttpError::Status(status.as_u16())),
             Some(_) => {}
             None if body.is_empty() => return Ok(posted(Reply::Taken)),
-            None if is_json => return Err(WireError::NoMessage),
-            None => return Err(WireError::Type(kind)),
+            None if is_json => return Err(ServerHttpError::NoMessage),
+            None => return Err(ServerHttpError::Type(kind)),
         }
         Ok(posted(Reply::Message(body)))
     }

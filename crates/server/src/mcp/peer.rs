@@ -35,7 +35,7 @@ pub(super) type Queue = mpsc::Receiver<Outgoing>;
 
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum RequestFailure {
     /// The server answered with an error.
     Refused(RpcError),
     /// The message did not reach it, or its answer did not reach us.
@@ -44,7 +44,7 @@ pub(super) enum Failure {
     Closed,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RequestFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(error) => error.fmt(f),
@@ -54,31 +54,31 @@ impl fmt::Display for Failure {
     }
 }
 
-type Outcome = Result<Box<RawValue>, Failure>;
+type RequestOutcome = Result<Box<RawValue>, RequestFailure>;
 
 /// Clones are the same connection.
 #[derive(Clone, Debug)]
-pub(super) struct Peer(Arc<Inner>);
+pub(super) struct Peer(Arc<PeerInner>);
 
 #[derive(Debug)]
-struct Inner {
-    state: Mutex<State>,
+struct PeerInner {
+    state: Mutex<PeerState>,
     queue: mpsc::Sender<Outgoing>,
     changed: Notify,
     over: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PeerState {
     client: Client,
-    waiting: HashMap<u64, oneshot::Sender<Outcome>>,
+    waiting: HashMap<u64, oneshot::Sender<RequestOutcome>>,
     closed: bool,
 }
 
 impl Peer {
     pub(super) fn new() -> (Self, Queue) {
         let (queue, sent) = mpsc::channel(QUEUE);
-        let inner = Inner {
+        let inner = PeerInner {
             state: Mutex::default(),
             queue,
             changed: Notify::new(),
@@ -93,23 +93,23 @@ impl Peer {
     pub(super) async fn greet(&self) -> Result<Greeting, String> {
         let ask = Ask::Initialize { version: env!("CARGO_PKG_VERSION") };
         let result = self.request(ask).await.map_err(|error| match error {
-            Failure::Closed => "it exited before the handshake".to_owned(),
+            RequestFailure::Closed => "it exited before the handshake".to_owned(),
             error => error.to_string(),
         })?;
         let greeting = Greeting::read(&result)?;
         let note = Outgoing::Note(Client::initialized());
-        self.0.queue.send(note).await.map_err(|_| Failure::Closed.to_string())?;
+        self.0.queue.send(note).await.map_err(|_| RequestFailure::Closed.to_string())?;
         Ok(greeting)
     }
 
     /// The result of a request. Dropping the future sends the server a
     /// cancellation.
-    pub(super) async fn request(&self, ask: Ask<'_>) -> Outcome {
+    pub(super) async fn request(&self, ask: Ask<'_>) -> RequestOutcome {
         let (answer, answered) = oneshot::channel();
         let (id, message) = {
             let mut state = self.0.state.lock();
             if state.closed {
-                return Err(Failure::Closed);
+                return Err(RequestFailure::Closed);
             }
             let (id, message) = state.client.ask(ask);
             state.waiting.insert(id, answer);
@@ -118,8 +118,8 @@ impl Peer {
         let gone = CancellationToken::new();
         let request = Outgoing::Request { id, message, gone: gone.clone() };
         let _abandoned = Abandoned { peer: self, id, _gone: gone.drop_guard() };
-        self.0.queue.send(request).await.map_err(|_| Failure::Closed)?;
-        answered.await.unwrap_or(Err(Failure::Closed))
+        self.0.queue.send(request).await.map_err(|_| RequestFailure::Closed)?;
+        answered.await.unwrap_or(Err(RequestFailure::Closed))
     }
 
     /// Waits until the server says that its list of tools is another one.
@@ -141,7 +141,7 @@ impl Peer {
             Incoming::Answer { id, outcome } => {
                 if let Some(caller) = state.waiting.remove(&id) {
                     // A caller that has gone has dropped the other end.
-                    let _ = caller.send(outcome.map_err(Failure::Refused));
+                    let _ = caller.send(outcome.map_err(RequestFailure::Refused));
                 }
             }
             Incoming::Reply(reply) => {
@@ -166,7 +166,7 @@ impl Peer {
         let mut state = self.0.state.lock();
         state.client.forget(id);
         if let Some(caller) = state.waiting.remove(&id) {
-            let _ = caller.send(Err(Failure::Lost(why.into())));
+            let _ = caller.send(Err(RequestFailure::Lost(why.into())));
         }
     }
 

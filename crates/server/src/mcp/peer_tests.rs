@@ -50,8 +50,8 @@ async fn the_end_of_a_connection_ends_all_that_wait() {
         drop(closing);
     };
     let (result, ()) = tokio::join!(peer.request(Ask::Ping), end);
-    assert_eq!(result.unwrap_err(), Failure::Closed);
-    assert_eq!(peer.request(Ask::Ping).await.unwrap_err(), Failure::Closed);
+    assert_eq!(result.unwrap_err(), RequestFailure::Closed);
+    assert_eq!(peer.request(Ask::Ping).await.unwrap_err(), RequestFailure::Closed);
     peer.over().await;
 }
 

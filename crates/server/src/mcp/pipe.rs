@@ -10,15 +10,15 @@ use super::peer::{MESSAGE_BYTES, Outgoing, Peer, Queue};
 
 const CHUNK: usize = 16 << 10;
 
-pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
-pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+pub(super) type PipeReader = Box<dyn AsyncRead + Send + Unpin>;
+pub(super) type PipeWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Carries messages until either side ends, or `end` is cancelled.
 pub(super) async fn run(
     peer: Peer,
     queue: Queue,
-    reader: Reader,
-    writer: Writer,
+    reader: PipeReader,
+    writer: PipeWriter,
     end: CancellationToken,
 ) {
     let _closing = peer.closing();
@@ -29,7 +29,7 @@ pub(super) async fn run(
     }
 }
 
-async fn read(peer: &Peer, mut reader: Reader) {
+async fn read(peer: &Peer, mut reader: PipeReader) {
     let mut lines = Lines::new(MESSAGE_BYTES);
     let mut buffer = BytesMut::new();
     loop {
@@ -48,7 +48,7 @@ async fn read(peer: &Peer, mut reader: Reader) {
     }
 }
 
-async fn write(mut queue: Queue, mut writer: Writer) {
+async fn write(mut queue: Queue, mut writer: PipeWriter) {
     while let Some(outgoing) = queue.recv().await {
         let message: Bytes = match outgoing {
             Outgoing::Request { gone, .. } if gone.is_cancelled() => continue,

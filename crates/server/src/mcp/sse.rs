@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    http::{EventStream, Remote, Wire},
+    http::{EventStream, Remote, ServerHttp},
     peer::{Outgoing, Peer, Queue},
 };
 use crate::net::connect::Host;
@@ -22,25 +22,25 @@ const TAKEN: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 64;
 
 pub(super) struct SseTransport {
-    link: Arc<Link>,
+    link: Arc<SseLink>,
     events: EventStream,
 }
 
 /// Where messages go.
-struct Link {
-    wire: Wire,
+struct SseLink {
+    wire: ServerHttp,
     endpoint: Uri,
 }
 
 impl SseTransport {
-    pub(super) async fn open(remote: &Remote, wire: Wire) -> Result<Self, String> {
+    pub(super) async fn open(remote: &Remote, wire: ServerHttp) -> Result<Self, String> {
         let listening = wire.listen(remote.uri(), HeaderMap::new()).await;
         let mut events = listening.map_err(|error| error.to_string())?;
         while let Some(event) = events.next().await.map_err(|error| error.to_string())? {
             if event.event.as_deref() == Some("endpoint") {
                 let endpoint = endpoint(remote.uri(), event.data.as_deref().unwrap_or_default())
                     .ok_or("the stream names an address on another host")?;
-                return Ok(Self { link: Arc::new(Link { wire, endpoint }), events });
+                return Ok(Self { link: Arc::new(SseLink { wire, endpoint }), events });
             }
         }
         Err("the stream ended without an address for messages".to_owned())
@@ -89,7 +89,7 @@ impl SseTransport {
     }
 }
 
-impl Link {
+impl SseLink {
     async fn send(&self, message: Bytes) -> Result<(), String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

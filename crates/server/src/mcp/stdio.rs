@@ -59,7 +59,7 @@ const KEPT: [&str; 27] = [
 ];
 
 /// A running child.
-pub(super) struct Child {
+pub(super) struct ServerProcess {
     pub(super) stdin: ChildStdin,
     pub(super) stdout: ChildStdout,
     pub(super) hold: Hold,
@@ -90,7 +90,7 @@ impl Hold {
     }
 }
 
-pub(super) fn spawn(program: &Program, tasks: &Tasks) -> io::Result<Child> {
+pub(super) fn spawn(program: &Program, tasks: &Tasks) -> io::Result<ServerProcess> {
     let mut command = CommandWrap::with_new(&program.command, |command| {
         command.args(&program.args).env_clear();
         let kept = KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -114,7 +114,7 @@ pub(super) fn spawn(program: &Program, tasks: &Tasks) -> io::Result<Child> {
     let done = silent.clone().drop_guard();
     tasks.spawn("mcp complaints", listen(stderr, Arc::clone(&tail), done));
     tasks.spawn("mcp child", reap(child, end.clone()));
-    Ok(Child { stdin, stdout, hold: Hold { tail, silent, _end: end.drop_guard() } })
+    Ok(ServerProcess { stdin, stdout, hold: Hold { tail, silent, _end: end.drop_guard() } })
 }
 
 /// Ends a child that nobody wants any more, and whatever a dead one left behind.

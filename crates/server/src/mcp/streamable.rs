@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    http::{EventStream, LAST_EVENT, Remote, Reply, SESSION, VERSION, Wire, WireError},
+    http::{EventStream, LAST_EVENT, Remote, Reply, SESSION, ServerHttp, ServerHttpError, VERSION},
     peer::{Outgoing, Peer, Queue},
 };
 use crate::net::http::HttpError;
@@ -34,33 +34,33 @@ const DRAIN: Duration = Duration::from_millis(50);
 
 /// The connection to one server.
 pub(super) struct Streamable {
-    link: Arc<Link>,
-    session: Arc<Session>,
+    link: Arc<StreamableLink>,
+    session: Arc<StreamableSession>,
 }
 
 /// How the server is reached.
-struct Link {
-    wire: Wire,
+struct StreamableLink {
+    wire: ServerHttp,
     uri: Uri,
 }
 
 /// What the server gave in its greeting.
-struct Session {
+struct StreamableSession {
     number: u64,
     /// The version, and the id if there is one.
     headers: HeaderMap,
 }
 
 /// Why there is no connection.
-pub(super) struct Refused {
+pub(super) struct ConnectRefused {
     pub(super) why: String,
     /// The message was refused for what it is: the server may speak the older transport.
     pub(super) as_such: bool,
 }
 
-impl From<WireError> for Refused {
-    fn from(error: WireError) -> Self {
-        let as_such = matches!(error, WireError::Status(status) if is_refusal(status));
+impl From<ServerHttpError> for ConnectRefused {
+    fn from(error: ServerHttpError) -> Self {
+        let as_such = matches!(error, ServerHttpError::Status(status) if is_refusal(status));
         Self { why: error.to_string(), as_such }
     }
 }
@@ -71,9 +71,9 @@ fn is_refusal(status: u16) -> bool {
 }
 
 /// A request that is under way. Gives it back when its session is not known any more.
-type Exchange = Pin<Box<dyn Future<Output = Option<Request>> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = Option<PendingRequest>> + Send>>;
 
-struct Request {
+struct PendingRequest {
     id: u64,
     message: Bytes,
     gone: CancellationToken,
@@ -83,8 +83,11 @@ struct Request {
 }
 
 impl Streamable {
-    pub(super) async fn open(remote: &Remote, wire: Wire) -> Result<(Self, Greeting), Refused> {
-        let link = Arc::new(Link { wire, uri: remote.uri().clone() });
+    pub(super) async fn open(
+        remote: &Remote,
+        wire: ServerHttp,
+    ) -> Result<(Self, Greeting), ConnectRefused> {
+        let link = Arc::new(StreamableLink { wire, uri: remote.uri().clone() });
         let (session, greeting) = link.greet(0).await?;
         Ok((Self { link, session: Arc::new(session) }, greeting))
     }
@@ -109,14 +112,14 @@ impl Streamable {
                             if anew {
                                 listening = self.listen(&peer);
                             }
-                            exchanges.push(self.ask(Request { again: true, ..request }, &peer));
+                            exchanges.push(self.ask(PendingRequest { again: true, ..request }, &peer));
                         }
                         Err(why) => peer.fail(request.id, why),
                     }
                 }
                 outgoing = queue.recv(), if exchanges.len() < AT_ONCE => match outgoing {
                     Some(Outgoing::Request { id, message, gone }) => {
-                        let request = Request { id, message, gone, session: 0, again: false };
+                        let request = PendingRequest { id, message, gone, session: 0, again: false };
                         exchanges.push(self.ask(request, &peer));
                     }
                     Some(Outgoing::Note(message)) => exchanges.push(self.notify(message)),
@@ -135,9 +138,9 @@ impl Streamable {
 
     /// Begins the session anew, unless that was done since the request was sent. Gives
     /// whether it was done now.
-    async fn renew(&mut self, request: &Request) -> Result<bool, String> {
+    async fn renew(&mut self, request: &PendingRequest) -> Result<bool, String> {
         if request.again {
-            return Err(WireError::Expired.to_string());
+            return Err(ServerHttpError::Expired.to_string());
         }
         if request.session != self.session.number {
             return Ok(false);
@@ -151,11 +154,11 @@ impl Streamable {
         Ok(true)
     }
 
-    fn ask(&self, request: Request, peer: &Peer) -> Exchange {
+    fn ask(&self, request: PendingRequest, peer: &Peer) -> Exchange {
         let (link, session, peer) =
             (Arc::clone(&self.link), Arc::clone(&self.session), peer.clone());
         Box::pin(async move {
-            let request = Request { session: session.number, ..request };
+            let request = PendingRequest { session: session.number, ..request };
             let gone = request.gone.clone();
             tokio::select! {
                 () = gone.cancelled() => None,
@@ -196,18 +199,18 @@ impl Streamable {
     }
 }
 
-impl Link {
-    async fn greet(&self, number: u64) -> Result<(Session, Greeting), Refused> {
+impl StreamableLink {
+    async fn greet(&self, number: u64) -> Result<(StreamableSession, Greeting), ConnectRefused> {
         let (mut handshake, message) = Handshake::new(env!("CARGO_PKG_VERSION"));
         let posted = self.wire.post(&self.uri, message, HeaderMap::new()).await?;
         let as_such = is_refusal(posted.status);
-        let refused = |why: String| Refused { why, as_such };
+        let refused = |why: String| ConnectRefused { why, as_such };
         let unfinished = || refused("it did not answer `initialize`".to_owned());
         let greeting = match posted.reply {
             Reply::Taken => None,
             Reply::Message(message) => handshake.receive(&message),
             Reply::Events(mut stream) => loop {
-                let event = stream.next().await.map_err(WireError::Http)?;
+                let event = stream.next().await.map_err(ServerHttpError::Http)?;
                 let Some(event) = event else { break None };
                 let data = event.data.unwrap_or_default();
                 if let Some(greeting) = handshake.receive(data.as_bytes()) {
@@ -224,15 +227,20 @@ impl Link {
             headers.insert(SESSION, id);
         }
         self.wire.notify(&self.uri, Client::initialized(), headers.clone()).await?;
-        Ok((Session { number, headers }, greeting))
+        Ok((StreamableSession { number, headers }, greeting))
     }
 
     /// Sends a request and sees to its answer.
-    async fn answer(&self, request: Request, session: &Session, peer: &Peer) -> Option<Request> {
+    async fn answer(
+        &self,
+        request: PendingRequest,
+        session: &StreamableSession,
+        peer: &Peer,
+    ) -> Option<PendingRequest> {
         let (id, message) = (request.id, request.message.clone());
         let posted = match self.wire.post(&self.uri, message, session.headers.clone()).await {
             Ok(posted) => posted,
-            Err(WireError::Expired) => return Some(request),
+            Err(ServerHttpError::Expired) => return Some(request),
             Err(error) => {
                 peer.fail(id, error.to_string());
                 return None;
@@ -265,10 +273,10 @@ impl Link {
     async fn follow(
         &self,
         mut stream: EventStream,
-        session: &Session,
+        session: &StreamableSession,
         peer: &Peer,
         id: Option<u64>,
-    ) -> Result<(), WireError> {
+    ) -> Result<(), ServerHttpError> {
         let mut last: Option<HeaderValue> = None;
         let mut retry = None;
         loop {

@@ -77,7 +77,7 @@ impl Default for PoolConfig {
 /// The pool of one host. Clones share it; dropping the last one closes every
 /// connection as soon as its streams have ended.
 #[derive(Clone, Debug)]
-pub struct Pool(Arc<Inner>);
+pub struct Pool(Arc<PoolInner>);
 
 /// What is open right now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,22 +109,22 @@ pub struct OpenStream {
 /// One stream's place on its connection. Clones hold the same place.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    held: Arc<Held>,
+    held: Arc<HeldStream>,
 }
 
 #[derive(Debug)]
-struct Held {
-    pool: Arc<Inner>,
+struct HeldStream {
+    pool: Arc<PoolInner>,
     gauge: Arc<Gauge>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct PoolInner {
     host: Host,
     connector: Connector,
     config: PoolConfig,
     tasks: Tasks,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// A place became free, or a connection went away.
     freed: Notify,
     /// Cancelled when the pool is dropped: wakes connections so that they close.
@@ -136,10 +136,10 @@ struct Inner {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    members: Vec<Member>,
+struct PoolState {
+    members: Vec<PoolMember>,
     /// Connections in the making.
-    flights: Vec<Flight>,
+    flights: Vec<DialAttempt>,
     next_flight: u64,
     /// Callers without a stream yet.
     waiting: usize,
@@ -148,7 +148,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Member {
+struct PoolMember {
     send: SendRequest<Bytes>,
     gauge: Arc<Gauge>,
 }
@@ -167,7 +167,7 @@ struct Gauge {
 }
 
 #[derive(Debug)]
-struct Flight {
+struct DialAttempt {
     id: u64,
     landed: watch::Receiver<Option<Result<(), DialError>>>,
 }
@@ -177,7 +177,7 @@ struct Flight {
 impl Pool {
     #[must_use]
     pub fn new(host: Host, connector: Connector, config: PoolConfig, tasks: Tasks) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(PoolInner {
             host,
             connector,
             config,
@@ -210,7 +210,7 @@ impl Pool {
         if let Some(stream) = inner.try_open(request)? {
             return Ok(stream);
         }
-        let _waiting = Waiting::new(inner);
+        let _waiting = StreamWaiter::new(inner);
         // A dial has its own limit; the second one is for a pool that stays full.
         let limit = inner.config.connect_timeout.saturating_mul(2);
         tokio::time::timeout(limit, inner.open_when_free(request))
@@ -230,7 +230,7 @@ impl Pool {
 
 // === impl Inner ===
 
-impl Inner {
+impl PoolInner {
     async fn open_when_free(
         self: &Arc<Self>,
         request: &Request<()>,
@@ -261,7 +261,7 @@ impl Inner {
     fn try_open(self: &Arc<Self>, request: &Request<()>) -> Result<Option<OpenStream>, PoolError> {
         let mut state = self.state.lock();
         // A connection that broke or said GOAWAY takes no more; its streams go on.
-        state.members.retain_mut(Member::usable);
+        state.members.retain_mut(PoolMember::usable);
         loop {
             let cap = self.config.max_streams;
             let emptiest = state
@@ -301,11 +301,11 @@ impl Inner {
 
     /// Starts a connection. Its task belongs to the pool, not to the caller, who
     /// may give up while others wait for the same connection.
-    fn launch(self: &Arc<Self>, state: &mut State) {
+    fn launch(self: &Arc<Self>, state: &mut PoolState) {
         let (tell, landed) = watch::channel(None);
         let id = state.next_flight;
         state.next_flight += 1;
-        state.flights.push(Flight { id, landed });
+        state.flights.push(DialAttempt { id, landed });
         let pool = Arc::downgrade(self);
         let (host, connector) = (self.host.clone(), self.connector.clone());
         let (config, closing) = (self.config.clone(), self.closing.clone());
@@ -328,9 +328,9 @@ impl Inner {
                     }
                     Ok((send, connection)) => {
                         state.peer_limit = Some(send.current_max_send_streams());
-                        state.members.push(Member { send, gauge: Arc::clone(&gauge) });
+                        state.members.push(PoolMember { send, gauge: Arc::clone(&gauge) });
                         tell.send_replace(Some(Ok(())));
-                        (connection, Counted::new(&inner))
+                        (connection, CountedConnection::new(&inner))
                     }
                 }
             };
@@ -360,13 +360,13 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for PoolInner {
     fn drop(&mut self) {
         self.closing.cancel();
     }
 }
 
-impl Member {
+impl PoolMember {
     fn usable(&mut self) -> bool {
         // Never pending: this handle opens no stream that could wait for its turn.
         let polled = self.send.poll_ready(&mut Context::from_waker(Waker::noop()));
@@ -401,12 +401,12 @@ impl Gauge {
 
 impl Lease {
     /// Only under the pool's lock, so that a load is never over its limit.
-    fn new(pool: &Arc<Inner>, gauge: &Arc<Gauge>) -> Self {
+    fn new(pool: &Arc<PoolInner>, gauge: &Arc<Gauge>) -> Self {
         gauge.load.fetch_add(1, Ordering::Relaxed);
         gauge.uses.fetch_add(1, Ordering::Relaxed);
         pool.streams.fetch_add(1, Ordering::Relaxed);
         gauge.stir();
-        let held = Held { pool: Arc::clone(pool), gauge: Arc::clone(gauge) };
+        let held = HeldStream { pool: Arc::clone(pool), gauge: Arc::clone(gauge) };
         Self { held: Arc::new(held) }
     }
 
@@ -418,7 +418,7 @@ impl Lease {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldStream {
     fn drop(&mut self) {
         self.gauge.load.fetch_sub(1, Ordering::Relaxed);
         self.pool.streams.fetch_sub(1, Ordering::Relaxed);
@@ -427,32 +427,32 @@ impl Drop for Held {
 }
 
 /// One who waits for a stream.
-struct Waiting<'a>(&'a Inner);
+struct StreamWaiter<'a>(&'a PoolInner);
 
-impl<'a> Waiting<'a> {
-    fn new(inner: &'a Inner) -> Self {
+impl<'a> StreamWaiter<'a> {
+    fn new(inner: &'a PoolInner) -> Self {
         inner.state.lock().waiting += 1;
         Self(inner)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for StreamWaiter<'_> {
     fn drop(&mut self) {
         self.0.state.lock().waiting -= 1;
     }
 }
 
 /// A connection that is open, in the count.
-struct Counted(Weak<Inner>);
+struct CountedConnection(Weak<PoolInner>);
 
-impl Counted {
-    fn new(inner: &Arc<Inner>) -> Self {
+impl CountedConnection {
+    fn new(inner: &Arc<PoolInner>) -> Self {
         inner.connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::downgrade(inner))
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         if let Some(inner) = self.0.upgrade() {
             inner.connections.fetch_sub(1, Ordering::Relaxed);

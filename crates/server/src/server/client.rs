@@ -21,7 +21,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, info};
 
 use super::{
-    crowd::{MAKE_ROOM, Member, Mood},
+    crowd::{CrowdMember, MAKE_ROOM, Mood},
     progress::{Progress, Watched},
 };
 use crate::{
@@ -77,7 +77,7 @@ impl Io for tokio::io::DuplexStream {}
 
 /// What all connections share.
 #[derive(Clone)]
-pub(super) struct Host {
+pub(super) struct ClientHost {
     pub(super) router: axum::Router,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: ClientLimits,
@@ -119,7 +119,7 @@ enum Leave {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>) {
+pub(super) async fn client(stream: Box<dyn Io>, host: ClientHost, member: Arc<CrowdMember>) {
     let ClientLimits { idle, stall, headers, header_bytes, .. } = host.limits;
     let progress = Progress::new(stall);
     let stream = progress.watch(stream);
@@ -148,7 +148,7 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
     let service = service_fn(move |mut request: http::Request<Incoming>| {
         let busy = of.begin();
         let (inner, answers) = (inner.clone(), Arc::clone(&answers));
-        let place = Place {
+        let place = RequestPlace {
             member: Arc::clone(&of),
             shutdown: shutdown.clone(),
             keyless: Arc::clone(&keyless),
@@ -185,7 +185,7 @@ pub(super) async fn client(stream: Box<dyn Io>, host: Host, member: Arc<Member>)
 }
 
 /// The stream that requests come on. Who does not manage TLS in time is let go.
-async fn secured(stream: Watched, host: &Host, member: &Member) -> Option<Box<dyn Io>> {
+async fn secured(stream: Watched, host: &ClientHost, member: &CrowdMember) -> Option<Box<dyn Io>> {
     let Some(tls) = &host.tls else { return Some(Box::new(stream)) };
     let secured = tokio::select! {
         secured = timeout(host.limits.handshake, tls.accept(stream)) => secured,
@@ -206,7 +206,7 @@ async fn secured(stream: Watched, host: &Host, member: &Member) -> Option<Box<dy
 }
 
 /// Ends when the connection has been idle for `limit`, or has served enough.
-async fn asked_to_leave(member: &Member, limit: Duration) -> Leave {
+async fn asked_to_leave(member: &CrowdMember, limit: Duration) -> Leave {
     let mut mood = member.mood();
     let worn = async {
         if mood.wait_for(|mood| mood.is_worn()).await.is_err() {
@@ -221,7 +221,7 @@ async fn asked_to_leave(member: &Member, limit: Duration) -> Leave {
 
 /// Ends when a connection that was asked to leave has had its time. One that answers a
 /// request has all it needs.
-async fn patience(leave: Leave, member: &Member, idle: Duration) {
+async fn patience(leave: Leave, member: &CrowdMember, idle: Duration) {
     let now = Instant::now();
     let time = match leave {
         // What it was sent last may still be on its way.
@@ -250,7 +250,7 @@ async fn patience(leave: Leave, member: &Member, idle: Duration) {
 
 /// Ends when a connection whose place is needed has had its time. Requests with a key are answered
 /// first; others may never end, since their client need not read.
-async fn make_room(member: &Member) {
+async fn make_room(member: &CrowdMember) {
     if !member.has_shown_key() {
         sleep(STRANGER).await;
     }
@@ -295,13 +295,13 @@ fn cut() {
 
 /// A connection as its requests know it. A WebSocket holds on to it, once there are no more
 /// requests.
-struct Place {
-    member: Arc<Member>,
+struct RequestPlace {
+    member: Arc<CrowdMember>,
     shutdown: Shutdown,
     keyless: Arc<Semaphore>,
 }
 
-impl Line for Place {
+impl Line for RequestPlace {
     fn begin(&self) -> Box<dyn Send> {
         Box::new(self.member.begin())
     }

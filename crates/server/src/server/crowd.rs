@@ -28,12 +28,12 @@ const STRANGERS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Crowd {
     limit: usize,
-    inner: Mutex<Inner>,
+    inner: Mutex<CrowdInner>,
     left: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CrowdInner {
     open: usize,
     /// The last one that was given out.
     numbers: u64,
@@ -66,16 +66,16 @@ impl Mood {
 
 /// One connection's place in the crowd; it leaves when dropped.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct CrowdMember {
     crowd: Arc<Crowd>,
     /// Somebody else needs the place.
     evicted: CancellationToken,
     mood: watch::Sender<Mood>,
-    count: Mutex<Count>,
+    count: Mutex<RequestCount>,
 }
 
 #[derive(Debug, Default)]
-struct Count {
+struct RequestCount {
     running: usize,
     /// Its number in `strangers`. None: a request on it had a valid key.
     stranger: Option<u64>,
@@ -85,7 +85,7 @@ struct Count {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Member>);
+pub(super) struct BusyRequest(Arc<CrowdMember>);
 
 impl Crowd {
     pub(super) fn new(limit: usize) -> Arc<Self> {
@@ -104,7 +104,7 @@ impl Crowd {
     }
 
     /// A place for one more, or `None` when all the others are busy and have shown a key.
-    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
+    pub(super) async fn enter(self: &Arc<Self>) -> Option<Arc<CrowdMember>> {
         while self.len() >= self.limit.saturating_add(LEAVING) {
             // They are cut when their time is over.
             timeout(MAKE_ROOM, self.left.notified()).await.ok()?;
@@ -120,16 +120,20 @@ impl Crowd {
         inner.strangers.insert(number, evicted.clone());
         inner.idle.insert(number, evicted.clone());
         drop(inner);
-        Some(Arc::new(Member {
+        Some(Arc::new(CrowdMember {
             crowd: Arc::clone(self),
             evicted,
             mood: watch::Sender::new(Mood { idle: Some(Instant::now()), served: 0 }),
-            count: Mutex::new(Count { running: 0, stranger: Some(number), idle: Some(number) }),
+            count: Mutex::new(RequestCount {
+                running: 0,
+                stranger: Some(number),
+                idle: Some(number),
+            }),
         }))
     }
 }
 
-impl Inner {
+impl CrowdInner {
     fn began(&mut self) {
         self.running += 1;
         self.last = Some(Instant::now());
@@ -165,9 +169,9 @@ fn first_goes(connections: &mut BTreeMap<u64, CancellationToken>) -> bool {
     false
 }
 
-impl Member {
+impl CrowdMember {
     /// A request has come.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    pub(super) fn begin(self: &Arc<Self>) -> BusyRequest {
         let mut count = self.count.lock();
         count.running += 1;
         {
@@ -178,7 +182,7 @@ impl Member {
             }
         }
         self.mood.send_modify(|mood| *mood = Mood { idle: None, served: mood.served + 1 });
-        Busy(Arc::clone(self))
+        BusyRequest(Arc::clone(self))
     }
 
     fn end(&self) {
@@ -222,13 +226,13 @@ impl Member {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyRequest {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-impl Drop for Member {
+impl Drop for CrowdMember {
     fn drop(&mut self) {
         let mut inner = self.crowd.inner.lock();
         inner.open = inner.open.saturating_sub(1);
@@ -300,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn connections_without_a_key_go_before_those_that_showed_one() {
         let crowd = Crowd::new(2);
-        let ask = |member: &Arc<Member>| {
+        let ask = |member: &Arc<CrowdMember>| {
             let _request = member.begin();
             member.showed_key();
         };

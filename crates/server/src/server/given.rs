@@ -7,18 +7,18 @@ use crate::config::{Config, Listen};
 /// What was handed over, which is nothing for most.
 #[derive(Debug, Default)]
 pub struct Given {
-    sockets: Vec<Socket>,
+    sockets: Vec<GivenSocket>,
 }
 
 #[derive(Debug)]
-struct Socket {
+struct GivenSocket {
     place: Listen,
-    open: Open,
+    open: GivenListener,
 }
 
 /// The runtime takes it over once there is one.
 #[derive(Debug)]
-pub(super) enum Open {
+pub(super) enum GivenListener {
     #[cfg(unix)]
     Tcp(std::net::TcpListener),
     #[cfg(unix)]
@@ -61,7 +61,7 @@ impl Given {
     /// # Errors
     /// The runtime does not take one.
     pub(super) fn open(self) -> Result<Vec<Listener>, StartError> {
-        let open = |socket: Socket| {
+        let open = |socket: GivenSocket| {
             let place = socket.place.clone();
             Listener::given(socket.open, socket.place).map_err(|error| {
                 let hint = "start it without one: `ibeam serve`";
@@ -82,7 +82,7 @@ mod unix {
 
     use listenfd::ListenFd;
 
-    use super::{Given, Listen, Open, Socket, StartError};
+    use super::{Given, GivenListener, GivenSocket, Listen, StartError};
 
     /// More places than anyone has. The number comes from outside.
     const MOST: usize = 64;
@@ -109,7 +109,7 @@ mod unix {
         pid.and_then(|pid| pid.parse::<u32>().ok()) == Some(own)
     }
 
-    fn one(handed: &mut ListenFd, at: usize) -> Result<Socket, StartError> {
+    fn one(handed: &mut ListenFd, at: usize) -> Result<GivenSocket, StartError> {
         let number = at + 1;
         let stream = |what: io::Error| {
             let text = format!("socket {number} from the service manager cannot be served: {what}");
@@ -118,7 +118,7 @@ mod unix {
         if let Ok(Some(listener)) = handed.take_tcp_listener(at) {
             listens(&listener, number)?;
             let place = Listen::Tcp(listener.local_addr().map_err(stream)?);
-            return Ok(Socket { place, open: Open::Tcp(listener) });
+            return Ok(GivenSocket { place, open: GivenListener::Tcp(listener) });
         }
         let Some(listener) = handed.take_unix_listener(at).map_err(stream)? else {
             return Err(stream(io::ErrorKind::NotFound.into()));
@@ -133,7 +133,10 @@ mod unix {
             ));
         };
         private(path)?;
-        Ok(Socket { place: Listen::Unix(path.to_path_buf()), open: Open::Unix(listener) })
+        Ok(GivenSocket {
+            place: Listen::Unix(path.to_path_buf()),
+            open: GivenListener::Unix(listener),
+        })
     }
 
     /// With `Accept=yes` we would get one client instead of the door.

@@ -21,12 +21,12 @@ pub(super) struct Traffic {
 
 /// Knows since when nothing has happened.
 #[derive(Debug)]
-struct Idle {
+struct IdleWatch {
     after: Duration,
     since: Instant,
 }
 
-impl Idle {
+impl IdleWatch {
     fn new(after: Duration, now: Instant) -> Self {
         Self { after: after.min(LONGEST), since: now }
     }
@@ -48,7 +48,7 @@ pub(super) async fn unused(after: Duration, traffic: impl Fn() -> Traffic) {
     if after.is_zero() {
         return pending().await;
     }
-    let mut idle = Idle::new(after, Instant::now());
+    let mut idle = IdleWatch::new(after, Instant::now());
     while let Some(next) = idle.look(traffic(), Instant::now()) {
         sleep_until(next).await;
     }
@@ -68,7 +68,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_counts_from_the_last_request() {
         let began = Instant::now();
-        let mut idle = Idle::new(HALF_AN_HOUR, began);
+        let mut idle = IdleWatch::new(HALF_AN_HOUR, began);
         let quiet = |last| Traffic { busy: false, last };
         assert_eq!(idle.look(quiet(None), began), Some(began + HALF_AN_HOUR));
         let called = began + MINUTE;
@@ -80,7 +80,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_runs_is_no_idleness() {
         let began = Instant::now();
-        let mut idle = Idle::new(HALF_AN_HOUR, began);
+        let mut idle = IdleWatch::new(HALF_AN_HOUR, began);
         let (busy, quiet) =
             (Traffic { busy: true, last: None }, Traffic { busy: false, last: Some(began) });
         let late = began + 10 * HALF_AN_HOUR;
@@ -90,9 +90,9 @@ mod tests {
         assert_eq!(idle.look(quiet, ended), Some(late + HALF_AN_HOUR));
         assert_eq!(idle.look(quiet, late + HALF_AN_HOUR), None);
         // A short time is not stretched.
-        let mut idle = Idle::new(Duration::from_secs(1), began);
+        let mut idle = IdleWatch::new(Duration::from_secs(1), began);
         assert_eq!(idle.look(busy, began), Some(began + Duration::from_secs(1)));
-        let mut idle = Idle::new(Duration::MAX, began);
+        let mut idle = IdleWatch::new(Duration::MAX, began);
         assert!(idle.look(quiet, late).is_some_and(|next| next > late));
     }
 

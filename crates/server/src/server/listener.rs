@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use super::{
     StartError,
     client::Io,
-    given::{Given, Open},
+    given::{Given, GivenListener},
 };
 use crate::{config::Listen, net::probe};
 
@@ -29,11 +29,11 @@ const BACKLOG: u32 = 4096;
 pub(super) enum Listener {
     Tcp(TcpListener),
     #[cfg(unix)]
-    Unix(super::unix::Socket),
+    Unix(super::unix::UnixSocket),
 }
 
 /// A connection that nobody has looked at yet.
-pub(super) enum Incoming {
+pub(super) enum IncomingConnection {
     Tcp(TcpStream),
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
@@ -44,7 +44,7 @@ impl Listener {
         match listen {
             Listen::Tcp(address) => tcp(*address).await.map(Self::Tcp),
             #[cfg(unix)]
-            Listen::Unix(path) => super::unix::Socket::bind(path).await.map(Self::Unix),
+            Listen::Unix(path) => super::unix::UnixSocket::bind(path).await.map(Self::Unix),
             #[cfg(not(unix))]
             Listen::Unix(path) => Err(StartError::new(
                 format!("cannot listen on {}", path.display()),
@@ -54,19 +54,19 @@ impl Listener {
     }
 
     /// One that somebody else has opened.
-    pub(super) fn given(open: Open, place: Listen) -> io::Result<Self> {
+    pub(super) fn given(open: GivenListener, place: Listen) -> io::Result<Self> {
         match (open, place) {
             #[cfg(unix)]
-            (Open::Tcp(listener), _) => {
+            (GivenListener::Tcp(listener), _) => {
                 listener.set_nonblocking(true)?;
                 TcpListener::from_std(listener).map(Self::Tcp)
             }
             #[cfg(unix)]
-            (Open::Unix(listener), Listen::Unix(path)) => {
-                super::unix::Socket::given(listener, path).map(Self::Unix)
+            (GivenListener::Unix(listener), Listen::Unix(path)) => {
+                super::unix::UnixSocket::given(listener, path).map(Self::Unix)
             }
             #[cfg(unix)]
-            (Open::Unix(_), Listen::Tcp(_)) => Err(io::ErrorKind::InvalidInput.into()),
+            (GivenListener::Unix(_), Listen::Tcp(_)) => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
@@ -79,13 +79,13 @@ impl Listener {
         }
     }
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<IncomingConnection>> {
         match self {
             Self::Tcp(listener) => {
-                listener.poll_accept(cx).map_ok(|(stream, _)| Incoming::Tcp(stream))
+                listener.poll_accept(cx).map_ok(|(stream, _)| IncomingConnection::Tcp(stream))
             }
             #[cfg(unix)]
-            Self::Unix(socket) => socket.poll_accept(cx).map_ok(Incoming::Unix),
+            Self::Unix(socket) => socket.poll_accept(cx).map_ok(IncomingConnection::Unix),
         }
     }
 }
@@ -119,7 +119,7 @@ impl Doors {
         self.listeners.iter().map(Listener::place).collect()
     }
 
-    pub(super) async fn accept(&mut self) -> io::Result<Incoming> {
+    pub(super) async fn accept(&mut self) -> io::Result<IncomingConnection> {
         poll_fn(|cx| {
             let (before, from) =
                 self.listeners.split_at_checked(self.next).unwrap_or((&[], &self.listeners));
@@ -141,7 +141,7 @@ impl From<TcpListener> for Doors {
     }
 }
 
-impl Incoming {
+impl IncomingConnection {
     pub(super) fn open(self) -> Box<dyn Io> {
         match self {
             Self::Tcp(stream) => {

@@ -53,10 +53,10 @@ pub(super) struct Progress {
 
 /// Bytes that wait for a client.
 #[derive(Debug, Default)]
-struct Backlog(Mutex<Clock>);
+struct Backlog(Mutex<StallClock>);
 
 #[derive(Debug, Default)]
-struct Clock {
+struct StallClock {
     /// Since when the client is behind.
     since: Option<Instant>,
     /// What it took since then.
@@ -67,7 +67,7 @@ struct Clock {
     more: bool,
 }
 
-impl Clock {
+impl StallClock {
     fn behind(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
@@ -121,12 +121,12 @@ impl Progress {
     }
 
     /// Watches an answer. `kept` is dropped with its last byte.
-    pub(super) fn answer<K: Send + Sync>(&self, body: Body, kept: K) -> Answer<K> {
+    pub(super) fn answer<K: Send + Sync>(&self, body: Body, kept: K) -> AnswerBody<K> {
         let backlog = Arc::new(Backlog::default());
         let mut answers = self.answers.lock();
         answers.retain(|answer| answer.strong_count() > 0);
         answers.push(Arc::downgrade(&backlog));
-        Answer { body, share: Arc::new(Share { backlog, _kept: kept }) }
+        AnswerBody { body, share: Arc::new(AnswerShare { backlog, _kept: kept }) }
     }
 
     /// Ends when something has waited for the client for too long. What the system has yet
@@ -231,30 +231,30 @@ impl AsyncWrite for Watched {
 // === an answer ===
 
 /// The body of an answer, whose pieces know when they are taken.
-pub(super) struct Answer<K> {
+pub(super) struct AnswerBody<K> {
     body: Body,
-    share: Arc<Share<K>>,
+    share: Arc<AnswerShare<K>>,
 }
 
-struct Share<K> {
+struct AnswerShare<K> {
     backlog: Arc<Backlog>,
     _kept: K,
 }
 
 /// A piece of an answer on its way.
-pub(super) struct Piece<K> {
+pub(super) struct AnswerPiece<K> {
     bytes: Bytes,
-    share: Arc<Share<K>>,
+    share: Arc<AnswerShare<K>>,
 }
 
-impl<K: Send + Sync> http_body::Body for Answer<K> {
-    type Data = Piece<K>;
+impl<K: Send + Sync> http_body::Body for AnswerBody<K> {
+    type Data = AnswerPiece<K>;
     type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece<K>>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<AnswerPiece<K>>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         let mut clock = self.share.backlog.0.lock();
         clock.more = matches!(polled, Poll::Ready(Some(_)));
@@ -263,8 +263,9 @@ impl<K: Send + Sync> http_body::Body for Answer<K> {
         }
         clock.settle();
         drop(clock);
-        polled
-            .map_ok(|frame| frame.map_data(|bytes| Piece { bytes, share: Arc::clone(&self.share) }))
+        polled.map_ok(|frame| {
+            frame.map_data(|bytes| AnswerPiece { bytes, share: Arc::clone(&self.share) })
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -276,7 +277,7 @@ impl<K: Send + Sync> http_body::Body for Answer<K> {
     }
 }
 
-impl<K> Drop for Answer<K> {
+impl<K> Drop for AnswerBody<K> {
     fn drop(&mut self) {
         let mut clock = self.share.backlog.0.lock();
         clock.more = false;
@@ -284,7 +285,7 @@ impl<K> Drop for Answer<K> {
     }
 }
 
-impl<K> Piece<K> {
+impl<K> AnswerPiece<K> {
     fn took(&self, bytes: usize) {
         let mut clock = self.share.backlog.0.lock();
         clock.waiting = clock.waiting.saturating_sub(bytes);
@@ -293,7 +294,7 @@ impl<K> Piece<K> {
     }
 }
 
-impl<K> Buf for Piece<K> {
+impl<K> Buf for AnswerPiece<K> {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -308,7 +309,7 @@ impl<K> Buf for Piece<K> {
     }
 }
 
-impl<K> Drop for Piece<K> {
+impl<K> Drop for AnswerPiece<K> {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
             self.took(self.bytes.len());

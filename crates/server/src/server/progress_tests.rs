@@ -16,7 +16,7 @@ use crate::{
     api::OnLine,
     config::Config,
     server::{
-        client::{ClientLimits, Host, client},
+        client::{ClientHost, ClientLimits, client},
         crowd::Crowd,
     },
     shutdown::Shutdown,
@@ -48,7 +48,7 @@ fn router() -> Router {
 async fn serve(router: Router, room: usize) -> Served {
     let config = Config::default();
     assert_eq!(config.clocks.client_stall, STALL);
-    let host = Host {
+    let host = ClientHost {
         router,
         tls: None,
         limits: ClientLimits::of(&config),

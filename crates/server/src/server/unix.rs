@@ -25,14 +25,14 @@ const PATH_CAP: usize = 103;
 const START_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
     /// Device and inode: someone else may have the path by the time we leave.
     id: Option<(u64, u64)>,
 }
 
-impl Socket {
+impl UnixSocket {
     /// # Errors
     /// Somebody listens there, something else is there, or the place cannot be written.
     pub(super) async fn bind(path: &Path) -> Result<Self, StartError> {
@@ -88,7 +88,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for UnixSocket {
     fn drop(&mut self) {
         if self.id.is_some() && id(&self.path) == self.id {
             let _ = fs::remove_file(&self.path);
@@ -99,13 +99,13 @@ impl Drop for Socket {
 /// Makes the socket where nobody else can reach it, and moves it to its place once it is
 /// ours alone. So there is no moment in which others could connect, and none without a
 /// socket when an old one is replaced.
-fn place(path: &Path) -> io::Result<Socket> {
+fn place(path: &Path) -> io::Result<UnixSocket> {
     let folder = hideout(folder(path))?;
     let hidden = folder.path().join("s");
     let listener = UnixListener::bind(&hidden)?;
     fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
     fs::rename(&hidden, path)?;
-    Ok(Socket { listener, path: path.to_path_buf(), id: id(path) })
+    Ok(UnixSocket { listener, path: path.to_path_buf(), id: id(path) })
 }
 
 /// A folder for us alone. The name is short because the whole path must be.
@@ -153,12 +153,12 @@ mod tests {
     async fn it_is_ours_alone_and_goes_with_us() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ibeam.sock");
-        let socket = Socket::bind(&path).await.unwrap();
+        let socket = UnixSocket::bind(&path).await.unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let _client = StdStream::connect(&path).unwrap();
         std::future::poll_fn(|cx| socket.poll_accept(cx)).await.unwrap();
-        let error = Socket::bind(&path).await.unwrap_err();
+        let error = UnixSocket::bind(&path).await.unwrap_err();
         assert!(error.hint().unwrap().contains("another ibeam"), "{error:?}");
         drop(socket);
         assert!(!path.exists());
@@ -171,19 +171,19 @@ mod tests {
         let path = folder.path().join("ibeam.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
-        let socket = Socket::bind(&path).await.unwrap();
+        let socket = UnixSocket::bind(&path).await.unwrap();
         StdStream::connect(&path).unwrap();
         // The path is someone else's by now.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(socket);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        let error = Socket::bind(&path).await.unwrap_err();
+        let error = UnixSocket::bind(&path).await.unwrap_err();
         assert!(error.hint().unwrap().contains("another file"), "{error:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        let error = Socket::bind(&folder.path().join("no/such")).await.unwrap_err();
+        let error = UnixSocket::bind(&folder.path().join("no/such")).await.unwrap_err();
         assert!(error.hint().unwrap().contains("create it first"), "{error:?}");
-        let error = Socket::bind(&folder.path().join("x".repeat(120))).await.unwrap_err();
+        let error = UnixSocket::bind(&folder.path().join("x".repeat(120))).await.unwrap_err();
         assert!(error.hint().unwrap().contains("too long"), "{error:?}");
     }
 
@@ -199,7 +199,7 @@ mod tests {
             drop(locked);
             socket
         };
-        let (second, _first) = tokio::join!(Socket::bind(&path), first);
+        let (second, _first) = tokio::join!(UnixSocket::bind(&path), first);
         let error = second.unwrap_err();
         assert!(error.hint().unwrap().contains("another ibeam"), "{error:?}");
     }
@@ -210,7 +210,7 @@ mod tests {
         let locked = File::open(folder.path()).unwrap();
         locked.lock().unwrap();
         let began = tokio::time::Instant::now();
-        Socket::bind(&folder.path().join("ibeam.sock")).await.unwrap();
+        UnixSocket::bind(&folder.path().join("ibeam.sock")).await.unwrap();
         assert_eq!(began.elapsed(), START_WAIT);
     }
 }

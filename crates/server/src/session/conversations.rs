@@ -13,18 +13,20 @@ use crate::store::Scope;
 /// How many replaced ids are remembered.
 const REMEMBERED: usize = 10_000;
 
+type ScopedId = (Scope, String);
+
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
-    inner: Mutex<Inner>,
-    /// Told whenever a conversation is given back.
+    inner: Mutex<ClaimTable>,
+    /// Notified whenever a conversation is released.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    claimed: HashSet<(Scope, String)>,
-    /// Claimed by turns that are only saying goodbye to the backend.
-    leaving: HashSet<(Scope, String)>,
+struct ClaimTable {
+    claimed: HashSet<ScopedId>,
+    /// Claimed by turns that only close their stream to the backend.
+    leaving: HashSet<ScopedId>,
     /// Ids the backend got stuck on, and what they were replaced by.
     renewed: HashMap<String, String>,
     order: VecDeque<String>,
@@ -32,21 +34,31 @@ struct Inner {
 
 /// The right to run turns of a conversation: one has it at a time.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct ConversationClaim {
     conversations: Arc<Conversations>,
-    held: Vec<(Scope, String)>,
+    claimed: ScopedId,
+    /// Further ids of the same conversation.
+    renewed: Vec<ScopedId>,
 }
 
 impl Conversations {
     /// `None` when a turn has it.
-    pub(crate) fn claim(self: &Arc<Self>, scope: Scope, id: &str) -> Option<Claim> {
-        let held = (scope, id.to_owned());
-        let free = self.inner.lock().claimed.insert(held.clone());
-        free.then(|| Claim { conversations: Arc::clone(self), held: vec![held] })
+    pub(crate) fn claim(self: &Arc<Self>, scope: Scope, id: &str) -> Option<ConversationClaim> {
+        let claimed = (scope, id.to_owned());
+        let free = self.inner.lock().claimed.insert(claimed.clone());
+        free.then(|| ConversationClaim {
+            conversations: Arc::clone(self),
+            claimed,
+            renewed: Vec::new(),
+        })
     }
 
     /// The same, but waits for a turn that is about to give it back.
-    pub(crate) async fn claim_soon(self: &Arc<Self>, scope: Scope, id: &str) -> Option<Claim> {
+    pub(crate) async fn claim_soon(
+        self: &Arc<Self>,
+        scope: Scope,
+        id: &str,
+    ) -> Option<ConversationClaim> {
         let key = (scope, id.to_owned());
         loop {
             let freed = self.freed.notified();
@@ -75,8 +87,8 @@ impl Conversations {
         id
     }
 
-    /// The backend got stuck on `old`; the conversation goes on as `new`.
-    pub(crate) fn renew(&self, old: &str, new: &str) {
+    /// The backend got stuck on `old`; the conversation continues as `new`.
+    fn renew(&self, old: &str, new: &str) {
         let mut inner = self.inner.lock();
         if inner.renewed.insert(old.to_owned(), new.to_owned()).is_none() {
             inner.order.push_back(old.to_owned());
@@ -89,29 +101,38 @@ impl Conversations {
     }
 }
 
-impl Claim {
-    /// Its turn is over and only has to tell the backend so.
-    pub(crate) fn leave(&self) {
-        self.conversations.inner.lock().leaving.extend(self.held.iter().cloned());
+impl ConversationClaim {
+    /// The id that was claimed.
+    pub(crate) fn id(&self) -> &str {
+        &self.claimed.1
     }
 
-    /// Takes a second id of the same conversation.
-    pub(crate) fn extend(&mut self, scope: Scope, id: &str) {
-        let also = (scope, id.to_owned());
-        if !self.held.contains(&also)
-            && self.conversations.inner.lock().claimed.insert(also.clone())
-        {
-            self.held.push(also);
+    /// Its turn is over and only has to close its stream to the backend.
+    pub(crate) fn leave(&self) {
+        self.conversations.inner.lock().leaving.extend(self.ids().cloned());
+    }
+
+    /// The conversation has this id from now on. It belongs to the same claim.
+    pub(crate) fn renew(&mut self, id: &str) {
+        self.conversations.renew(self.id(), id);
+        let new = (self.claimed.0, id.to_owned());
+        let known = self.ids().any(|claimed| *claimed == new);
+        if !known && self.conversations.inner.lock().claimed.insert(new.clone()) {
+            self.renewed.push(new);
         }
+    }
+
+    fn ids(&self) -> impl Iterator<Item = &ScopedId> {
+        std::iter::once(&self.claimed).chain(&self.renewed)
     }
 }
 
-impl Drop for Claim {
+impl Drop for ConversationClaim {
     fn drop(&mut self) {
         let mut inner = self.conversations.inner.lock();
-        for held in &self.held {
-            inner.claimed.remove(held);
-            inner.leaving.remove(held);
+        for id in self.ids() {
+            inner.claimed.remove(id);
+            inner.leaving.remove(id);
         }
         drop(inner);
         self.conversations.freed.notify_waiters();
@@ -128,7 +149,7 @@ mod tests {
         let mut claim = all.claim([1; 32], "a").unwrap();
         assert!(all.claim([1; 32], "a").is_none());
         assert!(all.claim([2; 32], "a").is_some(), "another's");
-        claim.extend([1; 32], "b");
+        claim.renew("b");
         assert!(all.claim([1; 32], "b").is_none());
         drop(claim);
         assert!(all.claim([1; 32], "a").is_some() && all.claim([1; 32], "b").is_some());

@@ -6,18 +6,18 @@ use ibeam_core::model::Millis;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{legs::Legs, registry::Registry, retries::Retries};
+use super::{leg_index::LegIndex, registry::Registry, retries::Retries};
 use crate::{
     auth::Tokens, checks::Checks, counter::Counter, driver::AnyDriver, large::LargeWork,
-    limits::Turns, tasks::Tasks,
+    limits::TurnSlots, tasks::Tasks,
 };
 
 /// How long a turn waits for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// After the last reader left, the turn lives on this long before it is cancelled.
+    /// After the last reader left, the turn runs this long before it is cancelled.
     pub cancel_grace: Duration,
-    /// A reader that takes no event for this long is given up.
+    /// A reader that takes no event for this long is cut.
     pub client_stall: Duration,
     /// A parked turn waits this long for its results.
     pub parked: Duration,
@@ -29,13 +29,13 @@ pub(crate) struct Hub {
     pub(crate) tokens: Tokens,
     pub(crate) patience: Patience,
     pub(crate) registry: Registry,
-    pub(crate) legs: Legs,
+    pub(crate) leg_index: LegIndex,
     pub(crate) retries: Retries,
-    /// Places for turns that generate with a reader attached.
-    pub(crate) turns: Turns,
-    /// Ends every turn when the program does.
+    /// For turns that generate with a reader attached.
+    pub(crate) slots: TurnSlots,
+    /// Ends every turn.
     pub(crate) stop: CancellationToken,
-    /// From then on nothing is parked any more.
+    /// Once cancelled, no turn is parked any more.
     pub(crate) drain: CancellationToken,
     pub(crate) counter: Counter,
     pub(crate) checks: Checks,

@@ -2,19 +2,19 @@
 //! stream of events that an API handler reads.
 
 mod actor;
+mod admission;
 mod conversations;
 mod hub;
-mod keep;
-mod legs;
-mod marks;
-mod matched;
-mod outbox;
-mod outlets;
+mod leg_index;
+mod leg_timing;
 mod parked;
+mod readers;
 mod registry;
 mod retries;
-mod route;
+mod send_queue;
+mod session_match;
 mod visit;
+mod writer;
 
 use std::{
     sync::Arc,
@@ -28,27 +28,27 @@ use ibeam_core::{
 use tokio::sync::mpsc;
 
 pub(crate) use actor::{Actor, AnyMachine, Bridged, Machine};
-pub(crate) use conversations::{Claim, Conversations};
+pub(crate) use admission::{
+    Admission, Origin, RequestOutline, Route, STORE_PATIENCE, refusal, shown_id,
+};
+pub use admission::{NameSource, RequestContext, SessionName};
+pub(crate) use conversations::Conversations;
 pub(crate) use hub::Hub;
 pub use hub::Patience;
 use ibeam_core::leg::LegRecord;
-pub(crate) use keep::{Heirloom, Keeper, Keeping, STORE_PATIENCE};
-pub(crate) use legs::{Found, Key as LegKey, Legs, Names, Probe, Ticket};
-pub use matched::{Match, Matched};
-pub use parked::Limits;
-pub(crate) use parked::{Identity, Live};
+pub(crate) use leg_index::LegIndex;
+pub use parked::ParkedLimits;
+pub(crate) use parked::TurnIdentity;
 pub use registry::{Fates, Registry, Snapshot};
-pub(crate) use retries::{Retries, RetryClaim, RetryKey};
-pub(crate) use route::{
-    By, Outline, Told, Use, body_key, calls_in, idempotency_key, results_without_call,
-};
-pub(crate) use visit::{Ask, Attached, Ending, Resume, Visit};
+pub(crate) use retries::Retries;
+pub use session_match::{MatchedConversation, SessionMatch};
+pub(crate) use visit::LegRequest;
 
 /// Events waiting for a client. Small, so that a slow client's back-pressure
 /// reaches the upstream window soon; large enough for a burst of deltas.
 pub const EVENTS_CAP: usize = 64;
 
-/// The events of one leg. Dropping it tells the turn that its reader left.
+/// The events of one leg. Dropping it is how its turn learns that the reader left.
 ///
 /// *Invariant:* it gives exactly one terminal event and then `None`, also when the
 /// actor dies.
@@ -56,20 +56,20 @@ pub const EVENTS_CAP: usize = 64;
 pub struct TurnStream {
     source: Source,
     ended: bool,
-    matched: Option<Match>,
+    matched: Option<MatchedConversation>,
 }
 
 #[derive(Debug)]
 enum Source {
     Live(mpsc::Receiver<TurnEvent>),
-    /// A finished leg, and how far it was told again.
+    /// A finished leg, and how much of it was replayed.
     Record(Arc<LegRecord>, usize),
 }
 
 impl TurnStream {
     /// The two ends of a leg's events.
     fn channel() -> (mpsc::Sender<TurnEvent>, Self) {
-        // One more than that, for a last word to a client that does not read.
+        // One more than that, for the error to a client that does not read.
         let (sender, events) = mpsc::channel(EVENTS_CAP + 1);
         (sender, Self { source: Source::Live(events), ended: false, matched: None })
     }
@@ -78,17 +78,17 @@ impl TurnStream {
     pub(crate) fn replay(record: Arc<LegRecord>) -> Self {
         let conversation = record.conversation().to_owned();
         let stream = Self { source: Source::Record(record, 0), ended: false, matched: None };
-        stream.matched_as(Matched::Replayed, conversation)
+        stream.matched_as(SessionMatch::Replayed, conversation)
     }
 
     /// Says how its request came to it.
-    pub(crate) fn matched_as(self, how: Matched, conversation: String) -> Self {
-        Self { matched: Some(Match { how, conversation }), ..self }
+    pub(crate) fn matched_as(self, how: SessionMatch, conversation: String) -> Self {
+        Self { matched: Some(MatchedConversation { how, conversation }), ..self }
     }
 
     /// How its request came to it.
     #[must_use]
-    pub fn matched(&self) -> Option<&Match> {
+    pub fn matched(&self) -> Option<&MatchedConversation> {
         self.matched.as_ref()
     }
 

@@ -1,5 +1,5 @@
-//! Who is there to be visited, and which of them are parked, in the order in which
-//! they would have to make room.
+//! The turns that take visits, and those of them that are parked, in the order in which they
+//! are evicted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,25 +9,25 @@ use std::{
 use ibeam_core::{agent::ModelPick, model::ids::SessionId};
 use tokio::sync::mpsc;
 
-use super::visit::{Ending, Visit};
+use super::visit::{ParkedEnding, Visit};
 use crate::store::Scope;
 
 /// How much may be parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ParkedLimits {
     pub count: usize,
     pub bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ParkedLimits {
     fn default() -> Self {
         Self { count: 10_000, bytes: 512 << 20 }
     }
 }
 
-/// What a request must agree in to go on with a turn.
+/// What a request must have in common with a turn to resume it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct TurnIdentity {
     pub(crate) scope: Scope,
     pub(crate) setup: [u8; 32],
     pub(crate) model: ModelPick,
@@ -35,15 +35,15 @@ pub(crate) struct Identity {
 
 /// A turn that can be visited.
 #[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub(crate) identity: Arc<Identity>,
+pub(crate) struct LiveTurn {
+    pub(crate) identity: Arc<TurnIdentity>,
     pub(crate) mailbox: mpsc::Sender<Visit>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    limits: Limits,
-    turns: HashMap<SessionId, Row>,
+pub(super) struct TurnTable {
+    limits: ParkedLimits,
+    turns: HashMap<SessionId, TurnRow>,
     /// Least recently parked first.
     order: BTreeMap<u64, SessionId>,
     conversations: HashMap<(Scope, Box<str>), SessionId>,
@@ -52,21 +52,21 @@ pub(super) struct Table {
 }
 
 #[derive(Debug)]
-struct Row {
-    live: Live,
-    parked: Option<Parked>,
+struct TurnRow {
+    live: LiveTurn,
+    parked: Option<ParkedTurn>,
 }
 
 #[derive(Debug)]
-struct Parked {
+struct ParkedTurn {
     order: u64,
     bytes: usize,
     conversation: (Scope, Box<str>),
     awaiting: Vec<u32>,
 }
 
-impl Table {
-    pub(super) fn new(limits: Limits) -> Self {
+impl TurnTable {
+    pub(super) fn new(limits: ParkedLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
@@ -75,8 +75,8 @@ impl Table {
         (self.order.len(), self.bytes)
     }
 
-    pub(super) fn enter(&mut self, session: SessionId, live: Live) {
-        self.turns.insert(session, Row { live, parked: None });
+    pub(super) fn enter(&mut self, session: SessionId, live: LiveTurn) {
+        self.turns.insert(session, TurnRow { live, parked: None });
     }
 
     pub(super) fn leave(&mut self, session: SessionId) {
@@ -84,7 +84,7 @@ impl Table {
         self.turns.remove(&session);
     }
 
-    /// Others may have to go for it.
+    /// Others may be evicted for it.
     pub(super) fn park(
         &mut self,
         session: SessionId,
@@ -98,7 +98,7 @@ impl Table {
         if let Some(row) = self.turns.get_mut(&session) {
             let conversation = (row.live.identity.scope, conversation.into());
             self.conversations.insert(conversation.clone(), session);
-            row.parked = Some(Parked { order, bytes, conversation, awaiting });
+            row.parked = Some(ParkedTurn { order, bytes, conversation, awaiting });
             self.order.insert(order, session);
             self.bytes += bytes;
         }
@@ -115,25 +115,25 @@ impl Table {
         }
     }
 
-    /// Sends away those who were parked first, for as long as there is too much.
+    /// Evicts the turns that were parked first, until the limits hold.
     fn make_room(&mut self) {
         while self.order.len() > self.limits.count || self.bytes > self.limits.bytes {
-            if !self.send_one_away() {
+            if !self.evict_oldest() {
                 break;
             }
         }
     }
 
-    /// Sends the one away that was parked first. False: nobody can be.
-    pub(super) fn send_one_away(&mut self) -> bool {
-        let told = self.order.values().find(|oldest| {
-            let end = Visit::End { why: Ending::Evicted, done: None };
-            // A mailbox full of visitors belongs to a turn that is about to go on. Until
-            // it does, it counts.
+    /// Evicts the turn that was parked first. False: none can be evicted.
+    pub(super) fn evict_oldest(&mut self) -> bool {
+        let evicted = self.order.values().find(|oldest| {
+            let end = Visit::End { why: ParkedEnding::Evicted, done: None };
+            // A full mailbox belongs to a turn that is about to resume. Until it does, it
+            // counts.
             self.turns.get(oldest).is_some_and(|row| row.live.mailbox.try_send(end).is_ok())
         });
-        let Some(told) = told.copied() else { return false };
-        self.unpark(told);
+        let Some(evicted) = evicted.copied() else { return false };
+        self.unpark(evicted);
         true
     }
 
@@ -148,7 +148,7 @@ impl Table {
         }
     }
 
-    pub(super) fn find(&self, session: SessionId, scope: Scope) -> Option<Live> {
+    pub(super) fn find(&self, session: SessionId, scope: Scope) -> Option<LiveTurn> {
         let row = self.turns.get(&session)?;
         (row.live.identity.scope == scope).then(|| row.live.clone())
     }
@@ -157,7 +157,7 @@ impl Table {
         &self,
         scope: Scope,
         calls: impl Iterator<Item = (SessionId, u32)>,
-    ) -> Vec<Live> {
+    ) -> Vec<LiveTurn> {
         let mut found = BTreeMap::new();
         for (session, call) in calls {
             if let Some(row) = self.turns.get(&session)
@@ -170,7 +170,7 @@ impl Table {
         found.into_values().collect()
     }
 
-    pub(super) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<Live> {
+    pub(super) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<LiveTurn> {
         let session = self.conversations.get(&(scope, conversation.into()))?;
         self.find(*session, scope)
     }

@@ -7,13 +7,13 @@ fn session(n: u8) -> SessionId {
     SessionId::from_random([n; 16])
 }
 
-fn table(count: usize, bytes: usize, turns: u8) -> (Table, Vec<mpsc::Receiver<Visit>>) {
-    let mut table = Table::new(Limits { count, bytes });
+fn table(count: usize, bytes: usize, turns: u8) -> (TurnTable, Vec<mpsc::Receiver<Visit>>) {
+    let mut table = TurnTable::new(ParkedLimits { count, bytes });
     let mut inboxes = Vec::new();
     for n in 0..turns {
         let (mailbox, inbox) = visit::mailbox();
-        let identity = Identity { scope: MINE, setup: [0; 32], model: ModelPick::default() };
-        table.enter(session(n), Live { identity: Arc::new(identity), mailbox });
+        let identity = TurnIdentity { scope: MINE, setup: [0; 32], model: ModelPick::default() };
+        table.enter(session(n), LiveTurn { identity: Arc::new(identity), mailbox });
         inboxes.push(inbox);
     }
     (table, inboxes)
@@ -22,7 +22,7 @@ fn table(count: usize, bytes: usize, turns: u8) -> (Table, Vec<mpsc::Receiver<Vi
 fn sent_away(inboxes: &mut [mpsc::Receiver<Visit>]) -> Vec<usize> {
     let mut gone = Vec::new();
     for (n, inbox) in inboxes.iter_mut().enumerate() {
-        while let Ok(Visit::End { why: Ending::Evicted, .. }) = inbox.try_recv() {
+        while let Ok(Visit::End { why: ParkedEnding::Evicted, .. }) = inbox.try_recv() {
             gone.push(n);
         }
     }
@@ -74,7 +74,7 @@ fn one_that_cannot_be_told_to_go_still_counts() {
     let (mut table, mut inboxes) = table(1, usize::MAX, 3);
     table.park(session(0), 10, "a", vec![]);
     let mailbox = table.turns[&session(0)].live.mailbox.clone();
-    while mailbox.try_send(Visit::End { why: Ending::Superseded, done: None }).is_ok() {}
+    while mailbox.try_send(Visit::End { why: ParkedEnding::Superseded, done: None }).is_ok() {}
     table.park(session(1), 10, "b", vec![]);
     assert_eq!(table.parked(), (1, 10), "the next one went instead");
     assert_eq!(sent_away(&mut inboxes[1..]), [0]);
@@ -85,12 +85,12 @@ fn one_that_cannot_be_told_to_go_still_counts() {
 #[test]
 fn one_is_sent_away_for_whoever_needs_its_place() {
     let (mut table, mut inboxes) = table(10, 100, 3);
-    assert!(!table.send_one_away(), "nobody is parked");
+    assert!(!table.evict_oldest(), "nobody is parked");
     table.park(session(1), 10, "a", vec![]);
     table.park(session(0), 10, "b", vec![]);
-    assert!(table.send_one_away());
+    assert!(table.evict_oldest());
     assert_eq!((table.parked(), sent_away(&mut inboxes)), ((1, 10), vec![1]));
-    assert!(table.send_one_away() && !table.send_one_away());
+    assert!(table.evict_oldest() && !table.evict_oldest());
     assert_eq!((table.parked(), sent_away(&mut inboxes)), ((0, 0), vec![0]));
 }
 
@@ -99,7 +99,7 @@ fn a_turn_is_found_by_those_it_belongs_to() {
     let (mut table, _inboxes) = table(10, 100, 1);
     assert!(table.find(session(0), MINE).is_some());
     assert!(table.find(session(0), [2; 32]).is_none());
-    let waits = |table: &Table, scope, calls: &[u32]| {
+    let waits = |table: &TurnTable, scope, calls: &[u32]| {
         table.waiting_for(scope, calls.iter().map(|call| (session(0), *call))).len()
     };
     assert_eq!(waits(&table, MINE, &[1]), 0, "it does not wait");

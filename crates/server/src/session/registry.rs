@@ -1,5 +1,5 @@
-//! What the process knows about its turns: how many there are, how they ended, who
-//! waits for tool results, and what of the backend's messages nobody understood.
+//! What the process knows about its turns: how many there are, how they ended, which ones wait
+//! for tool results, and which messages of the backend were unknown.
 
 use std::{
     collections::BTreeMap,
@@ -20,12 +20,12 @@ use serde::Serialize;
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    parked::{Identity, Limits, Live, Table},
+    parked::{LiveTurn, ParkedLimits, TurnIdentity, TurnTable},
     visit::Visit,
 };
 use crate::store::Scope;
 
-/// How many kinds of drift are told apart.
+/// How many kinds of drift are counted separately.
 const DRIFT_KINDS: usize = 256;
 
 /// How long a failure to reach the backend counts.
@@ -33,25 +33,25 @@ const UNREACHABLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    inner: Arc<Inner>,
+    inner: Arc<RegistryState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RegistryState {
     turns: AtomicUsize,
     started: AtomicU64,
     finished: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
     fates: Mutex<Fates>,
-    /// The backend turned our credential away the last time it saw it.
+    /// The backend refused our credential the last time it saw it.
     refused: AtomicBool,
-    /// When the backend could not be reached, unless it was heard from since.
+    /// When the backend could not be reached, unless it answered since.
     unreachable: Mutex<Option<Instant>>,
     /// Whether that has a time, so that a frame which is heard takes no lock.
     silent: AtomicBool,
     drift: Mutex<BTreeMap<String, u64>>,
-    table: Mutex<Table>,
+    table: Mutex<TurnTable>,
 }
 
 /// How requests were matched, and what became of parked turns. `/health` shows it as it is.
@@ -67,11 +67,11 @@ pub struct Fates {
     pub replayed: u64,
     /// Parked turns whose time was over.
     pub expired: u64,
-    /// Parked turns that had to make room.
+    /// Parked turns that had to make room for others.
     pub evicted: u64,
-    /// Parked turns whose conversation went on without them.
+    /// Parked turns whose conversation continued without their results.
     pub superseded: u64,
-    /// Parked turns that the backend let go.
+    /// Parked turns that the backend ended.
     pub died_parked: u64,
 }
 
@@ -90,18 +90,18 @@ pub struct Snapshot {
     pub drift: BTreeMap<String, u64>,
 }
 
-/// One turn's place in the registry; it leaves with its actor.
+/// One turn's entry in the registry; it is removed with its actor.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RegistryEntry {
     registry: Registry,
     session: SessionId,
 }
 
 impl Registry {
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
-        let table = Mutex::new(Table::new(limits));
-        Self { inner: Arc::new(Inner { table, ..Inner::default() }) }
+    pub fn new(limits: ParkedLimits) -> Self {
+        let table = Mutex::new(TurnTable::new(limits));
+        Self { inner: Arc::new(RegistryState { table, ..RegistryState::default() }) }
     }
 
     #[must_use]
@@ -159,7 +159,7 @@ impl Registry {
         self.inner.unreachable.lock().is_some_and(|at| at.elapsed() < UNREACHABLE)
     }
 
-    /// Whether the backend turned our credential away when it last saw it.
+    /// Whether the backend refused our credential when it last saw it.
     #[must_use]
     pub fn credential_refused(&self) -> bool {
         self.inner.refused.load(Ordering::Relaxed)
@@ -171,7 +171,7 @@ impl Registry {
     }
 
     /// The turn of that session, if it lives and is this caller's.
-    pub(crate) fn find(&self, session: SessionId, scope: Scope) -> Option<Live> {
+    pub(crate) fn find(&self, session: SessionId, scope: Scope) -> Option<LiveTurn> {
         self.inner.table.lock().find(session, scope)
     }
 
@@ -180,34 +180,34 @@ impl Registry {
         &self,
         scope: Scope,
         calls: impl Iterator<Item = (SessionId, u32)>,
-    ) -> Vec<Live> {
+    ) -> Vec<LiveTurn> {
         self.inner.table.lock().waiting_for(scope, calls)
     }
 
     /// The caller's parked turn of that conversation.
-    pub(crate) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<Live> {
+    pub(crate) fn parked_as(&self, scope: Scope, conversation: &str) -> Option<LiveTurn> {
         self.inner.table.lock().parked_as(scope, conversation)
     }
 
-    /// Sends the turn away that has been parked longest. Its results are told anew, when
-    /// they come. False: none is parked.
-    pub(crate) fn send_one_away(&self) -> bool {
-        self.inner.table.lock().send_one_away()
+    /// Evicts the turn that has been parked longest. When its results come, the history is sent
+    /// again. False: none is parked.
+    pub(crate) fn evict_oldest(&self) -> bool {
+        self.inner.table.lock().evict_oldest()
     }
 
     pub(super) fn enter(
         &self,
         session: SessionId,
-        identity: Identity,
+        identity: TurnIdentity,
         mailbox: mpsc::Sender<Visit>,
-    ) -> Entry {
+    ) -> RegistryEntry {
         self.inner.turns.fetch_add(1, Ordering::Relaxed);
-        self.inner.table.lock().enter(session, Live { identity: Arc::new(identity), mailbox });
-        Entry { registry: self.clone(), session }
+        self.inner.table.lock().enter(session, LiveTurn { identity: Arc::new(identity), mailbox });
+        RegistryEntry { registry: self.clone(), session }
     }
 }
 
-impl Entry {
+impl RegistryEntry {
     pub(super) fn started(&self) {
         self.registry.inner.started.fetch_add(1, Ordering::Relaxed);
     }
@@ -235,8 +235,8 @@ impl Entry {
         self.registry.count(change);
     }
 
-    /// The turn waits for the results of these calls, under this id. Others may have to
-    /// make room for it.
+    /// The turn waits for the results of these calls, under this id. Others may be evicted for
+    /// it.
     pub(super) fn park(&self, bytes: usize, conversation: &str, awaiting: Vec<u32>) {
         self.registry.inner.table.lock().park(self.session, bytes, conversation, awaiting);
     }
@@ -246,12 +246,12 @@ impl Entry {
         self.registry.inner.table.lock().reweigh(self.session, bytes);
     }
 
-    /// The turn goes on.
+    /// The turn resumes.
     pub(super) fn unpark(&self) {
         self.registry.inner.table.lock().unpark(self.session);
     }
 
-    /// Nobody can visit any more.
+    /// The turn takes no more visits.
     pub(super) fn retire(&self) {
         self.registry.inner.table.lock().leave(self.session);
     }
@@ -271,7 +271,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         self.retire();
         self.registry.inner.turns.fetch_sub(1, Ordering::Relaxed);

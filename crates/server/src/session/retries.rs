@@ -1,17 +1,19 @@
-//! The retries that the conversations of this gateway have left, on its own clock.
+//! How many retries each conversation has left.
 
-use ibeam_core::{history::Fingerprint, retry::RetryBudget};
+use ibeam_core::retry::RetryBudget;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::hub::millis_since;
-use crate::store::Scope;
+use super::{
+    admission::{RequestOutline, hashed},
+    hub::millis_since,
+    parked::TurnIdentity,
+};
 
 #[derive(Debug)]
 pub(crate) struct Retries {
     budget: Mutex<RetryBudget>,
-    /// How many a request gets whose conversation has not used any.
+    /// How many a request gets whose conversation has used none.
     most: u32,
     started: Instant,
 }
@@ -31,19 +33,13 @@ pub(crate) struct RetryKey(u64);
 impl RetryKey {
     /// The conversation by its name. One that has none is known by what its request says. The
     /// bytes of the body would not do: Codex writes the fields in another order each time.
-    pub(crate) fn new(
-        scope: &Scope,
-        name: Option<&str>,
-        setup: &[u8; 32],
-        said: Fingerprint,
-    ) -> Self {
-        let mut hash = Sha256::new_with_prefix(b"retries");
-        hash.update(scope);
-        match name {
-            Some(name) => hash.update(name),
-            None => hash.update([*setup, said.0].concat()),
-        }
-        let hash: [u8; 32] = hash.finalize().into();
+    pub(crate) fn new(outline: &RequestOutline) -> Self {
+        let TurnIdentity { scope, setup, .. } = &outline.identity;
+        let said = outline.said.chain.fingerprint().0;
+        let hash = match outline.name() {
+            Some(name) => hashed("retries", (scope, name)),
+            None => hashed("retries", (scope, setup, said)),
+        };
         Self(hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
     }
 }

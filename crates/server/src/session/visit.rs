@@ -1,4 +1,4 @@
-//! What a request may want of a turn that is already there.
+//! What a request may ask of a turn that exists already.
 
 use ibeam_core::{controls::Controls, model::TurnRequest};
 use tokio::{
@@ -6,8 +6,8 @@ use tokio::{
     time::Instant,
 };
 
-use super::{TurnStream, legs::Ticket, retries::RetryClaim, route::Told};
-use crate::limits::Place;
+use super::{TurnStream, admission::SaidInRequest, leg_index::LegEntry, retries::RetryClaim};
+use crate::limits::Permit;
 
 /// Visits that wait for a turn. It looks at them within moments.
 const MAILBOX_CAP: usize = 4;
@@ -18,45 +18,45 @@ pub(crate) enum Visit {
     Resume(Box<Resume>),
     /// The same answer for one more reader.
     Attach { leg: u32, reply: oneshot::Sender<Attached> },
-    /// A parked turn is no longer wanted. `done` is told once the backend was, and its
+    /// A parked turn is to end. `done` is sent once its stream to the backend is closed and its
     /// conversation is free.
-    End { why: Ending, done: Option<oneshot::Sender<()>> },
+    End { why: ParkedEnding, done: Option<oneshot::Sender<()>> },
 }
 
 #[derive(Debug)]
 pub(crate) struct Resume {
-    pub(crate) ask: Ask,
+    pub(crate) leg: LegRequest,
     pub(crate) asked: Instant,
-    pub(crate) reply: oneshot::Sender<Result<TurnStream, Box<Ask>>>,
+    pub(crate) reply: oneshot::Sender<Result<TurnStream, Box<LegRequest>>>,
 }
 
-/// A request, its place among the running turns, and the one under which others find it.
+/// A request with all that its leg needs: a permit, and the entry under which retries find it.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LegRequest {
     pub(crate) request: TurnRequest,
-    pub(crate) told: Told,
-    pub(crate) place: Place,
-    pub(crate) ticket: Ticket,
+    pub(crate) said: SaidInRequest,
+    pub(crate) permit: Permit,
+    pub(crate) leg_entry: LegEntry,
     /// For its answer.
     pub(crate) controls: Option<Box<Controls>>,
     pub(crate) retry: RetryClaim,
 }
 
-/// What comes of wanting to attach.
+/// The answer to [`Visit::Attach`].
 #[derive(Debug)]
 pub(crate) enum Attached {
     Stream(TurnStream),
-    /// That leg is over, or too long to be told from its start.
+    /// That leg is over, or too long to be replayed from its start.
     Over,
-    /// It has readers enough.
+    /// It has as many readers as it may have.
     Full,
 }
 
 /// Why a parked turn ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ParkedEnding {
     Evicted,
-    /// The conversation went on without its results.
+    /// The conversation continued without its results.
     Superseded,
 }
 

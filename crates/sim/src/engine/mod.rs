@@ -1,6 +1,5 @@
 //! Runs: what the simulated service does on one stream, from the request to the end frame.
 //! [`SimRun`] is a run; it plays a script or the assistant's turn over a [`RunIo`].
-//! [`SimRun`] is a run; it plays a script or the assistant's turn over a [`RunIo`].
 
 mod assistant_turn;
 mod checkpoint;

@@ -1,7 +1,7 @@
 use prost::Message as _;
 
 use super::*;
-use crate::{config::SimConfig, protobuf::hex};
+use crate::{config::SimSignIn, protobuf::hex};
 
 fn read(rx: &mut mpsc::Receiver<Bytes>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -51,7 +51,7 @@ async fn appends_without_a_stream_are_dropped() {
 
 #[tokio::test]
 async fn every_body_format_is_read() {
-    let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { any_token: true, ..SimSignIn::default() }.into());
     let (mut rx, _) = sim.service.appends.open("r").unwrap();
     let request = |seqno: i64, binary: bool| BidiAppendRequest {
         data: if binary { String::new() } else { hex(&[0x3a, 0]) },
@@ -87,7 +87,7 @@ async fn every_body_format_is_read() {
 
 #[tokio::test]
 async fn hex_is_lower_case_and_without_spaces() {
-    let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { any_token: true, ..SimSignIn::default() }.into());
     let mut headers = HeaderMap::new();
     headers.insert(http::header::CONTENT_TYPE, "application/json".parse().unwrap());
     headers.insert(http::header::AUTHORIZATION, "Bearer x".parse().unwrap());

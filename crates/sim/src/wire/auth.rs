@@ -60,19 +60,20 @@ enum TokenStatus {
 
 impl Auth {
     pub(crate) fn new(config: &SimConfig) -> Self {
+        let sign_in = &config.sign_in;
         let state = TokenState {
-            accepted: config.tokens.iter().map(|t| (t.clone(), expiry_of(t))).collect(),
+            accepted: sign_in.tokens.iter().map(|t| (t.clone(), expiry_of(t))).collect(),
             revoked: HashSet::new(),
             minted: VecDeque::new(),
             serial: 0,
         };
         Self {
-            any: config.any_token,
-            api_keys: config.api_keys.iter().cloned().collect(),
+            any: sign_in.any_token,
+            api_keys: sign_in.api_keys.iter().cloned().collect(),
             epoch: config.epoch,
             born: Instant::now(),
-            expiry: config.token_expiry,
-            lifetime: config.token_lifetime,
+            expiry: sign_in.token_expiry,
+            lifetime: sign_in.token_lifetime,
             state: Mutex::new(state),
         }
     }
@@ -215,7 +216,7 @@ fn refresh(sim: &Sim, headers: &HeaderMap, exchange: bool) -> SimResponse {
     let accepts =
         |token: &str| auth.accepts_refresh(token) || (exchange && auth.api_keys.contains(token));
     match bearer(headers) {
-        Some(token) if !sim.config().refuse_refresh && accepts(token) => {
+        Some(token) if !sim.config().sign_in.refuse_refresh && accepts(token) => {
             add(&sim.counters().refreshes);
             let fresh = auth.mint();
             responses::json(StatusCode::OK, &json!({ "accessToken": fresh, "refreshToken": fresh }))
@@ -232,7 +233,7 @@ fn oauth_token(sim: &Sim, body: &[u8]) -> SimResponse {
     if text("grant_type") != "refresh_token" || text("client_id") != CLIENT_ID {
         return responses::json(StatusCode::BAD_REQUEST, &json!({ "error": "invalid_request" }));
     }
-    if sim.config().refuse_refresh || !auth.accepts_refresh(text("refresh_token")) {
+    if sim.config().sign_in.refuse_refresh || !auth.accepts_refresh(text("refresh_token")) {
         let dead = json!({ "access_token": "", "id_token": "", "shouldLogout": true });
         return responses::json(StatusCode::OK, &dead);
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::TOKEN;
+use crate::config::{SimSignIn, TOKEN};
 
 #[test]
 fn revoked_token_is_refused_and_can_be_refreshed() {
@@ -38,7 +38,7 @@ async fn exchange(sim: &Sim, path: &str, token: &str) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn tokens_expire_by_the_simulators_clock_and_can_be_refreshed() {
     let lifetime = Some(Duration::from_secs(600));
-    let sim = Sim::new(SimConfig { token_lifetime: lifetime, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { token_lifetime: lifetime, ..SimSignIn::default() }.into());
     let kind = |token: &str| {
         let error = sim.service.auth.check(&bearing(token)).err()?;
         assert_eq!(error.code, Code::Unauthenticated);
@@ -57,7 +57,7 @@ async fn tokens_expire_by_the_simulators_clock_and_can_be_refreshed() {
     assert_eq!(kind(&fresh), None);
 
     // A fixed time in the past.
-    let sim = Sim::new(SimConfig { token_expiry: 1_000, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { token_expiry: 1_000, ..SimSignIn::default() }.into());
     let token = exchange(&sim, "/auth/refresh", TOKEN).await.unwrap();
     assert!(sim.service.auth.check(&bearing(&token)).is_err());
 }

@@ -55,7 +55,7 @@ impl Logins {
 }
 
 pub(crate) fn poll(sim: &Sim, query: &str) -> SimResponse {
-    let config = sim.config();
+    let config = &sim.config().sign_in;
     let (uuid, verifier) = (param(query, "uuid"), param(query, "verifier"));
     let refused = || responses::json(StatusCode::FORBIDDEN, &json!({ "error": POLICY }));
     let pending = || responses::json(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }));

@@ -1,7 +1,7 @@
 use http::{HeaderMap, Method};
 
 use super::*;
-use crate::{config::SimConfig, wire::auth};
+use crate::{config::SimSignIn, wire::auth};
 
 #[test]
 fn challenge_is_the_hash_of_the_verifier() {
@@ -42,7 +42,7 @@ async fn poll_succeeds_by_itself_after_some_tries() {
 
 #[tokio::test]
 async fn only_the_button_completes_a_login_by_page() {
-    let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { poll_pending: None, ..SimSignIn::default() }.into());
     let link = format!("challenge={}&uuid=u&mode=login", challenge_of("v"));
     let (status, page) = ask(&sim, Method::GET, PAGE, &link).await;
     assert_eq!(status, 200);
@@ -60,7 +60,7 @@ async fn only_the_button_completes_a_login_by_page() {
 
 #[tokio::test]
 async fn deny_button_refuses_like_a_policy() {
-    let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { poll_pending: None, ..SimSignIn::default() }.into());
     let (status, page) = ask(&sim, Method::POST, PAGE, "challenge=c&uuid=u&decision=deny").await;
     assert!(status == 200 && page.contains("Refused"), "{page}");
     let (status, body) = ask(&sim, Method::GET, "/auth/poll", POLL).await;
@@ -80,7 +80,7 @@ async fn page_shows_only_valid_challenges() {
 
 #[tokio::test]
 async fn too_many_logins_are_not_remembered() {
-    let sim = Sim::new(SimConfig { poll_pending: None, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { poll_pending: None, ..SimSignIn::default() }.into());
     for n in 0..LOGINS_CAP {
         poll_status(&sim, &format!("uuid=u{n}&verifier=v")).await;
     }

@@ -11,7 +11,7 @@ use ibeam_proto::{
     agent::{GetServerConfigResponse, GetUsableModelsResponse},
     aiserver::{AvailableModelsRequest, AvailableModelsResponse, ErrorKind},
 };
-use ibeam_sim::{FrameRecorder, Quirk, Quirks, Sim, SimConfig, SimHttp2};
+use ibeam_sim::{FrameRecorder, Quirk, Quirks, Sim, SimConfig, SimHttp2, SimSignIn};
 use prost::Message as _;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_util::sync::CancellationToken;
@@ -103,7 +103,7 @@ async fn json_lists_have_everything_of_the_binary_ones() {
 #[tokio::test(start_paused = true)]
 async fn run_refuses_an_expired_token() {
     let lifetime = Some(std::time::Duration::from_secs(60));
-    let sim = Sim::new(SimConfig { token_lifetime: lifetime, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { token_lifetime: lifetime, ..SimSignIn::default() }.into());
     let mut peer = Peer::new(&sim);
     peer.token = Sim::API_KEY.to_owned();
     assert_eq!(peer.ask("hi").await.ended, Some(Ended::Status(http::StatusCode::UNAUTHORIZED)));

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use ibeam_core::codec::connect::Code;
 use ibeam_proto::agent::ConversationStateStructure;
-use ibeam_sim::{ResetCode, Scenario, ScenarioRule, Sim, SimConfig, StreamCut, StreamFault};
+use ibeam_sim::{
+    ResetCode, Scenario, ScenarioRule, Sim, SimConfig, SimSignIn, StreamCut, StreamFault,
+};
 use prost::Message as _;
 use serde_json::json;
 
@@ -115,7 +117,7 @@ async fn failed_result_in_the_history_ends_the_task() {
 
 #[tokio::test(start_paused = true)]
 async fn checkpoint_belongs_to_an_account() {
-    let sim = Sim::new(SimConfig { any_token: true, ..SimConfig::default() });
+    let sim = Sim::new(SimSignIn { any_token: true, ..SimSignIn::default() }.into());
     let mut peer = Peer::new(&sim);
     let state = peer.ask("My cat is Tom").await.checkpoint;
     let mut request = peer.request("what did I say");

@@ -91,7 +91,6 @@ pub fn decode_request(body: &[u8]) -> Result<ChatRequest, TurnError> {
             session,
             user: request.user,
             workspace: None,
-            fresh: false,
         },
     };
     Ok(ChatRequest { turn, custom })

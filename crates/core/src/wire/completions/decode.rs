@@ -50,7 +50,6 @@ pub fn decode(body: &[u8]) -> Result<TurnRequest, TurnError> {
             session: None,
             user: request.user,
             workspace: None,
-            fresh: false,
         },
     })
 }

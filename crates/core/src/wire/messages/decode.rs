@@ -131,7 +131,6 @@ fn build(request: types::Request<'_>, limit: Option<u64>) -> Result<Request, Tur
             session,
             user: request.metadata.and_then(|Object(metadata)| metadata.user_id),
             workspace: None,
-            fresh: false,
         },
     };
     Ok(Request { turn, thinking })

@@ -156,7 +156,6 @@ pub fn decode(body: &[u8]) -> Result<Request, TurnError> {
                 session,
                 user: body.user,
                 workspace: None,
-                fresh: false,
             },
         },
         echo,

@@ -3,9 +3,9 @@
 use secrecy::SecretString;
 
 use crate::{
-    cli::{Global, Refusal, Upstream, block_on, require_account, say, service, start, up},
-    clients::Client,
-    instance::{self, PortTaken, Running, Taker, Wanted},
+    cli::{Global, Refusal, UpstreamOptions, block_on, require_account, say, service, start, up},
+    clients::ClientSpec,
+    instance::{self, InstanceError, PortOwner, PortTaken, RunningInstance, WantedInstance},
 };
 use ibeam_server::{
     config::{Config, DEFAULT_PORT, Listen},
@@ -18,25 +18,25 @@ const BY_THEMSELVES: &str = "opencode";
 const ANY: &str = "env";
 
 /// Where a gateway was found.
-pub(super) struct Found {
+pub(super) struct ClientAddress {
     pub(super) url: String,
     /// The key that this program itself sends. None: the gateway is not running.
     pub(super) key: Option<SecretString>,
 }
 
-impl From<Running> for Found {
-    fn from(running: Running) -> Self {
+impl From<RunningInstance> for ClientAddress {
+    fn from(running: RunningInstance) -> Self {
         Self { url: running.url, key: Some(running.key) }
     }
 }
 
 /// The gateway of this machine. `--dry-run` and `--no-verify` do not need a running one.
 pub(super) fn local(
-    client: &Client,
-    (global, upstream): (&Global, &Upstream),
+    client: &ClientSpec,
+    (global, upstream): (&Global, &UpstreamOptions),
     config: &mut Config,
     must_run: bool,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<ClientAddress> {
     let mut wanted = start::wanted(global, upstream, config, Vec::new());
     if client.name != BY_THEMSELVES {
         lasting(&wanted)?;
@@ -46,18 +46,21 @@ pub(super) fn local(
         return match block_on(async { Ok(instance::ready(&wanted).await) })? {
             Ok(Some(running)) => Ok(running.into()),
             // It is the user's own, and they may have it otherwise by then.
-            Ok(None) | Err(PortTaken { by: Taker::Own(_), .. }) => {
-                Ok(Found { url: usual(config)?, key: None })
+            Ok(None) | Err(PortTaken { by: PortOwner::Own(_), .. }) => {
+                Ok(ClientAddress { url: usual(config)?, key: None })
             }
-            Err(_) if client.name == BY_THEMSELVES => Ok(Found { url: usual(config)?, key: None }),
+            Err(_) if client.name == BY_THEMSELVES => {
+                Ok(ClientAddress { url: usual(config)?, key: None })
+            }
             Err(taken) => Err(refused(&taken).into()),
         };
     }
     if let Err(nobody) = require_account(config) {
         up::login_first(config, nobody)?;
     }
-    let running = start::ensure(&wanted).map_err(|error| match error.downcast::<PortTaken>() {
-        Ok(taken) => refused(&taken).into(),
+    let running = start::ensure(&wanted).map_err(|error| match error.downcast() {
+        Ok(InstanceError::PortTaken(taken)) => refused(&taken).into(),
+        Ok(error) => error.into(),
         Err(error) => error,
     })?;
     start::other_version(&running).inspect(|line| say(line));
@@ -65,7 +68,7 @@ pub(super) fn local(
 }
 
 /// The settings of a client outlive a port of the system's choice.
-fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
+fn lasting(wanted: &WantedInstance) -> anyhow::Result<()> {
     if wanted.port() != 0 {
         return Ok(());
     }
@@ -91,7 +94,7 @@ fn usual(config: &Config) -> anyhow::Result<String> {
 fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
     let url = format!("http://127.0.0.1:{port}");
     let (what, first) = match by {
-        Taker::Own(one) => {
+        PortOwner::Own(one) => {
             let (url, pid, profile) = (one.url(), one.pid(), one.profile());
             let sim = if one.is_sim() { ", the simulator" } else { "" };
             (
@@ -102,21 +105,21 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
                 format!("end it: `ibeam stop {pid}`"),
             )
         }
-        Taker::Gateway(version) => (
+        PortOwner::Gateway(version) => (
             format!(
                 "ibeam {version} is at {url}, but it is not one of your gateways: it belongs to \
                  another user or serves the network"
             ),
             format!("to use that one: `--url {url}`"),
         ),
-        Taker::Stranger => (
+        PortOwner::Stranger => (
             format!(
                 "the program at {url} is not your gateway: it does not have the gateway's key. \
                  Nothing was sent to it"
             ),
             "`ibeam doctor` shows which program it is, if the system permits".to_owned(),
         ),
-        Taker::Other => (
+        PortOwner::Other => (
             format!("another program uses port {port}, where the client would look for ibeam"),
             "`ibeam doctor` shows which one, if the system permits".to_owned(),
         ),
@@ -131,7 +134,7 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
 
 /// What to know of the gateway after a setup. None: the system keeps its port, or the client
 /// starts it and checks who answers.
-pub(super) fn last_words(client: &Client, url: &str, sim: bool) -> Option<String> {
+pub(super) fn last_words(client: &ClientSpec, url: &str, sim: bool) -> Option<String> {
     if [BY_THEMSELVES, ANY].contains(&client.name) || service::is_installed() {
         return None;
     }

@@ -4,7 +4,10 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::keys::Caller;
+use crate::{
+    keys::Caller,
+    session::{NameSource, SessionName},
+};
 
 #[tokio::test]
 async fn a_whole_answer() {
@@ -153,7 +156,7 @@ async fn unclear_reuse_header_is_refused() {
         let mut request = post(chat_body(false));
         request.headers_mut().insert("x-ibeam-session-reuse", word.parse().unwrap());
         let response = router.oneshot(request).await.unwrap();
-        let seen = fake.seen.lock().first().map(|(turn, _)| turn.hints.fresh);
+        let seen = fake.seen.lock().first().map(|(_, context)| context.fresh);
         assert_eq!(seen, fresh, "{word}");
         is(&response, if fresh.is_some() { 200 } else { 400 });
     }
@@ -175,18 +178,19 @@ async fn headers_reach_the_turn() {
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.headers()["x-request-id"], "mine-1");
     let seen = fake.seen.lock();
-    let (turn, meta) = &seen[0];
-    assert_eq!(turn.hints.session.as_deref(), Some("window-1"));
-    assert!(turn.hints.fresh);
-    let expect = RequestMeta {
+    let (_, context) = &seen[0];
+    let (name, source) = ("window-1".to_owned(), NameSource::Affinity);
+    let expect = RequestContext {
         request_id: "mine-1".to_owned(),
         idempotency_key: Some("key-1".to_owned()),
         retry_count: 2,
-        named_by: Some(crate::api::NamedBy::Affinity),
+        session: Some(SessionName { name, source }),
+        fresh: true,
+        workspace: None,
         body: Sha256::digest(chat_body(false)).into(),
         caller: Caller { id: Sha256::digest("").into(), ..Caller::default() },
     };
-    assert_eq!(*meta, expect);
+    assert_eq!(*context, expect);
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ use tokio::time::Sleep;
 use tower::ServiceExt as _;
 
 use super::{
-    CountedBody, EventSource, Health, LargeWork, Models, RequestMeta, Service, Sessions, Settings,
-    router,
+    CountedBody, EventSource, Health, LargeWork, Models, RequestContext, Service, Sessions,
+    Settings, router,
 };
 use crate::{
     keys::Caller,
@@ -92,7 +92,7 @@ pub(super) struct Fake {
     pub(super) panics: bool,
     pub(super) health: Health,
     pub(super) alive: Arc<AtomicUsize>,
-    pub(super) seen: Mutex<Vec<(TurnRequest, RequestMeta)>>,
+    pub(super) seen: Mutex<Vec<(TurnRequest, RequestContext)>>,
     pub(super) store: Store,
     pub(super) tasks: Tasks,
     pub(super) large_work: LargeWork,
@@ -136,10 +136,14 @@ impl Service for Fake {
         &self.settings
     }
 
-    async fn start_turn(&self, request: TurnRequest, meta: RequestMeta) -> Result<Turn, TurnError> {
+    async fn start_turn(
+        &self,
+        request: TurnRequest,
+        context: RequestContext,
+    ) -> Result<Turn, TurnError> {
         assert!(!self.panics, "a bug");
         tokio::time::sleep(self.start_after).await;
-        self.seen.lock().push((request, meta));
+        self.seen.lock().push((request, context));
         if let Some(error) = &self.refuse {
             return Err(error.clone());
         }

@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     kept::{Keeper, Recorder, Wanted, list},
-    stored::{self, Id, answer, json, named},
+    stored::{self, Id, json, named},
 };
 use crate::{
-    api::{Ctx, Service, Shared, turn::Asked},
+    api::{Ctx, Service, Shared, error::Failed, turn::Asked},
     keys::Caller,
     store::Scope,
 };
@@ -198,32 +198,29 @@ pub(in crate::api) async fn cancel<S: Service>(
     State(shared): Ctx<S>,
     Extension(caller): Extension<Caller>,
     id: Id,
-) -> Response {
+) -> Result<Response, Failed> {
     #[derive(Deserialize)]
     struct Head {
         #[serde(default)]
         background: Option<bool>,
     }
-    answer(async {
-        let id = named(id)?;
-        let scope = shared.service.scope(&caller).await?;
-        let ran = shared.background.cancel(scope, &id).await;
-        let found = stored::find(&shared, scope, &id).await?;
-        let head: Head = serde_json::from_str(&found.body).unwrap_or(Head { background: None });
-        if ran || found.status == "cancelled" {
-            return Ok(json(found.body));
+    let id = named(id)?;
+    let scope = shared.service.scope(&caller).await?;
+    let ran = shared.background.cancel(scope, &id).await;
+    let found = stored::find(&shared, scope, &id).await?;
+    let head: Head = serde_json::from_str(&found.body).unwrap_or(Head { background: None });
+    if ran || found.status == "cancelled" {
+        return Ok(json(found.body));
+    }
+    let text = match head.background {
+        Some(true) => format!("this response is already {}", found.status),
+        Some(false) | None => {
+            "only background responses can be cancelled; to cancel another one, close its \
+             connection"
+                .to_owned()
         }
-        let text = match head.background {
-            Some(true) => format!("this response is already {}", found.status),
-            Some(false) | None => {
-                "only background responses can be cancelled; to cancel another one, close its \
-                 connection"
-                    .to_owned()
-            }
-        };
-        Err(TurnError::new(ErrorCode::InvalidValue, text).param("response_id"))
-    })
-    .await
+    };
+    Err(TurnError::new(ErrorCode::InvalidValue, text).param("response_id").into())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{not_found, unreadable};
 use crate::{
-    api::{Ctx, Service, Shared, error},
+    api::{Ctx, Service, Shared, error::Failed},
     keys::Caller,
     store::{Scope, StoredResponse},
 };
@@ -29,46 +29,40 @@ pub(in crate::api) async fn get<S: Service>(
     Extension(caller): Extension<Caller>,
     id: Id,
     Query(words): Words,
-) -> Response {
-    answer(async {
-        if words.iter().any(|(name, value)| name == "stream" && value == "true") {
-            let text = "a stored response cannot be streamed; poll it until its `status` is \
-                        neither `queued` nor `in_progress`";
-            return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream"));
-        }
-        let id = named(id)?;
-        let scope = shared.service.scope(&caller).await?;
-        if let Some(current) = shared.background.current(scope, &id) {
-            return Ok(json(current));
-        }
-        Ok(json(find(&shared, scope, &id).await?.body))
-    })
-    .await
+) -> Result<Response, Failed> {
+    if words.iter().any(|(name, value)| name == "stream" && value == "true") {
+        let text = "a stored response cannot be streamed; poll it until its `status` is \
+                    neither `queued` nor `in_progress`";
+        return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream").into());
+    }
+    let id = named(id)?;
+    let scope = shared.service.scope(&caller).await?;
+    if let Some(current) = shared.background.current(scope, &id) {
+        return Ok(json(current));
+    }
+    Ok(json(find(&shared, scope, &id).await?.body))
 }
 
 pub(in crate::api) async fn delete<S: Service>(
     State(shared): Ctx<S>,
     Extension(caller): Extension<Caller>,
     id: Id,
-) -> Response {
+) -> Result<Response, Failed> {
     #[derive(Serialize)]
     struct Deleted {
         id: String,
         object: &'static str,
         deleted: bool,
     }
-    answer(async {
-        let id = named(id)?;
-        let scope = shared.service.scope(&caller).await?;
-        // It is kept when it has ended, and only then can be deleted.
-        shared.background.cancel(scope, &id).await;
-        let deleted = shared.service.store().forget_response(scope, &id).await;
-        if !deleted.map_err(|error| unreadable(&error))? {
-            return Err(not_found(&id));
-        }
-        Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
-    })
-    .await
+    let id = named(id)?;
+    let scope = shared.service.scope(&caller).await?;
+    // It is kept when it has ended, and only then can be deleted.
+    shared.background.cancel(scope, &id).await;
+    let deleted = shared.service.store().forget_response(scope, &id).await;
+    if !deleted.map_err(|error| unreadable(&error))? {
+        return Err(not_found(&id).into());
+    }
+    Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
 }
 
 pub(in crate::api) async fn input_items<S: Service>(
@@ -76,19 +70,16 @@ pub(in crate::api) async fn input_items<S: Service>(
     Extension(caller): Extension<Caller>,
     id: Id,
     Query(words): Words,
-) -> Response {
-    answer(async {
-        let id = named(id)?;
-        let page = Page::of(&words)?;
-        let scope = shared.service.scope(&caller).await?;
-        let input = match shared.background.input(scope, &id) {
-            Some(input) => input,
-            None => find(&shared, scope, &id).await?.input,
-        };
-        let items: Vec<Box<RawValue>> = serde_json::from_str(&input).unwrap_or_default();
-        Ok(Json(page.cut(items)?).into_response())
-    })
-    .await
+) -> Result<Response, Failed> {
+    let id = named(id)?;
+    let page = Page::of(&words)?;
+    let scope = shared.service.scope(&caller).await?;
+    let input = match shared.background.input(scope, &id) {
+        Some(input) => input,
+        None => find(&shared, scope, &id).await?.input,
+    };
+    let items: Vec<Box<RawValue>> = serde_json::from_str(&input).unwrap_or_default();
+    Ok(Json(page.cut(items)?).into_response())
 }
 
 /// One page of a list.
@@ -194,10 +185,6 @@ pub(super) fn named(id: Id) -> Result<String, TurnError> {
 pub(super) fn json(body: impl Into<axum::body::Body>) -> Response {
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     ([kind], body.into()).into_response()
-}
-
-pub(super) async fn answer(work: impl Future<Output = Result<Response, TurnError>>) -> Response {
-    work.await.unwrap_or_else(|failure| error::response(&failure))
 }
 
 #[cfg(test)]

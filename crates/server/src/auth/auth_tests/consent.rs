@@ -7,17 +7,20 @@ fn a_consent_is_kept_until_it_is_taken_back() {
     assert_eq!(consents.list().count(), 0);
     assert!(!consents.path().exists(), "asking writes nothing");
 
-    consents.grant(Kind::Ide, 100).unwrap();
-    consents.grant(Kind::Cli, 200).unwrap();
-    consents.grant(Kind::Ide, 300).unwrap();
+    consents.grant(ConsentKind::Ide, 100).unwrap();
+    consents.grant(ConsentKind::Cli, 200).unwrap();
+    consents.grant(ConsentKind::Ide, 300).unwrap();
     let again = || Consents::load(&home.config()).unwrap();
-    assert_eq!(again().list().collect::<Vec<_>>(), [(Kind::Cli, 200), (Kind::Ide, 100)]);
-    assert!(again().has(Kind::Ide) && !again().has(Kind::OpenCode));
+    assert_eq!(
+        again().list().collect::<Vec<_>>(),
+        [(ConsentKind::Cli, 200), (ConsentKind::Ide, 100)]
+    );
+    assert!(again().has(ConsentKind::Ide) && !again().has(ConsentKind::OpenCode));
 
-    assert!(consents.revoke(Kind::Ide).unwrap());
-    assert!(!consents.revoke(Kind::Ide).unwrap());
-    assert_eq!(again().list().collect::<Vec<_>>(), [(Kind::Cli, 200)]);
-    assert!(!consents.has(Kind::Ide));
+    assert!(consents.revoke(ConsentKind::Ide).unwrap());
+    assert!(!consents.revoke(ConsentKind::Ide).unwrap());
+    assert_eq!(again().list().collect::<Vec<_>>(), [(ConsentKind::Cli, 200)]);
+    assert!(!consents.has(ConsentKind::Ide));
 }
 
 #[test]
@@ -25,19 +28,19 @@ fn two_processes_do_not_take_each_others_consent_away() {
     let home = Home::new();
     let mut one = Consents::load(&home.config()).unwrap();
     let mut two = Consents::load(&home.config()).unwrap();
-    one.grant(Kind::Cli, 1).unwrap();
-    two.grant(Kind::Ide, 2).unwrap();
+    one.grant(ConsentKind::Cli, 1).unwrap();
+    two.grant(ConsentKind::Ide, 2).unwrap();
     let both = Consents::load(&home.config()).unwrap();
-    assert!(both.has(Kind::Cli) && both.has(Kind::Ide));
+    assert!(both.has(ConsentKind::Cli) && both.has(ConsentKind::Ide));
 }
 
 #[test]
 fn what_a_later_version_wrote_stays() {
     let home = Home::new();
-    let mut consents = home.consents(&[Kind::Cli]);
+    let mut consents = home.consents(&[ConsentKind::Cli]);
     let text = fs::read_to_string(consents.path()).unwrap();
     fs::write(consents.path(), text.replace('{', r#"{"newer": {"since": 5},"#)).unwrap();
-    consents.grant(Kind::Legacy, 7).unwrap();
+    consents.grant(ConsentKind::Legacy, 7).unwrap();
     let text = fs::read_to_string(consents.path()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let expect = serde_json::json!({"newer": {"since": 5}, "cli": 1_700_000_000, "legacy": 7});
@@ -47,11 +50,11 @@ fn what_a_later_version_wrote_stays() {
 #[test]
 fn a_broken_file_is_no_consent() {
     let home = Home::new();
-    let mut consents = home.consents(&[Kind::Cli]);
+    let mut consents = home.consents(&[ConsentKind::Cli]);
     fs::write(consents.path(), "{").unwrap();
     let error = Consents::load(&home.config()).unwrap_err();
     assert!(matches!(error, FileError::Invalid { .. }), "{error:?}");
-    assert!(consents.grant(Kind::Ide, 1).is_err() && !consents.has(Kind::Ide));
+    assert!(consents.grant(ConsentKind::Ide, 1).is_err() && !consents.has(ConsentKind::Ide));
     assert_eq!(fs::read_to_string(consents.path()).unwrap(), "{", "it is left for the user");
 }
 
@@ -59,7 +62,7 @@ fn a_broken_file_is_no_consent() {
 fn a_file_that_others_could_have_changed_is_no_consent() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = Home::new();
-    let consents = home.consents(&[Kind::Cli]);
+    let consents = home.consents(&[ConsentKind::Cli]);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(consents.path()), 0o600);
     assert_eq!(mode(&home.config()), 0o700);
@@ -70,17 +73,17 @@ fn a_file_that_others_could_have_changed_is_no_consent() {
 
 #[test]
 fn kinds_have_names() {
-    for kind in Kind::ALL {
+    for kind in ConsentKind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
-    let error = "vscode".parse::<Kind>().unwrap_err();
+    let error = "vscode".parse::<ConsentKind>().unwrap_err();
     assert_eq!(error, "`vscode` is not one of `cli`, `keychain`, `ide`, `legacy`, `opencode`");
 }
 
 #[tokio::test]
 async fn a_broken_file_matters_only_where_it_would_be_asked() {
     let home = Home::new();
-    let consents = home.consents(&[Kind::Cli]);
+    let consents = home.consents(&[ConsentKind::Cli]);
     fs::write(consents.path(), "{").unwrap();
     let look =
         |pairs: &[(&str, &str)]| Here::with(env(pairs), home.path(), Profile::default()).discover();
@@ -91,8 +94,8 @@ async fn a_broken_file_matters_only_where_it_would_be_asked() {
     assert!(error.to_string().contains("delete it to reset the consents"), "{error}");
     // What goes before in the order does not need it.
     let key = look(&[("CURSOR_API_KEY", "k")]).unwrap().found.unwrap();
-    assert_eq!(key.source, Source::ApiKeyEnv);
+    assert_eq!(key.source, CredentialSource::ApiKeyEnv);
     home.save("default", &credential("own")).await;
     let own = look(&[]).unwrap().found.unwrap();
-    assert_eq!(own.source, Source::Own(Profile::default()));
+    assert_eq!(own.source, CredentialSource::Own(Profile::default()));
 }

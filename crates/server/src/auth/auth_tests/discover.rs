@@ -12,7 +12,7 @@ const LEGACY: &str = ".cursor/credentials/cursor.json";
 const OPEN_CODE: &str = ".local/share/opencode/auth.json";
 
 /// Looks as on Linux, whatever system this is.
-fn search(home: &Home, pairs: &[(&str, &str)], profile: &str, kinds: &[Kind]) -> Discovery {
+fn search(home: &Home, pairs: &[(&str, &str)], profile: &str, kinds: &[ConsentKind]) -> Discovery {
     attempt(home, pairs, profile, &home.consents(kinds)).unwrap()
 }
 
@@ -60,22 +60,22 @@ async fn the_order_is_the_documented_one() {
     ];
     let mut order = Vec::new();
     loop {
-        let Some(found) = search(&home, &vars, "default", &Kind::ALL).found else { break };
+        let Some(found) = search(&home, &vars, "default", &ConsentKind::ALL).found else { break };
         let token = found.credential.access_token.or(found.credential.api_key).unwrap();
         order.push(token.expose_secret().to_owned());
         // What was found is taken away, and the next in line comes up.
         match found.source {
-            Source::Env(name) => vars.retain(|(var, _)| *var != name),
-            Source::ApiKeyEnv => vars.retain(|(var, _)| *var != "CURSOR_API_KEY"),
-            Source::Own(profile) => {
+            CredentialSource::Env(name) => vars.retain(|(var, _)| *var != name),
+            CredentialSource::ApiKeyEnv => vars.retain(|(var, _)| *var != "CURSOR_API_KEY"),
+            CredentialSource::Own(profile) => {
                 let lock = home.file(profile.as_str()).lock(SHORT).await.unwrap();
                 lock.remove().unwrap();
             }
-            Source::CliFile(path)
-            | Source::Ide(path)
-            | Source::Legacy(path)
-            | Source::OpenCode(path) => fs::remove_file(path).unwrap(),
-            Source::Keychain(_) => unreachable!(),
+            CredentialSource::CliFile(path)
+            | CredentialSource::Ide(path)
+            | CredentialSource::Legacy(path)
+            | CredentialSource::OpenCode(path) => fs::remove_file(path).unwrap(),
+            CredentialSource::Keychain(_) => unreachable!(),
         }
     }
     let expect = ["v1", "v2", "v3", "v4", "own", "cli", "dot-cursor", "ide", "legacy", "opencode"];
@@ -106,7 +106,7 @@ async fn without_consent_others_files_are_reported_and_not_read() {
     let expect =
         expect.map(|(place, command)| (home.at(place).display().to_string(), command.to_owned()));
     assert_eq!(reported, expect);
-    assert!(discovery.refused.iter().all(|refused| refused.why == Why::NoConsent));
+    assert!(discovery.refused.iter().all(|refused| refused.why == RefusedReason::NoConsent));
     let text = discovery.refused[2].to_string();
     let path = home.at(IDE);
     let expect = format!(
@@ -122,10 +122,10 @@ async fn a_consent_is_for_one_kind_and_ends_when_it_is_taken_back() {
     furnish(&home).await;
     home.file("default").lock(SHORT).await.unwrap().remove().unwrap();
     let rows = [
-        (Kind::OpenCode, "opencode", 4),
-        (Kind::Legacy, "legacy", 3),
-        (Kind::Ide, "ide", 2),
-        (Kind::Cli, "cli", 0),
+        (ConsentKind::OpenCode, "opencode", 4),
+        (ConsentKind::Legacy, "legacy", 3),
+        (ConsentKind::Ide, "ide", 2),
+        (ConsentKind::Cli, "cli", 0),
     ];
     for (kind, token, refused) in rows {
         let discovery = search(&home, &[], "default", &[kind]);
@@ -143,12 +143,12 @@ async fn a_consent_is_for_one_kind_and_ends_when_it_is_taken_back() {
 async fn a_named_profile_is_never_another_account() {
     let home = Home::new();
     furnish(&home).await;
-    let discovery = search(&home, &[], "work", &Kind::ALL);
+    let discovery = search(&home, &[], "work", &ConsentKind::ALL);
     assert!(discovery.found.is_none() && discovery.refused.is_empty());
     home.save("work", &Credential::of_access_token("at-work")).await;
     for (profile, token) in [("work", "at-work"), ("default", "own")] {
-        let found = search(&home, &[], profile, &Kind::ALL).found.unwrap();
-        assert_eq!(found.source, Source::Own(profile.parse().unwrap()));
+        let found = search(&home, &[], profile, &ConsentKind::ALL).found.unwrap();
+        assert_eq!(found.source, CredentialSource::Own(profile.parse().unwrap()));
         assert_eq!(found.credential.access_token.unwrap().expose_secret(), token);
     }
 }
@@ -158,7 +158,8 @@ async fn what_was_given_and_cannot_be_used_is_an_error() {
     let home = Home::new();
     furnish(&home).await;
     for name in ["CURSOR_ACCESS_TOKEN", "CURSOR_AUTH_TOKEN", "CURSOR_API_KEY"] {
-        let error = attempt(&home, &[(name, "se cret")], "default", &home.consents(&Kind::ALL));
+        let error =
+            attempt(&home, &[(name, "se cret")], "default", &home.consents(&ConsentKind::ALL));
         let text = error.unwrap_err().to_string();
         assert_eq!(
             text,
@@ -171,10 +172,10 @@ async fn what_was_given_and_cannot_be_used_is_an_error() {
     let copied = search(&home, &[("CURSOR_ACCESS_TOKEN", " Bearer abc\n")], "default", &[]);
     assert_eq!(secrets(&copied.found.unwrap().credential), ["abc", "", ""]);
     let empty = search(&home, &[("CURSOR_ACCESS_TOKEN", " ")], "default", &[]);
-    assert_eq!(empty.found.unwrap().source, Source::Own(Profile::default()));
+    assert_eq!(empty.found.unwrap().source, CredentialSource::Own(Profile::default()));
 
     fs::write(home.file("default").path(), "{").unwrap();
-    let error = attempt(&home, &[], "default", &home.consents(&Kind::ALL)).unwrap_err();
+    let error = attempt(&home, &[], "default", &home.consents(&ConsentKind::ALL)).unwrap_err();
     assert!(matches!(error, DiscoverError::File(AuthFileError::Malformed { .. })), "{error:?}");
     // The environment comes before it.
     assert!(search(&home, &[("CURSOR_API_KEY", "k")], "default", &[]).found.is_some());
@@ -187,7 +188,7 @@ fn a_file_in_which_nobody_is_signed_in_is_passed_over() {
     ide(&home, &[("cursorAuth/cachedEmail", "me@example.com")]);
     home.write(LEGACY, r#"{"type":"oauth","access":"","refresh":"|"}"#);
     home.write(OPEN_CODE, r#"{"anthropic":{"type":"api","key":"sk-1"}}"#);
-    let discovery = search(&home, &[], "default", &Kind::ALL);
+    let discovery = search(&home, &[], "default", &ConsentKind::ALL);
     assert!(discovery.found.is_none());
     assert_eq!(discovery.refused, []);
 }
@@ -203,11 +204,11 @@ fn what_is_wrong_with_a_file_is_said_and_the_search_goes_on() {
     home.write(".cursor/credentials/a.json", r#"{"access":"MARKED token"}"#);
     home.write(".cursor/credentials/notes.txt", "MARKED");
     home.write(OPEN_CODE, r#"{"cursor":{"type":"oauth","refresh":"good|key"}}"#);
-    let discovery = search(&home, &[], "default", &Kind::ALL);
+    let discovery = search(&home, &[], "default", &ConsentKind::ALL);
     assert_eq!(secrets(&discovery.found.as_ref().unwrap().credential), ["", "good", "key"]);
-    let why = |refused: &Refused| match &refused.why {
-        Why::Unusable(what) => what.clone(),
-        Why::NoConsent => panic!("{refused:?}"),
+    let why = |refused: &RefusedCredential| match &refused.why {
+        RefusedReason::Unusable(what) => what.clone(),
+        RefusedReason::NoConsent => panic!("{refused:?}"),
     };
     let whys: Vec<_> = discovery.refused.iter().map(why).collect();
     let expect = [

@@ -61,7 +61,7 @@ impl Home {
         lock.save(credential).unwrap();
     }
 
-    fn consents(&self, kinds: &[Kind]) -> Consents {
+    fn consents(&self, kinds: &[ConsentKind]) -> Consents {
         let mut consents = Consents::load(&self.config()).unwrap();
         for kind in kinds {
             consents.grant(*kind, 1_700_000_000).unwrap();

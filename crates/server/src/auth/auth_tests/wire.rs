@@ -16,7 +16,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    auth::{exchange::exchange, http::AuthHttp, login::Pending},
+    auth::{exchange::exchange, http::AuthHttp, login::PendingLogin},
     net::connect::{Connector, Host},
     tasks::Tasks,
 };
@@ -69,7 +69,7 @@ impl Service {
     }
 
     async fn login(&self, limit: Duration) -> Result<Credential, PollError> {
-        Pending::begin(self.http(), limit).wait().await
+        PendingLogin::begin(self.http(), limit).wait().await
     }
 
     async fn refresh(&self, skew: &mut Skew) -> Result<(String, Option<String>), RefreshError> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, types::ValueRef};
 use serde_json::Value;
 
-use super::{Outcome, some};
+use super::{ForeignOutcome, some};
 use crate::auth::{Account, Credential, file::token};
 
 const ACCESS: &str = "cursorAuth/accessToken";
@@ -17,7 +17,7 @@ const EMAIL: &str = "cursorAuth/cachedEmail";
 /// No token is longer.
 const LONGEST: i64 = 64 << 10;
 
-pub(in crate::auth) fn read(path: &Path) -> Outcome {
+pub(in crate::auth) fn read(path: &Path) -> ForeignOutcome {
     // The driver's errors name the file and the statement, and no value.
     let values = query(path).map_err(|error| format!("cannot be read: {error}"))?;
     let [access, refresh, email] = values;

@@ -12,7 +12,7 @@ use std::{
 
 use secrecy::SecretString;
 
-use super::{Outcome, some};
+use super::{ForeignOutcome, some};
 use crate::auth::{Credential, file::token};
 
 /// By its full path: what else is called so is not asked.
@@ -45,7 +45,7 @@ pub(in crate::auth) fn is_there(program: &Path, wait: Duration) -> bool {
     })
 }
 
-pub(in crate::auth) fn read(program: &Path, wait: Duration) -> Outcome {
+pub(in crate::auth) fn read(program: &Path, wait: Duration) -> ForeignOutcome {
     some(Credential {
         access_token: item(program, ACCESS, wait)?,
         refresh_token: item(program, REFRESH, wait)?,

@@ -16,7 +16,7 @@ use super::{
 
 /// What a file gave: nothing if nobody is signed in there. The error says what
 /// is wrong, and quotes nothing of the file.
-pub(super) type Outcome = Result<Option<Credential>, String>;
+pub(super) type ForeignOutcome = Result<Option<Credential>, String>;
 
 /// A file of OpenCode holds the credentials of all providers.
 const LONGEST: u64 = 4 << 20;
@@ -28,7 +28,7 @@ const OPEN_CODE_ENTRY: &str = "cursor";
 const KEY_PREFIXES: [&str; 3] = ["crsr_", "key_", "cursor_key_"];
 
 /// The Cursor CLI's file: `accessToken`, `refreshToken`, `apiKey`, all optional.
-pub(super) fn cli(path: &Path) -> Outcome {
+pub(super) fn cli(path: &Path) -> ForeignOutcome {
     let fields = object(path)?;
     some(Credential {
         access_token: secret(&fields, "accessToken")?,
@@ -39,12 +39,12 @@ pub(super) fn cli(path: &Path) -> Outcome {
 }
 
 /// `{type: "oauth", access, refresh, expires}`, a file of its own.
-pub(super) fn legacy(path: &Path) -> Outcome {
+pub(super) fn legacy(path: &Path) -> ForeignOutcome {
     entry(&object(path)?)
 }
 
 /// The same as an entry of OpenCode's file.
-pub(super) fn open_code(path: &Path) -> Outcome {
+pub(super) fn open_code(path: &Path) -> ForeignOutcome {
     match object(path)?.get(OPEN_CODE_ENTRY) {
         None => Ok(None),
         Some(Value::Object(fields)) => entry(fields),
@@ -52,7 +52,7 @@ pub(super) fn open_code(path: &Path) -> Outcome {
     }
 }
 
-fn entry(fields: &Map<String, Value>) -> Outcome {
+fn entry(fields: &Map<String, Value>) -> ForeignOutcome {
     let what = text(fields, "type")?;
     match what.as_deref() {
         None | Some("oauth") => {}
@@ -87,7 +87,7 @@ fn unpack(packed: &str) -> Result<(Option<SecretString>, Option<SecretString>), 
     Ok((part(refresh)?, part(key)?))
 }
 
-fn some(credential: Credential) -> Outcome {
+fn some(credential: Credential) -> ForeignOutcome {
     Ok((!credential.is_empty()).then_some(credential))
 }
 

@@ -26,7 +26,8 @@ use tokio::{
 pub use self::words::login_command;
 use self::words::{refused_fixed, unavailable};
 use super::{
-    AuthFileError, Credential, CredentialFile, DiscoverError, Found, Source, http::AuthHttp,
+    AuthFileError, Credential, CredentialFile, CredentialSource, DiscoverError, FoundCredential,
+    http::AuthHttp,
 };
 use crate::{clock, net::chain, random, tasks::Tasks};
 
@@ -41,7 +42,7 @@ const BRAND_NEW: Duration = Duration::from_secs(30);
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Reads the credential anew from where it was found.
-pub type Reread = Arc<dyn Fn() -> Result<Option<Found>, NotRead> + Send + Sync>;
+pub type Reread = Arc<dyn Fn() -> Result<Option<FoundCredential>, NotRead> + Send + Sync>;
 
 /// Why a source gave nothing, not even that there is nothing.
 #[derive(Debug)]
@@ -67,16 +68,16 @@ impl From<DiscoverError> for NotRead {
     }
 }
 
-type Outcome = Result<SecretString, TurnError>;
-type Flight = Receiver<Option<Outcome>>;
+type TokenOutcome = Result<SecretString, TurnError>;
+type TokenFlight = Receiver<Option<TokenOutcome>>;
 
 /// Hands out the token to use. Clones share it.
 #[derive(Clone)]
 pub struct Tokens {
-    inner: Arc<Inner>,
+    inner: Arc<TokensInner>,
 }
 
-struct Inner {
+struct TokensInner {
     holder: Holder,
     /// The files that decide whose token is used.
     /// ibeam's own file, whoever has the credential: it goes before what is borrowed.
@@ -85,7 +86,7 @@ struct Inner {
     http: Option<AuthHttp>,
     wall: WallClock,
     tasks: Tasks,
-    state: Mutex<State>,
+    state: Mutex<TokensState>,
 }
 
 /// Where the token comes from decides how it is renewed.
@@ -97,7 +98,7 @@ enum Holder {
     /// ibeam's own file, which other processes may use, too.
     Own(CredentialFile),
     /// Another program's: read again, and otherwise renewed in memory only.
-    Borrowed(Source, Reread),
+    Borrowed(CredentialSource, Reread),
     /// Another program has it, and uses it itself. We get no token.
     Delegated(Box<dyn Delegate>),
 }
@@ -114,11 +115,11 @@ pub trait Delegate: Send + Sync + 'static {
     fn signed_in(&self) -> bool;
 }
 
-struct State {
-    held: Option<Held>,
+struct TokensState {
+    held: Option<HeldToken>,
     skew: Skew,
     /// The renewal that is under way.
-    flight: Option<Flight>,
+    flight: Option<TokenFlight>,
     /// No renewal ahead of time before this.
     paused: Option<Instant>,
     /// What was refused, why, and when.
@@ -129,13 +130,13 @@ struct State {
     /// A renewed sign-in that could not be written, and has to be.
     unkept: Option<Credential>,
     /// The watched files as they were when they were last read, and the token in them.
-    seen: watch::Seen,
+    seen: watch::SeenStamps,
     taken: Option<SecretString>,
     /// They could not be read, and are not looked at before this.
     blind: Option<Instant>,
 }
 
-struct Held {
+struct HeldToken {
     access: SecretString,
     refresh: Option<SecretString>,
     account: String,
@@ -174,17 +175,17 @@ impl Tokens {
     /// for it once more; `file` is ibeam's own.
     #[must_use]
     pub fn found(
-        found: Found,
+        found: FoundCredential,
         file: &CredentialFile,
         reread: Reread,
         http: AuthHttp,
         tasks: &Tasks,
     ) -> Self {
-        let Found { credential, source } = found;
+        let FoundCredential { credential, source } = found;
         let holder = match (&source, &credential.api_key) {
-            (Source::Env(name), _) => Holder::Fixed((*name).to_owned()),
-            (Source::ApiKeyEnv, Some(key)) => Holder::Key(key.clone()),
-            (Source::Own(_), _) => Holder::Own(file.clone()),
+            (CredentialSource::Env(name), _) => Holder::Fixed((*name).to_owned()),
+            (CredentialSource::ApiKeyEnv, Some(key)) => Holder::Key(key.clone()),
+            (CredentialSource::Own(_), _) => Holder::Own(file.clone()),
             _ => Holder::Borrowed(source, reread),
         };
         Self::with(holder, Some(file), |_| Some(credential), Some(http), wall(), tasks)
@@ -202,7 +203,7 @@ impl Tokens {
     ) -> Self {
         let watched = watch::paths(&holder, own);
         // Before anything is read: what changes meanwhile is found the next time.
-        let mut state = State {
+        let mut state = TokensState {
             held: None,
             skew: Skew::default(),
             flight: None,
@@ -220,7 +221,7 @@ impl Tokens {
         }
         let state = Mutex::new(state);
         let (own, tasks) = (own.cloned(), tasks.clone());
-        Self { inner: Arc::new(Inner { holder, own, watched, http, wall, tasks, state }) }
+        Self { inner: Arc::new(TokensInner { holder, own, watched, http, wall, tasks, state }) }
     }
 
     /// Leaves all of it to another program.
@@ -231,7 +232,7 @@ impl Tokens {
 
     /// A credential that is there and cannot be used; `reread` says why.
     #[must_use]
-    pub fn unusable(source: Source, reread: Reread, tasks: &Tasks) -> Self {
+    pub fn unusable(source: CredentialSource, reread: Reread, tasks: &Tasks) -> Self {
         Self::with(Holder::Borrowed(source, reread), None, |_| None, None, wall(), tasks)
     }
 
@@ -258,7 +259,7 @@ impl Tokens {
     ///
     /// # Errors
     /// Nobody is signed in (any more), or the token is over and cannot be renewed now.
-    pub async fn current(&self) -> Outcome {
+    pub async fn current(&self) -> TokenOutcome {
         if let Holder::Delegated(delegate) = &self.inner.holder {
             return delegate.check().await.map(|()| SecretString::default());
         }
@@ -290,7 +291,7 @@ impl Tokens {
     ///
     /// # Errors
     /// As [`Self::current`]; and a fixed token cannot be renewed at all.
-    pub async fn renew(&self, used: &SecretString) -> Outcome {
+    pub async fn renew(&self, used: &SecretString) -> TokenOutcome {
         if let Holder::Fixed(place) = &self.inner.holder {
             return Err(refused_fixed(place));
         }
@@ -363,8 +364,8 @@ impl Tokens {
     pub fn source(&self) -> String {
         match &self.inner.holder {
             Holder::Fixed(place) => place.clone(),
-            Holder::Key(_) => Source::ApiKeyEnv.to_string(),
-            Holder::Own(file) => Source::Own(file.profile().clone()).to_string(),
+            Holder::Key(_) => CredentialSource::ApiKeyEnv.to_string(),
+            Holder::Own(file) => CredentialSource::Own(file.profile().clone()).to_string(),
             Holder::Borrowed(source, _) => source.to_string(),
             Holder::Delegated(_) => "cursor-agent".to_owned(),
         }
@@ -379,7 +380,7 @@ fn hashed(secret: &SecretString) -> String {
     ids::uuid_from_content([b"account".as_slice(), secret.expose_secret().as_bytes()])
 }
 
-impl State {
+impl TokensState {
     fn adopt(&mut self, credential: &Credential, granted: Option<Instant>, local: u64) {
         let Some(access) = credential.access_token.clone() else { return };
         let claims = jwt::claims(access.expose_secret());
@@ -389,11 +390,11 @@ impl State {
         let account = claims.subject.unwrap_or_else(|| hashed(&access));
         let refresh = credential.refresh_token.clone();
         self.dead.clear();
-        self.held = Some(Held { access, refresh, account, life, granted, refused: false });
+        self.held = Some(HeldToken { access, refresh, account, life, granted, refused: false });
     }
 }
 
-async fn landed(mut flight: Flight) -> Outcome {
+async fn landed(mut flight: TokenFlight) -> TokenOutcome {
     let landed = flight.wait_for(Option::is_some).await;
     match landed.as_deref() {
         Ok(Some(outcome)) => outcome.clone(),

@@ -15,13 +15,13 @@ use tokio::{sync::watch, time::Instant};
 use tracing::{debug, info, warn};
 
 use super::{
-    DEAD, Flight, Holder, NotRead, Outcome, PAUSE, State, Tokens, same,
+    DEAD, Holder, NotRead, PAUSE, TokenFlight, TokenOutcome, Tokens, TokensState, same,
     words::{refused_fixed, unavailable, unreadable, unusable, unusable_file},
 };
 use crate::{
     auth::{
-        AuthFileError, Credential, CredentialFile, FileLock, Found, LOCK_WAIT, Source,
-        exchange::exchange, login::credential,
+        AuthFileError, Credential, CredentialFile, CredentialSource, FileLock, FoundCredential,
+        LOCK_WAIT, exchange::exchange, login::credential,
     },
     files::FileError,
     net::chain,
@@ -35,7 +35,7 @@ const GOING: &str = "ibeam is shutting down";
 impl Tokens {
     /// The renewal under way, or a new one. It runs as a task of its own: a caller that
     /// leaves must not lose tokens that were already handed out.
-    pub(super) fn renewal(&self, state: &mut State) -> Flight {
+    pub(super) fn renewal(&self, state: &mut TokensState) -> TokenFlight {
         let (this, stale) = (self.clone(), state.held.as_ref().map(|held| held.access.clone()));
         self.fly(state, "token renewal", async move {
             let outcome = this.renewed(stale.as_ref()).await;
@@ -54,10 +54,10 @@ impl Tokens {
     /// Does something that ends in a token, one thing at a time.
     pub(super) fn fly(
         &self,
-        state: &mut State,
+        state: &mut TokensState,
         name: &'static str,
-        work: impl Future<Output = Outcome> + Send + 'static,
-    ) -> Flight {
+        work: impl Future<Output = TokenOutcome> + Send + 'static,
+    ) -> TokenFlight {
         // One whose task is gone brings nothing any more.
         if let Some(flight) = state.flight.as_ref().filter(|flight| flight.has_changed().is_ok()) {
             return flight.clone();
@@ -73,7 +73,7 @@ impl Tokens {
         flight
     }
 
-    pub(super) async fn renewed(&self, stale: Option<&SecretString>) -> Outcome {
+    pub(super) async fn renewed(&self, stale: Option<&SecretString>) -> TokenOutcome {
         match &self.inner.holder {
             Holder::Fixed(place) => Err(refused_fixed(place)),
             Holder::Key(key) => {
@@ -94,9 +94,10 @@ impl Tokens {
                 };
                 match (found, &self.inner.own) {
                     // Somebody signed in since. It is shared, and so it is locked and kept.
-                    (Some(Found { source: Source::Own(_), .. }), Some(file)) => {
-                        self.renewed_own(file, stale).await
-                    }
+                    (
+                        Some(FoundCredential { source: CredentialSource::Own(_), .. }),
+                        Some(file),
+                    ) => self.renewed_own(file, stale).await,
                     (found, _) => {
                         let found = found.map(|found| found.credential);
                         self.settle(found, stale).await.map(|(token, _)| token)
@@ -107,7 +108,11 @@ impl Tokens {
     }
 
     /// Whoever holds the lock renews; who comes after finds what is new.
-    async fn renewed_own(&self, file: &CredentialFile, stale: Option<&SecretString>) -> Outcome {
+    async fn renewed_own(
+        &self,
+        file: &CredentialFile,
+        stale: Option<&SecretString>,
+    ) -> TokenOutcome {
         let lock = match file.lock(LOCK_WAIT).await {
             Ok(lock) => Ok(Arc::new(lock)),
             // Where nothing can be written, others cannot be kept away, nor told. That is no
@@ -291,7 +296,7 @@ impl Tokens {
     }
 }
 
-impl State {
+impl TokensState {
     /// Whether this is what we renewed already.
     fn is_spent(&self, found: &Credential) -> bool {
         let spent = self.spent.as_ref().zip(mark(found));

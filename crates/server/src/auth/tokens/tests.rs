@@ -38,12 +38,9 @@ impl Bench {
     }
 
     fn with(known: &[&str], change: impl FnOnce(&mut SimConfig)) -> Self {
-        let mut config = SimConfig {
-            epoch: EPOCH,
-            token_lifetime: Some(Duration::from_secs(5_184_000)),
-            ..SimConfig::default()
-        };
-        config.tokens.extend(known.iter().map(|token| (*token).to_owned()));
+        let mut config = SimConfig { epoch: EPOCH, ..SimConfig::default() };
+        config.sign_in.token_lifetime = Some(Duration::from_secs(5_184_000));
+        config.sign_in.tokens.extend(known.iter().map(|token| (*token).to_owned()));
         change(&mut config);
         Self {
             sim: Sim::new(config),
@@ -54,7 +51,7 @@ impl Bench {
         }
     }
 
-    fn borrowing(&self, found: Found, reread: Reread) -> Tokens {
+    fn borrowing(&self, found: FoundCredential, reread: Reread) -> Tokens {
         let holder = Holder::Borrowed(found.source, reread);
         let (own, http, credential) = (self.file(), Some(self.http()), found.credential);
         Tokens::with(holder, Some(&own), |_| Some(credential), http, self.wall(), &self.tasks)
@@ -105,7 +102,7 @@ fn host() -> Host {
     Host::parse("http://127.0.0.1:1").unwrap()
 }
 
-fn text(token: Outcome) -> String {
+fn text(token: TokenOutcome) -> String {
     token.unwrap().expose_secret().to_owned()
 }
 
@@ -195,7 +192,7 @@ async fn what_another_process_renewed_is_used() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_sign_in_is_told_once_and_a_new_one_is_found() {
     let old = token(EPOCH - 9_000, EPOCH - 1);
-    let bench = Bench::with(&[&old], |sim| sim.refuse_refresh = true);
+    let bench = Bench::with(&[&old], |sim| sim.sign_in.refuse_refresh = true);
     bench.save(&old).await;
     let tokens = bench.tokens();
     for _ in 0..3 {
@@ -218,7 +215,7 @@ async fn a_dead_sign_in_is_told_once_and_a_new_one_is_found() {
 #[tokio::test(start_paused = true)]
 async fn the_last_token_outlives_a_dead_sign_in() {
     let last = token(EPOCH - 9_000, EPOCH + 200);
-    let bench = Bench::with(&[&last], |sim| sim.refuse_refresh = true);
+    let bench = Bench::with(&[&last], |sim| sim.sign_in.refuse_refresh = true);
     bench.save(&last).await;
     let tokens = bench.tokens();
     for _ in 0..2 {
@@ -286,7 +283,8 @@ async fn a_given_token_is_never_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_is_exchanged_and_exchanged_again() {
-    let bench = Bench::with(&[], |sim| sim.token_lifetime = Some(Duration::from_secs(1_200)));
+    let bench =
+        Bench::with(&[], |sim| sim.sign_in.token_lifetime = Some(Duration::from_secs(1_200)));
     let key = SecretString::from(Sim::API_KEY);
     let make = |key| {
         let (http, wall) = (Some(bench.http()), bench.wall());
@@ -315,18 +313,19 @@ async fn a_key_is_exchanged_and_exchanged_again() {
 }
 
 /// A sign-in of another program.
-fn lent(token: &str) -> Found {
+fn lent(token: &str) -> FoundCredential {
     let credential = Credential {
         refresh_token: Some(SecretString::from(token)),
         ..Credential::of_access_token(token)
     };
-    Found { credential, source: Source::CliFile("auth.json".into()) }
+    FoundCredential { credential, source: CredentialSource::CliFile("auth.json".into()) }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_ahead_costs_one_renewal() {
     let good = token(EPOCH, EPOCH + 9_000);
-    let bench = Bench::with(&[&good], |sim| sim.token_lifetime = Some(Duration::from_secs(7_200)));
+    let bench =
+        Bench::with(&[&good], |sim| sim.sign_in.token_lifetime = Some(Duration::from_secs(7_200)));
     bench.save(&good).await;
     bench.ahead.store(86_400, Ordering::Relaxed);
     let tokens = bench.tokens();

@@ -10,14 +10,16 @@ use secrecy::SecretString;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{Flight, Holder, NotRead, Outcome, PAUSE, State, Tokens, renew::mark, same};
+use super::{
+    Holder, NotRead, PAUSE, TokenFlight, TokenOutcome, Tokens, TokensState, renew::mark, same,
+};
 use crate::{
     auth::{Consents, Credential, CredentialFile},
     stamp::Stamp,
 };
 
 /// How the files were when they were last read, in the order of the paths.
-pub(super) type Seen = Vec<Option<Stamp>>;
+pub(super) type SeenStamps = Vec<Option<Stamp>>;
 
 /// A renewal that was under way when the files changed may not have seen it, so that they
 /// are looked at once more after it. Nobody writes them more often than that.
@@ -39,7 +41,7 @@ pub(super) fn paths(holder: &Holder, own: Option<&CredentialFile>) -> Vec<PathBu
     }
 }
 
-pub(super) fn look(paths: &[PathBuf]) -> Seen {
+pub(super) fn look(paths: &[PathBuf]) -> SeenStamps {
     paths.iter().map(|path| Stamp::of(path)).collect()
 }
 
@@ -54,7 +56,7 @@ impl Tokens {
     }
 
     /// The reading that a change makes necessary, or whatever else is under way.
-    fn rereading(&self) -> Option<Flight> {
+    fn rereading(&self) -> Option<TokenFlight> {
         if self.inner.watched.is_empty() {
             return None;
         }
@@ -68,7 +70,7 @@ impl Tokens {
         Some(self.fly(&mut state, "credential reading", async move { this.reread().await }))
     }
 
-    async fn reread(&self) -> Outcome {
+    async fn reread(&self) -> TokenOutcome {
         // Before they are read: what changes meanwhile is found the next time.
         let mut seen = look(&self.inner.watched);
         let read = match &self.inner.holder {
@@ -114,7 +116,7 @@ impl Tokens {
     }
 }
 
-impl State {
+impl TokensState {
     fn forget(&mut self, why: &str) {
         if self.held.take().is_some() {
             warn!("{why}");

@@ -17,7 +17,7 @@ use std::{
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
-use self::{patient::Patient, system::System};
+use self::{patient::Patient, system::SystemKeychain};
 use crate::config::{CredentialStorage, KEYCHAIN_BUILD, Profile};
 
 /// Under which all items of ibeam are; the account is the profile.
@@ -137,7 +137,8 @@ pub(super) struct Vault {
 impl Default for Vault {
     /// One line of callers for the whole process: the keychain is one, too.
     fn default() -> Self {
-        static HERE: LazyLock<Patient> = LazyLock::new(|| Patient::new(Arc::new(System), WAIT));
+        static HERE: LazyLock<Patient> =
+            LazyLock::new(|| Patient::new(Arc::new(SystemKeychain), WAIT));
         Self { keep: CredentialStorage::File, keychain: HERE.clone() }
     }
 }

@@ -22,25 +22,25 @@ use super::{Keychain, KeychainError};
 pub(super) struct Patient {
     keychain: Arc<dyn Keychain>,
     wait: Duration,
-    line: Arc<Line>,
+    line: Arc<KeychainQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct KeychainQueue {
     /// Who is being served.
-    served: Mutex<Option<Arc<Call>>>,
+    served: Mutex<Option<Arc<KeychainCall>>>,
     moved: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Call {
+struct KeychainCall {
     given_up: AtomicBool,
 }
 
 /// The right to ask. Dropping it lets the next one in.
-struct Turn(Arc<Line>);
+struct KeychainTurn(Arc<KeychainQueue>);
 
-impl Drop for Turn {
+impl Drop for KeychainTurn {
     fn drop(&mut self) {
         *self.0.served.lock() = None;
         self.0.moved.notify_all();
@@ -84,16 +84,17 @@ impl Patient {
         }
     }
 
-    fn stand_in_line(&self) -> Result<(Turn, Arc<Call>), KeychainError> {
-        let given_up = |call: &Arc<Call>| call.given_up.load(Ordering::Acquire);
+    fn stand_in_line(&self) -> Result<(KeychainTurn, Arc<KeychainCall>), KeychainError> {
+        let given_up = |call: &Arc<KeychainCall>| call.given_up.load(Ordering::Acquire);
         let mut served = self.line.served.lock();
-        let busy = |served: &mut Option<Arc<Call>>| served.as_ref().is_some_and(|c| !given_up(c));
+        let busy =
+            |served: &mut Option<Arc<KeychainCall>>| served.as_ref().is_some_and(|c| !given_up(c));
         self.line.moved.wait_while_for(&mut served, busy, self.wait);
         if served.is_some() {
             return Err(KeychainError::NoAnswer(self.wait));
         }
-        let call = Arc::new(Call::default());
+        let call = Arc::new(KeychainCall::default());
         *served = Some(Arc::clone(&call));
-        Ok((Turn(Arc::clone(&self.line)), call))
+        Ok((KeychainTurn(Arc::clone(&self.line)), call))
     }
 }

@@ -4,15 +4,15 @@
 use super::{Keychain, KeychainError};
 
 #[derive(Debug)]
-pub(super) struct System;
+pub(super) struct SystemKeychain;
 
 #[cfg(not(feature = "keychain"))]
 mod absent {
     use secrecy::SecretString;
 
-    use super::{Keychain, KeychainError, System};
+    use super::{Keychain, KeychainError, SystemKeychain};
 
-    impl Keychain for System {
+    impl Keychain for SystemKeychain {
         fn get(&self, _: &str) -> Result<Option<SecretString>, KeychainError> {
             Err(KeychainError::NotBuilt)
         }
@@ -38,9 +38,9 @@ mod built {
     #[cfg(all(unix, not(target_os = "macos")))]
     use zbus_secret_service_keyring_store::Store;
 
-    use super::{super::SERVICE, Keychain, KeychainError, System};
+    use super::{super::SERVICE, Keychain, KeychainError, SystemKeychain};
 
-    impl Keychain for System {
+    impl Keychain for SystemKeychain {
         fn get(&self, account: &str) -> Result<Option<SecretString>, KeychainError> {
             let bytes = match entry(account)?.get_secret() {
                 Err(Error::NoEntry) => return Ok(None),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Program, Way,
-    expand::{Dialect, Expander},
+    expand::{Expander, VariableSyntax},
 };
 use crate::{config::servers::Hidden, mcp::http::Remote};
 
@@ -19,11 +19,11 @@ pub(super) enum Style {
 }
 
 impl Style {
-    pub(super) fn dialect(self) -> Dialect {
+    pub(super) fn dialect(self) -> VariableSyntax {
         match self {
-            Self::OpenCode => Dialect::OpenCode,
-            Self::Cursor => Dialect::Cursor,
-            Self::Claude => Dialect::Shell,
+            Self::OpenCode => VariableSyntax::OpenCode,
+            Self::Cursor => VariableSyntax::Cursor,
+            Self::Claude => VariableSyntax::Shell,
         }
     }
 

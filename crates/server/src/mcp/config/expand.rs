@@ -4,7 +4,7 @@ use super::Places;
 
 /// Whose way of writing variables it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum VariableSyntax {
     /// `${NAME}`, `${NAME:-default}`: Claude Code and ibeam.
     Shell,
     /// `${env:NAME}`, `${workspaceFolder}`, `${userHome}`: Cursor.
@@ -14,12 +14,12 @@ pub(super) enum Dialect {
 }
 
 pub(super) struct Expander<'a> {
-    dialect: Dialect,
+    dialect: VariableSyntax,
     places: &'a Places,
 }
 
 impl<'a> Expander<'a> {
-    pub(super) fn new(dialect: Dialect, places: &'a Places) -> Self {
+    pub(super) fn new(dialect: VariableSyntax, places: &'a Places) -> Self {
         Self { dialect, places }
     }
 
@@ -28,7 +28,7 @@ impl<'a> Expander<'a> {
     /// # Errors
     /// A variable is not set, and there is nothing to use in its place.
     pub(super) fn text(&self, text: &str) -> Result<String, String> {
-        let open = if self.dialect == Dialect::OpenCode { "{env:" } else { "${" };
+        let open = if self.dialect == VariableSyntax::OpenCode { "{env:" } else { "${" };
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(open) {
@@ -48,14 +48,14 @@ impl<'a> Expander<'a> {
     fn value(&self, inside: &str) -> Result<Option<String>, String> {
         let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
         match self.dialect {
-            Dialect::OpenCode => self.variable(inside).map(Some),
-            Dialect::Shell => match inside.split_once(":-") {
+            VariableSyntax::OpenCode => self.variable(inside).map(Some),
+            VariableSyntax::Shell => match inside.split_once(":-") {
                 Some((name, default)) => {
                     Ok(Some(self.variable(name).unwrap_or_else(|_| default.to_owned())))
                 }
                 None => self.variable(inside).map(Some),
             },
-            Dialect::Cursor => match inside {
+            VariableSyntax::Cursor => match inside {
                 "workspaceFolder" => Ok(Some(path(&self.places.folder))),
                 "workspaceFolderBasename" => {
                     let name = self.places.folder.file_name().unwrap_or_default();

@@ -17,12 +17,12 @@ use tokio::io::DuplexStream;
 
 pub use self::{approvals::Approvals, sources::ProjectFile};
 use self::{
-    expand::{Dialect, Expander},
+    expand::{Expander, VariableSyntax},
     sources::Source,
 };
 use super::http::Remote;
 use crate::config::{
-    Env, Mcp, McpServer,
+    Env, McpConfig, McpServer,
     servers::{CALL_OUTPUT, CALL_TIMEOUT, Hidden, MAX_SERVERS},
 };
 
@@ -133,11 +133,11 @@ pub struct Gathered {
 #[derive(Debug)]
 struct Foreign {
     source: PathBuf,
-    found: Found,
+    found: FoundServer,
 }
 
 #[derive(Debug)]
-enum Found {
+enum FoundServer {
     Server(Box<Way>),
     /// The user switched it off there.
     Off,
@@ -150,10 +150,10 @@ impl Foreign {
     fn way(self) -> Result<(PathBuf, Way), String> {
         let source = self.source.display();
         match self.found {
-            Found::Server(way) => Ok((self.source, *way)),
-            Found::Off => Err(format!("is switched off in {source}")),
-            Found::Invalid => Err(format!("its entry in {source} cannot be used")),
-            Found::Unapproved(command) => {
+            FoundServer::Server(way) => Ok((self.source, *way)),
+            FoundServer::Off => Err(format!("is switched off in {source}")),
+            FoundServer::Invalid => Err(format!("its entry in {source} cannot be used")),
+            FoundServer::Unapproved(command) => {
                 Err(format!("is in {source}, which is not approved; run `{command}`"))
             }
         }
@@ -162,7 +162,7 @@ impl Foreign {
 
 /// Puts the servers of all sources together.
 #[must_use]
-pub fn gather(settings: &Mcp, places: &Places) -> Gathered {
+pub fn gather(settings: &McpConfig, places: &Places) -> Gathered {
     let mut found = Gathered::default();
     let mut foreign = if settings.discover { found.discover(places) } else { BTreeMap::default() };
     let mut all = BTreeMap::new();
@@ -209,7 +209,7 @@ fn own(
     foreign: Option<Foreign>,
     places: &Places,
 ) -> Result<ServerSpec, String> {
-    let expander = Expander::new(Dialect::Shell, places);
+    let expander = Expander::new(VariableSyntax::Shell, places);
     let (source, way) = match (&server.command, &server.url) {
         (Some(command), _) => {
             let mut args = Vec::new();
@@ -311,12 +311,12 @@ impl Gathered {
         let expander = Expander::new(source.style.dialect(), places);
         for entry in &source.entries {
             let found = match entry::read(source.style, &entry.value, &expander) {
-                Ok(Some(way)) => Found::Server(Box::new(way)),
-                Ok(None) => Found::Off,
+                Ok(Some(way)) => FoundServer::Server(Box::new(way)),
+                Ok(None) => FoundServer::Off,
                 Err(why) => {
                     let (path, place) = (source.path.display(), &entry.place);
                     self.warnings.push(format!("{path}: {place}: {why}"));
-                    Found::Invalid
+                    FoundServer::Invalid
                 }
             };
             let source = source.path.clone();
@@ -328,7 +328,7 @@ impl Gathered {
         for (name, _) in &file.servers {
             names.entry(name.clone()).or_insert_with(|| Foreign {
                 source: file.path.clone(),
-                found: Found::Unapproved(file.command()),
+                found: FoundServer::Unapproved(file.command()),
             });
         }
         let servers: Vec<_> =

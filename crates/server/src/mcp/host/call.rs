@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     feed::Feed,
-    room::{CALLS, Inside, Refused},
+    room::{CALLS, CallRefused, Inside},
 };
 
 /// How often a caller that wants to know hears that its call still waits.
@@ -21,11 +21,11 @@ pub(super) async fn answer(inside: &Arc<Inside>, call: &Call, feed: Option<&Feed
     let mut waits = match inside.begin(call.name.clone(), call.arguments.clone()).await {
         Ok(waits) => waits,
         // The model can read this one, and try again.
-        Err(Refused::Full) => {
+        Err(CallRefused::Full) => {
             let text = format!("{CALLS} calls are already waiting; call this tool again later");
             return call.failed(&text);
         }
-        Err(Refused::Closed) => return call.over(),
+        Err(CallRefused::Closed) => return call.over(),
     };
     let feed = feed.filter(|_| call.wants_progress());
     let began = Instant::now();

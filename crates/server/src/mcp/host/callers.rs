@@ -37,16 +37,16 @@ pub(crate) fn limit(children: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Callers {
     limit: usize,
-    inner: Mutex<Inner>,
+    inner: Mutex<CallersInner>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct CallersInner {
     next: u64,
     /// Those that have shown no key, in the order in which they came. Any of them may have to go.
     strangers: BTreeMap<u64, CancellationToken>,
     /// Those that have sent something, in the order in which they did.
-    speakers: BTreeMap<u64, Speaker>,
+    speakers: BTreeMap<u64, SpeakingCaller>,
     /// Those that have, and ask for nothing now, the longest idle first.
     idle: BTreeMap<u64, CancellationToken>,
     /// Those with a request.
@@ -56,7 +56,7 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Speaker {
+struct SpeakingCaller {
     evicted: CancellationToken,
     /// No other one that speaks takes its place before then.
     until: Instant,
@@ -64,7 +64,7 @@ struct Speaker {
 
 /// One connection; it leaves when dropped.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub(super) struct HostCaller {
     callers: Arc<Callers>,
     evicted: CancellationToken,
     at: Mutex<At>,
@@ -81,7 +81,7 @@ enum At {
 
 /// A request that was let in, until its response is sent.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Caller>);
+pub(super) struct BusyCaller(Arc<HostCaller>);
 
 impl Callers {
     pub(super) fn new(limit: usize) -> Arc<Self> {
@@ -89,7 +89,7 @@ impl Callers {
     }
 
     /// A place for one more, at once; `None` when all the others are busy.
-    pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<Caller>> {
+    pub(super) fn enter(self: &Arc<Self>) -> Option<Arc<HostCaller>> {
         let mut inner = self.inner.lock();
         if inner.open() >= self.limit {
             inner.turn_away();
@@ -100,7 +100,7 @@ impl Callers {
         inner.strangers.insert(number, evicted.clone());
         drop(inner);
         let at = Mutex::new(At::Stranger(number));
-        Some(Arc::new(Caller { callers: Arc::clone(self), evicted, at }))
+        Some(Arc::new(HostCaller { callers: Arc::clone(self), evicted, at }))
     }
 
     /// How many connections were closed so far for want of room.
@@ -109,7 +109,7 @@ impl Callers {
     }
 }
 
-impl Inner {
+impl CallersInner {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -142,7 +142,7 @@ impl Inner {
     }
 }
 
-impl Caller {
+impl HostCaller {
     /// It has sent something, and has a moment for the rest. With too many that have one, it stays
     /// among those that have sent nothing.
     pub(super) fn spoke(&self) {
@@ -163,12 +163,12 @@ impl Caller {
         inner.strangers.remove(&number);
         let evicted = self.evicted.clone();
         let number = inner.number();
-        inner.speakers.insert(number, Speaker { evicted, until: now + TIME_FOR_KEY });
+        inner.speakers.insert(number, SpeakingCaller { evicted, until: now + TIME_FOR_KEY });
         *at = At::Speaker(number);
     }
 
     /// A request was let in.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    pub(super) fn begin(self: &Arc<Self>) -> BusyCaller {
         let mut at = self.at.lock();
         let mut inner = self.callers.inner.lock();
         *at = match *at {
@@ -180,7 +180,7 @@ impl Caller {
             }
         };
         drop(inner);
-        Busy(Arc::clone(self))
+        BusyCaller(Arc::clone(self))
     }
 
     /// Waits until another one needs the place.
@@ -203,7 +203,7 @@ impl Caller {
     }
 }
 
-impl Inner {
+impl CallersInner {
     fn leave(&mut self, at: At) {
         match at {
             At::Stranger(number) => drop(self.strangers.remove(&number)),
@@ -214,13 +214,13 @@ impl Inner {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyCaller {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-impl Drop for Caller {
+impl Drop for HostCaller {
     fn drop(&mut self) {
         let at = *self.at.get_mut();
         self.callers.inner.lock().leave(at);
@@ -233,15 +233,15 @@ mod tests {
 
     use super::*;
 
-    fn enter(callers: &Arc<Callers>) -> Arc<Caller> {
+    fn enter(callers: &Arc<Callers>) -> Arc<HostCaller> {
         callers.enter().unwrap()
     }
 
-    fn enter_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<Caller>> {
+    fn enter_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<HostCaller>> {
         (0..count).map(|_| enter(callers)).collect()
     }
 
-    fn speak_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<Caller>> {
+    fn speak_all(callers: &Arc<Callers>, count: usize) -> Vec<Arc<HostCaller>> {
         let speak = |_| {
             let one = enter(callers);
             one.spoke();
@@ -250,7 +250,7 @@ mod tests {
         (0..count).map(speak).collect()
     }
 
-    fn evicted(callers: &[Arc<Caller>]) -> usize {
+    fn evicted(callers: &[Arc<HostCaller>]) -> usize {
         callers.iter().filter(|one| one.evicted.is_cancelled()).count()
     }
 

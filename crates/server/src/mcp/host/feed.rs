@@ -23,15 +23,15 @@ use tokio_util::{
     task::task_tracker::TaskTrackerToken,
 };
 
-use super::{door::Body, reply::EVENT_STREAM};
+use super::{entrance::Body, reply::EVENT_STREAM};
 
 /// How often a stream without news says that it lives.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// One stream.
-pub(super) struct Feed(Mutex<Inner>);
+pub(super) struct Feed(Mutex<FeedInner>);
 
-struct Inner {
+struct FeedInner {
     log: Log,
     /// The number of the newest body. Older ones end.
     reader: u64,
@@ -40,7 +40,7 @@ struct Inner {
 
 impl Feed {
     pub(super) fn new(log: Log) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Inner { log, reader: 0, waker: None })))
+        Arc::new(Self(Mutex::new(FeedInner { log, reader: 0, waker: None })))
     }
 
     pub(super) fn say(&self, message: &[u8]) {
@@ -51,7 +51,7 @@ impl Feed {
         self.change(|inner| inner.log.end());
     }
 
-    fn change(&self, change: impl FnOnce(&mut Inner)) {
+    fn change(&self, change: impl FnOnce(&mut FeedInner)) {
         let mut inner = self.0.lock();
         change(&mut inner);
         let waker = inner.waker.take();

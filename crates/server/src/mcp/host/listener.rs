@@ -26,8 +26,8 @@ use tracing::{debug, warn};
 
 use super::{
     Rooms,
-    callers::{Busy, Caller, Callers},
-    door::{Body, Door},
+    callers::{BusyCaller, Callers, HostCaller},
+    entrance::{Body, HostEntrance},
 };
 use crate::tasks::Tasks;
 
@@ -51,13 +51,18 @@ pub(super) fn start(tasks: &Tasks, rooms: &Arc<Rooms>, callers: &Arc<Callers>) -
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
     let listener = socket.listen(BACKLOG)?;
     let port = listener.local_addr()?.port();
-    let door = Arc::new(Door::new(rooms, port));
-    tasks.spawn("mcp host", accept(listener, door, Arc::clone(callers), tasks.clone()));
+    let entrance = Arc::new(HostEntrance::new(rooms, port));
+    tasks.spawn("mcp host", accept(listener, entrance, Arc::clone(callers), tasks.clone()));
     debug!(port, "tools are hosted");
     Ok(port)
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, tasks: Tasks) {
+async fn accept(
+    listener: TcpListener,
+    entrance: Arc<HostEntrance>,
+    callers: Arc<Callers>,
+    tasks: Tasks,
+) {
     let stopped = tasks.stopped();
     tokio::pin!(stopped);
     loop {
@@ -76,10 +81,10 @@ async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, t
         let Some(caller) = callers.enter() else { continue };
         // Answers are short and awaited. Where it cannot be set, they are only later.
         stream.set_nodelay(true).ok();
-        let (door, stopped) = (Arc::clone(&door), tasks.stopped());
+        let (entrance, stopped) = (Arc::clone(&entrance), tasks.stopped());
         tasks.spawn("mcp client", async move {
             tokio::select! {
-                () = listen_to(stream, door, Arc::clone(&caller)) => {}
+                () = listen_to(stream, entrance, Arc::clone(&caller)) => {}
                 () = caller.evicted() => {}
                 () = stopped => {}
             }
@@ -91,24 +96,24 @@ async fn accept(listener: TcpListener, door: Arc<Door>, callers: Arc<Callers>, t
 }
 
 /// A connection from its first byte on.
-async fn listen_to(stream: TcpStream, door: Arc<Door>, caller: Arc<Caller>) {
+async fn listen_to(stream: TcpStream, entrance: Arc<HostEntrance>, caller: Arc<HostCaller>) {
     // Not `readable`, which may say so of one that has sent nothing.
     if let Ok(Ok(1)) = timeout(HEAD, stream.peek(&mut [0])).await {
         caller.spoke();
-        serve(stream, door, caller).await;
+        serve(stream, entrance, caller).await;
     }
 }
 
 /// One connection, to its end.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    door: Arc<Door>,
-    caller: Arc<Caller>,
+    entrance: Arc<HostEntrance>,
+    caller: Arc<HostCaller>,
 ) {
     let service = service_fn(move |request| {
-        let (door, caller) = (Arc::clone(&door), Arc::clone(&caller));
+        let (entrance, caller) = (Arc::clone(&entrance), Arc::clone(&caller));
         async move {
-            Ok::<_, Infallible>(match door.let_in(&request) {
+            Ok::<_, Infallible>(match entrance.let_in(&request) {
                 Ok(visit) => {
                     let busy = caller.begin();
                     held(visit.answer(request).await, busy)
@@ -135,16 +140,16 @@ fn closing(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// The connection is busy until all of the response is sent.
-fn held(response: Response<Body>, busy: Busy) -> Response<Body> {
-    response.map(|body| Held { body, _busy: busy }.boxed_unsync())
+fn held(response: Response<Body>, busy: BusyCaller) -> Response<Body> {
+    response.map(|body| BusyBody { body, _busy: busy }.boxed_unsync())
 }
 
-struct Held {
+struct BusyBody {
     body: Body,
-    _busy: Busy,
+    _busy: BusyCaller,
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for BusyBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -14,7 +14,7 @@
 
 mod call;
 pub(crate) mod callers;
-mod door;
+mod entrance;
 mod feed;
 mod listener;
 mod reply;
@@ -35,7 +35,7 @@ use tokio::sync::{OnceCell, mpsc};
 
 use self::{
     callers::Callers,
-    door::Door,
+    entrance::HostEntrance,
     room::Inside,
     served::{Served, Visit},
 };
@@ -82,7 +82,7 @@ impl Host {
         let served = Arc::new(Served::new(&inside, &self.tasks));
         self.rooms.add(&name, &served)?;
         self.tasks.spawn("mcp room", served.look_after(self.tasks.stopped()));
-        let url = format!("http://127.0.0.1:{port}{}{name}", Door::PREFIX);
+        let url = format!("http://127.0.0.1:{port}{}{name}", HostEntrance::PREFIX);
         Ok(Room {
             address: HostAddress { url, bearer: SecretString::from(bearer) },
             name,

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use ibeam_core::mcp::server::{self, Headers};
 
-use super::door::{Body, Refusal};
+use super::entrance::{Body, EntranceRefusal};
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
@@ -54,15 +54,15 @@ pub(super) fn of_protocol(headers: &HeaderMap) -> Headers {
 /// Why a request that was let in is not answered.
 #[derive(Debug)]
 pub(super) enum Denied {
-    Plain(Refusal),
+    Plain(EntranceRefusal),
     /// Its headers do not fit the protocol.
     Protocol(server::Refusal),
     /// Only these methods are.
     Method(&'static str),
 }
 
-impl From<Refusal> for Denied {
-    fn from(refusal: Refusal) -> Self {
+impl From<EntranceRefusal> for Denied {
+    fn from(refusal: EntranceRefusal) -> Self {
         Self::Plain(refusal)
     }
 }
@@ -85,7 +85,7 @@ impl Denied {
             }
             Self::Method(allowed) => {
                 let text = "the method is not allowed";
-                let mut response = Refusal(StatusCode::METHOD_NOT_ALLOWED, text).response();
+                let mut response = EntranceRefusal(StatusCode::METHOD_NOT_ALLOWED, text).response();
                 response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
                 response
             }

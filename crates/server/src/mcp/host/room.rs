@@ -28,29 +28,29 @@ pub(super) const CALLS: usize = 64;
 /// Every call may have two things to tell: that it is there, and that it is gone.
 const EVENTS: usize = 2 * CALLS;
 
-type Hash = [u8; 32];
+type KeyHash = [u8; 32];
 
 pub(super) struct Inside {
     server: Server,
     /// Of the bearer.
-    hash: Hash,
+    hash: KeyHash,
     events: mpsc::Sender<RoomEvent>,
     places: Arc<Semaphore>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingCalls>,
     last: AtomicU64,
     seen: AtomicBool,
     closed: CancellationToken,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingCalls {
     closed: bool,
     calls: HashMap<u64, oneshot::Sender<HostedResult>>,
 }
 
 /// Why a call is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum CallRefused {
     /// Too many wait.
     Full,
     /// The room is closed.
@@ -88,19 +88,19 @@ impl Inside {
         self: &Arc<Self>,
         name: String,
         arguments: String,
-    ) -> Result<Call, Refused> {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Refused::Full)?;
+    ) -> Result<Call, CallRefused> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| CallRefused::Full)?;
         // Both at once, so that there is room to tell that the caller has gone. If nobody
         // listens for a while, the call waits here.
         let reserve = || self.events.clone().reserve_owned();
-        let arrival = reserve().await.map_err(|_| Refused::Closed)?;
-        let departure = reserve().await.map_err(|_| Refused::Closed)?;
+        let arrival = reserve().await.map_err(|_| CallRefused::Closed)?;
+        let departure = reserve().await.map_err(|_| CallRefused::Closed)?;
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (result, answer) = oneshot::channel();
         {
             let mut waiting = self.waiting.lock();
             if waiting.closed {
-                return Err(Refused::Closed);
+                return Err(CallRefused::Closed);
             }
             waiting.calls.insert(id, result);
         }

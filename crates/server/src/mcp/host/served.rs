@@ -16,11 +16,11 @@ use tokio_util::{
 
 use super::{
     call,
-    door::{Body, Refusal},
+    entrance::{Body, EntranceRefusal},
     feed::Feed,
     reply::{Accepted, Denied, JSON, json, of_protocol, taken},
     room::Inside,
-    session::Session,
+    session::HostSession,
 };
 use crate::{random, tasks::Tasks};
 
@@ -45,7 +45,7 @@ type Answered = Result<Response<Body>, Denied>;
 pub(super) struct Served {
     inside: Arc<Inside>,
     tasks: Tasks,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<String, Arc<HostSession>>>,
     /// Requests that are being answered.
     visits: TaskTracker,
     /// Ends the streams that have no end of their own.
@@ -94,13 +94,18 @@ impl Served {
         self.sessions.lock().len()
     }
 
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Refusal> {
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<HostSession>, EntranceRefusal> {
         let Some(name) = headers.get(SESSION) else {
-            return Err(Refusal(StatusCode::BAD_REQUEST, "Bad Request: Session ID is required"));
+            return Err(EntranceRefusal(
+                StatusCode::BAD_REQUEST,
+                "Bad Request: Session ID is required",
+            ));
         };
         let sessions = self.sessions.lock();
         let session = name.to_str().ok().and_then(|name| sessions.get(name));
-        session.map(Arc::clone).ok_or(Refusal(StatusCode::NOT_FOUND, "the session is not known"))
+        session
+            .map(Arc::clone)
+            .ok_or(EntranceRefusal(StatusCode::NOT_FOUND, "the session is not known"))
     }
 }
 
@@ -133,16 +138,16 @@ impl Visit {
         let in_session = headers.contains_key(SESSION);
         if accepted == Accepted::Neither || (in_session && accepted != Accepted::Both) {
             let text = "the client must accept application/json and text/event-stream";
-            return Err(Refusal(StatusCode::NOT_ACCEPTABLE, text).into());
+            return Err(EntranceRefusal(StatusCode::NOT_ACCEPTABLE, text).into());
         }
         let kind = headers.get(header::CONTENT_TYPE);
         if !kind.is_some_and(|kind| kind.as_bytes().starts_with(JSON.as_bytes())) {
             let text = "the content type must be application/json";
-            return Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+            return Err(EntranceRefusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
         let Some(message) = Inbound::read(body) else {
             let text = "the body is not a valid protocol message";
-            return Err(Refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+            return Err(EntranceRefusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         };
         let lifecycle = server::lifecycle(&of_protocol(headers), &message)?;
         if lifecycle == Lifecycle::Session {
@@ -165,13 +170,13 @@ impl Visit {
     /// A session for a client that says hello.
     fn begin(self, greeting: &Asked<'_>) -> Answered {
         let served = &self.served;
-        let session = Session::new(&served.inside, &served.cut);
+        let session = HostSession::new(&served.inside, &served.cut);
         let name = random::uuid();
         {
             let mut sessions = served.sessions.lock();
             if sessions.len() >= SESSIONS {
                 let text = "there are too many sessions";
-                return Err(Refusal(StatusCode::TOO_MANY_REQUESTS, text).into());
+                return Err(EntranceRefusal(StatusCode::TOO_MANY_REQUESTS, text).into());
             }
             sessions.insert(name.clone(), Arc::clone(&session));
         }
@@ -190,7 +195,7 @@ impl Visit {
         Ok(response)
     }
 
-    fn in_session(self, session: &Arc<Session>, message: &Inbound<'_>) -> Response<Body> {
+    fn in_session(self, session: &Arc<HostSession>, message: &Inbound<'_>) -> Response<Body> {
         let request = match message {
             Inbound::Request(request) => request,
             Inbound::Notification(note) => {
@@ -248,7 +253,7 @@ impl Visit {
     fn get(self, headers: &HeaderMap) -> Answered {
         if !matches!(Accepted::of(headers), Accepted::Both | Accepted::Stream) {
             let text = "a client must accept text/event-stream";
-            return Err(Refusal(StatusCode::NOT_ACCEPTABLE, text).into());
+            return Err(EntranceRefusal(StatusCode::NOT_ACCEPTABLE, text).into());
         }
         let session = self.session(headers)?;
         let Some(last) = headers.get(LAST_EVENT) else {
@@ -269,7 +274,7 @@ impl Visit {
         match self.session(headers) {
             Ok(session) => session.close(),
             // It has ended already.
-            Err(Denied::Plain(Refusal(StatusCode::NOT_FOUND, _))) => return Ok(taken()),
+            Err(Denied::Plain(EntranceRefusal(StatusCode::NOT_FOUND, _))) => return Ok(taken()),
             Err(denied) => return Err(denied),
         }
         if let Some(name) = headers.get(SESSION).and_then(|name| name.to_str().ok()) {
@@ -279,7 +284,7 @@ impl Visit {
     }
 
     /// The session of a request that is about one.
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Denied> {
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<HostSession>, Denied> {
         if !server::has_sessions(&of_protocol(headers))? {
             return Err(Denied::Method("POST"));
         }
@@ -287,7 +292,7 @@ impl Visit {
     }
 }
 
-async fn read<B>(body: B) -> Result<Bytes, Refusal>
+async fn read<B>(body: B) -> Result<Bytes, EntranceRefusal>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -296,9 +301,9 @@ where
     match timeout(BODY_TIME, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"))
+            Err(EntranceRefusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"))
         }
-        Ok(Err(_)) => Err(Refusal(StatusCode::BAD_REQUEST, "the body cannot be read")),
-        Err(_) => Err(Refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+        Ok(Err(_)) => Err(EntranceRefusal(StatusCode::BAD_REQUEST, "the body cannot be read")),
+        Err(_) => Err(EntranceRefusal(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
     }
 }

@@ -17,28 +17,28 @@ use super::{
 use crate::tasks::Tasks;
 
 /// Calls and streams end when it is dropped.
-pub(super) struct Session {
+pub(super) struct HostSession {
     inside: Arc<Inside>,
     over: CancellationToken,
-    state: Mutex<State>,
+    state: Mutex<HostSessionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct HostSessionState {
     /// The number of the next stream.
     next: u64,
     /// The calls that wait. The room has a limit for them.
-    calls: Vec<Waiting>,
+    calls: Vec<WaitingCall>,
 }
 
-struct Waiting {
+struct WaitingCall {
     id: Id,
     stream: u64,
     feed: Arc<Feed>,
     gone: CancellationToken,
 }
 
-impl Session {
+impl HostSession {
     /// `over` ends it from outside, too.
     pub(super) fn new(inside: &Arc<Inside>, over: &CancellationToken) -> Arc<Self> {
         let (inside, over) = (Arc::clone(inside), over.child_token());
@@ -58,8 +58,12 @@ impl Session {
         let stream = self.number();
         let feed = Feed::new(Log::numbered(stream));
         let gone = self.over.child_token();
-        let waiting =
-            Waiting { id: call.id.clone(), stream, feed: Arc::clone(&feed), gone: gone.clone() };
+        let waiting = WaitingCall {
+            id: call.id.clone(),
+            stream,
+            feed: Arc::clone(&feed),
+            gone: gone.clone(),
+        };
         self.state.lock().calls.push(waiting);
         let body = feed.body(0, self.over.clone());
         // Not the session itself: it may be dropped while the call waits.
@@ -106,7 +110,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for HostSession {
     fn drop(&mut self) {
         self.over.cancel();
     }

@@ -13,7 +13,7 @@ use h2::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Gauge, Inner, PoolConfig, nap::Napping};
+use super::{Gauge, PoolConfig, PoolInner, nap::Napping};
 use crate::net::{
     chain,
     connect::{Connector, DialError, Host, Io},
@@ -100,7 +100,7 @@ fn not_h2(host: &Host, error: &h2::Error) -> DialError {
 /// Runs a connection to its end.
 pub(super) async fn drive(
     mut connection: H2Connection,
-    pool: &Weak<Inner>,
+    pool: &Weak<PoolInner>,
     gauge: &Arc<Gauge>,
     config: &PoolConfig,
     closing: &CancellationToken,
@@ -150,7 +150,7 @@ async fn keep_alive(ping_pong: Option<PingPong>, config: &PoolConfig) {
 /// Returns when the connection is out of the pool: unused for long, or the pool is
 /// gone.
 async fn unwanted(
-    pool: &Weak<Inner>,
+    pool: &Weak<PoolInner>,
     gauge: &Arc<Gauge>,
     config: &PoolConfig,
     closing: &CancellationToken,

@@ -26,10 +26,10 @@ use crate::{
         child::{ChildEnd, ChildLink, link},
     },
     large::LargeWork,
-    limits::{Seeker, Turns},
+    limits::{PermitClaim, TurnSlots},
     session::{
-        Ask, Conversations, Keeping, Legs, Limits, Names, Outline, Patience, Registry, Resume,
-        Retries, RetryClaim,
+        Conversations, LegIndex, LegRequest, ParkedLimits, Patience, Registry, RequestOutline,
+        Retries, leg_index::LegKeys, retries::RetryClaim, visit::Resume,
     },
     store::{ResponseLimits, Scope, Store, StoreLimits},
     tasks::Tasks,
@@ -81,10 +81,10 @@ impl Bench {
             driver: AnyDriver::Child(Arc::new(Fake(sender))),
             tokens: Tokens::fixed(SecretString::from("token"), "test", &tasks),
             patience: Patience { cancel_grace: GRACE, client_stall: 60 * SECOND, parked: TTL },
-            registry: Registry::new(Limits::default()),
-            legs: Legs::new(SECOND),
+            registry: Registry::new(ParkedLimits::default()),
+            leg_index: LegIndex::new(SECOND),
             retries: Retries::new(3),
-            turns: Turns::new(Rules { total: 4, reserve: 0, waiting: 4 }),
+            slots: TurnSlots::new(Rules { total: 4, reserve: 0, waiting: 4 }),
             stop: CancellationToken::new(),
             drain: CancellationToken::new(),
             counter: Counter::new(tasks.clone()),
@@ -101,8 +101,8 @@ impl Bench {
         }
     }
 
-    fn place(&self) -> Place {
-        self.hub.turns.try_enter(Seeker { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
+    fn permit(&self) -> Permit {
+        self.hub.slots.try_acquire(PermitClaim { owner: Owner(1), quota: Quota::alone(9) }).unwrap()
     }
 
     fn start(&self) -> TurnStream {
@@ -114,26 +114,23 @@ impl Bench {
             result_bytes: 1 << 20,
             kept: None,
         };
-        let keeping = Keeping {
-            store: self.store.clone(),
-            conversations: Arc::clone(&self.conversations),
-            scope: SCOPE,
-            session: session(),
-            setup: [0; 32],
-            claim: self.conversations.claim(SCOPE, "conv").unwrap(),
-            id: "conv".into(),
-            before: None,
-        };
+        let claim = self.conversations.claim(SCOPE, "conv").unwrap();
         let actor = Actor {
-            keeper: Keeper::new(keeping, Outline::with_told(&request()).1, None),
+            writer: ConversationWriter::new(
+                &self.store,
+                claim,
+                session(),
+                &outline(&request()),
+                None,
+            ),
             session: session(),
-            identity: Identity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
+            identity: TurnIdentity { scope: SCOPE, setup: [0; 32], model: ModelPick::default() },
             family: Family::of("auto"),
             controls: None,
             model: "auto".into(),
-            ticket: self.hub.legs.reserve(Names::default()),
+            leg_entry: self.hub.leg_index.reserve(LegKeys::default()),
             asked: Instant::now(),
-            place: self.place(),
+            permit: self.permit(),
             bridged: None,
             retry_key: RetryKey::default(),
         };
@@ -166,20 +163,20 @@ impl Bench {
         child
     }
 
-    async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<Ask>> {
+    async fn resume(&self, request: TurnRequest) -> Result<TurnStream, Box<LegRequest>> {
         let live = self.hub.registry.find(session(), SCOPE).unwrap();
-        let ticket = self.hub.legs.reserve(Names::default());
-        let told = Outline::with_told(&request).1;
-        let ask = Ask {
+        let leg_entry = self.hub.leg_index.reserve(LegKeys::default());
+        let said = outline(&request).said;
+        let leg = LegRequest {
             request,
-            told,
-            place: self.place(),
-            ticket,
+            said,
+            permit: self.permit(),
+            leg_entry,
             controls: None,
             retry: RetryClaim::default(),
         };
         let (reply, answer) = oneshot::channel();
-        let resume = Resume { ask, asked: Instant::now(), reply };
+        let resume = Resume { leg, asked: Instant::now(), reply };
         live.mailbox.send(Visit::Resume(Box::new(resume))).await.unwrap();
         answer.await.unwrap()
     }
@@ -188,7 +185,7 @@ impl Bench {
     async fn all_gone(self) {
         assert_eq!(self.tasks.join_within(SECOND).await, 0);
         let now = self.hub.registry.snapshot();
-        assert_eq!((now.active, now.parked, self.hub.turns.free()), (0, 0, 4));
+        assert_eq!((now.active, now.parked, self.hub.slots.free()), (0, 0, 4));
     }
 }
 
@@ -230,6 +227,10 @@ impl Child {
 fn delta(text: &str) -> Value {
     json!({ "type": "assistant", "session_id": "s1", "timestamp_ms": 1,
         "message": { "role": "assistant", "content": [{ "type": "text", "text": text }] } })
+}
+
+fn outline(request: &TurnRequest) -> RequestOutline {
+    RequestOutline::new(request, None, SCOPE, ModelPick::default())
 }
 
 fn session() -> SessionId {
@@ -395,9 +396,9 @@ async fn a_result_that_the_child_gave_up_on_is_given_back() {
     child.hear(FromChild::Dropped(5)).await;
     child.says("I go on without.").await;
     tokio::time::sleep(SECOND).await;
-    let ask = bench.resume(answered()).await.unwrap_err();
-    assert_eq!(ask.request.items.len(), 3);
-    drop(ask);
+    let leg = bench.resume(answered()).await.unwrap_err();
+    assert_eq!(leg.request.items.len(), 3);
+    drop(leg);
     child.end.kill.cancelled().await;
     assert_eq!(bench.hub.registry.snapshot().fates.superseded, 1);
     bench.all_gone().await;

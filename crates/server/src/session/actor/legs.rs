@@ -13,7 +13,7 @@ use tracing::debug;
 use super::{Task, TurnStream};
 use crate::{
     driver::LinkPeer,
-    session::{hub::millis_since, legs::Ticket, marks::Marks},
+    session::{hub::millis_since, leg_index::LegEntry, leg_timing::LegTiming},
 };
 
 /// What a parked turn costs beside what the machine holds: its task, its stream, and
@@ -26,8 +26,8 @@ const WEIGH_AFTER: usize = 4 << 10;
 /// Where the present leg is found, and how long its parts took.
 pub(super) struct ServedLeg {
     /// Under which it is found by those who ask again.
-    pub(super) ticket: Ticket,
-    marks: Marks,
+    pub(super) entry: LegEntry,
+    timing: LegTiming,
     /// The link that it began on, by its number in the turn.
     first_open: u32,
 }
@@ -35,37 +35,37 @@ pub(super) struct ServedLeg {
 impl<W: LinkPeer> Task<W> {
     pub(super) fn begin_leg(
         &mut self,
-        ticket: Ticket,
+        leg_entry: LegEntry,
         asked: Instant,
         controls: Option<Box<Controls>>,
     ) -> TurnStream {
         let number = self.leg.begin(controls);
-        ticket.begin(self.sender.clone(), number);
+        leg_entry.begin(self.sender.clone(), number);
         self.served = Some(Box::new(ServedLeg {
-            ticket,
-            marks: Marks::new(asked),
+            entry: leg_entry,
+            timing: LegTiming::new(asked),
             first_open: self.opens.max(1),
         }));
         self.abandoned = None;
         self.entry.started();
         // Readers of an earlier leg do not count.
-        self.outlets.first()
+        self.readers.open()
     }
 
-    pub(super) fn mark(&mut self, which: impl FnOnce(&mut Marks) -> &mut Option<Instant>) {
+    pub(super) fn mark(&mut self, which: impl FnOnce(&mut LegTiming) -> &mut Option<Instant>) {
         if let Some(served) = &mut self.served {
-            which(&mut served.marks).get_or_insert_with(Instant::now);
+            which(&mut served.timing).get_or_insert_with(Instant::now);
         }
     }
 
     /// Moves events to the readers until there are none or a reader is full.
     pub(super) async fn pass_on(&mut self) {
-        while !self.outlets.is_blocked()
+        while !self.readers.is_blocked()
             && let Some(output) = self.leg.poll()
         {
             match output {
                 LegOutput::Event(event) => self.tell(event),
-                LegOutput::Save => self.keeper.save(self.leg.turn_mut()).await,
+                LegOutput::Save => self.writer.save(self.leg.turn_mut()).await,
                 LegOutput::Estimate(uncounted) => {
                     // The backend learns first that an answer was cut.
                     self.carry_out();
@@ -92,15 +92,15 @@ impl<W: LinkPeer> Task<W> {
             TurnEvent::Failed(error) => return self.failed(error),
             TurnEvent::Text(_) | TurnEvent::Reasoning(_) | TurnEvent::ToolCallBegin { .. } => {
                 self.entry.heard();
-                self.mark(|marks| &mut marks.first_piece);
+                self.mark(|timing| &mut timing.first_piece);
             }
             TurnEvent::Started
             | TurnEvent::Usage(_)
             | TurnEvent::ToolCallArgs { .. }
             | TurnEvent::ToolCallEnd { .. } => {}
         }
-        self.keeper.hear(&event);
-        self.outlets.offer(event);
+        self.writer.hear(&event);
+        self.readers.send(event);
     }
 
     /// Lets the controls look at an event off the async threads.
@@ -130,25 +130,25 @@ impl<W: LinkPeer> Task<W> {
         if !parks {
             self.retire();
             if self.leg.turn().is_cut() {
-                self.keeper.leave();
+                self.writer.leave();
             } else {
                 // The client may continue its conversation the moment it has the ending:
                 // the backend is done with it, whichever side closes the link.
-                self.keeper.release();
+                self.writer.release();
             }
         }
         self.entry.finished();
         let record = self.leg.finish();
         if let (Some(served), Some(record)) = (self.served.take(), record) {
-            served.marks.log();
-            served.ticket.finish(record);
+            served.timing.log();
+            served.entry.finish(record);
         }
         self.abandoned = None;
         if parks {
             self.park();
         }
-        self.outlets.offer(TurnEvent::Finished(reason));
-        self.outlets.end();
+        self.readers.send(TurnEvent::Finished(reason));
+        self.readers.end_leg();
     }
 
     fn failed(&mut self, error: TurnError) {
@@ -161,17 +161,17 @@ impl<W: LinkPeer> Task<W> {
             "turn failed: {words}"
         );
         self.retire();
-        self.keeper.leave();
+        self.writer.leave();
         self.abandoned = None;
         if let Some(served) = self.served.take() {
-            served.marks.log();
+            served.timing.log();
             if error.code.row().retryable {
                 let retries = self.opens.saturating_sub(served.first_open);
                 self.hub.retries.failed(self.retry_key, retries);
             }
         }
-        self.outlets.offer(TurnEvent::Failed(error));
-        self.outlets.end();
+        self.readers.send(TurnEvent::Failed(error));
+        self.readers.end_leg();
     }
 
     /// The tokens of the leg, where the backend reported none.
@@ -180,10 +180,10 @@ impl<W: LinkPeer> Task<W> {
     }
 
     fn park(&mut self) {
-        self.place.give_back();
+        self.permit.release();
         self.unweighed = 0;
         self.parked = Some(Instant::now());
-        self.outbox.shrink();
+        self.send_queue.shrink();
         // Its stream was taken; a new one gets the token of its own time.
         self.token = None;
         let calls = self.leg.turn().calls();

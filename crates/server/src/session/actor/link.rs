@@ -24,10 +24,10 @@ pub(super) struct Opened<W: LinkPeer> {
 impl<W: LinkPeer> Task<W> {
     pub(super) fn drop_link(&mut self) {
         self.doze = None;
-        let outbox = std::mem::take(&mut self.outbox);
+        let send_queue = std::mem::take(&mut self.send_queue);
         if let Some(link) = self.link.take() {
             // A child may have to be notified that it was left in order.
-            let _ = outbox.messages.into_iter().all(|message| link.tx.hand_over(message));
+            let _ = send_queue.messages.into_iter().all(|message| link.tx.hand_over(message));
         }
         self.opening = None;
     }
@@ -63,10 +63,10 @@ impl<W: LinkPeer> Task<W> {
     pub(super) async fn last_words(&mut self) {
         (self.opening, self.doze) = (None, None);
         let Some(mut link) = self.link.take() else { return };
-        let outbox = std::mem::take(&mut self.outbox);
-        let words = if outbox.messages.is_empty() { Duration::ZERO } else { LAST_WORDS };
+        let send_queue = std::mem::take(&mut self.send_queue);
+        let words = if send_queue.messages.is_empty() { Duration::ZERO } else { LAST_WORDS };
         let _ = timeout(words, async {
-            for message in outbox.messages {
+            for message in send_queue.messages {
                 if link.tx.send(message).await.is_err() {
                     return;
                 }

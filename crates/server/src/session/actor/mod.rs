@@ -36,25 +36,25 @@ use self::{
 use super::{
     TurnStream,
     hub::{Hub, millis_since},
-    keep::Keeper,
-    legs::Ticket,
-    outbox::Outbox,
-    outlets::Outlets,
-    parked::Identity,
-    registry::Entry,
+    leg_index::LegEntry,
+    parked::TurnIdentity,
+    readers::LegReaders,
+    registry::RegistryEntry,
     retries::RetryKey,
+    send_queue::SendQueue,
     visit::{self, Visit},
+    writer::ConversationWriter,
 };
 use crate::{
     driver::{Dial, Link, LinkPeer, LinkReceiver as _, LinkSender as _},
-    limits::Place,
+    limits::Permit,
 };
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Nothing more is read while this much waits to be sent: every message may ask
 /// for an answer, and a peer that takes none must not fill our memory.
-const OUTBOX_BYTES: usize = 4 << 20;
+const SEND_QUEUE_BYTES: usize = 4 << 20;
 
 /// A turn, and the driver that opens its links.
 #[derive(Debug)]
@@ -73,18 +73,18 @@ pub(crate) enum AnyMachine {
 #[derive(Debug)]
 pub(crate) struct Actor {
     pub(crate) session: SessionId,
-    pub(crate) identity: Identity,
+    pub(crate) identity: TurnIdentity,
     pub(crate) family: Family,
     pub(crate) controls: Option<Box<Controls>>,
     /// Its id at the backend.
     pub(crate) model: String,
-    pub(crate) keeper: Keeper,
+    pub(crate) writer: ConversationWriter,
     /// Under which the first leg is found by those who ask again.
-    pub(crate) ticket: Ticket,
+    pub(crate) leg_entry: LegEntry,
     /// When the client's request came; it may have waited since.
     pub(crate) asked: Instant,
     /// Held while a reader is attached and the turn generates.
-    pub(crate) place: Place,
+    pub(crate) permit: Permit,
     /// There when tools are offered that we execute.
     pub(crate) bridged: Option<Box<Bridged>>,
     /// What the retries of the first leg are counted under.
@@ -108,10 +108,10 @@ impl Actor {
             family,
             model,
             controls,
-            keeper,
-            ticket,
+            writer,
+            leg_entry,
             asked,
-            place,
+            permit,
             bridged,
             retry_key,
         } = self;
@@ -124,10 +124,10 @@ impl Actor {
             family,
             model,
             started: Instant::now(),
-            keeper: Box::new(keeper),
-            place,
+            writer: Box::new(writer),
+            permit,
             bridged,
-            outlets: Outlets::default(),
+            readers: LegReaders::default(),
             served: None,
             parked: None,
             weight: 0,
@@ -141,7 +141,7 @@ impl Actor {
             drain: Box::pin(hub.drain.clone().cancelled_owned()),
             link: None,
             opening: None,
-            outbox: Outbox::default(),
+            send_queue: SendQueue::default(),
             opens: 0,
             retry_key,
             timer: Box::pin(sleep(Duration::ZERO)),
@@ -149,7 +149,7 @@ impl Actor {
             entry,
             hub: Arc::clone(hub),
         };
-        let stream = task.begin_leg(ticket, asked, controls);
+        let stream = task.begin_leg(leg_entry, asked, controls);
         hub.tasks.spawn("turn", async move { task.run().await }.in_current_span());
         stream
     }
@@ -164,10 +164,10 @@ struct Task<W: LinkPeer> {
     family: Family,
     model: String,
     started: Instant,
-    keeper: Box<Keeper>,
-    place: Place,
+    writer: Box<ConversationWriter>,
+    permit: Permit,
     bridged: Option<Box<Bridged>>,
-    outlets: Outlets,
+    readers: LegReaders,
     /// `None` between legs.
     served: Option<Box<ServedLeg>>,
     /// Since when tool results are waited for.
@@ -188,7 +188,7 @@ struct Task<W: LinkPeer> {
     drain: Wait,
     link: Option<Link<W>>,
     opening: Option<OpenFuture<W>>,
-    outbox: Outbox<W::Out>,
+    send_queue: SendQueue<W::Out>,
     /// Streams asked for so far.
     opens: u32,
     /// What the retries of the present leg are counted under.
@@ -196,7 +196,7 @@ struct Task<W: LinkPeer> {
     timer: Pin<Box<Sleep>>,
     /// No more visits are accepted.
     retired: bool,
-    entry: Entry,
+    entry: RegistryEntry,
 }
 
 /// What woke the task.
@@ -223,18 +223,18 @@ impl<W: LinkPeer> Task<W> {
             self.carry_out();
             self.pass_on().await;
             if self.leg.turn().state() == TurnState::Done {
-                if self.served.is_some() && !self.outlets.is_blocked() {
+                if self.served.is_some() && !self.readers.is_blocked() {
                     self.leg.fail(self.unended());
                     self.pass_on().await;
                 }
                 // The client has its ending; the backend's goodbye must not delay it
                 // nor hold a place among the turns.
-                self.place.give_back();
+                self.permit.release();
                 self.last_words().await;
                 // A reader that is slow still has a leg, which can be attached to.
                 if self.served.is_none() {
                     self.dissolve().await;
-                    if self.outlets.is_empty() {
+                    if self.readers.is_empty() {
                         break;
                     }
                 }
@@ -255,7 +255,7 @@ impl<W: LinkPeer> Task<W> {
         while let Some(command) = self.leg.turn_mut().poll_command() {
             match command {
                 Command::Open(spec) => self.open(spec),
-                Command::Send(message) => self.outbox.push(message),
+                Command::Send(message) => self.send_queue.push(message),
                 // The last stream gets its last words once the client was served.
                 Command::Close { cancel: true } if self.leg.turn().state() == TurnState::Done => {}
                 Command::Close { .. } => self.drop_link(),
@@ -268,7 +268,7 @@ impl<W: LinkPeer> Task<W> {
         let patience = self.hub.patience;
         let turn =
             self.leg.turn().poll_deadline().map(|at| self.started + Duration::from_millis(at.0));
-        let readers = self.outlets.deadline(patience.client_stall);
+        let readers = self.readers.deadline(patience.client_stall);
         let abandoned = self.abandoned.map(|since| since + patience.cancel_grace);
         let parked = self.parked.map(|since| since + patience.parked);
         // With no deadline at all the other branches wake us.
@@ -284,7 +284,7 @@ impl<W: LinkPeer> Task<W> {
     /// Whether more may be read: the readers have room for it, and the backend takes what we
     /// answer.
     fn reads(&self) -> bool {
-        !self.outlets.is_blocked() && self.outbox.bytes < OUTBOX_BYTES
+        !self.readers.is_blocked() && self.send_queue.bytes < SEND_QUEUE_BYTES
     }
 
     /// The order matters: what is to be sent goes before what is to be read, and
@@ -297,7 +297,7 @@ impl<W: LinkPeer> Task<W> {
         };
         let opening = self.opening.as_mut();
         let bridged = self.bridged.as_mut();
-        let next = self.outbox.messages.front().cloned();
+        let next = self.send_queue.messages.front().cloned();
         tokio::select! {
             biased;
             sent = async {
@@ -312,7 +312,7 @@ impl<W: LinkPeer> Task<W> {
                     _ => std::future::pending().await,
                 }
             } => Wake::Heard(chunk),
-            () = self.outlets.moved() => Wake::Readers,
+            () = self.readers.changed() => Wake::Readers,
             () = async {
                 match &self.doze {
                     Some(doze) => doze.called.notified().await,
@@ -347,7 +347,7 @@ impl<W: LinkPeer> Task<W> {
                 match link {
                     Ok(link) => {
                         self.link = Some(link);
-                        self.mark(|marks| &mut marks.opened);
+                        self.mark(|timing| &mut timing.opened);
                         self.leg.turn_mut().on_opened(now);
                     }
                     Err(error) => self.leg.turn_mut().on_link_error(&error, now),
@@ -359,7 +359,7 @@ impl<W: LinkPeer> Task<W> {
             }
             Wake::Heard(Some(Ok(message))) => {
                 self.entry.heard();
-                self.mark(|marks| &mut marks.first_frame);
+                self.mark(|timing| &mut timing.first_frame);
                 let size = message.bytes();
                 self.leg.turn_mut().on_message(message, now);
                 self.weigh(size);
@@ -372,9 +372,9 @@ impl<W: LinkPeer> Task<W> {
                 self.link = None;
                 self.leg.turn_mut().on_eof(now);
             }
-            Wake::Sent(Ok(())) => self.outbox.sent(),
+            Wake::Sent(Ok(())) => self.send_queue.sent(),
             // The reading half reports why; it has the status and the reset reason.
-            Wake::Sent(Err(_)) => self.outbox = Outbox::default(),
+            Wake::Sent(Err(_)) => self.send_queue = SendQueue::default(),
             Wake::Readers => self.look_for_readers(),
             Wake::Called => self.catch_up(),
             Wake::Visit(Some(visit)) => self.on_visit(visit),
@@ -394,10 +394,10 @@ impl<W: LinkPeer> Task<W> {
 
     fn on_timer(&mut self) {
         let (at, patience) = (Instant::now(), self.hub.patience);
-        if self.outlets.cut_stalled(patience.client_stall) && self.served.is_some() {
+        if self.readers.cut_stalled(patience.client_stall) && self.served.is_some() {
             // There is no hurry with someone who left, but this one had its time. Calls
             // that it did not take yet can still be asked for.
-            if self.outlets.readers() == 0 && self.leg.turn().state() != TurnState::AwaitingTools {
+            if self.readers.count() == 0 && self.leg.turn().state() != TurnState::AwaitingTools {
                 self.leg.turn_mut().cancel();
             }
         }

@@ -14,10 +14,10 @@ use tracing::debug;
 use super::Task;
 use crate::driver::LinkPeer;
 use crate::session::{
-    Matched, TurnStream,
+    SessionMatch, TurnStream,
     hub::millis_since,
     registry::Fates,
-    visit::{Ask, Attached, Ending, Resume, Visit},
+    visit::{Attached, LegRequest, ParkedEnding, Resume, Visit},
 };
 
 impl<W: LinkPeer> Task<W> {
@@ -31,11 +31,12 @@ impl<W: LinkPeer> Task<W> {
             Visit::End { why, done } => {
                 if self.parked.is_some() {
                     match why {
-                        Ending::Evicted => self.end_parked(|fates| fates.evicted += 1, "no room"),
-                        Ending::Superseded => self.end_parked(
+                        ParkedEnding::Evicted => {
+                            self.end_parked(|fates| fates.evicted += 1, "no room")
+                        }
+                        ParkedEnding::Superseded => self.end_parked(
                             |fates| fates.superseded += 1,
-                            "the client continued \
-                            without it",
+                            "the client continued without it",
                         ),
                     }
                 }
@@ -55,15 +56,18 @@ impl<W: LinkPeer> Task<W> {
 
     fn resume(&mut self, resume: Resume) {
         let Some(resume) = self.hold_back(resume) else { return };
-        let Resume { ask: Ask { request, told, place, ticket, controls, retry }, asked, reply } =
-            resume;
+        let Resume {
+            leg: LegRequest { request, said, permit, leg_entry, controls, retry },
+            asked,
+            reply,
+        } = resume;
         if reply.is_closed() {
             // Nobody would read the answer, and the results can come again.
             return;
         }
         // What came while it dozed was said before the results, and is heard before them.
         self.catch_up();
-        let next = self.keeper.peek(told.clone());
+        let next = self.writer.peek(said.clone());
         let given = if self.parked.is_some() {
             self.leg.resume(request, millis_since(self.started))
         } else {
@@ -73,23 +77,24 @@ impl<W: LinkPeer> Task<W> {
             Ok(()) => {
                 self.parked = None;
                 self.doze = None;
-                self.place = place;
-                self.keeper.go_on(next);
+                self.permit = permit;
+                self.writer.go_on(next);
                 self.entry.unpark();
                 // The failures of this leg are those of the request that it answers.
                 self.retry_key = retry.key;
                 self.leg.turn_mut().allow_retries(self.hub.retries.left(retry));
                 debug!("the results are there");
-                let stream = self.begin_leg(ticket, asked, controls);
-                let _ = reply.send(Ok(self.matched(stream, Matched::Resumed)));
+                let stream = self.begin_leg(leg_entry, asked, controls);
+                let _ = reply.send(Ok(self.matched(stream, SessionMatch::Resumed)));
             }
             Err(request) => {
                 if self.parked.is_some() && self.is_for(&request) {
                     // It cannot be served here, and nothing else will bring these results.
                     self.end_parked(|fates| fates.superseded += 1, "the client wants more");
                 }
-                let ask = Ask { request: *request, told, place, ticket, controls, retry };
-                let _ = reply.send(Err(Box::new(ask)));
+                let leg =
+                    LegRequest { request: *request, said, permit, leg_entry, controls, retry };
+                let _ = reply.send(Err(Box::new(leg)));
             }
         }
     }
@@ -107,13 +112,13 @@ impl<W: LinkPeer> Task<W> {
         let present = self.leg.record().filter(|_| self.leg.number() == Some(number));
         // A truncated record cannot be replayed.
         let Some(said) = present.and_then(LegRecord::events) else { return Attached::Over };
-        let Some(stream) = self.outlets.attach(said) else { return Attached::Full };
+        let Some(stream) = self.readers.attach(said) else { return Attached::Full };
         self.abandoned = None;
-        self.place.take_again();
-        Attached::Stream(self.matched(stream, Matched::Attached))
+        self.permit.reacquire();
+        Attached::Stream(self.matched(stream, SessionMatch::Attached))
     }
 
-    fn matched(&self, stream: TurnStream, how: Matched) -> TurnStream {
+    fn matched(&self, stream: TurnStream, how: SessionMatch) -> TurnStream {
         self.entry.count(|fates| fates.note(how));
         stream.matched_as(how, self.leg.turn().conversation_id().to_owned())
     }
@@ -121,13 +126,13 @@ impl<W: LinkPeer> Task<W> {
     /// Notes when the last reader has left.
     pub(super) fn look_for_readers(&mut self) {
         if let Some(served) = &self.served
-            && self.outlets.readers() == 0
+            && self.readers.count() == 0
             && self.abandoned.is_none()
         {
             debug!("the client left");
-            served.ticket.reclaim();
+            served.entry.reclaim();
             self.abandoned = Some(Instant::now());
-            self.place.give_back();
+            self.permit.release();
         }
     }
 
@@ -140,7 +145,7 @@ impl<W: LinkPeer> Task<W> {
         self.leg
             .turn_mut()
             .abort(TurnError::new(ErrorCode::Cancelled, "No client is waiting for the answer."));
-        self.keeper.leave();
+        self.writer.leave();
         self.retire();
     }
 
@@ -168,7 +173,7 @@ impl<W: LinkPeer> Task<W> {
         while let Some(visit) = self.mailbox.recv().await {
             self.on_visit(visit);
         }
-        self.keeper.release();
+        self.writer.release();
         for done in self.ended.drain(..) {
             let _ = done.send(());
         }

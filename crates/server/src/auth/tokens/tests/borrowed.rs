@@ -9,8 +9,10 @@ async fn a_sign_in_of_our_own_beside_a_borrowed_one_is_renewed_in_its_file() {
     let reread: Reread = {
         let (file, theirs) = (bench.file(), theirs.clone());
         Arc::new(move || {
-            let own =
-                |credential| Found { credential, source: Source::Own(file.profile().clone()) };
+            let own = |credential| FoundCredential {
+                credential,
+                source: CredentialSource::Own(file.profile().clone()),
+            };
             Ok(Some(file.load()?.map_or_else(|| lent(&theirs), own)))
         })
     };
@@ -45,7 +47,8 @@ async fn a_borrowed_sign_in_is_read_again_and_never_written() {
         let stored = Arc::clone(&stored);
         Arc::new(move || Ok(Some(lent(&stored.lock()))))
     };
-    let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
+    let holder =
+        Holder::Borrowed(CredentialSource::CliFile("auth.json".into()), Arc::clone(&reread));
     let found = |_: &Holder| reread().unwrap().map(|found| found.credential);
     let (http, wall) = (Some(bench.http()), bench.wall());
     let tokens = Tokens::with(holder, None, found, http, wall, &bench.tasks);
@@ -69,24 +72,25 @@ async fn a_borrowed_sign_in_ends_with_its_consent() {
     let bench = Bench::new(&[&old]);
     let folder = bench.dir.path().to_path_buf();
     let mut consents = crate::auth::Consents::load(&folder).unwrap();
-    consents.grant(crate::auth::Kind::Cli, 1).unwrap();
+    consents.grant(crate::auth::ConsentKind::Cli, 1).unwrap();
     let reread: Reread = {
         let (folder, old) = (folder.clone(), old.clone());
         Arc::new(move || {
             let consents = crate::auth::Consents::load(&folder).unwrap();
-            let there = consents.has(crate::auth::Kind::Cli);
+            let there = consents.has(crate::auth::ConsentKind::Cli);
             Ok(there.then(|| lent(&old)))
         })
     };
     let found = |_: &Holder| reread().unwrap().map(|found| found.credential);
-    let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
+    let holder =
+        Holder::Borrowed(CredentialSource::CliFile("auth.json".into()), Arc::clone(&reread));
     let (http, wall, own) = (Some(bench.http()), bench.wall(), bench.file());
     let tokens = Tokens::with(holder, Some(&own), found, http, wall, &bench.tasks);
     let renewed = text(tokens.current().await);
     assert_ne!(renewed, old);
-    consents.grant(crate::auth::Kind::Ide, 1).unwrap();
+    consents.grant(crate::auth::ConsentKind::Ide, 1).unwrap();
     assert_eq!(text(tokens.current().await), renewed, "that concerns another one");
-    consents.revoke(crate::auth::Kind::Cli).unwrap();
+    consents.revoke(crate::auth::ConsentKind::Cli).unwrap();
     assert_eq!(tokens.current().await.unwrap_err().code, ErrorCode::NotAuthenticated);
     assert_eq!(bench.refreshes(), 1);
 }

@@ -240,7 +240,8 @@ async fn a_borrowed_token_that_was_replaced_is_not_taken_again() {
         let theirs = theirs.clone();
         Arc::new(move || Ok(Some(lent(&theirs))))
     };
-    let holder = Holder::Borrowed(Source::CliFile("auth.json".into()), Arc::clone(&reread));
+    let holder =
+        Holder::Borrowed(CredentialSource::CliFile("auth.json".into()), Arc::clone(&reread));
     let found = reread().unwrap().map(|found| found.credential);
     let tokens =
         Tokens::with(holder, None, |_| found, Some(bench.http()), bench.wall(), &bench.tasks);

@@ -142,7 +142,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     }
     client.write_all(format!("{head}\r\n{{").as_bytes()).await.unwrap();
     let began = Instant::now();
-    let door = Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let entrance =
+        Arc::new(HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
     let caller = house.host.callers.enter().unwrap();
     let mut answer = vec![0; 12];
     {
@@ -150,7 +151,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
         // It may have hung up by the time that we read.
         let read = tokio::select! {
             read = &mut read => read,
-            () = listener::serve(server, door, caller) => read.await,
+            () = listener::serve(server, entrance, caller) => read.await,
         };
         read.expect("an answer before the end");
     }
@@ -161,13 +162,14 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_asks_for_nothing_is_closed() {
     let house = House::with(&["a"]).await;
-    let door = || Arc::new(Door::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
+    let entrance =
+        || Arc::new(HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap()));
     for begin in [&b""[..], b"POST /mcp/x HTTP/1.1\r\nho"] {
         let (mut client, server) = tokio::io::duplex(1024);
         client.write_all(begin).await.unwrap();
         let began = Instant::now();
         let caller = house.host.callers.enter().unwrap();
-        timeout(2 * listener::HEAD, listener::serve(server, door(), caller)).await.unwrap();
+        timeout(2 * listener::HEAD, listener::serve(server, entrance(), caller)).await.unwrap();
         assert!(began.elapsed() >= listener::HEAD);
         advance(Duration::from_millis(1)).await;
     }
@@ -358,7 +360,7 @@ async fn nothing_that_is_printed_lets_anyone_in() {
         "{:?} {:?} {:?} {:?}",
         house.host,
         house.room,
-        house.door,
+        house.entrance,
         house.room.address().bearer
     );
     assert!(!printed.contains(url.rsplit('/').next().unwrap()));

@@ -107,12 +107,13 @@ async fn without_a_session_a_request_is_answered_by_itself() {
     with_token["params"]["_meta"] = json!({ "progressToken": "t" });
     for accept in ["application/json", "*/*"] {
         let request = house.post(accept, None, &with_token);
-        let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+        let entrance =
+            HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
         let answered = async {
             let asked = house.call().await;
             house.room.answer(text(asked.id, "whole"));
         };
-        let (response, ()) = tokio::join!(door.answer(request), answered);
+        let (response, ()) = tokio::join!(entrance.answer(request), answered);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let answer: Value = serde_json::from_str(&whole(response).await).unwrap();
         assert_eq!(answer["result"]["content"][0]["text"], json!("whole"));
@@ -132,13 +133,13 @@ async fn an_answer_in_one_piece_has_no_progress() {
     let mut asks = call(2, "a");
     asks["params"]["_meta"] = json!({ "progressToken": "t" });
     let request = house.post("application/json", None, &asks);
-    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let entrance = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     let answered = async {
         let asked = house.call().await;
         tokio::time::sleep(Duration::from_secs(600)).await;
         house.room.answer(text(asked.id, "at last"));
     };
-    let (response, ()) = tokio::join!(door.answer(request), answered);
+    let (response, ()) = tokio::join!(entrance.answer(request), answered);
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
     assert!(whole(response).await.contains("at last"));
 }
@@ -152,9 +153,9 @@ async fn without_a_session_a_closed_connection_drops_the_call() {
     assert_eq!(house.event().await, RoomEvent::Dropped(1));
     // Also one that has not got its head yet.
     let request = house.post("application/json", None, &call(2, "a"));
-    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let entrance = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     tokio::select! {
-        _ = door.answer(request) => panic!("nobody answered"),
+        _ = entrance.answer(request) => panic!("nobody answered"),
         asked = house.call() => assert_eq!(asked.id, 2),
     }
     assert_eq!(house.event().await, RoomEvent::Dropped(2));
@@ -192,12 +193,12 @@ async fn the_newest_version_has_no_sessions() {
     let listed = Events::of(house.ask(newest(&house, lists, None)).await).message().await.unwrap();
     assert_eq!(listed["result"]["tools"][0]["name"], json!("a"));
     let request = newest(&house, call(4, "a"), Some("a"));
-    let door = Door::new(&house.host.rooms, house.host.port.get().copied().unwrap());
+    let entrance = HostEntrance::new(&house.host.rooms, house.host.port.get().copied().unwrap());
     let answered = async {
         let asked = house.call().await;
         house.room.answer(text(asked.id, "new"));
     };
-    let (response, ()) = tokio::join!(door.answer(request), answered);
+    let (response, ()) = tokio::join!(entrance.answer(request), answered);
     let answer = Events::of(response).message().await.unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], json!("new"));
 }

@@ -14,7 +14,7 @@ use ibeam_core::model::ToolContent;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use super::{door::Body, *};
+use super::{entrance::Body, *};
 
 /// Longer than anything takes that works.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -36,14 +36,14 @@ fn text(id: u64, text: &str) -> HostedResult {
 struct House {
     tasks: Tasks,
     host: Host,
-    door: Arc<Door>,
+    entrance: Arc<HostEntrance>,
     room: Room,
 }
 
 /// A client of a room, in good standing.
 #[derive(Clone)]
 struct Visitor {
-    door: Arc<Door>,
+    entrance: Arc<HostEntrance>,
     address: HostAddress,
 }
 
@@ -52,12 +52,12 @@ impl House {
         let tasks = Tasks::new();
         let host = Host::new(&tasks, 8);
         let room = host.open(tools(names)).await.unwrap();
-        let door = Arc::new(Door::new(&host.rooms, host.port.get().copied().unwrap()));
-        Self { tasks, host, door, room }
+        let entrance = Arc::new(HostEntrance::new(&host.rooms, host.port.get().copied().unwrap()));
+        Self { tasks, host, entrance, room }
     }
 
     fn visitor(&self) -> Visitor {
-        Visitor { door: Arc::clone(&self.door), address: self.room.address() }
+        Visitor { entrance: Arc::clone(&self.entrance), address: self.room.address() }
     }
 
     fn request(&self, method: Method) -> http::request::Builder {
@@ -69,7 +69,7 @@ impl House {
     }
 
     async fn ask(&self, request: Request<Full<Bytes>>) -> Response<Body> {
-        self.door.answer(request).await
+        self.entrance.answer(request).await
     }
 
     async fn session(&self, version: &str) -> String {
@@ -111,7 +111,7 @@ impl Visitor {
     }
 
     async fn ask(&self, request: Request<Full<Bytes>>) -> Response<Body> {
-        self.door.answer(request).await
+        self.entrance.answer(request).await
     }
 
     /// Begins a session in this version of the protocol, and gives its name.

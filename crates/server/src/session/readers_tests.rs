@@ -22,14 +22,14 @@ async fn rest(mut stream: TurnStream) -> Vec<TurnEvent> {
 
 #[tokio::test(start_paused = true)]
 async fn everyone_gets_everything() {
-    let mut outlets = Outlets::default();
-    let first = outlets.first();
-    outlets.offer(text(0));
-    let second = outlets.attach(&[text(0)]).unwrap();
-    outlets.offer(text(1));
-    outlets.offer(end());
-    outlets.end();
-    assert!(outlets.is_empty(), "nobody is behind");
+    let mut readers = LegReaders::default();
+    let first = readers.open();
+    readers.send(text(0));
+    let second = readers.attach(&[text(0)]).unwrap();
+    readers.send(text(1));
+    readers.send(end());
+    readers.end_leg();
+    assert!(readers.is_empty(), "nobody is behind");
     let want = [text(0), text(1), end()];
     assert_eq!(
         (rest(first).await.as_slice(), rest(second).await.as_slice()),
@@ -39,18 +39,18 @@ async fn everyone_gets_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_reader_blocks_and_goes_on() {
-    let mut outlets = Outlets::default();
-    let mut stream = outlets.first();
+    let mut readers = LegReaders::default();
+    let mut stream = readers.open();
     for n in 0..=EVENTS_CAP {
-        assert!(!outlets.is_blocked(), "{n}");
-        outlets.offer(text(n));
+        assert!(!readers.is_blocked(), "{n}");
+        readers.send(text(n));
     }
-    assert!(outlets.is_blocked());
-    assert_eq!(outlets.deadline(STALL), Some(Instant::now() + STALL));
+    assert!(readers.is_blocked());
+    assert_eq!(readers.deadline(STALL), Some(Instant::now() + STALL));
     assert_eq!(stream.next().await, Some(text(0)));
-    outlets.moved().await;
-    assert!(!outlets.is_blocked());
-    assert_eq!(outlets.deadline(STALL), None);
+    readers.changed().await;
+    assert!(!readers.is_blocked());
+    assert_eq!(readers.deadline(STALL), None);
     for n in 1..=EVENTS_CAP {
         assert_eq!(stream.next().await, Some(text(n)));
     }
@@ -58,44 +58,44 @@ async fn a_full_reader_blocks_and_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leg_that_is_over_is_read_to_its_end_and_blocks_nothing() {
-    let mut outlets = Outlets::default();
-    let slow = outlets.first();
+    let mut readers = LegReaders::default();
+    let slow = readers.open();
     for n in 0..EVENTS_CAP + 3 {
-        outlets.offer(text(n));
+        readers.send(text(n));
     }
-    outlets.offer(end());
-    outlets.end();
-    assert!(!outlets.is_empty() && !outlets.is_blocked());
+    readers.send(end());
+    readers.end_leg();
+    assert!(!readers.is_empty() && !readers.is_blocked());
     // The next leg has a reader of its own.
-    let next = outlets.first();
-    outlets.offer(text(99));
-    assert_eq!(outlets.readers(), 1);
+    let next = readers.open();
+    readers.send(text(99));
+    assert_eq!(readers.count(), 1);
     let (all, ()) = tokio::join!(rest(slow), async {
-        while outlets.list.len() > 1 {
-            outlets.moved().await;
+        while readers.list.len() > 1 {
+            readers.changed().await;
         }
     });
     assert_eq!((all.len(), all.last()), (EVENTS_CAP + 4, Some(&end())));
-    outlets.offer(end());
-    outlets.end();
+    readers.send(end());
+    readers.end_leg();
     assert_eq!(rest(next).await, [text(99), end()]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn those_who_leave_are_noticed_and_those_who_sleep_are_cut() {
-    let mut outlets = Outlets::default();
-    let (leaves, sleeps) = (outlets.first(), outlets.attach(&[]).unwrap());
+    let mut readers = LegReaders::default();
+    let (leaves, sleeps) = (readers.open(), readers.attach(&[]).unwrap());
     drop(leaves);
-    outlets.moved().await;
-    assert_eq!(outlets.readers(), 1);
+    readers.changed().await;
+    assert_eq!(readers.count(), 1);
     for n in 0..=EVENTS_CAP {
-        outlets.offer(text(n));
+        readers.send(text(n));
     }
     tokio::time::advance(STALL - Duration::from_millis(1)).await;
-    assert!(!outlets.cut_stalled(STALL));
+    assert!(!readers.cut_stalled(STALL));
     tokio::time::advance(Duration::from_millis(1)).await;
-    assert!(outlets.cut_stalled(STALL));
-    assert_eq!(outlets.readers(), 0);
+    assert!(readers.cut_stalled(STALL));
+    assert_eq!(readers.count(), 0);
     let all = rest(sleeps).await;
     assert_eq!(all.len(), EVENTS_CAP + 1);
     assert!(matches!(all.last(), Some(TurnEvent::Failed(_))), "it reads why");
@@ -103,8 +103,8 @@ async fn those_who_leave_are_noticed_and_those_who_sleep_are_cut() {
 
 #[tokio::test(start_paused = true)]
 async fn there_is_room_for_four() {
-    let mut outlets = Outlets::default();
-    let _first = outlets.first();
-    let more: Vec<_> = (0..4).map(|_| outlets.attach(&[])).collect();
+    let mut readers = LegReaders::default();
+    let _first = readers.open();
+    let more: Vec<_> = (0..4).map(|_| readers.attach(&[])).collect();
     assert_eq!(more.iter().flatten().count(), READERS - 1);
 }

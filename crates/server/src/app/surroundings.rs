@@ -1,4 +1,4 @@
-//! What the model is told beside the conversation, made once for all turns of a client.
+//! What the model gets besides the conversation, made once for all turns of a client.
 
 use std::{
     collections::HashMap,
@@ -13,28 +13,28 @@ use parking_lot::Mutex;
 
 use crate::config::Config;
 
-/// Kinds of surroundings that are looked through for ones that nobody uses any more.
+/// From this many entries on, those that are no longer in use are removed.
 const TIDY_AT: usize = 64;
 
-/// Hands out surroundings, the same ones for as long as a turn has them.
+/// Shares surroundings among turns, for as long as a turn has them.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct SurroundingsCache {
     environment: Environment,
     permissions: Permissions,
     native: bool,
-    made: Mutex<HashMap<Kind, Weak<Surroundings>>>,
+    made: Mutex<HashMap<SurroundingsKey, Weak<Surroundings>>>,
 }
 
 /// What they depend on.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Kind {
+struct SurroundingsKey {
     setup: [u8; 32],
     choice: ToolChoice,
-    /// The last instruction is then the question.
+    /// Then the last instruction is the question.
     only_instructions: bool,
 }
 
-impl Shelf {
+impl SurroundingsCache {
     pub(super) fn new(config: &Config, environment: Environment) -> Self {
         Self {
             environment,
@@ -49,7 +49,7 @@ impl Shelf {
 
     /// `setup`: the hash of the request's prompt and tools.
     pub(super) fn of(&self, request: &TurnRequest, setup: &[u8; 32]) -> Arc<Surroundings> {
-        let kind = Kind {
+        let kind = SurroundingsKey {
             setup: *setup,
             choice: request.tool_choice.clone(),
             only_instructions: request.items.is_empty(),

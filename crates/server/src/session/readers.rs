@@ -1,4 +1,4 @@
-//! Those who read a leg: the request that began it, and any that attached.
+//! The readers of a leg: the request that began it, and those that attached.
 
 use std::{
     collections::VecDeque,
@@ -17,25 +17,25 @@ use tracing::{debug, warn};
 
 use super::TurnStream;
 
-/// How many may read one leg.
+/// How many requests may read one leg.
 const READERS: usize = 4;
 
 type Room = Result<mpsc::OwnedPermit<TurnEvent>, mpsc::error::SendError<()>>;
 type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 #[derive(Default)]
-pub(super) struct Outlets {
-    list: Vec<Outlet>,
+pub(super) struct LegReaders {
+    list: Vec<LegReader>,
 }
 
 /// One reader.
-struct Outlet {
+struct LegReader {
     sender: mpsc::Sender<TurnEvent>,
-    /// Made once: waiting anew for each event would cost more than the event.
+    /// Made once: a new wait for each event would cost more than the event.
     left: Wait<()>,
     /// There while the channel is full.
     room: Option<Wait<Room>>,
-    /// A place for the last word to a reader that takes nothing else.
+    /// Room for the error to a reader that takes nothing else.
     farewell: Option<mpsc::OwnedPermit<TurnEvent>>,
     /// Events that found the channel full.
     queue: VecDeque<TurnEvent>,
@@ -45,21 +45,21 @@ struct Outlet {
     ended: bool,
 }
 
-impl Outlets {
-    /// The one who asked for the leg.
-    pub(super) fn first(&mut self) -> TurnStream {
+impl LegReaders {
+    /// The reader whose request began the leg.
+    pub(super) fn open(&mut self) -> TurnStream {
         self.add(&[])
     }
 
-    /// A further reader, who first gets what was said `before`. `None`: there are enough.
+    /// A further reader, which first gets the events `before`. `None`: there are enough.
     pub(super) fn attach(&mut self, before: &[TurnEvent]) -> Option<TurnStream> {
-        (self.readers() < READERS).then(|| self.add(before))
+        (self.count() < READERS).then(|| self.add(before))
     }
 
     fn add(&mut self, before: &[TurnEvent]) -> TurnStream {
         let (sender, stream) = TurnStream::channel();
         let watched = sender.clone();
-        let mut outlet = Outlet {
+        let mut reader = LegReader {
             left: Box::pin(async move { watched.closed().await }),
             room: None,
             // The channel is new, so there is room for this one.
@@ -70,52 +70,52 @@ impl Outlets {
             ended: false,
         };
         for event in before {
-            // It has just been made: nobody can have left.
-            outlet.offer(event.clone());
+            // The channel is new: its reader cannot have left.
+            reader.send(event.clone());
         }
-        self.list.push(outlet);
+        self.list.push(reader);
         stream
     }
 
-    /// Gives the event to everyone who reads the leg.
-    pub(super) fn offer(&mut self, event: TurnEvent) {
-        let mut events = std::iter::repeat_n(event, self.readers());
-        self.list.retain_mut(|outlet| {
-            outlet.ended || events.next().is_none_or(|event| outlet.offer(event))
+    /// Sends the event to all readers of the leg.
+    pub(super) fn send(&mut self, event: TurnEvent) {
+        let mut events = std::iter::repeat_n(event, self.count());
+        self.list.retain_mut(|reader| {
+            reader.ended || events.next().is_none_or(|event| reader.send(event))
         });
     }
 
-    /// The leg is over. Whoever has not read it to the end may still do so.
-    pub(super) fn end(&mut self) {
-        self.list.retain_mut(|outlet| {
-            outlet.ended = true;
-            !outlet.queue.is_empty()
+    /// The leg is over. Readers that are behind may still read it to the end.
+    pub(super) fn end_leg(&mut self) {
+        self.list.retain_mut(|reader| {
+            reader.ended = true;
+            !reader.queue.is_empty()
         });
     }
 
-    /// Whether somebody has no room for more of the leg.
+    /// Whether a reader has no room for more of the leg.
     pub(super) fn is_blocked(&self) -> bool {
-        self.list.iter().any(|outlet| !outlet.ended && !outlet.queue.is_empty())
+        self.list.iter().any(|reader| !reader.ended && !reader.queue.is_empty())
     }
 
     /// How many read the leg.
-    pub(super) fn readers(&self) -> usize {
-        self.list.iter().filter(|outlet| !outlet.ended).count()
+    pub(super) fn count(&self) -> usize {
+        self.list.iter().filter(|reader| !reader.ended).count()
     }
 
-    /// Nobody is left, not even of an earlier leg.
+    /// No reader is left, not even of an earlier leg.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// Waits until a reader made room or left. Waits for ever when there is none.
-    pub(super) async fn moved(&mut self) {
-        poll_fn(|cx| self.poll_moved(cx)).await;
+    pub(super) async fn changed(&mut self) {
+        poll_fn(|cx| self.poll_changed(cx)).await;
     }
 
-    fn poll_moved(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_changed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut moved = false;
-        self.list.retain_mut(|outlet| match outlet.poll(cx) {
+        self.list.retain_mut(|reader| match reader.poll(cx) {
             Poll::Pending => true,
             Poll::Ready(stays) => {
                 moved = true;
@@ -125,18 +125,18 @@ impl Outlets {
         if moved { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// When the next reader that takes nothing is to be cut.
+    /// When the next stalled reader is to be cut.
     pub(super) fn deadline(&self, stall: Duration) -> Option<Instant> {
-        self.list.iter().filter_map(|outlet| outlet.stalled).min().map(|since| since + stall)
+        self.list.iter().filter_map(|reader| reader.stalled).min().map(|since| since + stall)
     }
 
-    /// Cuts those who took nothing for too long. Says whether there were any.
+    /// Cuts readers that took nothing for too long. Returns whether there were any.
     pub(super) fn cut_stalled(&mut self, stall: Duration) -> bool {
         let (now, before) = (Instant::now(), self.list.len());
-        self.list.retain_mut(|outlet| {
-            let cut = outlet.stalled.is_some_and(|since| now >= since + stall);
+        self.list.retain_mut(|reader| {
+            let cut = reader.stalled.is_some_and(|since| now >= since + stall);
             if cut {
-                outlet.farewell();
+                reader.farewell();
             }
             !cut
         });
@@ -144,9 +144,9 @@ impl Outlets {
     }
 }
 
-impl Outlet {
+impl LegReader {
     /// False when the reader left.
-    fn offer(&mut self, event: TurnEvent) -> bool {
+    fn send(&mut self, event: TurnEvent) -> bool {
         if !self.queue.is_empty() {
             self.queue.push_back(event);
             return true;
@@ -180,11 +180,11 @@ impl Outlet {
         match room.as_mut().poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(_)) => Poll::Ready(false),
-            Poll::Ready(Ok(place)) => {
+            Poll::Ready(Ok(room)) => {
                 self.room = None;
                 self.stalled = None;
                 if let Some(event) = self.queue.pop_front() {
-                    place.send(event);
+                    room.send(event);
                 }
                 self.flush();
                 Poll::Ready(!self.ended || !self.queue.is_empty())
@@ -205,13 +205,13 @@ impl Outlet {
 
     fn farewell(&mut self) {
         warn!("the client stopped reading; dropping it");
-        if let Some(place) = self.farewell.take() {
+        if let Some(room) = self.farewell.take() {
             let text = "The client stopped reading for too long, so its turn was cancelled.";
-            place.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
+            room.send(TurnEvent::Failed(TurnError::new(ErrorCode::Cancelled, text)));
         }
     }
 }
 
 #[cfg(test)]
-#[path = "outlets_tests.rs"]
+#[path = "readers_tests.rs"]
 mod tests;

@@ -1,6 +1,4 @@
-//! What a turn leaves in the store, and when: before its client can act on it.
-
-use std::{sync::Arc, time::Duration};
+//! What a turn saves in the store, and when: before its client can act on it.
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -14,103 +12,85 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::{
-    conversations::{Claim, Conversations},
-    route::Told,
+    admission::{RequestOutline, STORE_PATIENCE, SaidInRequest},
+    conversations::ConversationClaim,
 };
 use crate::{
     clock,
     store::{Conversation, Scope, Store},
 };
 
-/// A store that needs longer than this does not hold up an answer.
-pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Writes one conversation down, leg by leg.
+/// Writes one conversation to the store, leg by leg, and holds the claim on it.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct ConversationWriter {
     store: Store,
-    conversations: Arc<Conversations>,
     /// Given back when the turn is over.
-    claim: Option<Claim>,
+    claim: Option<ConversationClaim>,
     scope: Scope,
     session: SessionId,
+    /// What the client calls the conversation.
     name: Option<String>,
     setup: [u8; 32],
-    said: Said,
+    said: SaidSoFar,
     /// The id that the turn began with; the backend may get stuck on it.
     asked_id: String,
     saved_id: Option<String>,
-    /// The state that the turn went on from.
-    base: Option<Bytes>,
+    /// The state that the turn continues from.
+    pub(super) base: Option<Bytes>,
     /// The store failed this turn once; it is not waited for again.
     broken: bool,
 }
 
 /// Everything said so far, as the next request will bring it.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct SaidSoFar {
     /// What came before, when the client does not send it any more.
     before: Option<Fingerprint>,
     chain: Chain,
 }
 
-/// What a turn takes over from the conversation it continues.
-#[derive(Clone, Debug)]
-pub(crate) struct Heirloom {
-    pub(crate) name: Option<String>,
-    pub(crate) fingerprint: Fingerprint,
-    /// The state that the turn goes on from.
-    pub(crate) base: Option<Bytes>,
-}
-
-/// Whose conversation it is, and what is known of it.
-#[derive(Debug)]
-pub(crate) struct Keeping {
-    pub(crate) store: Store,
-    pub(crate) conversations: Arc<Conversations>,
-    pub(crate) scope: Scope,
-    pub(crate) session: SessionId,
-    pub(crate) setup: [u8; 32],
-    pub(crate) claim: Claim,
-    /// The backend's id of it.
-    pub(crate) id: String,
-    /// There when it is known from an earlier turn.
-    pub(crate) before: Option<Heirloom>,
-}
-
-impl Keeper {
-    /// `named`: what the client calls the conversation.
-    pub(crate) fn new(keeping: Keeping, told: Told, named: Option<String>) -> Self {
-        let Keeping { store, conversations, scope, session, setup, claim, id, before } = keeping;
-        let said = Said::new(told, before.as_ref().map(|before| before.fingerprint));
-        let (name, base) = match before {
-            Some(Heirloom { name, base, .. }) => (named.or(name), base),
-            None => (named, None),
-        };
+impl ConversationWriter {
+    /// `before`: the stored conversation that this one continues.
+    pub(crate) fn new(
+        store: &Store,
+        claim: ConversationClaim,
+        session: SessionId,
+        outline: &RequestOutline,
+        before: Option<&Conversation>,
+    ) -> Self {
+        let fingerprint = before.map(|before| before.fingerprint);
         Self {
-            store,
-            conversations,
+            store: store.clone(),
+            scope: outline.identity.scope,
+            asked_id: claim.id().to_owned(),
             claim: Some(claim),
-            scope,
             session,
-            name,
-            setup,
-            said,
-            asked_id: id,
+            name: outline.name().map(str::to_owned).or_else(|| before?.name.clone()),
+            setup: outline.identity.setup,
+            said: SaidSoFar::new(outline.said.clone(), fingerprint),
             saved_id: None,
-            base,
+            base: None,
             broken: false,
         }
     }
 
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The id that the turn begins with.
+    pub(crate) fn conversation(&self) -> &str {
+        &self.asked_id
+    }
+
     /// What will have been said when this is added to it. Nothing changes until
     /// [`Self::go_on`].
-    pub(super) fn peek(&self, told: Told) -> Said {
-        Said::new(told, Some(self.said.fingerprint()))
+    pub(super) fn peek(&self, said: SaidInRequest) -> SaidSoFar {
+        SaidSoFar::new(said, Some(self.said.fingerprint()))
     }
 
     /// A further leg began.
-    pub(super) fn go_on(&mut self, next: Said) {
+    pub(super) fn go_on(&mut self, next: SaidSoFar) {
         self.said = next;
     }
 
@@ -118,15 +98,14 @@ impl Keeper {
         self.said.chain.hear(event);
     }
 
-    /// Writes down how far the conversation is. A store that fails is said once and
-    /// changes nothing for the client.
+    /// Saves how far the conversation is. A store that fails is reported once and changes
+    /// nothing for the client.
     pub(super) async fn save<P: Peer>(&mut self, turn: &mut Turn<P>) {
         let id = turn.conversation_id().to_owned();
-        if id != self.asked_id {
-            self.conversations.renew(&self.asked_id, &id);
-            if let Some(claim) = &mut self.claim {
-                claim.extend(self.scope, &id);
-            }
+        if id != self.asked_id
+            && let Some(claim) = &mut self.claim
+        {
+            claim.renew(&id);
         }
         let (calls, mut checkpoint) = (turn.calls(), turn.checkpoint());
         let blobs = turn.take_new_blobs();
@@ -136,8 +115,8 @@ impl Keeper {
         if checkpoint.is_some() || id != self.asked_id {
             self.base = None;
         } else if !calls.is_empty() {
-            // Results that come without their history need something to go on from, and
-            // an older state is better than none.
+            // Results that come without their history need a state to continue from, and an
+            // older one is better than none.
             checkpoint.clone_from(&self.base);
         }
         let conversation = Conversation {
@@ -153,7 +132,7 @@ impl Keeper {
         let write = async {
             self.store.save(conversation, blobs, clock::unix_seconds()).await?;
             if id != self.asked_id && self.saved_id.as_ref() != Some(&id) {
-                // What was kept under the id that the backend gave up on is of no use.
+                // What is stored under the id that the backend got stuck on is useless.
                 self.store.forget(self.scope, &self.asked_id).await?;
             }
             Ok::<_, crate::store::StoreError>(())
@@ -163,40 +142,42 @@ impl Keeper {
             Ok(Err(error)) => {
                 // The store has warned of it, once for all turns.
                 self.broken = true;
-                debug!(%error, "cannot store the conversation");
+                debug!(%error, "the conversation is not saved");
             }
             Err(_elapsed) => {
                 self.broken = true;
-                warn!("the store is slow; a conversation continues without it");
+                warn!(
+                    "the store takes too long; the turn continues without saving its conversation"
+                );
             }
         }
     }
 
-    /// The turn is over; others will be able to go on in a moment.
+    /// The turn is over; other turns can claim the conversation in a moment.
     pub(super) fn leave(&self) {
         if let Some(claim) = &self.claim {
             claim.leave();
         }
     }
 
-    /// Others may go on with the conversation.
+    /// Other turns may claim the conversation.
     pub(super) fn release(&mut self) {
         self.claim = None;
     }
 }
 
-impl Said {
-    fn new(told: Told, before: Option<Fingerprint>) -> Self {
-        // A client that tells everything from the start needs nothing from before.
-        let before = before.filter(|_| !told.has_past);
-        Self { before, chain: told.chain }
+impl SaidSoFar {
+    fn new(said: SaidInRequest, before: Option<Fingerprint>) -> Self {
+        // A client that sends its whole history needs nothing from before.
+        let before = before.filter(|_| !said.has_past);
+        Self { before, chain: said.chain }
     }
 
     fn fingerprint(&self) -> Fingerprint {
         let new = self.chain.fingerprint();
         match self.before {
             None => new,
-            // No history of a client's has this fingerprint: it is not told as one.
+            // No history that a client sends has this fingerprint.
             Some(before) => {
                 let mut hash = Sha256::new_with_prefix(b"after");
                 hash.update(before.0);

@@ -1,7 +1,8 @@
 use super::*;
 use bytes::Bytes;
 use ibeam_core::model::{
-    Dialect, Hints, Sampling, ToolCall, ToolChoice, ToolContent, ToolResult, ids::CallId,
+    Dialect, Hints, Message, Part, Sampling, ToolCall, ToolChoice, ToolContent, ToolResult,
+    ids::CallId,
 };
 
 const MINE: Scope = [7; 32];
@@ -46,6 +47,10 @@ fn request(items: Vec<Item>) -> TurnRequest {
     }
 }
 
+fn outline(request: &TurnRequest) -> RequestOutline {
+    RequestOutline::new(request, None, MINE, ModelPick::default())
+}
+
 /// What is stored after `items` were said.
 fn stored(items: &[Item]) -> Conversation {
     let request = request(items.to_vec());
@@ -72,7 +77,7 @@ fn full() -> Vec<Item> {
 #[test]
 fn what_a_stored_conversation_is_good_for() {
     type Change = fn(&mut Conversation);
-    type Case = (&'static str, Vec<Item>, By, Change, bool, Use);
+    type Case = (&'static str, Vec<Item>, FoundBy, Change, bool, StoredUse);
     let same: Change = |_| {};
     let no_state: Change = |stored| stored.checkpoint = None;
     let other_setup: Change = |stored| stored.setup = [0; 32];
@@ -84,50 +89,50 @@ fn what_a_stored_conversation_is_good_for() {
     let told = || vec![user("hi"), call(1, 1), result(1, 1, "x")];
     let bare = || vec![result(1, 1, "x")];
     let edited = || vec![user("ho"), said(Role::Assistant, "hello"), user("more")];
-    let at = |covers| Use::Continue { covers, new_setup: false };
-    let fresh_setup = Use::Continue { covers: 0, new_setup: true };
+    let at = |covers| StoredUse::Continue { covers, new_setup: false };
+    let fresh_setup = StoredUse::Continue { covers: 0, new_setup: true };
     #[rustfmt::skip]
     let cases: Vec<Case> = vec![
-        ("a history that goes on", full(), By::Past, same, true, at(2)),
-        ("an edited one", edited(), By::Past, same, true, Use::Not),
-        ("nothing to go on from", full(), By::Past, no_state, true, Use::Rebuild),
-        ("other tools", full(), By::Past, other_setup, true, Use::Fork),
-        ("past unanswered calls", full(), By::Past, with_calls, true, Use::Rebuild),
-        ("reuse is off", full(), By::Past, same, false, Use::Rebuild),
-        ("a marker and the new message", new(), By::Marker, same, true, at(0)),
-        ("a header and the new message", new(), By::Header, same, true, at(0)),
-        ("a marker and unanswered calls", new(), By::Marker, with_calls, true, at(0)),
-        ("a marker and the first words", vec![user("hi")], By::Marker, same, true, at(0)),
-        ("a header and the first words", vec![user("hi")], By::Header, same, true, at(0)),
-        ("a marker and another prompt", new(), By::Marker, other_setup, true, fresh_setup),
-        ("a header and another prompt", new(), By::Header, other_setup, true, Use::Fork),
-        ("a name without a state", new(), By::Marker, no_state, true, Use::Not),
-        ("a name while reuse is off", new(), By::Marker, same, false, Use::Not),
-        ("a marker and the whole history", full(), By::Marker, same, true, at(2)),
-        ("a whole history, another prompt", full(), By::Marker, other_setup, true, Use::Fork),
-        ("a header and the whole history", full(), By::Header, same, true, at(2)),
-        ("a marker and an edited history", edited(), By::Marker, same, true, Use::Fork),
-        ("a header and an edited history", edited(), By::Header, same, true, Use::Fork),
-        ("edited, with another prompt", edited(), By::Header, other_setup, true, Use::Not),
-        ("a name, all of it, reuse off", full(), By::Header, same, false, Use::Rebuild),
-        ("results with their calls", told(), By::Session, with_calls, true, Use::Rebuild),
-        ("bare results", bare(), By::Session, with_calls, true, at(0)),
-        ("bare results, no state", bare(), By::Session, no_state, true, Use::Rebuild),
-        ("results with other tools", told(), By::Session, other_setup, true, Use::Fork),
-        ("bare results, reuse off", bare(), By::Session, same, false, Use::Rebuild),
+        ("a history that goes on", full(), FoundBy::Past, same, true, at(2)),
+        ("an edited one", edited(), FoundBy::Past, same, true, StoredUse::Not),
+        ("nothing to go on from", full(), FoundBy::Past, no_state, true, StoredUse::Rebuild),
+        ("other tools", full(), FoundBy::Past, other_setup, true, StoredUse::Fork),
+        ("past unanswered calls", full(), FoundBy::Past, with_calls, true, StoredUse::Rebuild),
+        ("reuse is off", full(), FoundBy::Past, same, false, StoredUse::Rebuild),
+        ("a marker and the new message", new(), FoundBy::Marker, same, true, at(0)),
+        ("a header and the new message", new(), FoundBy::Header, same, true, at(0)),
+        ("a marker and unanswered calls", new(), FoundBy::Marker, with_calls, true, at(0)),
+        ("a marker and the first words", vec![user("hi")], FoundBy::Marker, same, true, at(0)),
+        ("a header and the first words", vec![user("hi")], FoundBy::Header, same, true, at(0)),
+        ("a marker and another prompt", new(), FoundBy::Marker, other_setup, true, fresh_setup),
+        ("a header and another prompt", new(), FoundBy::Header, other_setup, true, StoredUse::Fork),
+        ("a name without a state", new(), FoundBy::Marker, no_state, true, StoredUse::Not),
+        ("a name while reuse is off", new(), FoundBy::Marker, same, false, StoredUse::Not),
+        ("a marker and the whole history", full(), FoundBy::Marker, same, true, at(2)),
+        ("a whole history, another prompt", full(), FoundBy::Marker, other_setup, true, StoredUse::Fork),
+        ("a header and the whole history", full(), FoundBy::Header, same, true, at(2)),
+        ("a marker and an edited history", edited(), FoundBy::Marker, same, true, StoredUse::Fork),
+        ("a header and an edited history", edited(), FoundBy::Header, same, true, StoredUse::Fork),
+        ("edited, with another prompt", edited(), FoundBy::Header, other_setup, true, StoredUse::Not),
+        ("a name, all of it, reuse off", full(), FoundBy::Header, same, false, StoredUse::Rebuild),
+        ("results with their calls", told(), FoundBy::Session, with_calls, true, StoredUse::Rebuild),
+        ("bare results", bare(), FoundBy::Session, with_calls, true, at(0)),
+        ("bare results, no state", bare(), FoundBy::Session, no_state, true, StoredUse::Rebuild),
+        ("results with other tools", told(), FoundBy::Session, other_setup, true, StoredUse::Fork),
+        ("bare results, reuse off", bare(), FoundBy::Session, same, false, StoredUse::Rebuild),
     ];
     for (name, items, by, change, reuse, want) in cases {
         let mut stored = stored(&past());
         change(&mut stored);
-        assert_eq!(Outline::of(&request(items)).judge(&stored, by, reuse), want, "{name}");
+        assert_eq!(outline(&request(items)).judge(&stored, by, reuse), want, "{name}");
     }
 }
 
 #[test]
 fn results_name_their_session() {
-    let results = |items| Outline::of(&request(items)).results;
+    let results = |items| outline(&request(items)).results;
     let with = |of, calls: &[u32], has_calls| {
-        Some(Results { session: session(of), calls: calls.to_vec(), has_calls })
+        Some(BroughtResults { session: session(of), calls: calls.to_vec(), has_calls })
     };
     assert_eq!(results(full()), None);
     assert_eq!(results(vec![user("x"), call(1, 1), result(1, 1, "r")]), with(1, &[1], true));
@@ -140,15 +145,7 @@ fn results_name_their_session() {
 
 #[test]
 fn the_same_results_are_the_same_leg() {
-    let identity = |request: &TurnRequest| Identity {
-        scope: MINE,
-        setup: history::setup(request),
-        model: ModelPick::default(),
-    };
-    let key = |items: Vec<Item>| {
-        let request = request(items);
-        Outline::of(&request).results_key(&identity(&request), &request)
-    };
+    let key = |items: Vec<Item>| outline(&request(items)).results_key;
     let told = |more: Vec<Item>| [vec![user("x"), call(1, 1), call(1, 2)], more].concat();
     let base = key(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
     assert!(base.is_some());
@@ -165,24 +162,24 @@ fn the_same_results_are_the_same_leg() {
         assert_ne!(base, key(told(other)));
     }
     let request = request(told(vec![result(1, 1, "a"), result(1, 2, "b")]));
-    let outline = Outline::of(&request);
-    let mine = identity(&request);
-    let yours = Identity { scope: [8; 32], ..mine.clone() };
-    assert_ne!(base, outline.results_key(&yours, &request), "someone else's");
+    let yours = RequestOutline::new(&request, None, [8; 32], ModelPick::default());
+    assert_ne!(base, yours.results_key, "someone else's");
     let effort = vec![("effort".to_owned(), "high".to_owned())];
     for model in [
         ModelPick { id: "gpt".into(), ..ModelPick::default() },
         ModelPick { parameters: effort, ..ModelPick::default() },
     ] {
-        assert_ne!(base, outline.results_key(&Identity { model, ..mine.clone() }, &request));
+        assert_ne!(base, RequestOutline::new(&request, None, MINE, model).results_key);
     }
     let forced = TurnRequest { tool_choice: ToolChoice::None, ..request };
-    assert_ne!(base, outline.results_key(&mine, &forced));
+    assert_ne!(base, outline(&forced).results_key);
 }
 
 #[test]
 fn an_unknown_history_gets_the_same_id_every_time() {
-    let id = |items, scope| Outline::of(&request(items)).content_id(scope);
+    let id = |items, scope| {
+        RequestOutline::new(&request(items), None, scope, ModelPick::default()).content_id()
+    };
     assert_eq!(id(full(), MINE), id([past(), vec![user("other")]].concat(), MINE));
     assert_ne!(id(full(), MINE), id(full(), [8; 32]));
     assert_ne!(id(full(), MINE), id([full(), past(), vec![user("x")]].concat(), MINE));
@@ -190,11 +187,7 @@ fn an_unknown_history_gets_the_same_id_every_time() {
 
 #[test]
 fn results_whose_call_is_not_in_the_request_are_found() {
-    let found = |items: Vec<Item>| {
-        let request = request(items);
-        let split = Outline::of(&request).split;
-        results_without_call(&request, split).into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
+    let found = |items: Vec<Item>| outline(&request(items)).missing_calls;
     assert_eq!(found(vec![user("x"), call(1, 1), result(1, 1, "r")]), [""; 0]);
     assert_eq!(found(vec![result(1, 1, "r")]), [call_id(1, 1)]);
     let beside = vec![user("x"), call(1, 1), result(1, 1, "r"), result(2, 1, "r")];

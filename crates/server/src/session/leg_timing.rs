@@ -1,10 +1,10 @@
-//! Where the time of a leg went, for `log.timing`.
+//! How the time of a leg was spent, for `log.timing`.
 
 use tokio::time::Instant;
 
-/// When a leg got how far.
+/// When a leg reached each stage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marks {
+pub(super) struct LegTiming {
     asked: Instant,
     started: Instant,
     pub(super) opened: Option<Instant>,
@@ -12,7 +12,7 @@ pub(super) struct Marks {
     pub(super) first_piece: Option<Instant>,
 }
 
-impl Marks {
+impl LegTiming {
     /// `asked`: when the client's request came; it may have waited since.
     pub(super) fn new(asked: Instant) -> Self {
         let started = Instant::now();

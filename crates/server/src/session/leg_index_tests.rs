@@ -2,11 +2,11 @@ use super::*;
 use crate::session::visit;
 use ibeam_core::model::{FinishReason, TurnEvent};
 
-const A: Key = [1; 32];
-const B: Key = [2; 32];
+const A: LegKey = [1; 32];
+const B: LegKey = [2; 32];
 
-fn names(key: Key, body: u8) -> Names {
-    Names { keys: vec![key], body: [body; 32] }
+fn names(key: LegKey, body: u8) -> LegKeys {
+    LegKeys { keys: vec![key], body: [body; 32] }
 }
 
 fn record(bytes: usize) -> LegRecord {
@@ -16,38 +16,38 @@ fn record(bytes: usize) -> LegRecord {
     record
 }
 
-fn running(found: Option<Found>) -> Option<u32> {
+fn running(found: Option<FoundLeg>) -> Option<u32> {
     match found? {
-        Found::Running { number, .. } => Some(number),
-        Found::Coming(_) | Found::Finished(_) => None,
+        FoundLeg::Running { number, .. } => Some(number),
+        FoundLeg::Coming(_) | FoundLeg::Finished(_) => None,
     }
 }
 
-fn find(legs: &Legs, key: &Key, body: Option<&Key>) -> Option<Found> {
+fn find(legs: &LegIndex, key: &LegKey, body: Option<&LegKey>) -> Option<FoundLeg> {
     legs.inner.lock().forget_until(Instant::now());
-    legs.inner.lock().find(&Probe { key: *key, body: body.copied() })
+    legs.inner.lock().find(&LegQuery { key: *key, body: body.copied() })
 }
 
-fn begin(legs: &Legs, names: Names, mailbox: mpsc::Sender<Visit>, number: u32) -> Ticket {
-    let ticket = legs.reserve(names);
-    ticket.begin(mailbox, number);
-    ticket
+fn begin(legs: &LegIndex, names: LegKeys, mailbox: mpsc::Sender<Visit>, number: u32) -> LegEntry {
+    let leg_entry = legs.reserve(names);
+    leg_entry.begin(mailbox, number);
+    leg_entry
 }
 
-fn finished(found: &Option<Found>) -> bool {
-    matches!(found, Some(Found::Finished(_)))
+fn finished(found: &Option<FoundLeg>) -> bool {
+    matches!(found, Some(FoundLeg::Finished(_)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leg_is_found_while_it_runs_and_a_while_after() {
-    let legs = Legs::new(Duration::from_secs(60));
+    let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
-    let ticket = begin(&legs, names(A, 1), mailbox, 7);
+    let leg_entry = begin(&legs, names(A, 1), mailbox, 7);
     assert_eq!(running(find(&legs, &A, None)), Some(7));
     assert_eq!(running(find(&legs, &A, Some(&[1; 32]))), Some(7));
     assert_eq!(running(find(&legs, &A, Some(&[2; 32]))), None, "another body");
     assert!(find(&legs, &B, None).is_none());
-    ticket.finish(record(10));
+    leg_entry.finish(record(10));
     tokio::time::advance(Duration::from_secs(59)).await;
     assert!(finished(&find(&legs, &A, None)));
     tokio::time::advance(Duration::from_secs(2)).await;
@@ -57,7 +57,7 @@ async fn a_leg_is_found_while_it_runs_and_a_while_after() {
 
 #[tokio::test(start_paused = true)]
 async fn what_failed_or_was_taken_over_is_not_found() {
-    let legs = Legs::new(Duration::from_secs(60));
+    let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     let old = begin(&legs, names(A, 1), mailbox.clone(), 1);
     let new = begin(&legs, names(A, 2), mailbox, 2);
@@ -71,7 +71,7 @@ async fn what_failed_or_was_taken_over_is_not_found() {
 
 #[tokio::test(start_paused = true)]
 async fn there_is_a_limit_to_what_is_kept() {
-    let legs = Legs::new(Duration::from_secs(60));
+    let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     for n in 0..20 {
         begin(&legs, names([n; 32], 0), mailbox.clone(), 1).finish(record(3 << 20));
@@ -83,7 +83,7 @@ async fn there_is_a_limit_to_what_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn of_equal_requests_the_one_that_was_left_is_asked_for_again() {
-    let legs = Legs::new(Duration::from_secs(60));
+    let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
     let left = begin(&legs, names(A, 1), mailbox.clone(), 1);
     let _read = begin(&legs, names(A, 1), mailbox.clone(), 2);
@@ -97,14 +97,14 @@ async fn of_equal_requests_the_one_that_was_left_is_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_that_ask_together_one_waits_for_the_other() {
-    let legs = Legs::new(Duration::from_secs(60));
+    let legs = LegIndex::new(Duration::from_secs(60));
     let (mailbox, _inbox) = visit::mailbox();
-    let probes = [Probe { key: A, body: None }];
+    let probes = [LegQuery { key: A, body: None }];
     let ask = || legs.find_or_reserve(&probes, &names(A, 1));
     let first = ask().expect_err("nobody came before");
-    let Ok(Found::Coming(coming)) = ask() else { panic!("not waited for") };
+    let Ok(FoundLeg::Coming(mut coming)) = ask() else { panic!("not waited for") };
     let waits = async {
-        coming.over().await;
+        coming.changed().await.unwrap_err();
         running(ask().ok())
     };
     let (found, ()) = tokio::join!(waits, async { first.begin(mailbox, 3) });
@@ -112,8 +112,8 @@ async fn of_two_that_ask_together_one_waits_for_the_other() {
     drop(first);
     // One that gives up lets the next have its place.
     let second = ask().expect_err("what failed is forgotten");
-    let Ok(Found::Coming(coming)) = ask() else { panic!("not waited for") };
+    let Ok(FoundLeg::Coming(mut coming)) = ask() else { panic!("not waited for") };
     drop(second);
-    coming.over().await;
+    coming.changed().await.unwrap_err();
     assert!(ask().is_err());
 }

@@ -1,22 +1,22 @@
-//! What waits to be sent upstream, and how much of it.
+//! Messages that wait to be sent upstream, and their size.
 
 use std::collections::VecDeque;
 
 use ibeam_core::peer::OutMessage;
 
 /// Messages on their way upstream.
-pub(super) struct Outbox<M> {
+pub(super) struct SendQueue<M> {
     pub(super) messages: VecDeque<M>,
     pub(super) bytes: usize,
 }
 
-impl<M> Default for Outbox<M> {
+impl<M> Default for SendQueue<M> {
     fn default() -> Self {
         Self { messages: VecDeque::new(), bytes: 0 }
     }
 }
 
-impl<M: OutMessage> Outbox<M> {
+impl<M: OutMessage> SendQueue<M> {
     pub(super) fn push(&mut self, message: M) {
         self.bytes += message.bytes();
         self.messages.push_back(message);
@@ -28,7 +28,7 @@ impl<M: OutMessage> Outbox<M> {
         }
     }
 
-    /// Gives back room that a burst took.
+    /// Frees memory that a burst took.
     pub(super) fn shrink(&mut self) {
         self.messages.shrink_to_fit();
     }

@@ -1,11 +1,11 @@
-//! How a request was matched with what is known. The header `x-ibeam-session` says it, and
-//! `/health` counts it.
+//! How a request was matched with turns and conversations: the header `x-ibeam-session`, and
+//! counters in `/health`.
 
 use super::registry::Fates;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Matched {
-    /// With nothing.
+pub enum SessionMatch {
+    /// Nothing matched.
     New,
     /// A stored conversation continues in a new run.
     Continued,
@@ -23,13 +23,13 @@ pub enum Matched {
 
 /// The same with the conversation that it led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
-    pub how: Matched,
+pub struct MatchedConversation {
+    pub how: SessionMatch,
     /// The id that the backend knew it by when the request was matched.
     pub conversation: String,
 }
 
-impl Matched {
+impl SessionMatch {
     /// The value of the header, and the name of the counter.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -47,15 +47,15 @@ impl Matched {
 
 impl Fates {
     /// Counts a request that was matched.
-    pub(crate) fn note(&mut self, how: Matched) {
+    pub(crate) fn note(&mut self, how: SessionMatch) {
         let counter = match how {
-            Matched::New => &mut self.new,
-            Matched::Continued => &mut self.continued,
-            Matched::Resumed => &mut self.resumed,
-            Matched::Rebuilt => &mut self.rebuilt,
-            Matched::Forked => &mut self.forked,
-            Matched::Attached => &mut self.attached,
-            Matched::Replayed => &mut self.replayed,
+            SessionMatch::New => &mut self.new,
+            SessionMatch::Continued => &mut self.continued,
+            SessionMatch::Resumed => &mut self.resumed,
+            SessionMatch::Rebuilt => &mut self.rebuilt,
+            SessionMatch::Forked => &mut self.forked,
+            SessionMatch::Attached => &mut self.attached,
+            SessionMatch::Replayed => &mut self.replayed,
         };
         *counter += 1;
     }

@@ -12,13 +12,13 @@ use super::{Rooms, served::Visit};
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The way in.
-pub(super) struct Door {
+pub(super) struct HostEntrance {
     rooms: Arc<Rooms>,
     /// As which we may be asked for.
     authorities: [String; 2],
 }
 
-impl Door {
+impl HostEntrance {
     /// Of every room's path.
     pub(super) const PREFIX: &str = "/mcp/";
 
@@ -42,10 +42,10 @@ impl Door {
 
     /// A web page that made its own name mean 127.0.0.1 shows that name, and any web page
     /// shows where it comes from. Neither gets to know whether there is a room.
-    pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, Refusal> {
+    pub(super) fn let_in<B>(&self, request: &Request<B>) -> Result<Visit, EntranceRefusal> {
         let headers = request.headers();
         if !self.is_meant(request) {
-            return Err(Refusal(
+            return Err(EntranceRefusal(
                 StatusCode::FORBIDDEN,
                 "the `Host` header is not one of the \
             server's names",
@@ -53,14 +53,20 @@ impl Door {
         }
         let origin = headers.get(header::ORIGIN);
         if origin.is_some_and(|origin| !self.is_own_origin(origin)) {
-            return Err(Refusal(StatusCode::FORBIDDEN, "web pages may not use this server"));
+            return Err(EntranceRefusal(
+                StatusCode::FORBIDDEN,
+                "web pages may not use this server",
+            ));
         }
         let name = request.uri().path().strip_prefix(Self::PREFIX);
         let Some(visit) = name.and_then(|name| self.rooms.visit(name)) else {
-            return Err(Refusal(StatusCode::NOT_FOUND, "not found"));
+            return Err(EntranceRefusal(StatusCode::NOT_FOUND, "not found"));
         };
         if !bearer(headers).is_some_and(|bearer| visit.is_for(bearer)) {
-            return Err(Refusal(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong"));
+            return Err(EntranceRefusal(
+                StatusCode::UNAUTHORIZED,
+                "the bearer token is missing or wrong",
+            ));
         }
         Ok(visit)
     }
@@ -83,9 +89,9 @@ impl Door {
     }
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for HostEntrance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("rooms", &self.rooms).finish_non_exhaustive()
+        f.debug_struct("HostEntrance").field("rooms", &self.rooms).finish_non_exhaustive()
     }
 }
 
@@ -96,9 +102,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Why a request is not answered, in a word.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refusal(pub(super) StatusCode, pub(super) &'static str);
+pub(super) struct EntranceRefusal(pub(super) StatusCode, pub(super) &'static str);
 
-impl Refusal {
+impl EntranceRefusal {
     pub(super) fn response(self) -> Response<Body> {
         let Self(status, text) = self;
         let mut response = Response::new(Full::from(text).boxed_unsync());

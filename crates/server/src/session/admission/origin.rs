@@ -1,0 +1,171 @@
+//! Where the conversation of a new turn comes from: it is continued, rebuilt, forked or new.
+
+use ibeam_core::{
+    model::ids::{SessionId, uuid_from_random},
+    peer::Kept,
+};
+
+use super::{
+    Admission, NameSource, RequestOutline, end, known,
+    outline::{FoundBy, StoredUse},
+};
+use crate::{
+    random,
+    session::{SessionMatch, conversations::ConversationClaim, writer::ConversationWriter},
+    store::Conversation,
+};
+
+/// The conversation of a new turn.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) writer: ConversationWriter,
+    /// The stored state that the turn continues from.
+    pub(crate) kept: Option<Kept>,
+    pub(crate) matched: SessionMatch,
+}
+
+impl Admission {
+    /// Finds and claims the conversation for a new turn. `reuse`: stored states may be used.
+    /// `forked`: a parked turn of it has another prompt, other tools or another model.
+    pub(super) async fn origin(
+        &self,
+        outline: &RequestOutline,
+        reuse: bool,
+        mut forked: bool,
+    ) -> Origin {
+        let ways: &[FoundBy] = match (&outline.results, outline.name_source()) {
+            _ if forked => &[],
+            (Some(_), _) => &[FoundBy::Session],
+            (None, None) => &[FoundBy::Past],
+            (None, Some(NameSource::Marker)) => &[FoundBy::Marker, FoundBy::Past],
+            (None, Some(NameSource::SessionId | NameSource::Affinity)) => {
+                &[FoundBy::Header, FoundBy::Past]
+            }
+        };
+        for by in ways.iter().copied() {
+            for stored in self.candidates(by, outline).await {
+                let way = outline.judge(&stored, by, reuse);
+                match way {
+                    StoredUse::Not => {}
+                    StoredUse::Fork => forked = true,
+                    StoredUse::Continue { .. } | StoredUse::Rebuild => {
+                        if let Some(origin) = self.take_up(stored, way, outline).await {
+                            return origin;
+                        }
+                    }
+                }
+            }
+        }
+        let has_history = outline.said.has_past || outline.results.is_some();
+        let matched = match (forked, has_history) {
+            (true, _) => SessionMatch::Forked,
+            (false, true) => SessionMatch::Rebuilt,
+            (false, false) => SessionMatch::New,
+        };
+        let claim = self.claim_unstored(outline, has_history).await;
+        let writer = ConversationWriter::new(&self.store, claim, new_session(), outline, None);
+        Origin { writer, kept: None, matched }
+    }
+
+    /// Stored conversations that the request may continue, the likeliest first.
+    async fn candidates(&self, by: FoundBy, outline: &RequestOutline) -> Vec<Conversation> {
+        let (scope, has_past) = (outline.scope(), outline.said.has_past);
+        let name = outline.name().unwrap_or_default();
+        match by {
+            FoundBy::Session => {
+                let Some(results) = &outline.results else { return Vec::new() };
+                let found = known(self.store.by_session(scope, results.session)).await;
+                found.flatten().into_iter().collect()
+            }
+            FoundBy::Marker => {
+                let found = known(self.store.by_name(scope, name, None)).await;
+                newest(found.unwrap_or_default(), has_past)
+            }
+            // Programs that send this header ask for titles and summaries under it, one
+            // independent of the other.
+            FoundBy::Header
+                if outline.name_source() == Some(NameSource::Affinity)
+                    && !(has_past || outline.has_tools) =>
+            {
+                Vec::new()
+            }
+            FoundBy::Header => {
+                let setup = Some(outline.identity.setup);
+                let found = known(self.store.by_name(scope, name, setup)).await;
+                newest(found.unwrap_or_default(), has_past)
+            }
+            FoundBy::Past if has_past => {
+                known(self.store.by_fingerprint(scope, outline.past)).await.unwrap_or_default()
+            }
+            FoundBy::Past => Vec::new(),
+        }
+    }
+
+    /// Claims a stored conversation, unless a turn has it.
+    async fn take_up(
+        &self,
+        stored: Conversation,
+        way: StoredUse,
+        outline: &RequestOutline,
+    ) -> Option<Origin> {
+        let scope = outline.scope();
+        let mut claim = self.conversations.claim_soon(scope, &stored.id).await;
+        if claim.is_none()
+            && outline.results.is_none()
+            && let Some(live) = self.hub.registry.parked_as(scope, &stored.id)
+            // With its whole past, another model's request can run elsewhere.
+            && (*live.identity == outline.identity || !outline.said.has_past)
+        {
+            // It waits for results, and the client continued without them.
+            end(&live).await;
+            claim = self.conversations.claim_soon(scope, &stored.id).await;
+        }
+        let (store, session) = (&self.store, new_session());
+        let mut writer = ConversationWriter::new(store, claim?, session, outline, Some(&stored));
+        let kept = match (way, stored.checkpoint) {
+            (StoredUse::Continue { covers, new_setup }, Some(checkpoint)) => {
+                let blobs = known(self.store.blobs(scope, &stored.id)).await?;
+                writer.base = Some(checkpoint.clone());
+                Some(Kept { checkpoint, blobs, covers, calls: stored.calls, new_setup })
+            }
+            _ => None,
+        };
+        let matched = if kept.is_some() { SessionMatch::Continued } else { SessionMatch::Rebuilt };
+        Some(Origin { writer, kept, matched })
+    }
+
+    /// Claims a conversation that is not stored: with a history the id that this history always
+    /// gets, unless a turn has it, else a new one.
+    async fn claim_unstored(
+        &self,
+        outline: &RequestOutline,
+        has_history: bool,
+    ) -> ConversationClaim {
+        if has_history {
+            let id = self.conversations.current(outline.content_id());
+            if let Some(claim) = self.conversations.claim_soon(outline.scope(), &id).await {
+                return claim;
+            }
+        }
+        loop {
+            let id = uuid_from_random(random::bytes());
+            if let Some(claim) = self.conversations.claim(outline.scope(), &id) {
+                return claim;
+            }
+        }
+    }
+}
+
+fn new_session() -> SessionId {
+    SessionId::from_random(random::bytes())
+}
+
+/// Of the conversations of a name, those that a request may continue. One without a past continues
+/// the newest: while a turn has that one, an older one would be the wrong one.
+fn newest(mut found: Vec<Conversation>, has_past: bool) -> Vec<Conversation> {
+    if !has_past {
+        found.retain(|stored| stored.checkpoint.is_some());
+        found.truncate(1);
+    }
+    found
+}
