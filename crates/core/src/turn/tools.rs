@@ -104,8 +104,8 @@ impl<P: Peer> Turn<P> {
             return;
         }
         let text = format!(
-            "The model asked {STUBBORN} times for things that this conversation does not have. \
-             `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) set to 0 lets it continue."
+            "The model called tools that this conversation does not have {STUBBORN} times. \
+             Setting `tools.max_repeat` (TOOL_LOOP_MAX_REPEAT) to 0 removes this limit."
         );
         self.abort(TurnError::new(ErrorCode::ToolLoop, text));
     }

@@ -278,7 +278,7 @@ fn without_a_gateway_the_models_are_unknown() {
     assert!(said.contains("no gateway is running, so its models are unknown"), "{said}");
     assert!(!said.contains("is not in your plan"), "{said}");
     let dry = home.ibeam("setup env --sim --dry-run --set port=1").output().unwrap();
-    assert!(!words(&dry).contains("not on this machine"), "{}", words(&dry));
+    assert!(!words(&dry).contains("not installed yet"), "{}", words(&dry));
     let shown = String::from_utf8(dry.stdout).unwrap();
     assert!(shown.contains("OPENAI_API_KEY '***'"), "{shown}");
 }

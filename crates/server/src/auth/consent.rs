@@ -156,7 +156,7 @@ impl Consents {
         let Some(text) = private::read(&self.path)? else { return Ok(Map::new()) };
         serde_json::from_str(&text).map_err(|_| FileError::Invalid {
             path: self.path.clone(),
-            what: "not a JSON object; delete it to start with no consent",
+            what: "not a JSON object; delete it to reset the consents",
         })
     }
 }

@@ -20,7 +20,7 @@ impl FromStr for CredentialStorage {
         match name {
             "file" => Ok(Self::File),
             "keychain" if cfg!(feature = "keychain") => Ok(Self::Keychain),
-            "keychain" => Err(format!("needs an ibeam made by `{KEYCHAIN_BUILD}`")),
+            "keychain" => Err(format!("needs an ibeam built with `{KEYCHAIN_BUILD}`")),
             _ => Err("must be `file` or `keychain`".to_owned()),
         }
     }

@@ -179,10 +179,10 @@ mod tests {
         drop(socket);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = UnixSocket::bind(&path).await.unwrap_err();
-        assert!(error.hint().unwrap().contains("something else"), "{error:?}");
+        assert!(error.hint().unwrap().contains("another file"), "{error:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         let error = UnixSocket::bind(&folder.path().join("no/such")).await.unwrap_err();
-        assert!(error.hint().unwrap().contains("make it first"), "{error:?}");
+        assert!(error.hint().unwrap().contains("create it first"), "{error:?}");
         let error = UnixSocket::bind(&folder.path().join("x".repeat(120))).await.unwrap_err();
         assert!(error.hint().unwrap().contains("too long"), "{error:?}");
     }

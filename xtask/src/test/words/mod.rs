@@ -1,5 +1,6 @@
 //! Keeps phrases that make a reader stop out of the texts that users read: string literals of the
-//! program, its `--help`, the API descriptions, the OpenCode plugin and the npm launcher.
+//! program, its `--help`, the API descriptions, the OpenCode plugin, the npm launcher, the README
+//! and the documentation.
 
 mod literals;
 
@@ -38,13 +39,16 @@ const FINE_BEFORE: &str = "there";
 const FINE_AFTER: [&str; 2] = ["longer", "more"];
 
 /// Where the texts are, and how they are found in a file.
-const PLACES: [(&str, &str, Reading); 5] = [
+const PLACES: [(&str, &str, Reading); 8] = [
     ("crates", "rs", Reading::Literals),
     // clap shows the comments on commands and flags as `--help`.
     ("crates/ibeam/src/cli", "rs", Reading::DocComments),
     ("crates/server/src/api/openapi", "json", Reading::Whole),
     ("plugin/opencode/src", "ts", Reading::Whole),
     ("packaging/npm/ibeam-gateway/bin", "js", Reading::Whole),
+    ("README.md", "md", Reading::Whole),
+    ("docs", "md", Reading::Whole),
+    ("plugin/opencode/README.md", "md", Reading::Whole),
 ];
 
 #[derive(Clone, Copy)]
@@ -125,8 +129,11 @@ fn without_placeholders(text: &str) -> String {
     out
 }
 
-/// Files of a kind, tests and generated code left out.
+/// Files of a kind, tests and generated code left out; or the one file.
 fn files(folder: &Path, kind: &str) -> anyhow::Result<Vec<PathBuf>> {
+    if folder.is_file() {
+        return Ok(vec![folder.to_owned()]);
+    }
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;

@@ -40,8 +40,8 @@ const WAIT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeychainError {
     #[error(
-        "this ibeam was built without the system's keychain, where these credentials are; \
-         `{KEYCHAIN_BUILD}` makes one with it, `ibeam login` signs in anew"
+        "these credentials are in the system's keychain, which this build of ibeam does not \
+         support; build one that does with `{KEYCHAIN_BUILD}`, or sign in again with `ibeam login`"
     )]
     NotBuilt,
     #[error("no keychain is available here ({0}); {START}, or {OTHERWISE}")]
