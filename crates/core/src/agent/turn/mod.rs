@@ -74,6 +74,9 @@ pub struct Turn {
     /// When the request came that is being answered.
     started: Millis,
     link: Link,
+    /// The first message of the first stream, until that is open. It is made with the machine: for
+    /// a large request that takes long, and is not to be done where streams are read.
+    first: Option<Bytes>,
     answer: Answer,
     commands: VecDeque<Command>,
     drift: Drift,
@@ -127,6 +130,7 @@ impl Turn {
             draws: Draws::new(seed),
             started: now,
             link: Link::Done,
+            first: None,
             answer: Answer::default(),
             commands: VecDeque::new(),
             drift: Drift::default(),
@@ -152,6 +156,7 @@ impl Turn {
         turn.since.begin(&request);
         turn.request = Some(Box::new(request));
         turn.open(Purpose::Start, false);
+        turn.first = Some(turn.spec.first_frame(turn.settings.inline_context, None));
         turn
     }
 
@@ -180,7 +185,9 @@ impl Turn {
             Purpose::Start => None,
             Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
         };
-        let first = self.spec.first_frame(self.settings.inline_context, checkpoint);
+        let first = self.first.take();
+        let first = first
+            .unwrap_or_else(|| self.spec.first_frame(self.settings.inline_context, checkpoint));
         self.link = Link::Open(Box::new(OpenLink {
             seen_before: self.answer.visible(),
             upload: upload_time(first.len()),

@@ -150,6 +150,8 @@ impl Turn {
 
     fn open_with(&mut self, purpose: Purpose, prefer_h1: bool, fresh_token: bool) {
         self.tried.attempts.begin_run();
+        // What is sent may have changed since.
+        self.first = None;
         self.link = Link::Opening { purpose, prefer_h1 };
         self.commands.push_back(Command::Open(OpenSpec {
             request_id: self.draws.uuid(),

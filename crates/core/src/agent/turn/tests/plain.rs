@@ -2,6 +2,22 @@
 
 use super::*;
 
+/// The machine of a large request is made beside the event loop, and its first message with it.
+#[test]
+fn the_first_message_is_made_with_the_machine() {
+    let mut bench = Bench::closed(&[]);
+    let prepared = bench.turn.first.clone().unwrap();
+    assert_eq!(prepared, bench.turn.spec.first_frame(false, None));
+    bench.opened();
+    assert!(bench.commands.iter().any(|sent| matches!(sent, Command::Send(f) if *f == prepared)));
+    assert!(bench.turn.first.is_none(), "it is not kept");
+    // What is sent over another stream may differ.
+    let mut bench = Bench::closed(&[]);
+    bench.turn.on_link_error(&LinkError::Connect("refused".into()), bench.now);
+    bench.turn.open(Purpose::Start, false);
+    assert!(bench.turn.first.is_none());
+}
+
 #[test]
 fn a_plain_turn_from_open_to_end() {
     let mut bench = Bench::open(&[]);
