@@ -11,7 +11,7 @@ mod headers;
 #[cfg(test)]
 mod testing;
 
-use std::{pin::Pin, sync::Arc};
+use std::{convert::Infallible, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -246,6 +246,16 @@ impl LinkReceiver {
         match &mut self.0 {
             Rx::H2(rx) => rx.sleep(framed),
             Rx::H1(_) | Rx::Child(_) => None,
+        }
+    }
+
+    /// Keeps what arrives in as little memory as it can, while nothing is read. Safe to drop
+    /// half-way.
+    pub async fn hold(&mut self) -> Infallible {
+        match &mut self.0 {
+            Rx::H2(rx) => rx.hold().await,
+            // It has a connection or a pipe of its own, which holds little.
+            Rx::H1(_) | Rx::Child(_) => std::future::pending().await,
         }
     }
 
