@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ibeam_core::cli::fuzz(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ibeam_core::peer::cli::fuzz(data));

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ibeam_core::{
-    child::{HostedCall, HostedResult},
     model::{Image, ImageSource, Tool, ToolContent},
+    peer::child::{HostedCall, HostedResult},
 };
 use ibeam_server::{
     mcp::host::{Host, RoomEvent},

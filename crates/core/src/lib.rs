@@ -5,15 +5,11 @@
 //!
 //! *Invariant:* this crate does not depend on tokio.
 
-pub mod acp;
-pub mod agent;
 mod answer;
 pub mod auth;
 pub mod backend;
 pub mod capabilities;
 pub mod challenge;
-pub mod child;
-pub mod cli;
 pub mod codec;
 pub mod constant_time;
 pub mod controls;

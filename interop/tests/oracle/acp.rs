@@ -22,10 +22,10 @@ use agent_client_protocol_schema::{
 };
 use bytes::Bytes;
 use ibeam_core::{
-    acp::{Policy, Speaker},
-    child::{Ask, Heard, HostAddress, Prompt, Ready, Remedy, Speaker as _, ToChild},
     error::ErrorCode,
     model::{FinishReason, Image, ImageSource, UsageSource},
+    peer::acp::{Policy, Speaker},
+    peer::child::{Ask, Heard, HostAddress, Prompt, Ready, Remedy, Speaker as _, ToChild},
 };
 use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};

@@ -2,7 +2,11 @@
 //! writes the messages of one protocol and reports what they mean; it decides nothing about
 //! clients, retries or clocks of the whole turn. Each wire is a folder of its own.
 
+pub mod acp;
+pub mod agent;
+pub mod child;
 pub(crate) mod classify;
+pub mod cli;
 pub(crate) mod conversation;
 mod drift;
 mod link;

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ibeam_core::{
-    agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
     codec::connect::{self, Code, ConnectError},
     controls::{self, Verdict},
     model::{
@@ -12,6 +11,7 @@ use ibeam_core::{
         ToolChoice, TurnEvent, TurnRequest, ids::SessionId,
     },
     models::Family,
+    peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
     turn::{Settings, Turn},
 };
 use ibeam_proto::agent::{

@@ -3,7 +3,6 @@
 use std::{path::Path, sync::Arc};
 
 use ibeam_core::{
-    agent::Environment,
     backend::BackendKind,
     capabilities::{Capabilities, Capability},
     error::{ErrorCode, TurnError},
@@ -11,6 +10,7 @@ use ibeam_core::{
     model::ids,
     models::{ModelInfo, ModelList},
     peer::Clocks,
+    peer::agent::Environment,
     turn::Settings as TurnSettings,
 };
 use secrecy::SecretString;

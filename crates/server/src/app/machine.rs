@@ -4,13 +4,13 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ibeam_core::{
-    acp,
-    agent::{self, AgentPeer, BlobLimits, ModelPick},
-    child::{self, ChildPeer, Speaker},
-    cli,
     leg::{BridgedTools, Leg},
     model::{Millis, TurnRequest, ids::SessionId},
     peer::Kept,
+    peer::acp,
+    peer::agent::{self, AgentPeer, BlobLimits, ModelPick},
+    peer::child::{self, ChildPeer, Speaker},
+    peer::cli,
     turn::{Settings, Turn},
 };
 

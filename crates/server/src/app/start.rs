@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    agent::ModelPick,
     backend::BackendKind,
     capabilities::{Capabilities, Capability},
-    cli,
     controls::{self, Controls, ReadFormat},
     error::{ErrorCode, TurnError},
     history,
     model::{Dialect, Format, Item, Part, ToolContent, TurnRequest},
     models::{AUTO_NAME, AUTO_WIRE_ID, Family, ModelInfo, ModelList, Resolved},
+    peer::agent::ModelPick,
+    peer::cli,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;

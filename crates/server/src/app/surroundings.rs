@@ -6,8 +6,8 @@ use std::{
 };
 
 use ibeam_core::{
-    agent::{Environment, Permissions, Surroundings},
     model::{ToolChoice, TurnRequest},
+    peer::agent::{Environment, Permissions, Surroundings},
 };
 use parking_lot::Mutex;
 

@@ -13,12 +13,12 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use ibeam_core::{
-    agent::{AgentOpen, AgentPeer},
     backend::BackendKind,
     codec::connect::{Decoder, Envelope},
     error::{ErrorCode, TurnError},
     models::{ModelInfo, ModelList},
     peer::LinkError,
+    peer::agent::{AgentOpen, AgentPeer},
 };
 use ibeam_proto::Wire;
 use ibeam_proto::{

@@ -15,11 +15,11 @@ use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
 
 use bytes::Bytes;
 use ibeam_core::{
-    agent::AgentPeer,
     backend::BackendKind,
-    child::ChildPeer,
     error::TurnError,
     models::ModelInfo,
+    peer::agent::AgentPeer,
+    peer::child::ChildPeer,
     peer::{LinkError, Peer},
 };
 use secrecy::SecretString;

@@ -10,7 +10,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use ibeam_core::{agent::AgentOpen, codec::connect};
+use ibeam_core::{codec::connect, peer::agent::AgentOpen};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::Request;
 use crate::{
-    child::HostedResult,
     codec::jsonrpc::{self, INTERNAL_ERROR, Id},
     model::{Image, ImageSource, ToolContent},
+    peer::child::HostedResult,
 };
 
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    child::HostedResult,
     model::{Image, ImageSource, ToolContent},
+    peer::child::HostedResult,
 };
 
 fn server() -> Server {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use ibeam_core::{
-    cli,
     codec::{connect, pbwalk},
+    peer::cli,
     wire::{chat, completions, messages, responses},
 };
 

@@ -14,12 +14,12 @@ use std::{
 
 use bytes::BytesMut;
 use ibeam_core::{
-    agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
     controls::{self, Verdict},
     error::TurnError,
     history::{self, Chain},
     model::{FinishReason, Millis, TurnEvent, TurnRequest, ids::SessionId},
     models::{Family, ModelList},
+    peer::agent::{AgentPeer, BlobLimits, Environment, ModelPick, Permissions, Plan, Surroundings},
     turn::{Command, Settings, Turn},
     wire::{Encode as _, chat, completions, messages, responses},
 };

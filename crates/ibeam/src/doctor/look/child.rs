@@ -1,6 +1,6 @@
 //! Cursor's CLI: whether it is there, starts, and has somebody signed in.
 
-use ibeam_core::{backend::BackendKind, cli::listing};
+use ibeam_core::{backend::BackendKind, peer::cli::listing};
 
 use super::clients::said;
 use crate::doctor::findings::{BackendFailure, ChildFindings};

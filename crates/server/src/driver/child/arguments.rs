@@ -6,8 +6,8 @@ use std::{
 };
 
 use ibeam_core::{
-    child::Start,
     error::{ErrorCode, TurnError},
+    peer::child::Start,
 };
 
 /// What decides about a child besides the request.

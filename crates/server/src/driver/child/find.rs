@@ -7,8 +7,8 @@ use std::{
 };
 
 use ibeam_core::{
-    cli::listing,
     error::{ErrorCode, TurnError},
+    peer::cli::listing,
 };
 use tokio::sync::OnceCell;
 use tracing::{debug, warn};

@@ -12,9 +12,9 @@ use std::{
 };
 
 use ibeam_core::{
-    child::{HostAddress, Start},
     error::{ErrorCode, TurnError},
     model::Tool,
+    peer::child::{HostAddress, Start},
 };
 use sha2::{Digest as _, Sha256};
 use tokio::{

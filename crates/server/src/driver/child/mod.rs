@@ -28,11 +28,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ibeam_core::{
     backend::BackendKind,
-    child::{ChildPeer, FromChild, Start, ToChild},
-    cli::listing,
     error::{ErrorCode, TurnError},
     models::ModelInfo,
     peer::LinkError,
+    peer::child::{ChildPeer, FromChild, Start, ToChild},
+    peer::cli::listing,
 };
 use secrecy::SecretString;
 use tokio::sync::mpsc;

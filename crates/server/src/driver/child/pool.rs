@@ -18,8 +18,8 @@ use std::{
 };
 
 use ibeam_core::{
-    child::{FromChild, Ready, Start},
     error::TurnError,
+    peer::child::{FromChild, Ready, Start},
 };
 use parking_lot::Mutex;
 use tokio::{

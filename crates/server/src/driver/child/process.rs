@@ -3,7 +3,7 @@
 use std::{future::pending, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use ibeam_core::child::{Exit, FromChild, ToChild};
+use ibeam_core::peer::child::{Exit, FromChild, ToChild};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{ChildStdin, ChildStdout},

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ibeam_core::{
-    child::{Exit, FromChild, Ready, Start},
     error::TurnError,
+    peer::child::{Exit, FromChild, Ready, Start},
 };
 use tokio::sync::OwnedSemaphorePermit;
 

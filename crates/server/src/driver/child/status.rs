@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use ibeam_core::{
-    cli::listing::Status,
     error::{ErrorCode, TurnError},
+    peer::cli::listing::Status,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;

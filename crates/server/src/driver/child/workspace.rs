@@ -26,8 +26,8 @@ use std::{
 };
 
 use ibeam_core::{
-    child::{HostAddress, SERVER_NAME},
     model::ids,
+    peer::child::{HostAddress, SERVER_NAME},
 };
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;

@@ -26,8 +26,8 @@ use std::{collections::HashMap, fmt, io, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ibeam_core::{
-    child::{HostAddress, HostedCall, HostedResult},
     model::Tool,
+    peer::child::{HostAddress, HostedCall, HostedResult},
 };
 use parking_lot::Mutex;
 use secrecy::SecretString;

@@ -9,10 +9,10 @@ use std::{
 };
 
 use ibeam_core::{
-    child::{HostedCall, HostedResult, SERVER_NAME},
     constant_time,
     mcp::server::Server,
     model::Tool,
+    peer::child::{HostedCall, HostedResult, SERVER_NAME},
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};

@@ -1,16 +1,16 @@
 //! A turn and a child, joined by a link in memory, under a clock that the tests own.
 
 use ibeam_core::{
-    agent::ModelPick,
     backend::BackendKind,
-    child::{self, Exit, FromChild, HostedCall, Ready, Start, ToChild},
-    cli,
     limits::{Owner, Quota, Rules},
     model::{
         Dialect, FinishReason, Hints, Item, Message, Millis, Part, Role, Sampling, Tool, ToolCall,
         ToolChoice, ToolContent, ToolResult, TurnEvent, TurnRequest, ids::CallId,
     },
     models::ModelInfo,
+    peer::agent::ModelPick,
+    peer::child::{self, Exit, FromChild, HostedCall, Ready, Start, ToChild},
+    peer::cli,
     turn::{Settings, Turn},
 };
 use serde_json::{Value, json};

@@ -10,13 +10,13 @@ mod visits;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use ibeam_core::{
-    agent::AgentPeer,
-    child::ChildPeer,
     controls::Controls,
     error::{ErrorCode, TurnError},
     leg::Leg,
     model::{ToolResult, ids::SessionId},
     models::Family,
+    peer::agent::AgentPeer,
+    peer::child::ChildPeer,
     peer::{InMessage as _, LinkError},
     turn::{Command, TurnState},
 };

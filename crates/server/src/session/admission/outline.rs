@@ -8,12 +8,12 @@ use std::{
 };
 
 use ibeam_core::{
-    agent::ModelPick,
     history::{self, Chain, Fingerprint},
     model::{
         Item, Role, Sampling, ToolCall, ToolResult, TurnRequest,
         ids::{SessionId, uuid_from_content},
     },
+    peer::agent::ModelPick,
 };
 use sha2::{Digest as _, Sha256};
 

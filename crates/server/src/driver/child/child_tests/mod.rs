@@ -15,8 +15,8 @@ use std::{
 
 use bytes::Bytes;
 use ibeam_core::{
-    child::{Exit, FromChild, Ready, Start, ToChild},
     model::Tool,
+    peer::child::{Exit, FromChild, Ready, Start, ToChild},
 };
 
 use super::*;

@@ -1,0 +1,209 @@
+//! The tool calls of the agent. Those of the client's tools come over MCP, and are only
+//! announced here; what else it does is told in one line each.
+//!
+//! A call over MCP begins without a name: who is called comes with the first update of it.
+//! So nothing is said of a call until it is clear which kind it is.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    codec::jsonrpc::{read, text},
+    peer::child::{Heard, SERVER_NAME},
+    peer::cli::plain::one_line,
+};
+
+/// So many calls are remembered while they run. Of an older one, only the end may be
+/// missing.
+const CALLS: usize = 256;
+/// The longest line about a call, and the longest id of one.
+const LINE: usize = 200;
+const ID: usize = 1024;
+
+const OTHER: &str = "other";
+const PENDING: &str = "pending";
+const FAILED: &str = "failed";
+
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    open: VecDeque<Call>,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    kind: String,
+    title: String,
+    whose: Whose,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// Not said yet.
+    Unclear,
+    /// One of the client's, hosted by us.
+    Client,
+    /// Its own, or of a server that the user gave it.
+    Agent,
+}
+
+/// `tool_call` and `tool_call_update`, as far as they tell something.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Fields<'a> {
+    #[serde(borrow)]
+    tool_call_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    title: Option<&'a RawValue>,
+    #[serde(borrow)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow)]
+    raw_input: Option<&'a RawValue>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn read(raw: Option<&'a RawValue>) -> Self {
+        read(raw).unwrap_or_default()
+    }
+
+    pub(super) fn id(raw: Option<&RawValue>) -> Option<String> {
+        // A longer one is nobody's: cut, it might be taken for another.
+        text(Fields::read(raw).tool_call_id).filter(|id| id.len() <= ID)
+    }
+
+    /// Whether it says that a tool of ours is called.
+    pub(super) fn is_hosted(&self) -> bool {
+        self.provider().is_some_and(|provider| provider == SERVER_NAME)
+    }
+
+    fn provider(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Input<'a> {
+            #[serde(borrow, default)]
+            provider_identifier: Option<&'a RawValue>,
+        }
+        let input: Input<'_> = read(self.raw_input)?;
+        text(input.provider_identifier)
+    }
+
+    fn has_input(&self) -> bool {
+        self.raw_input.is_some_and(|raw| {
+            let inside = raw.get().trim_start_matches('{').trim_end_matches('}');
+            !inside.trim().is_empty()
+        })
+    }
+
+    fn status(&self) -> Option<String> {
+        text(self.status)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.status().is_some_and(|status| status == FAILED)
+    }
+
+    fn is_over(&self) -> bool {
+        self.status().is_some_and(|status| matches!(status.as_str(), "completed" | FAILED))
+    }
+
+    fn whose(&self) -> Whose {
+        match self.provider() {
+            Some(provider) if provider == SERVER_NAME => Whose::Client,
+            Some(_) => Whose::Agent,
+            None if self.has_input() => Whose::Agent,
+            None => Whose::Unclear,
+        }
+    }
+}
+
+impl Calls {
+    pub(super) fn is_hosted(&self, id: &str) -> bool {
+        self.open.iter().any(|call| call.id == id && call.whose == Whose::Client)
+    }
+
+    /// A call begins.
+    pub(super) fn begin(&mut self, raw: &RawValue) -> Heard {
+        let said = Fields::read(Some(raw));
+        let Some(id) = Fields::id(Some(raw)) else { return Heard::Alive };
+        if self.open.iter().any(|call| call.id == id) {
+            return self.update(raw);
+        }
+        let kind = text(said.kind).unwrap_or_else(|| OTHER.to_owned());
+        let title = text(said.title).unwrap_or_default();
+        let whose = match said.whose() {
+            // Only calls over MCP begin without saying anything.
+            Whose::Unclear if kind != OTHER => Whose::Agent,
+            whose => whose,
+        };
+        let call = Call { id, kind: one_line(&kind, LINE), title: one_line(&title, LINE), whose };
+        let mut heard = call.told();
+        if said.has_failed() && whose == Whose::Agent {
+            heard = Heard::Did(call.failed());
+        }
+        if !said.is_over() {
+            if self.open.len() >= CALLS {
+                self.open.pop_front();
+            }
+            self.open.push_back(call);
+        }
+        heard
+    }
+
+    /// Something is known about a call.
+    pub(super) fn update(&mut self, raw: &RawValue) -> Heard {
+        let said = Fields::read(Some(raw));
+        let at =
+            Fields::id(Some(raw)).and_then(|id| self.open.iter().position(|call| call.id == id));
+        let Some(call) = at.and_then(|at| self.open.get_mut(at)) else { return Heard::Alive };
+        let mut heard = Heard::Alive;
+        if call.whose == Whose::Unclear {
+            if let Some(title) = text(said.title) {
+                call.title = one_line(&title, LINE);
+            }
+            call.whose = match said.whose() {
+                // It runs, and has not said who is called.
+                Whose::Unclear if said.status().is_some_and(|status| status != PENDING) => {
+                    Whose::Agent
+                }
+                whose => whose,
+            };
+            heard = call.told();
+        }
+        if said.has_failed() && call.whose == Whose::Agent {
+            heard = Heard::Did(call.failed());
+        }
+        if said.is_over()
+            && let Some(at) = at
+        {
+            self.open.remove(at);
+        }
+        heard
+    }
+}
+
+impl Call {
+    fn told(&self) -> Heard {
+        match self.whose {
+            Whose::Unclear => Heard::Alive,
+            Whose::Client => Heard::Announced,
+            Whose::Agent => Heard::Did(self.line("")),
+        }
+    }
+
+    fn failed(&self) -> String {
+        self.line(" failed")
+    }
+
+    fn line(&self, how: &str) -> String {
+        let Self { kind, title, .. } = self;
+        if title.is_empty() { format!("{kind}{how}") } else { format!("{kind}{how}: {title}") }
+    }
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

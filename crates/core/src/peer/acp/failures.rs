@@ -1,0 +1,166 @@
+//! What it means when something fails. Cursor's words are read by the same table as those
+//! of its CLI; the codes of the protocol only help where there are none.
+
+use crate::{
+    codec::jsonrpc::RpcError,
+    error::{ErrorCode, TurnError},
+    peer::child::Exit,
+    peer::cli::{failure, plain::one_line},
+    peer::{Failure, Remedy},
+    redact,
+};
+
+/// "Authentication required" in the protocol. Others say it for any failure of a server.
+const AUTH_REQUIRED: i64 = -32000;
+/// Seen where nobody is signed in.
+const NOT_SIGNED_IN: i64 = -32001;
+/// The protocol's code for a conversation that is not there.
+const NOT_FOUND: i64 = -32002;
+
+/// How many characters of the agent's words are passed on.
+const SHOWN: usize = 300;
+
+/// The agent answered a request with an error.
+pub(super) fn rpc(error: &RpcError) -> Failure {
+    classified(&error.words, false).unwrap_or_else(|| {
+        let text = format!("cursor-agent said: {}.", shown(error));
+        made(ErrorCode::UpstreamError, text, Remedy::None)
+    })
+}
+
+/// Whether the agent wants somebody to sign in first.
+pub(super) fn demands_sign_in(error: &RpcError) -> bool {
+    let says = |failure: Failure| failure.error.code == ErrorCode::NotAuthenticated;
+    match error.code {
+        NOT_SIGNED_IN => true,
+        AUTH_REQUIRED if error.words.is_empty() => true,
+        _ => classified(&error.words, false).is_some_and(says),
+    }
+}
+
+pub(super) fn not_signed_in(error: &RpcError) -> Failure {
+    sign_in(&shown(error))
+}
+
+fn sign_in(said: &str) -> Failure {
+    let text = format!("cursor-agent is not signed in: {said}. Run `ibeam login --backend acp`.");
+    made(ErrorCode::NotAuthenticated, text, Remedy::None)
+}
+
+/// Whether the conversation that was to be gone on with is not there any more.
+pub(super) fn is_lost(error: &RpcError) -> bool {
+    error.code == NOT_FOUND
+        || classified(&error.words, true)
+            .is_some_and(|failure| failure.remedy == Remedy::FreshConversation)
+}
+
+/// A conversation could not be opened again. Whatever the reason is: unless the account or
+/// the network is at fault, a new one helps.
+pub(super) fn lost(error: &RpcError) -> Failure {
+    if !is_lost(error)
+        && let Some(failure) = classified(&error.words, true)
+    {
+        return failure;
+    }
+    let said = shown(error);
+    let text = format!("cursor-agent cannot resume this conversation: {said}.");
+    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
+}
+
+pub(super) fn cannot_load() -> Failure {
+    let text = "This version of cursor-agent cannot resume a conversation over ACP.";
+    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
+}
+
+/// The child is gone before its answer was complete. `passing` is what helps when it does not
+/// say why.
+pub(super) fn gone(exit: &Exit, resumed: bool, passing: Remedy) -> Failure {
+    classified(&exit.stderr, resumed).unwrap_or_else(|| {
+        let how = match exit.code {
+            Some(code) => format!("cursor-agent exited with code {code}"),
+            None => "cursor-agent was killed by a signal".to_owned(),
+        };
+        let said = match failure::words(&exit.stderr).first() {
+            Some(line) => format!(": {}", brief(line)),
+            None => String::new(),
+        };
+        let text = format!("{how} before its answer was complete{said}.");
+        made(ErrorCode::UpstreamClosed, text, passing)
+    })
+}
+
+pub(super) fn no_images() -> Failure {
+    let text = "This version of cursor-agent does not accept images over \
+                ACP. Update it, or use the \
+                backend `agent`.";
+    made(ErrorCode::UnsupportedParameter, text, Remedy::None)
+}
+
+pub(super) fn other_protocol(version: u64) -> Failure {
+    let text = format!(
+        "cursor-agent uses version {version} of ACP, and ibeam uses version {}. Update the older \
+         of the two, or use the backend `cli`.",
+        super::say::PROTOCOL
+    );
+    made(ErrorCode::UpstreamError, text, Remedy::None)
+}
+
+pub(super) fn no_session() -> Failure {
+    let text = "cursor-agent opened a session without an id.";
+    made(ErrorCode::UpstreamError, text, Remedy::Retry)
+}
+
+/// A conversation that was lost on the way ends like this.
+pub(super) fn empty() -> Failure {
+    let text = "cursor-agent returned an empty answer. Try again.";
+    made(ErrorCode::UpstreamError, text, Remedy::FreshConversation)
+}
+
+pub(super) fn refused() -> Failure {
+    let text = "The model refused to answer this.";
+    made(ErrorCode::PolicyDenied, text, Remedy::None)
+}
+
+pub(super) fn too_many_requests() -> Failure {
+    let text = "cursor-agent stopped: the turn reached its limit of model requests.";
+    made(ErrorCode::UpstreamError, text, Remedy::None)
+}
+
+pub(super) fn cancelled() -> Failure {
+    made(ErrorCode::Cancelled, "The request was cancelled.", Remedy::None)
+}
+
+/// By the words, if they are known.
+fn classified(words: &str, resumed: bool) -> Option<Failure> {
+    let lines = failure::words(words);
+    let failure = failure::classify(&lines, resumed)?;
+    if failure.error.code == ErrorCode::NotAuthenticated {
+        // It names the command of this backend.
+        return Some(sign_in(&brief(&lines.join(" "))));
+    }
+    Some(failure)
+}
+
+fn shown(error: &RpcError) -> String {
+    match brief(&error.words) {
+        said if said.is_empty() => format!("error {}", error.code),
+        said => said,
+    }
+}
+
+/// Without secrets, in one line. The sentence goes on after it.
+fn brief(words: &str) -> String {
+    one_line(&redact::text(words), SHOWN).trim_end_matches('.').to_owned()
+}
+
+fn made(
+    code: ErrorCode,
+    text: impl Into<std::borrow::Cow<'static, str>>,
+    remedy: Remedy,
+) -> Failure {
+    Failure { error: TurnError::new(code, text), remedy }
+}
+
+#[cfg(test)]
+#[path = "failures_tests.rs"]
+mod tests;

@@ -1,0 +1,342 @@
+//! What the backend says, and the answers it must get.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ibeam_proto::Wire as _;
+use ibeam_proto::agent::{
+    AgentServerMessage, ConversationTokenDetails, ExecServerMessage, GetBlobResult,
+    InteractionQuery, InteractionUpdate, KvClientMessage, KvServerMessage, SetBlobError,
+    SetBlobResult, ToolCall as WireCall, TurnEndedUpdate,
+    agent_client_message::Message as ToServer, agent_server_message::Message as FromServer,
+    exec_client_message::Message as Reply, exec_server_control_message,
+    exec_server_message::Message as Ask, interaction_update::Message as Update, kv_client_message,
+    kv_server_message, tool_call::Tool,
+};
+
+use super::{
+    AgentCall, AgentPeer, Checkpoint,
+    stream::{BEGUN_CAP, Stored},
+};
+use crate::{
+    codec::{
+        connect::{self, ConnectError},
+        pbwalk,
+    },
+    model::{FinishReason, Millis},
+    peer::agent::{
+        blobs,
+        exec::{self, ClientCall, Verdict},
+        query,
+    },
+    peer::{
+        AnnouncedCall, Clocks, Failure, PeerCall, PeerEvent, PeerOutput, RunTokens, TurnView,
+        classify,
+    },
+};
+
+/// `interaction_query` in `AgentServerMessage`.
+const QUERY: u32 = 7;
+
+impl AgentPeer {
+    pub(super) fn on_frame(
+        &mut self,
+        bytes: &Bytes,
+        turn: &TurnView<'_>,
+        clocks: &Clocks,
+        now: Millis,
+    ) {
+        if !std::mem::replace(&mut self.stream.started, true) {
+            self.event(PeerEvent::Started);
+        }
+        let message = AgentServerMessage::from_wire(bytes.clone());
+        let stream = &mut self.stream;
+        stream.heard = true;
+        stream.last_frame = now;
+        stream.upload = Duration::ZERO;
+        let Ok(message) = message else {
+            stream.last_progress = now;
+            self.drift.undecodable();
+            self.refuse_undecodable(bytes);
+            return;
+        };
+        let update = match &message.message {
+            Some(FromServer::InteractionUpdate(update)) => update.message.as_ref(),
+            _ => None,
+        };
+        if matches!(update, Some(Update::Heartbeat(_))) {
+            stream.heartbeats += 1;
+            return;
+        }
+        stream.last_progress = now;
+        stream.heartbeats = 0;
+        let frequent = matches!(
+            update,
+            Some(Update::TextDelta(_) | Update::ThinkingDelta(_) | Update::TokenDelta(_))
+        );
+        self.drift.inspect(bytes, frequent);
+
+        match message.message {
+            Some(FromServer::InteractionUpdate(update)) => {
+                self.on_update(update, turn, clocks, now);
+            }
+            Some(FromServer::ExecServerMessage(exec)) => self.on_exec(&exec),
+            Some(FromServer::ConversationCheckpointUpdate(state)) => {
+                self.on_checkpoint(bytes, state.token_details, turn);
+            }
+            Some(FromServer::KvServerMessage(kv)) => self.on_kv(kv),
+            Some(FromServer::ExecServerControlMessage(control)) => match control.message {
+                Some(exec_server_control_message::Message::Abort(abort)) => {
+                    self.event(PeerEvent::CallWithdrawn(abort.id.into()));
+                }
+                None => self.drift.unknown_arm(),
+            },
+            Some(FromServer::InteractionQuery(query)) => self.on_query(&query, bytes),
+            None => self.drift.unknown_arm(),
+        }
+    }
+
+    fn on_update(
+        &mut self,
+        update: InteractionUpdate,
+        turn: &TurnView<'_>,
+        clocks: &Clocks,
+        now: Millis,
+    ) {
+        let Some(update) = update.message else {
+            self.drift.unknown_arm();
+            return;
+        };
+        let stream = &mut self.stream;
+        match update {
+            Update::TextDelta(delta) => {
+                stream.stored = Stored::Nothing;
+                self.event(PeerEvent::Text(delta.text));
+            }
+            Update::ThinkingDelta(delta) => self.event(PeerEvent::Reasoning(delta.text)),
+            Update::TokenDelta(delta) => self.event(PeerEvent::OutputTokens(delta.tokens)),
+            Update::StepStarted(_) => stream.open_steps += 1,
+            Update::StepCompleted(_) => {
+                stream.open_steps = stream.open_steps.saturating_sub(1);
+                self.event(PeerEvent::BatchComplete);
+            }
+            Update::ToolCallStarted(call) => {
+                self.announce(&call.call_id, call.tool_call, String::new());
+                let begun = &mut self.stream.begun;
+                if begun.len() < BEGUN_CAP {
+                    begun.insert(call.call_id);
+                }
+            }
+            Update::PartialToolCall(call) => {
+                self.announce(&call.call_id, call.tool_call, call.args_text_delta);
+            }
+            Update::ToolCallCompleted(call) => {
+                stream.begun.remove(&call.call_id);
+                self.event(PeerEvent::CallCompleted(call.call_id));
+            }
+            Update::TurnEnded(usage) => {
+                stream.ended_until = Some(now + clocks.end_wait);
+                // Without the results of a parked turn: the stream is of no more use.
+                stream.over |= turn.parked;
+                self.event(PeerEvent::RunTokens(run_tokens(&usage)));
+                self.event(if turn.parked {
+                    PeerEvent::Ended(FinishReason::Stop)
+                } else {
+                    PeerEvent::BatchComplete
+                });
+            }
+            // Notices for a user interface that is not ours.
+            Update::ThinkingCompleted(_)
+            | Update::UserMessageAppended(_)
+            | Update::ToolCallDelta(_)
+            | Update::Summary(_)
+            | Update::SummaryStarted(_)
+            | Update::SummaryCompleted(_)
+            | Update::ShellOutputDelta(_)
+            | Update::Heartbeat(_)
+            | Update::RoutedModelUpdate(_) => {}
+        }
+    }
+
+    /// A notice about a call of a client's tool. The text is the whole of the arguments so far.
+    fn announce(&mut self, wire_id: &str, call: Option<WireCall>, arguments: String) {
+        let Some(Tool::McpToolCall(mcp)) = call.and_then(|call| call.tool) else { return };
+        // The first notice has no name yet.
+        let Some(args) = mcp.args else { return };
+        let Some(name) = self.spec.around.toolbox.client_name(&args) else { return };
+        let (wire_id, name) = (wire_id.to_owned(), name.to_owned());
+        self.event(PeerEvent::CallAnnounced(Box::new(AnnouncedCall { wire_id, name, arguments })));
+    }
+
+    fn on_exec(&mut self, exec: &ExecServerMessage) {
+        let is_context = matches!(exec.message, Some(Ask::RequestContextArgs(_)));
+        if is_context {
+            self.event(PeerEvent::BatchComplete);
+        }
+        if let Some(refusal) = self.half_read.refusal(exec) {
+            self.reply(exec, refusal);
+            return;
+        }
+        let around = &self.spec.around;
+        let verdict = exec::judge(
+            exec,
+            &around.toolbox,
+            &around.equipment,
+            &around.context,
+            around.permissions,
+        );
+        if !is_context && !matches!(verdict, Verdict::ClientTool(_)) {
+            self.event(PeerEvent::Refused);
+        }
+        match verdict {
+            Verdict::Reply(reply) => self.reply(exec, *reply),
+            Verdict::Throw(error) => {
+                if exec.message.is_none() {
+                    self.drift.unknown_arm();
+                }
+                self.throw(exec.id, error);
+            }
+            Verdict::ClientTool(call) => self.ask_client(exec, *call),
+        }
+    }
+
+    /// The order to call a tool of the client.
+    fn ask_client(&mut self, exec: &ExecServerMessage, call: ClientCall) {
+        let wire_id = match &exec.message {
+            Some(Ask::McpArgs(args)) => args.tool_call_id.as_str(),
+            Some(Ask::ReadArgs(args) | Ask::RedactedReadArgs(args)) => args.tool_call_id.as_str(),
+            _ => "",
+        };
+        let ClientCall { name, arguments, back } = call;
+        self.event(PeerEvent::Call(Box::new(PeerCall {
+            key: exec.id.into(),
+            wire_id: wire_id.to_owned(),
+            name,
+            arguments,
+            is_client_tool: back.is_mcp(),
+            call: AgentCall {
+                exec: exec.id,
+                exec_id: exec.exec_id.clone(),
+                wire_id: wire_id.to_owned(),
+                back,
+            },
+        })));
+    }
+
+    fn reply(&mut self, exec: &ExecServerMessage, reply: Reply) {
+        self.send_reply(exec.id, &exec.exec_id, reply);
+        self.close_exec(exec.id);
+    }
+
+    fn on_checkpoint(
+        &mut self,
+        message: &Bytes,
+        tokens: Option<ConversationTokenDetails>,
+        turn: &TurnView<'_>,
+    ) {
+        const CHECKPOINT: u32 = 3;
+        let raw = pbwalk::fields(message).find(|field| field.number == CHECKPOINT);
+        self.checkpoint = raw.and_then(|field| field.payload).map(|bytes| Checkpoint {
+            bytes: Bytes::copy_from_slice(bytes),
+            seen: turn.visible,
+            before_results: false,
+        });
+        self.since.checkpoint(turn.text.len());
+        if let Some(tokens) = tokens {
+            self.event(PeerEvent::ContextTokens(tokens.used_tokens.into()));
+        }
+        self.event(PeerEvent::BatchComplete);
+    }
+
+    fn on_kv(&mut self, kv: KvServerMessage) {
+        let answer = match kv.message {
+            Some(kv_server_message::Message::GetBlobArgs(get)) => {
+                kv_client_message::Message::GetBlobResult(GetBlobResult {
+                    blob_data: self.spec.blobs.get(&get.blob_id),
+                })
+            }
+            Some(kv_server_message::Message::SetBlobArgs(set)) => {
+                // An answer of our own history, stored again, is no news.
+                let text = blobs::assistant_text(&set.blob_data)
+                    .filter(|text| !self.spec.has_answer(text));
+                let stored = if text.is_some() { Stored::Answer } else { Stored::Something };
+                self.stream.stored = self.stream.stored.max(stored);
+                if let Some(text) = text {
+                    self.event(PeerEvent::StoredText(text));
+                }
+                let refused = self.spec.blobs.accept(&set.blob_id, &set.blob_data).err();
+                kv_client_message::Message::SetBlobResult(SetBlobResult {
+                    error: refused.map(|why| SetBlobError { message: why.to_string() }),
+                })
+            }
+            None => {
+                self.drift.unknown_arm();
+                return;
+            }
+        };
+        let message = KvClientMessage { id: kv.id, message: Some(answer) };
+        self.send(ToServer::KvClientMessage(message));
+    }
+
+    fn on_query(&mut self, query: &InteractionQuery, message: &[u8]) {
+        if let Some(answer) = query::answer(query, self.spec.around.permissions) {
+            self.send(ToServer::InteractionResponse(answer));
+            return;
+        }
+        self.drift.unknown_arm();
+        self.refuse_query(query.id, message);
+    }
+
+    /// Refuses a query by the number of its arm, which our schema does not have.
+    fn refuse_query(&mut self, id: u32, message: &[u8]) {
+        const RESPONSE_TAG: u8 = 0x32; // AgentClientMessage field 6, length-delimited
+        let raw = pbwalk::fields(message).find(|field| field.number == QUERY);
+        if let Some(arm) = raw.and_then(|field| field.payload).and_then(query::arm_number) {
+            let body = query::refuse_by_number(id, arm);
+            let mut out = vec![RESPONSE_TAG];
+            prost::encoding::encode_varint(body.len() as u64, &mut out);
+            out.extend_from_slice(&body);
+            self.output.push_back(PeerOutput::Send(connect::frame(0, &out)));
+        }
+    }
+
+    /// A message that our schema cannot read may still be a question, and an
+    /// unanswered one hangs the turn: its id is enough to say no.
+    fn refuse_undecodable(&mut self, message: &[u8]) {
+        const EXEC: u32 = 2;
+        let Some(field) = pbwalk::fields(message).next() else { return };
+        let Some(payload) = field.payload else { return };
+        // An id of 0 is not on the wire.
+        let id = pbwalk::fields(payload).find(|field| field.number == 1);
+        let id = id.and_then(|field| field.varint).and_then(|id| u32::try_from(id).ok());
+        match field.number {
+            EXEC => self.throw(id.unwrap_or(0), "this client cannot read that request"),
+            QUERY => self.refuse_query(id.unwrap_or(0), message),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_end(&mut self, error: Option<&ConnectError>, now: Millis) {
+        self.stream.last_frame = now;
+        match error {
+            None => {
+                self.stream.over = true;
+                self.event(PeerEvent::Ended(FinishReason::Stop));
+            }
+            Some(error) => {
+                let Failure { error, remedy } = classify::connect_error(error);
+                self.give_up(error, remedy);
+            }
+        }
+    }
+}
+
+fn run_tokens(ended: &TurnEndedUpdate) -> RunTokens {
+    RunTokens {
+        input: ended.input_tokens,
+        output: ended.output_tokens,
+        cache_read: ended.cache_read_tokens,
+        cache_write: ended.cache_write_tokens,
+        reasoning: ended.reasoning_tokens,
+    }
+}

@@ -1,0 +1,230 @@
+//! One run of `cursor-agent --print`: the prompt goes in, events come out.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::{
+    event::{Event, Part},
+    failure,
+    plain::Tail,
+    tool::Call,
+    voice::{Shape, Voice},
+};
+use crate::{
+    codec::ndjson::Lines,
+    model::FinishReason,
+    peer::Failure,
+    peer::child::{self, Ask, Exit, Heard, Ready, ToChild, Tokens},
+};
+
+/// The prompt goes out in pieces of this many bytes.
+const PIECE: usize = 64 * 1024;
+
+/// Speaks with a child that runs with `--print --output-format stream-json
+/// --stream-partial-output` and reads its prompt from standard input.
+#[derive(Debug, Default)]
+pub struct Speaker {
+    input: Bytes,
+    /// The end of the input is still to be told.
+    closes: bool,
+    lines: Lines,
+    heard: VecDeque<Heard>,
+    answer: Voice,
+    thoughts: Voice,
+    session: Option<String>,
+    /// The last lines that were no events.
+    noise: Tail,
+    /// It was to go on with a conversation.
+    resumed: bool,
+    /// It called a tool.
+    acted: bool,
+    cancelled: bool,
+    /// The last word was heard.
+    over: bool,
+    unknown: u64,
+    /// Lines that were too long, up to the last one that was not.
+    dropped: u64,
+}
+
+impl child::Speaker for Speaker {
+    fn begin(&mut self, _ready: &Ready, ask: &Ask) {
+        self.input = Bytes::from(ask.prompt.text.clone());
+        self.closes = true;
+        self.resumed = ask.resume.is_some();
+    }
+
+    fn on_output(&mut self, bytes: Bytes) {
+        if !self.over {
+            self.lines.push(bytes);
+            self.read_lines();
+        }
+    }
+
+    fn on_exit(&mut self, exit: &Exit) {
+        self.lines.finish();
+        self.read_lines();
+        if self.over {
+            return;
+        }
+        // Its last word tells the whole answer again. One that is longer than a line may be was
+        // dropped, and nothing is missing without it.
+        let dropped = self.lines.dropped() > self.dropped;
+        if dropped && exit.code == Some(0) && self.answer.any() && !self.cancelled {
+            self.over = true;
+            self.heard.push_back(Heard::Ended(FinishReason::Stop));
+            return;
+        }
+        let failure = if self.cancelled {
+            failure::of_cancel()
+        } else {
+            failure::of_exit(exit, self.noise.as_str(), self.resumed)
+        };
+        self.fail(failure);
+    }
+
+    /// This protocol has no word for it: only what was not said yet need not be.
+    fn cancel(&mut self) {
+        self.cancelled = true;
+        self.input = Bytes::new();
+    }
+
+    fn poll_send(&mut self) -> Option<ToChild> {
+        if !self.input.is_empty() {
+            let piece = self.input.len().min(PIECE);
+            return Some(ToChild::Input(self.input.split_to(piece)));
+        }
+        std::mem::take(&mut self.closes).then_some(ToChild::CloseInput)
+    }
+
+    fn poll_heard(&mut self) -> Option<Heard> {
+        self.heard.pop_front()
+    }
+
+    fn unknown(&self) -> u64 {
+        self.unknown.saturating_add(self.lines.dropped())
+    }
+}
+
+impl Speaker {
+    fn read_lines(&mut self) {
+        while !self.over
+            && let Some(line) = self.lines.next()
+        {
+            self.dropped = self.lines.dropped();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+            match Event::read(line) {
+                Some(event) => self.on_event(&event),
+                None if line.is_empty() => {}
+                None => {
+                    self.unknown += 1;
+                    self.noise.push_line(line);
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) {
+        let before = self.heard.len();
+        if let Some(session) = event.session()
+            && self.session.as_deref() != Some(session)
+        {
+            self.session = Some(session.to_owned());
+            self.heard.push_back(Heard::Session(session.to_owned()));
+        }
+        match (event.kind(), event.subtype()) {
+            ("system", "init") | ("user", _) => {}
+            ("assistant", _) => self.on_message(event),
+            ("thinking", subtype) => {
+                // The end of a thought says nothing new, unless it is all there is of it.
+                let shape = match subtype {
+                    "completed" => Shape::Flush,
+                    "" => Shape::Piece,
+                    _ => Shape::Delta,
+                };
+                self.think(event.text().unwrap_or_default(), shape);
+            }
+            ("tool_call", subtype) => self.on_tool(event, subtype),
+            ("result", _) => self.on_result(event),
+            ("error", _) => {
+                self.fail(failure::of_complaint(&event.complaint(), self.resumed));
+            }
+            _ => self.unknown += 1,
+        }
+        if self.heard.len() == before {
+            self.heard.push_back(Heard::Alive);
+        }
+    }
+
+    fn on_message(&mut self, event: &Event<'_>) {
+        let shape = event.shape();
+        for part in event.parts() {
+            match part {
+                Part::Text(text) => self.tell(&text, shape),
+                Part::Thought(text) => self.think(&text, shape),
+                Part::Unknown => self.unknown += 1,
+            }
+        }
+        let shape = if shape == Shape::Bare { Shape::Piece } else { shape };
+        self.tell(event.text().unwrap_or_default(), shape);
+    }
+
+    fn tell(&mut self, text: &str, shape: Shape) {
+        let new = self.answer.hear(text, shape);
+        if !new.is_empty() {
+            self.heard.push_back(Heard::Text(new.to_owned()));
+        }
+    }
+
+    fn think(&mut self, text: &str, shape: Shape) {
+        let new = self.thoughts.hear(text, shape);
+        if !new.is_empty() {
+            self.heard.push_back(Heard::Thought(new.to_owned()));
+        }
+    }
+
+    fn on_tool(&mut self, event: &Event<'_>, subtype: &str) {
+        let Some(call) = event.tool_call.and_then(Call::read) else {
+            self.unknown += 1;
+            return;
+        };
+        self.acted = true;
+        if subtype == "completed" {
+            // Of a hosted tool we gave the result ourselves.
+            let failure = call.failure().filter(|_| !call.hosted);
+            self.heard.extend(failure.map(Heard::Did));
+            return;
+        }
+        // Calls may end while the next message is being told; they only begin before it.
+        self.answer.next_message();
+        self.thoughts.next_message();
+        self.heard.push_back(if call.hosted { Heard::Announced } else { Heard::Did(call.line()) });
+    }
+
+    fn on_result(&mut self, event: &Event<'_>) {
+        self.heard.extend(event.usage.and_then(Tokens::usage).map(Heard::Usage));
+        if event.is_error() {
+            self.fail(failure::of_complaint(&event.complaint(), self.resumed));
+            return;
+        }
+        if !self.answer.any() {
+            self.tell(event.result(), Shape::Flush);
+        }
+        if self.answer.any() || self.thoughts.any() || self.acted {
+            self.over = true;
+            self.heard.push_back(Heard::Ended(FinishReason::Stop));
+        } else {
+            self.fail(failure::of_nothing());
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.over = true;
+        self.heard.push_back(Heard::Failed(failure));
+    }
+}
+
+#[cfg(test)]
+#[path = "speaker_tests.rs"]
+mod tests;

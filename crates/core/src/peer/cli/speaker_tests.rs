@@ -1,0 +1,315 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    error::ErrorCode,
+    peer::Remedy,
+    peer::child::Speaker as _,
+    peer::cli::{
+        hear,
+        testing::{bare, call, delta, ends, failure, flush, heard, lines, shell, success, text},
+    },
+};
+use crate::{
+    model::{Usage, UsageSource},
+    peer::child::Prompt,
+};
+
+#[test]
+fn a_whole_run() {
+    let events = [
+        json!({ "type": "system", "subtype": "init", "apiKeySource": "login", "cwd": "/w",
+            "session_id": "s-1", "model": "Composer 2", "permissionMode": "default" }),
+        json!({ "type": "user", "session_id": "s-1",
+            "message": { "role": "user", "content": [{ "type": "text", "text": "hi" }] } }),
+        json!({ "type": "thinking", "subtype": "delta", "text": "Let me", "timestamp_ms": 1 }),
+        json!({ "type": "thinking", "subtype": "delta", "text": " see", "timestamp_ms": 2 }),
+        json!({ "type": "thinking", "subtype": "completed", "timestamp_ms": 3 }),
+        delta("I "),
+        delta("look."),
+        flush("I look."),
+        shell(),
+        call(
+            "completed",
+            &json!({ "shellToolCall": { "args": { "command": "ls -la" },
+            "result": { "failure": { "exitCode": 2, "stderr": "denied" } } } }),
+        ),
+        call(
+            "started",
+            &json!({ "mcpToolCall": { "args": {
+            "providerIdentifier": "ibeam", "toolName": "weather", "args": {} } } }),
+        ),
+        call(
+            "completed",
+            &json!({ "mcpToolCall": {
+            "args": { "providerIdentifier": "ibeam", "toolName": "weather" },
+            "result": { "success": { "content": [], "isError": true } } } }),
+        ),
+        delta("Done."),
+        bare("Done."),
+        json!({ "type": "result", "subtype": "success", "duration_ms": 1, "is_error": false,
+            "result": "I look.Done.", "session_id": "s-1", "request_id": "r",
+            "usage": { "inputTokens": 120, "outputTokens": 30, "cacheReadTokens": 100,
+                "cacheWriteTokens": 5, "reasoningTokens": 7 } }),
+    ];
+    insta::assert_debug_snapshot!(heard(&events));
+}
+
+#[test]
+fn the_short_forms() {
+    let events = [
+        json!({ "type": "thinking", "text": "Let me think..." }),
+        json!({ "type": "assistant", "text": "no" }),
+        json!({ "type": "assistant", "text": "no" }),
+        json!({ "type": "assistant", "message": { "content": [{ "type": "text", "text": " way" }] } }),
+        json!({ "type": "tool_call", "call_id": "call_123",
+            "tool_call": { "BashToolCall": { "args": { "command": "ls" } } } }),
+        json!({ "type": "assistant", "message": { "content": [{ "type": "text", "text": "Here" }] } }),
+        success("nono wayHere"),
+    ];
+    insta::assert_debug_snapshot!(heard(&events));
+}
+
+#[test]
+fn thoughts_within_a_message() {
+    let blocks = json!([
+        { "type": "thinking", "thinking": "hm" },
+        { "type": "text", "text": "yes" },
+        { "type": "redacted_thinking", "data": "…" },
+        { "text": " sir" },
+    ]);
+    let event = json!({ "type": "assistant", "message": { "content": blocks } });
+    let as_text = json!({ "type": "assistant", "message": { "content": "plain" } });
+    insta::assert_debug_snapshot!(heard(&[event, shell(), as_text, success("")]));
+}
+
+#[test]
+fn what_is_unknown_is_counted_and_loses_nothing() {
+    let mut speaker = Speaker::default();
+    let long = format!("{{\"type\":\"{}\"}}\n", "x".repeat(crate::codec::ndjson::MAX_LINE));
+    let events = [
+        json!({ "type": "retry", "after": 5 }),
+        json!({ "type": "system", "subtype": "new" }),
+        json!({ "type": "tool_call", "subtype": "started" }),
+        json!({ "type": "assistant", "subtype": 7, "session_id": [], "usage": "x", "is_error": 1,
+            "tool_call": 5, "text": {}, "error": null,
+            "message": { "role": 1, "content": [5, { "type": "text", "text": "kept" }] } }),
+        json!({ "no": "type" }),
+        json!(["result", "success"]),
+    ];
+    speaker.on_output(Bytes::from(lines(&events)));
+    speaker.on_output(Bytes::from_static(b"Warning: noise\n\n{\"type\":\"assistant\",\n"));
+    speaker.on_output(Bytes::from(long));
+    speaker.on_output(Bytes::from(lines(&[success("kept")])));
+    let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+    assert_eq!(text(&heard), "kept");
+    assert_eq!(heard.last(), Some(&Heard::Ended(FinishReason::Stop)));
+    assert_eq!(speaker.unknown(), 3 + 1 + 2 + 2 + 1);
+}
+
+#[test]
+fn a_result_that_is_too_long_to_be_read_ends_the_answer() {
+    let long = success(&"x".repeat(crate::codec::ndjson::MAX_LINE));
+    let last = |events: &[Value], code| {
+        let mut speaker = Speaker::default();
+        speaker.on_output(Bytes::from(lines(events)));
+        speaker.on_exit(&Exit { code: Some(code), stderr: String::new() });
+        std::iter::from_fn(|| speaker.poll_heard()).last()
+    };
+    let ended = Some(Heard::Ended(FinishReason::Stop));
+    assert_eq!(last(&[delta("a"), long.clone()], 0), ended);
+    // It failed, there is no answer, or something else was too long.
+    for (events, code) in [
+        (vec![delta("a"), long.clone()], 1),
+        (vec![long.clone()], 0),
+        (vec![long.clone(), delta("a")], 0),
+    ] {
+        assert!(matches!(last(&events, code), Some(Heard::Failed(_))));
+    }
+}
+
+#[test]
+fn half_a_character_loses_only_itself() {
+    let line = br#"{"type":"assistant","text":"a\ud83d b"}"#;
+    let heard = hear(&[line, b"\n"]);
+    assert!(text(&heard).starts_with('a') && text(&heard).ends_with(" b"));
+}
+
+#[test]
+fn a_session_is_told_once_and_only_if_it_is_a_name() {
+    let named = |name: &str| json!({ "type": "system", "subtype": "init", "session_id": name });
+    let long = "x".repeat(300);
+    let events: Vec<Value> =
+        ["", "-rf", "a b", "a\nb", &long, "s-1", "s-1", "s-2"].iter().map(|n| named(n)).collect();
+    let heard = heard(&events);
+    let sessions: Vec<&Heard> = heard.iter().filter(|h| matches!(h, Heard::Session(_))).collect();
+    let named = |name: &str| Heard::Session(name.to_owned());
+    assert_eq!(sessions, [&named("s-1"), &named("s-2")]);
+}
+
+#[test]
+fn the_result_is_the_answer_if_there_was_no_other() {
+    let heard = heard(&[success("all of it")]);
+    assert_eq!(heard, [Heard::Text("all of it".to_owned()), Heard::Ended(FinishReason::Stop)]);
+}
+
+#[test]
+fn an_empty_answer_is_a_failure_unless_something_was_done() {
+    let nothing = heard(&[success("")]);
+    let empty = failure(&nothing);
+    assert_eq!(
+        (empty.error.code, empty.remedy),
+        (ErrorCode::UpstreamError, Remedy::FreshConversation)
+    );
+    let heard = heard(&[shell(), success("")]);
+    assert_eq!(heard.last(), Some(&Heard::Ended(FinishReason::Stop)));
+}
+
+#[test]
+fn the_prompt_of_the_cache_is_a_part_of_the_prompt() {
+    let usage = |usage: Value| {
+        let result = json!({ "type": "result", "result": "x", "usage": usage });
+        heard(&[result]).into_iter().find_map(|heard| match heard {
+            Heard::Usage(usage) => Some(usage),
+            _ => None,
+        })
+    };
+    let left_out = usage(json!({ "inputTokens": 5, "outputTokens": 3, "cacheReadTokens": 100,
+        "cacheWriteTokens": 10, "reasoningTokens": 9 }));
+    let want = Usage {
+        input: 115,
+        output: 3,
+        cache_read: 100,
+        cache_write: 10,
+        reasoning: 3,
+        source: UsageSource::Backend,
+    };
+    assert_eq!(left_out, Some(want));
+    let within = usage(json!({ "inputTokens": 200, "outputTokens": "?", "cacheReadTokens": 100 }));
+    assert_eq!(within.map(|usage| (usage.input, usage.output)), Some((200, 0)));
+    assert_eq!(usage(json!({ "cacheReadTokens": 1 })), None);
+    assert_eq!(usage(json!([])), None);
+}
+
+#[test]
+fn errors_in_a_result_and_by_themselves() {
+    let rows = [
+        (
+            json!({ "type": "result", "subtype": "error", "is_error": true,
+                "error": { "message": "Usage limit reached", "code": "x", "details": {} } }),
+            ErrorCode::InsufficientQuota,
+        ),
+        (
+            json!({ "type": "result", "subtype": "success", "is_error": true,
+                "result": "Unauthorized" }),
+            ErrorCode::NotAuthenticated,
+        ),
+        (
+            json!({ "type": "result", "subtype": "error_during_execution",
+                "error": { "code": "unavailable" } }),
+            ErrorCode::Unavailable,
+        ),
+        (json!({ "type": "error", "message": "fetch failed" }), ErrorCode::Unavailable),
+        (json!({ "type": "error", "error": "unknown model" }), ErrorCode::ModelNotFound),
+        (
+            json!({ "type": "error", "error": { "message": "Workspace trust required" } }),
+            ErrorCode::PolicyDenied,
+        ),
+        (json!({ "type": "error" }), ErrorCode::UpstreamError),
+    ];
+    for (event, code) in rows {
+        let heard = heard(&[delta("some"), event.clone(), success("late")]);
+        assert_eq!(failure(&heard).error.code, code, "{event}");
+        assert_eq!((ends(&heard), text(&heard).as_str()), (1, "some"));
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_off_is_no_clean_stop() {
+    let run = |code: Option<i32>, stderr: &str| {
+        let mut speaker = Speaker::default();
+        let init = json!({ "type": "system", "subtype": "init", "session_id": "s-1" });
+        // The words of the model are never taken for a complaint.
+        speaker.on_output(Bytes::from(lines(&[init, delta("not logged in, usage limit")])));
+        speaker.on_exit(&Exit { code, stderr: stderr.to_owned() });
+        speaker.on_exit(&Exit::default());
+        let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+        assert_eq!(ends(&heard), 1);
+        failure(&heard).error.code
+    };
+    assert_eq!(run(Some(0), ""), ErrorCode::UpstreamClosed);
+    assert_eq!(run(None, ""), ErrorCode::UpstreamClosed);
+    assert_eq!(run(Some(1), "odd"), ErrorCode::UpstreamError);
+    assert_eq!(run(Some(1), "Error: fetch failed"), ErrorCode::Unavailable);
+    let mirrored = format!("{}", delta("not logged in, usage limit"));
+    assert_eq!(run(Some(0), &mirrored), ErrorCode::UpstreamClosed);
+}
+
+#[test]
+fn a_prompt_instead_of_an_answer_tells_what_is_missing() {
+    let of = |output: &str| failure(&hear(&[output.as_bytes()])).error.code;
+    assert_eq!(of("\x1b[33m⚠ Workspace Trust Required\x1b[0m\n"), ErrorCode::PolicyDenied);
+    assert_eq!(of("Press any key to log in..."), ErrorCode::NotAuthenticated);
+}
+
+#[test]
+fn a_lost_conversation_is_known_by_what_was_asked() {
+    let of = |resume: Option<&str>| {
+        let mut speaker = Speaker::default();
+        let ask = Ask { resume: resume.map(str::to_owned), ..Ask::default() };
+        speaker.begin(&Ready::default(), &ask);
+        speaker.on_exit(&Exit { code: Some(1), stderr: "Chat s-1 not found".to_owned() });
+        let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+        failure(&heard).remedy
+    };
+    assert_eq!((of(Some("s-1")), of(None)), (Remedy::FreshConversation, Remedy::None));
+}
+
+#[test]
+fn the_last_line_needs_no_end() {
+    let whole = lines(&[delta("a"), success("a")]);
+    assert_eq!(hear(&[whole.trim_end().as_bytes()]), hear(&[whole.as_bytes()]));
+}
+
+/// All that the child is told, as text, and how long its pieces are.
+fn told(speaker: &mut Speaker) -> (String, Vec<usize>) {
+    let (mut bytes, mut pieces) = (Vec::new(), Vec::new());
+    while let Some(word) = speaker.poll_send() {
+        match word {
+            ToChild::Input(piece) => {
+                pieces.push(piece.len());
+                bytes.extend_from_slice(&piece);
+            }
+            ToChild::CloseInput => {
+                assert!(speaker.poll_send().is_none());
+                return (String::from_utf8(bytes).unwrap(), pieces);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("the input stays open");
+}
+
+#[test]
+fn the_prompt_goes_out_in_pieces_and_then_the_input_is_closed() {
+    let mut speaker = Speaker::default();
+    assert!(speaker.poll_send().is_none());
+    let text = "ü".repeat(PIECE);
+    let prompt = Prompt { text: text.clone(), images: Vec::new() };
+    speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });
+    assert_eq!(told(&mut speaker), (text, vec![PIECE, PIECE]));
+}
+
+#[test]
+fn who_cancels_says_no_more_and_hears_that() {
+    let mut speaker = Speaker::default();
+    let prompt = Prompt { text: "x".repeat(2 * PIECE), images: Vec::new() };
+    speaker.begin(&Ready::default(), &Ask { prompt, ..Ask::default() });
+    assert!(matches!(speaker.poll_send(), Some(ToChild::Input(_))));
+    speaker.cancel();
+    assert!(matches!(speaker.poll_send(), Some(ToChild::CloseInput)));
+    assert!(speaker.poll_send().is_none());
+    speaker.on_exit(&Exit { code: None, stderr: "not logged in".to_owned() });
+    let heard: Vec<Heard> = std::iter::from_fn(|| speaker.poll_heard()).collect();
+    assert_eq!(failure(&heard).error.code, ErrorCode::Cancelled);
+}
