@@ -58,7 +58,7 @@ const LINES: usize = 4096;
 /// How long the end of the program waits for the last of them.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-enum Entry {
+enum LogEntry {
     Line(Vec<u8>),
     /// Tells when everything before it is written.
     Flush(SyncSender<()>),
@@ -66,23 +66,23 @@ enum Entry {
 
 /// The way to the thread that writes.
 #[derive(Clone)]
-struct Lines {
-    entries: SyncSender<Entry>,
+struct LogLines {
+    entries: SyncSender<LogEntry>,
     dropped: Arc<AtomicU64>,
 }
 
-static WRITER: OnceLock<Option<Lines>> = OnceLock::new();
+static WRITER: OnceLock<Option<LogLines>> = OnceLock::new();
 
 /// Where lines go, and why they do not go to the file that was named.
-fn lines(log: &LogConfig) -> (Option<Lines>, Option<io::Error>) {
+fn lines(log: &LogConfig) -> (Option<LogLines>, Option<io::Error>) {
     let mut trouble = None;
     let started = WRITER.get_or_init(|| match log.file.as_deref().map(LogFile::open) {
-        Some(Ok(file)) => Lines::start(file).ok(),
+        Some(Ok(file)) => LogLines::start(file).ok(),
         Some(Err(error)) => {
             trouble = Some(error);
-            Lines::start(io::stderr()).ok()
+            LogLines::start(io::stderr()).ok()
         }
-        None => Lines::start(io::stderr()).ok(),
+        None => LogLines::start(io::stderr()).ok(),
     });
     (started.clone(), trouble)
 }
@@ -94,7 +94,7 @@ pub fn flush() {
     }
 }
 
-impl Lines {
+impl LogLines {
     fn start(mut to: impl Write + Send + 'static) -> io::Result<Self> {
         let (entries, queue) = mpsc::sync_channel(LINES);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -111,8 +111,8 @@ impl Lines {
                 }
                 // A closed stderr is no reason to stop.
                 match entry {
-                    Entry::Line(line) => drop(to.write_all(&line)),
-                    Entry::Flush(done) => drop(done.send(())),
+                    LogEntry::Line(line) => drop(to.write_all(&line)),
+                    LogEntry::Flush(done) => drop(done.send(())),
                 }
             }
         })?;
@@ -121,15 +121,15 @@ impl Lines {
 
     fn wait(&self, time: Duration) {
         let (done, written) = mpsc::sync_channel(1);
-        if self.entries.try_send(Entry::Flush(done)).is_ok() {
+        if self.entries.try_send(LogEntry::Flush(done)).is_ok() {
             let _ = written.recv_timeout(time);
         }
     }
 }
 
-impl Write for Lines {
+impl Write for LogLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+        if self.entries.try_send(LogEntry::Line(line.to_vec())).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())

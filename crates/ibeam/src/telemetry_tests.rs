@@ -113,7 +113,7 @@ impl Write for Stuck {
 fn a_log_that_nobody_reads_stops_nothing() {
     let (go, held) = mpsc::channel();
     let captured = Captured::default();
-    let mut lines = Lines::start(Stuck(held, captured.clone())).unwrap();
+    let mut lines = LogLines::start(Stuck(held, captured.clone())).unwrap();
     for _ in 0..LINES + 100 {
         lines.write_all(b"line\n").unwrap();
     }

@@ -14,19 +14,16 @@ use self::{graph::ModuleGraph, layers::CrateLayers};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 
-/// Crates whose faults are printed and do not fail the step, until they are fixed.
-const EXEMPT: &[&str] = &["crates/core", "crates/sim"];
-
 pub(crate) fn check() -> anyhow::Result<()> {
-    let faults = faults(&crate::root(), EXEMPT)?;
+    let faults = faults(&crate::root())?;
     if !faults.is_empty() {
-        bail!("{} faults of modules:\n  {}", faults.len(), faults.join("\n  "));
+        bail!("the modules have faults:\n  {}", faults.join("\n  "));
     }
     Ok(())
 }
 
 /// Prints the graph of each crate below `root`.
-fn faults(root: &Path, exempt: &[&str]) -> anyhow::Result<Vec<String>> {
+fn faults(root: &Path) -> anyhow::Result<Vec<String>> {
     let path = root.join(DOCUMENT);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let document = layers::parse(&text);
@@ -40,14 +37,7 @@ fn faults(root: &Path, exempt: &[&str]) -> anyhow::Result<Vec<String>> {
         let graph = source::read(root, name)?;
         let layers = document.iter().find(|layers| layers.name == *name);
         print!("{}", drawn(name, &graph, layers));
-        let found = faults_of(name, &graph, layers);
-        if exempt.contains(&name.as_str()) {
-            let plural = if found.len() == 1 { "" } else { "s" };
-            println!("  {name} is exempt and has {} fault{plural}", found.len());
-            found.iter().for_each(|fault| println!("    {fault}"));
-        } else {
-            faults.extend(found);
-        }
+        faults.extend(faults_of(name, &graph, layers));
     }
     Ok(faults)
 }

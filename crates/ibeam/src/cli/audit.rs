@@ -4,9 +4,10 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use clap::{Args, builder::styling};
 
-use super::{Global, Listening, STYLES, Upstream, models::align, print, say};
+use super::{Global, Listening, STYLES, UpstreamOptions, models::align, print, say};
 use crate::doctor::audit::{
-    ChildReport, Fault, FileLine, HostLine, McpLine, Purpose, Report, Subject, audit,
+    AuditProblem, AuditReport, AuditSubject, ChildReport, FileLine, FilePurpose, HostLine, McpLine,
+    audit,
 };
 use ibeam_server::{
     auth::Here,
@@ -36,7 +37,7 @@ pub(super) struct Audit {
     #[command(flatten)]
     listening: Listening,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
 }
 
 impl Audit {
@@ -48,15 +49,19 @@ impl Audit {
         let (config, key_from) = (&loaded.config, &loaded.key_from);
         let here = Here::of(config).ok();
         let file = file_in_use(&environment(), global.config.as_deref());
-        let report =
-            audit(&Subject { config, key_from, here: here.as_ref(), config_file: file.as_deref() });
+        let report = audit(&AuditSubject {
+            config,
+            key_from,
+            here: here.as_ref(),
+            config_file: file.as_deref(),
+        });
         print(&if self.json { serde_json::to_string_pretty(&report)? } else { page(&report) })?;
         Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
 /// The report for people.
-fn page(report: &Report) -> String {
+fn page(report: &AuditReport) -> String {
     let sections = [
         ("Listener", rows(&listener(report))),
         ("Keys", keys(report)),
@@ -86,7 +91,7 @@ fn rows(rows: &[(&str, String)]) -> String {
     align(&rows.iter().map(row).collect::<Vec<_>>())
 }
 
-fn listener(report: &Report) -> Vec<(&'static str, String)> {
+fn listener(report: &AuditReport) -> Vec<(&'static str, String)> {
     let listener = &report.listener;
     let mut hosts = listener.hosts.clone();
     let any = if listener.any_address { "every address" } else { "addresses of this machine" };
@@ -106,7 +111,7 @@ fn listener(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn keys(report: &Report) -> String {
+fn keys(report: &AuditReport) -> String {
     let mut table: Vec<[String; 2]> = Vec::new();
     if let Some(origin) = &report.keys.setting {
         table.push(["`api_key`".to_owned(), format!("from {origin}")]);
@@ -117,7 +122,7 @@ fn keys(report: &Report) -> String {
     or_none(&align(&table))
 }
 
-fn sign_in(report: &Report) -> Vec<(&'static str, String)> {
+fn sign_in(report: &AuditReport) -> Vec<(&'static str, String)> {
     let credential = &report.credential;
     let account = credential.email.as_ref().or(credential.sub.as_ref());
     let expires = match (credential.expires, credential.renewable) {
@@ -139,7 +144,7 @@ fn sign_in(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn contacts(report: &Report) -> String {
+fn contacts(report: &AuditReport) -> String {
     match report.backend {
         "cli" | "acp" => "none; `cursor-agent` calls Cursor itself".to_owned(),
         _ => hosts(&report.hosts),
@@ -156,7 +161,7 @@ fn hosts(hosts: &[HostLine]) -> String {
     or_none(&align(&table))
 }
 
-fn allowed(report: &Report) -> Vec<(&'static str, String)> {
+fn allowed(report: &AuditReport) -> Vec<(&'static str, String)> {
     let allowed = &report.allowed;
     let native = match allowed.native_tools {
         true => "Cursor's own tools are handed to the client's equivalents",
@@ -210,8 +215,8 @@ fn files(files: &[FileLine]) -> String {
         let purpose = match (file.purpose, file.consent) {
             (_, Some(false)) => "no consent",
             (_, Some(true)) => "consented",
-            (Purpose::Read, None) => "read",
-            (Purpose::Write, None) => "write",
+            (FilePurpose::Read, None) => "read",
+            (FilePurpose::Write, None) => "write",
         };
         table.push([
             cell(&file.mode),
@@ -224,11 +229,11 @@ fn files(files: &[FileLine]) -> String {
     align(&table)
 }
 
-fn verdict(report: &Report) -> String {
+fn verdict(report: &AuditReport) -> String {
     let (red, cyan, end) = (STYLES.get_error(), STYLES.get_literal(), styling::Reset);
     let mut lines: Vec<String> =
         report.notes.iter().map(|note| format!("{cyan}note{end}: {note}")).collect();
-    for Fault { what, mend } in &report.problems {
+    for AuditProblem { what, mend } in &report.problems {
         lines.push(format!("{red}problem: {what}{end}"));
         lines.extend(mend.iter().map(|mend| format!("  fix: {cyan}{mend}{end}")));
     }

@@ -69,7 +69,7 @@ fn commands_of_the_readme_parse() {
 
 #[test]
 fn flags_reach_the_settings() {
-    let Ok(Cli { global, command: Command::Serve(_) }) =
+    let Ok(Cli { global, command: IbeamCommand::Serve(_) }) =
         parse("ibeam serve --set limits.turns=2 --log-level debug")
     else {
         panic!("parsed as something else");
@@ -92,7 +92,7 @@ fn options_are_written_as_they_were_given() {
         #[command(flatten)]
         listening: Listening,
         #[command(flatten)]
-        upstream: Upstream,
+        upstream: UpstreamOptions,
     }
     for line in [
         "x --listen 127.0.0.1:1 --listen unix:/s --tls-cert /a --tls-key /b --cors-origin http://a \

@@ -11,11 +11,11 @@ use ibeam_server::config::{RawConfig, Resolution, default_path};
 #[derive(Debug, Args)]
 pub(super) struct ConfigCommand {
     #[command(subcommand)]
-    action: Action,
+    action: ConfigAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ConfigAction {
     /// Print every setting with its value and origin; secrets are masked
     Show {
         /// Print JSON
@@ -25,7 +25,7 @@ enum Action {
 }
 
 #[derive(Serialize)]
-struct Value<'a> {
+struct ConfigValue<'a> {
     value: serde_json::Value,
     origin: &'a str,
 }
@@ -35,7 +35,7 @@ const SERVERS: &str = "mcp.servers";
 
 impl ConfigCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<()> {
-        let Action::Show { json } = self.action;
+        let ConfigAction::Show { json } = self.action;
         let resolution = global.resolve(RawConfig::default());
         print(&show(&resolution, json)?)?;
         for warning in &resolution.warnings {
@@ -50,13 +50,13 @@ impl ConfigCommand {
 
 fn show(resolution: &Resolution, json: bool) -> anyhow::Result<String> {
     if json {
-        let mut map: BTreeMap<&str, Value<'_>> = resolution
+        let mut map: BTreeMap<&str, ConfigValue<'_>> = resolution
             .shown
             .iter()
-            .map(|shown| (shown.name, Value { value: shown.json(), origin: &shown.origin }))
+            .map(|shown| (shown.name, ConfigValue { value: shown.json(), origin: &shown.origin }))
             .collect();
         let names: Vec<&str> = resolution.config.mcp.servers.keys().map(String::as_str).collect();
-        map.insert(SERVERS, Value { value: names.into(), origin: "file" });
+        map.insert(SERVERS, ConfigValue { value: names.into(), origin: "file" });
         return Ok(serde_json::to_string_pretty(&map)?);
     }
     let mut table = vec![["SETTING", "VALUE", "FROM"].map(str::to_owned)];

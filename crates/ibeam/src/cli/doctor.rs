@@ -11,12 +11,13 @@ use clap::{Args, builder::styling};
 use ibeam_core::backend::BackendKind;
 
 use super::{
-    Global, Listening, Refusal, STYLES, Upstream, block_on, children, options::Loaded, print, say,
+    Global, Listening, Refusal, STYLES, UpstreamOptions, block_on, children, options::Loaded,
+    print, say,
 };
 use crate::{
     doctor::{
-        Check, Line, Report, State, Subject, audit,
-        bundle::{self, Contents, Veil},
+        Check, CheckLine, CheckState, DoctorReport, DoctorSubject, audit,
+        bundle::{self, BundleContents, Veil},
         examine,
         judge::title,
         secrets::configured,
@@ -65,7 +66,7 @@ pub(super) struct Doctor {
     #[command(flatten)]
     listening: Listening,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
 }
 
 impl Doctor {
@@ -80,7 +81,7 @@ impl Doctor {
                 .into());
         }
         let report = match problems.is_empty() {
-            false => Report::of_settings(problems, &self.model, self.offline),
+            false => DoctorReport::of_settings(problems, &self.model, self.offline),
             true => {
                 let (mut loaded, warnings) =
                     global.checked(self.listening.raw(), &self.upstream)?;
@@ -94,7 +95,7 @@ impl Doctor {
                 let token_from = token.map(|shown| shown.origin.as_str()).unwrap_or_default();
                 let warnings = warnings.iter().map(ToString::to_string).collect();
                 let file = file_in_use(&environment(), global.config.as_deref());
-                let seen = Seen { loaded, token_from, warnings, file };
+                let seen = DoctorScreen { loaded, token_from, warnings, file };
                 self.examine(&seen)?
             }
         };
@@ -106,7 +107,7 @@ impl Doctor {
         Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn examine(&self, seen: &Seen<'_>) -> anyhow::Result<Report> {
+    fn examine(&self, seen: &DoctorScreen<'_>) -> anyhow::Result<DoctorReport> {
         let config = &seen.loaded.config;
         let screen = Screen::new();
         if !self.offline && !matches!(config.backend, Backend::Sim { .. }) && !self.json {
@@ -117,7 +118,7 @@ impl Doctor {
             ));
         }
         let progress = |check: Check| screen.show(check);
-        let subject = Subject {
+        let subject = DoctorSubject {
             config,
             key_from: &seen.loaded.key_from,
             token_from: seen.token_from,
@@ -136,7 +137,7 @@ impl Doctor {
         &self,
         path: Option<&Path>,
         global: &Global,
-        report: &Report,
+        report: &DoctorReport,
         page: &str,
     ) -> anyhow::Result<()> {
         let now = clock::unix_seconds();
@@ -147,7 +148,7 @@ impl Doctor {
         let settings = global.resolve(self.upstream.raw().or(self.listening.raw()));
         let here = Here::of(&settings.config).ok();
         let file = file_in_use(&environment(), global.config.as_deref());
-        let audit = audit::audit(&audit::Subject {
+        let audit = audit::audit(&audit::AuditSubject {
             config: &settings.config,
             key_from: &settings.api_key_origin,
             here: here.as_ref(),
@@ -158,7 +159,7 @@ impl Doctor {
         let secrets = configured(&settings.config, file.as_deref(), here.as_ref(), &Places::here());
         let veil = Veil::new(here.as_ref().map(Here::home), names).masking(secrets);
         let page = anstream::adapter::strip_str(page).to_string();
-        let contents = Contents { report, page: &page, settings: &settings, audit };
+        let contents = BundleContents { report, page: &page, settings: &settings, audit };
         let parts = block_on(async { Ok(bundle::parts(contents, &veil).await?) })?;
         bundle::write(&path, &parts, now).map_err(|error| {
             Refusal::new(format!("cannot write {}: {error}", path.display()))
@@ -176,7 +177,7 @@ impl Doctor {
 }
 
 /// What was read before anything is looked at.
-struct Seen<'a> {
+struct DoctorScreen<'a> {
     loaded: Loaded,
     token_from: &'a str,
     warnings: Vec<String>,
@@ -184,7 +185,7 @@ struct Seen<'a> {
 }
 
 /// The account, where only Cursor's CLI knows it.
-fn account(report: &Report) -> Option<String> {
+fn account(report: &DoctorReport) -> Option<String> {
     let line = report.checks.iter().find(|line| line.check == Check::Agent)?;
     line.what.rsplit_once("signed in as ").map(|(_, name)| name.to_owned())
 }
@@ -232,7 +233,7 @@ const YELLOW: styling::Style = styling::AnsiColor::Yellow.on_default().bold();
 const GREY: styling::Style = styling::AnsiColor::BrightBlack.on_default();
 
 /// The report for people.
-fn page(report: &Report) -> String {
+fn page(report: &DoctorReport) -> String {
     let width = report.checks.iter().map(|line| title(line.check).len()).max().unwrap_or(0);
     let mut out: Vec<String> = Vec::new();
     for line in &report.checks {
@@ -247,31 +248,31 @@ fn page(report: &Report) -> String {
     out.join("\n")
 }
 
-fn row(line: &Line, width: usize) -> String {
+fn row(line: &CheckLine, width: usize) -> String {
     let (style, mark) = match line.state {
-        State::Ok => (*STYLES.get_header(), "ok  "),
-        State::Warn => (YELLOW, "warn"),
-        State::Fail => (*STYLES.get_error(), "FAIL"),
-        State::Skipped => (GREY, "-   "),
+        CheckState::Ok => (*STYLES.get_header(), "ok  "),
+        CheckState::Warn => (YELLOW, "warn"),
+        CheckState::Fail => (*STYLES.get_error(), "FAIL"),
+        CheckState::Skipped => (GREY, "-   "),
     };
     // Only the mark of what is well is coloured: what is not should stand out.
     let (title, what) = (title(line.check), &line.what);
     match line.state {
-        State::Ok => format!("{style}{mark}{style:#} {title:width$}  {what}"),
-        State::Warn | State::Fail | State::Skipped => {
+        CheckState::Ok => format!("{style}{mark}{style:#} {title:width$}  {what}"),
+        CheckState::Warn | CheckState::Fail | CheckState::Skipped => {
             format!("{style}{mark} {title:width$}  {what}{style:#}")
         }
     }
 }
 
-fn verdict(report: &Report) -> String {
+fn verdict(report: &DoctorReport) -> String {
     let count = |state| report.checks.iter().filter(|line| line.state == state).count();
     let asked = match report.requests {
         0 => String::new(),
         n => format!(" Sent {n} requests to {}.", report.model),
     };
-    match (report.first_red(), count(State::Fail)) {
-        (None, _) if count(State::Warn) > 0 => format!("It works, with warnings.{asked}"),
+    match (report.first_red(), count(CheckState::Fail)) {
+        (None, _) if count(CheckState::Warn) > 0 => format!("It works, with warnings.{asked}"),
         (None, _) if report.offline => "No problems found offline.".to_owned(),
         (None, _) => format!("No problems found.{asked}"),
         (Some(first), 1) => format!("The cause: {}.", title(first.check)),

@@ -1,12 +1,18 @@
 use super::*;
 use crate::doctor::Code;
 
-fn line(check: Check, state: State, code: Option<Code>, what: &str, mend: Option<&str>) -> Line {
-    Line { check, state, code, what: what.to_owned(), mend: mend.map(str::to_owned) }
+fn line(
+    check: Check,
+    state: CheckState,
+    code: Option<Code>,
+    what: &str,
+    mend: Option<&str>,
+) -> CheckLine {
+    CheckLine { check, state, code, what: what.to_owned(), mend: mend.map(str::to_owned) }
 }
 
-fn report(checks: Vec<Line>) -> Report {
-    let mut report = Report {
+fn report(checks: Vec<CheckLine>) -> DoctorReport {
+    let mut report = DoctorReport {
         version: "0.1.0",
         ok: true,
         cause: None,
@@ -22,24 +28,24 @@ fn report(checks: Vec<Line>) -> Report {
     report
 }
 
-fn sick() -> Report {
+fn sick() -> DoctorReport {
     report(vec![
-        line(Check::Settings, State::Ok, None, "no file", None),
+        line(Check::Settings, CheckState::Ok, None, "no file", None),
         line(
             Check::Disk,
-            State::Warn,
+            CheckState::Warn,
             Some(Code::DiskLow),
             "only 50 MiB are left",
             Some("df -h /"),
         ),
         line(
             Check::Network,
-            State::Fail,
+            CheckState::Fail,
             Some(Code::NoDns),
             "no DNS: the name x.invalid cannot be resolved",
             Some("getent hosts x.invalid"),
         ),
-        line(Check::Models, State::Skipped, None, "not looked at, because of network", None),
+        line(Check::Models, CheckState::Skipped, None, "not looked at, because of network", None),
     ])
 }
 
@@ -68,14 +74,14 @@ fn red_is_red_and_green_is_green() {
 
 #[test]
 fn the_last_line_sums_it_up() {
-    let last = |report: &Report| page(report).lines().last().unwrap().to_owned();
-    let well = line(Check::Settings, State::Ok, None, "x", None);
+    let last = |report: &DoctorReport| page(report).lines().last().unwrap().to_owned();
+    let well = line(Check::Settings, CheckState::Ok, None, "x", None);
     assert_eq!(last(&report(vec![well.clone()])), "No problems found. Sent 2 requests to auto.");
-    let offline = Report { offline: true, requests: 0, ..report(vec![well]) };
+    let offline = DoctorReport { offline: true, requests: 0, ..report(vec![well]) };
     assert_eq!(last(&offline), "No problems found offline.");
-    let warned = line(Check::Drift, State::Warn, Some(Code::Drift), "x", None);
+    let warned = line(Check::Drift, CheckState::Warn, Some(Code::Drift), "x", None);
     assert!(last(&report(vec![warned])).starts_with("It works, with warnings."));
-    let red = |check| line(check, State::Fail, Some(Code::DiskFull), "x", Some("y"));
+    let red = |check| line(check, CheckState::Fail, Some(Code::DiskFull), "x", Some("y"));
     let two = report(vec![red(Check::Disk), red(Check::Port)]);
     assert_eq!(last(&two), "2 checks failed. Start with the first: disk.");
 }

@@ -1,17 +1,17 @@
 //! The clients on this machine, with the command that wires each: the end of `ibeam up`.
 
-use crate::clients::{CLIENTS, Client, Machine, engine::Engine};
+use crate::clients::{CLIENTS, ClientSpec, UserMachine, engine::SetupEngine};
 
 /// A line for each, below one that says what they are. Empty: there are none.
 pub(super) fn lines(sim: bool) -> Vec<String> {
-    let Some(machine) = Machine::here() else { return Vec::new() };
-    let engine = Engine::here();
-    let is_set_up = |client: &Client| engine.as_ref().is_some_and(|it| it.is_set_up(client));
+    let Some(machine) = UserMachine::here() else { return Vec::new() };
+    let engine = SetupEngine::here();
+    let is_set_up = |client: &ClientSpec| engine.as_ref().is_some_and(|it| it.is_set_up(client));
     told(&machine, is_set_up, sim)
 }
 
-fn told(machine: &Machine, is_set_up: impl Fn(&Client) -> bool, sim: bool) -> Vec<String> {
-    let found: Vec<&Client> =
+fn told(machine: &UserMachine, is_set_up: impl Fn(&ClientSpec) -> bool, sim: bool) -> Vec<String> {
+    let found: Vec<&ClientSpec> =
         CLIENTS.iter().copied().filter(|client| client.is_found(machine)).collect();
     let width = found.iter().map(|client| client.title.len()).max().unwrap_or_default();
     let mut lines: Vec<String> =
@@ -22,7 +22,7 @@ fn told(machine: &Machine, is_set_up: impl Fn(&Client) -> bool, sim: bool) -> Ve
     lines
 }
 
-fn line(client: &Client, is_set_up: bool, sim: bool, width: usize) -> String {
+fn line(client: &ClientSpec, is_set_up: bool, sim: bool, width: usize) -> String {
     let (title, name) = (client.title, client.name);
     // What people type to start it, where that is a name of it, too.
     let short = client.programs.iter().find(|program| client.also.contains(program));
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn each_client_that_is_here_has_a_line() {
-        let machine = Machine::made_up(
+        let machine = UserMachine::made_up(
             System::Linux,
             &[("PATH", "/usr/bin")],
             &[("/home/me/.codex/config.toml", "")],
@@ -56,7 +56,7 @@ mod tests {
         assert!(claude.ends_with("ibeam setup claude-code, or once: ibeam run --sim claude"));
         assert!(codex.contains("Codex        is set up; `ibeam undo codex`"), "{codex}");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
-        let empty = Machine::made_up(System::Linux, &[("PATH", "/usr/bin")], &[], &[]);
+        let empty = UserMachine::made_up(System::Linux, &[("PATH", "/usr/bin")], &[], &[]);
         assert_eq!(told(&empty, |_| false, false), Vec::<String>::new());
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
-use super::{Global, Refusal, Upstream, models::align, print, say};
+use super::{Global, Refusal, UpstreamOptions, models::align, print, say};
 use ibeam_server::{
     clock,
     config::RawConfig,
@@ -25,11 +25,11 @@ Examples:
 Answers that are already running when their key is revoked are finished.")]
 pub(super) struct KeysCommand {
     #[command(subcommand)]
-    action: Action,
+    action: KeysAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum KeysAction {
     /// Create a key and print it; only its hash is stored
     Add {
         /// Its name in lists and logs
@@ -66,7 +66,7 @@ impl KeysCommand {
         let path = file(global)?;
         let file = KeyFile::at(&path);
         match &self.action {
-            Action::Add { name, limit, json } => {
+            KeysAction::Add { name, limit, json } => {
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok());
                 let key = file
                     .add(name, limit, clock::unix_seconds())
@@ -82,7 +82,7 @@ impl KeysCommand {
                 );
                 Ok(())
             }
-            Action::List { json } => {
+            KeysAction::List { json } => {
                 let keys = file.list().map_err(|error| refused(&error))?;
                 if *json {
                     return print(&serde_json::to_string_pretty(&keys)?);
@@ -93,30 +93,32 @@ impl KeysCommand {
                 }
                 print(&table(&keys))
             }
-            Action::Revoke { name } => match file.revoke(name).map_err(|error| refused(&error))? {
-                None => Err(Refusal::new(format!("there is no key named `{name}`"))
-                    .hint("`ibeam keys list` shows them")
-                    .into()),
-                Some(0) => {
-                    say(&format!(
-                        "Revoked. That was the last key, so no client can call now. Create one \
+            KeysAction::Revoke { name } => {
+                match file.revoke(name).map_err(|error| refused(&error))? {
+                    None => Err(Refusal::new(format!("there is no key named `{name}`"))
+                        .hint("`ibeam keys list` shows them")
+                        .into()),
+                    Some(0) => {
+                        say(&format!(
+                            "Revoked. That was the last key, so no client can call now. Create one \
                          with `ibeam keys add NAME`,\nor remove {} and restart the gateway to \
                          allow every user of this machine.",
-                        path.display()
-                    ));
-                    Ok(())
+                            path.display()
+                        ));
+                        Ok(())
+                    }
+                    Some(_) => {
+                        say("Revoked.");
+                        Ok(())
+                    }
                 }
-                Some(_) => {
-                    say("Revoked.");
-                    Ok(())
-                }
-            },
+            }
         }
     }
 }
 
 fn file(global: &Global) -> anyhow::Result<PathBuf> {
-    let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+    let config = global.load_quietly(RawConfig::default(), &UpstreamOptions::default())?;
     config.keys_file.ok_or_else(|| {
         Refusal::new("no folder for keys was found on this machine")
             .hint("name a file: `--set keys_file=/path/to/keys.json`")

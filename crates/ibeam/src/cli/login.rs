@@ -12,8 +12,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
 use super::{
-    Global, INTERRUPTED, Refusal, Upstream, block_on, browser, children, print, say,
-    screen::{self, Waiting},
+    Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, browser, children, print, say,
+    screen::{self, WaitingLine},
     whoami,
 };
 use ibeam_server::{
@@ -41,7 +41,7 @@ Examples:
   ibeam login --backend cli             sign in to the Cursor CLI itself
   CURSOR_API_URL=http://127.0.0.1:9100 ibeam login --profile sim
                                         against `ibeam sim --port 9100 --login-page`")]
-pub(super) struct Login {
+pub(super) struct LoginCommand {
     /// Print the link instead of opening a browser
     #[arg(long)]
     no_browser: bool,
@@ -63,9 +63,9 @@ pub(super) struct Login {
     backend: Option<String>,
 }
 
-impl Login {
+impl LoginCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let upstream = Upstream::through(self.backend.as_ref());
+        let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
         if children::answers(&config) && self.source.is_none() && !self.api_key_stdin {
             let code = children::hand_over(&config, "login")?;
@@ -80,9 +80,9 @@ impl Login {
             }
             None => {
                 let way = match (self.no_browser, self.json) {
-                    (false, _) => Way::Browser,
-                    (true, false) => Way::Link,
-                    (true, true) => Way::Line,
+                    (false, _) => LoginWay::Browser,
+                    (true, false) => LoginWay::Link,
+                    (true, true) => LoginWay::Line,
                 };
                 let key =
                     if self.api_key_stdin { Some(read_key(io::stdin().lock())?) } else { None };
@@ -131,7 +131,7 @@ impl Login {
 
 /// How the user gets to the page.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum LoginWay {
     /// It is opened here, unless the user is on another machine.
     Browser,
     /// The link is shown.
@@ -209,7 +209,7 @@ pub(super) fn tell_of_others(here: &Here) -> anyhow::Result<()> {
 pub(super) async fn sign_in(
     config: &Config,
     file: &CredentialFile,
-    way: Way,
+    way: LoginWay,
 ) -> anyhow::Result<Credential> {
     // Before the user goes to the browser for nothing.
     file.reach()?;
@@ -217,7 +217,7 @@ pub(super) async fn sign_in(
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let pending = PendingLogin::begin(http, config.clocks.login);
     invite(&pending, way)?;
-    let waiting = Waiting::until(pending.deadline());
+    let waiting = WaitingLine::until(pending.deadline());
     let outcome = tokio::select! {
         biased;
         outcome = pending.wait() => outcome,
@@ -291,21 +291,21 @@ fn refusal(error: &PollError, command: &str) -> Refusal {
 }
 
 /// Shows the link, and opens it where that is of use.
-fn invite(pending: &PendingLogin, way: Way) -> anyhow::Result<()> {
+fn invite(pending: &PendingLogin, way: LoginWay) -> anyhow::Result<()> {
     let url = pending.url();
     match way {
         // A program reads the line; whoever runs it may read the words.
-        Way::Line => {
+        LoginWay::Line => {
             let seconds = pending.time_left().as_secs();
             print(&json!({ "event": "link", "url": url, "expires_in": seconds }).to_string())?;
         }
-        Way::Browser if browser::open(url) => {
+        LoginWay::Browser if browser::open(url) => {
             say(&format!(
                 "Your browser opens to sign in to Cursor. If it does not, open\n\n  {url}\n"
             ));
             return Ok(());
         }
-        Way::Browser | Way::Link => {}
+        LoginWay::Browser | LoginWay::Link => {}
     }
     say(&format!("Open this link to sign in to Cursor, on any device:\n\n  {url}\n"));
     if let Some(picture) = screen::size().and_then(|size| screen::picture(url, size)) {

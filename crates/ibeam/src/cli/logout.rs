@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Global, Upstream, block_on, children, say};
+use super::{Global, UpstreamOptions, block_on, children, say};
 use ibeam_server::{
     auth::{ConsentKind, Here, LOCK_WAIT},
     config::{CredentialStorage, RawConfig},
@@ -28,7 +28,7 @@ pub(super) struct Logout {
 
 impl Logout {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let upstream = Upstream::through(self.backend.as_ref());
+        let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
         if children::answers(&config) {
             let code = children::hand_over(&config, "logout")?;

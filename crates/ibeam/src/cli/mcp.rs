@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Global, Refusal, Upstream, block_on, models::align, print, say};
+use super::{Global, Refusal, UpstreamOptions, block_on, models::align, print, say};
 use ibeam_server::{
     config::{Config, RawConfig},
     mcp::{
@@ -48,11 +48,11 @@ Examples:
   ibeam mcp call files read_text_file '{\"path\": \"/srv/notes/a.md\"}'")]
 pub(super) struct McpCommand {
     #[command(subcommand)]
-    action: Action,
+    action: McpAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum McpAction {
     /// List the servers with their source and state
     ///
     /// Starts those that the gateway would start, to check them.
@@ -121,8 +121,8 @@ struct CallRow {
 
 impl McpCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
-        if let Action::Approve { file, yes } = &self.action {
+        let config = global.load_quietly(RawConfig::default(), &UpstreamOptions::default())?;
+        if let McpAction::Approve { file, yes } = &self.action {
             return approve::approve(file.as_deref(), *yes, config.mcp.discover);
         }
         let gathered = gather(&config.mcp, &Places::here());
@@ -130,7 +130,7 @@ impl McpCommand {
         for warning in &gathered.warnings {
             say(&format!("warning: {warning}"));
         }
-        if let Action::Call { arguments, .. } = &self.action {
+        if let McpAction::Call { arguments, .. } = &self.action {
             let read =
                 serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments);
             read.map_err(|error| {
@@ -156,8 +156,8 @@ impl McpCommand {
     ) -> anyhow::Result<ExitCode> {
         match &self.action {
             // Needs none of the servers.
-            Action::Approve { .. } => {}
-            Action::List { json } => {
+            McpAction::Approve { .. } => {}
+            McpAction::List { json } => {
                 if config.mcp.enabled {
                     start_named(bridge).await;
                 }
@@ -166,7 +166,7 @@ impl McpCommand {
                     say("`mcp.enabled` is off, so the gateway starts none of them");
                 }
             }
-            Action::Tools { server, json } => {
+            McpAction::Tools { server, json } => {
                 match server {
                     Some(name) => {
                         start(bridge, find(bridge, unapproved, name)?).await?;
@@ -180,7 +180,7 @@ impl McpCommand {
                     }
                 }
             }
-            Action::Call { server, tool, arguments, json } => {
+            McpAction::Call { server, tool, arguments, json } => {
                 let server = start(bridge, find(bridge, unapproved, server)?).await?;
                 if !server.tools().iter().any(|known| known.name == *tool) {
                     let names: Vec<_> = server.tools().iter().map(|t| t.name.clone()).collect();

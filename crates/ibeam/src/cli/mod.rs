@@ -46,7 +46,7 @@ use ibeam_core::{
     redact,
 };
 
-use self::options::{Global, Listening, Loaded, Upstream};
+use self::options::{Global, Listening, Loaded, UpstreamOptions};
 use crate::{
     harden,
     instance::{DETACH, detach},
@@ -101,27 +101,27 @@ struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    command: Command,
+    command: IbeamCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum IbeamCommand {
     /// Start the gateway and show how to use it
     Up(up::Up),
     /// Start the gateway for scripts and services
     Serve(serve::Serve),
     /// Run a client or any other program with the gateway
-    Run(run::Run),
+    Run(run::RunCommand),
     /// Start the gateway in the background, or use the running one
-    Start(start::Start),
+    Start(start::StartCommand),
     /// Stop the background gateway
-    Stop(stop::Stop),
+    Stop(stop::StopCommand),
     /// List the running gateways
-    Status(status::Status),
+    Status(status::StatusCommand),
     /// Start only the simulator of Cursor's backend
     Sim(sim::SimCommand),
     /// Sign in to Cursor
-    Login(login::Login),
+    Login(login::LoginCommand),
     /// Sign out of Cursor
     Logout(logout::Logout),
     /// Show who is signed in
@@ -131,7 +131,7 @@ enum Command {
     /// Create, list and revoke keys for your clients
     Keys(keys::KeysCommand),
     /// Set up a client to use this gateway
-    Setup(setup::Setup),
+    Setup(setup::SetupCommand),
     /// Undo a client's setup
     Undo(undo::Undo),
     /// List your MCP servers and their tools, and call one
@@ -221,29 +221,29 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let Cli { global, command } = cli;
     match command {
-        Command::Up(up) => up.run(&global),
-        Command::Serve(serve) => serve.run(&global),
-        Command::Run(run) => run.run(&global),
-        Command::Start(start) => start.run(&global),
-        Command::Stop(stop) => stop.run(&global),
-        Command::Status(status) => status.run(),
-        Command::Detach { args } => Ok(detach(&args).map(|()| ExitCode::SUCCESS)?),
-        Command::Sim(sim) => sim.run(&global),
-        Command::Login(login) => login.run(&global),
-        Command::Logout(logout) => logout.run(&global),
-        Command::Whoami(whoami) => whoami.run(&global),
-        Command::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
-        Command::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
-        Command::Setup(setup) => setup.run(&global),
-        Command::Undo(undo) => undo.run(&global),
-        Command::Mcp(mcp) => mcp.run(&global),
-        Command::Audit(audit) => audit.run(&global),
-        Command::Doctor(doctor) => doctor.run(&global),
-        Command::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
-        Command::Service(service) => service.run(&global),
-        Command::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),
-        Command::Man(man) => man.run().map(|()| ExitCode::SUCCESS),
-        Command::FakeCursorAgent { args } => Ok(ibeam_sim::cursor_agent::main(args)),
+        IbeamCommand::Up(up) => up.run(&global),
+        IbeamCommand::Serve(serve) => serve.run(&global),
+        IbeamCommand::Run(run) => run.run(&global),
+        IbeamCommand::Start(start) => start.run(&global),
+        IbeamCommand::Stop(stop) => stop.run(&global),
+        IbeamCommand::Status(status) => status.run(),
+        IbeamCommand::Detach { args } => Ok(detach(&args).map(|()| ExitCode::SUCCESS)?),
+        IbeamCommand::Sim(sim) => sim.run(&global),
+        IbeamCommand::Login(login) => login.run(&global),
+        IbeamCommand::Logout(logout) => logout.run(&global),
+        IbeamCommand::Whoami(whoami) => whoami.run(&global),
+        IbeamCommand::Models(models) => models.run(&global).map(|()| ExitCode::SUCCESS),
+        IbeamCommand::Keys(keys) => keys.run(&global).map(|()| ExitCode::SUCCESS),
+        IbeamCommand::Setup(setup) => setup.run(&global),
+        IbeamCommand::Undo(undo) => undo.run(&global),
+        IbeamCommand::Mcp(mcp) => mcp.run(&global),
+        IbeamCommand::Audit(audit) => audit.run(&global),
+        IbeamCommand::Doctor(doctor) => doctor.run(&global),
+        IbeamCommand::Config(config) => config.run(&global).map(|()| ExitCode::SUCCESS),
+        IbeamCommand::Service(service) => service.run(&global),
+        IbeamCommand::Completions(completions) => completions.run().map(|()| ExitCode::SUCCESS),
+        IbeamCommand::Man(man) => man.run().map(|()| ExitCode::SUCCESS),
+        IbeamCommand::FakeCursorAgent { args } => Ok(ibeam_sim::cursor_agent::main(args)),
     }
 }
 

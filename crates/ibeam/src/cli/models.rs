@@ -5,7 +5,7 @@ use ibeam_core::models::{ModelInfo, ModelList};
 use ibeam_sim::{Scenario, Sim, SimConfig};
 use serde::Serialize;
 
-use super::{Global, Upstream, block_on, print, require_account};
+use super::{Global, UpstreamOptions, block_on, print, require_account};
 use ibeam_server::{
     app::App,
     config::{Backend, RawConfig},
@@ -35,11 +35,11 @@ pub(super) struct ModelsCommand {
     #[arg(long)]
     aliases: bool,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct ModelRow<'a> {
     id: &'a str,
     name: &'a str,
     owner: &'static str,
@@ -81,7 +81,7 @@ impl ModelsCommand {
 
     fn list(&self, list: &ModelList) -> anyhow::Result<String> {
         if self.json {
-            let rows: Vec<Row<'_>> = self.shown(list).map(row).collect();
+            let rows: Vec<ModelRow<'_>> = self.shown(list).map(row).collect();
             return Ok(serde_json::to_string_pretty(&rows)?);
         }
         let mut table =
@@ -117,8 +117,8 @@ impl ModelsCommand {
     }
 }
 
-fn row(model: &ModelInfo) -> Row<'_> {
-    Row {
+fn row(model: &ModelInfo) -> ModelRow<'_> {
+    ModelRow {
         id: model.public_id(),
         name: &model.name,
         owner: model.owner(),
@@ -173,7 +173,7 @@ mod tests {
             json: false,
             all: false,
             aliases: false,
-            upstream: Upstream::default(),
+            upstream: UpstreamOptions::default(),
         };
         let text = command.list(&list).unwrap();
         assert!(text.contains("auto     200k     32k"), "{text}");

@@ -40,7 +40,7 @@ pub(super) struct Global {
 
 /// Options of the commands that serve or ask the backend.
 #[derive(Debug, Default, Args)]
-pub(super) struct Upstream {
+pub(super) struct UpstreamOptions {
     /// Answer from the built-in simulator; no account needed
     #[arg(long)]
     pub(super) sim: bool,
@@ -122,7 +122,7 @@ impl Global {
     /// The same options for another process of this program, wherever it runs. A secret is
     /// never among them.
     pub(super) fn args(&self) -> Vec<OsString> {
-        let mut args = Flags::default();
+        let mut args = FlagList::default();
         args.path("--config", self.config.as_deref());
         args.text("--profile", self.profile.as_deref());
         for pair in &self.set {
@@ -139,7 +139,11 @@ impl Global {
     }
 
     /// The settings of a command that serves. Starts logging.
-    pub(super) fn load(&self, flags: RawConfig, upstream: &Upstream) -> anyhow::Result<Loaded> {
+    pub(super) fn load(
+        &self,
+        flags: RawConfig,
+        upstream: &UpstreamOptions,
+    ) -> anyhow::Result<Loaded> {
         let (loaded, warnings) = self.checked(flags, upstream)?;
         telemetry::init(&loaded.config.log);
         for warning in &warnings {
@@ -153,7 +157,7 @@ impl Global {
     pub(super) fn load_quietly(
         &self,
         flags: RawConfig,
-        upstream: &Upstream,
+        upstream: &UpstreamOptions,
     ) -> anyhow::Result<Config> {
         let (loaded, warnings) = self.checked(flags, upstream)?;
         if loaded.log_asked {
@@ -169,7 +173,7 @@ impl Global {
     pub(super) fn checked(
         &self,
         flags: RawConfig,
-        upstream: &Upstream,
+        upstream: &UpstreamOptions,
     ) -> anyhow::Result<(Loaded, Vec<Problem>)> {
         if upstream.sim
             && let Some(found) = upstream.raw().or(self.raw()).get(Key::ApiUrl)
@@ -211,7 +215,7 @@ pub(super) struct Loaded {
     pub(super) log_asked: bool,
 }
 
-impl Upstream {
+impl UpstreamOptions {
     /// For commands that have no other of these options.
     pub(super) fn through(backend: Option<&String>) -> Self {
         Self { backend: backend.cloned(), ..Self::default() }
@@ -219,7 +223,7 @@ impl Upstream {
 
     /// As [`Global::args`].
     pub(super) fn args(&self) -> Vec<OsString> {
-        let mut args = Flags::default();
+        let mut args = FlagList::default();
         args.switch("--sim", self.sim);
         args.path("--scenario", self.scenario.as_deref());
         let bootstrap = self.bootstrap.map(|time| format!("{}ms", time.as_millis()));
@@ -248,7 +252,7 @@ impl Upstream {
 impl Listening {
     /// As [`Global::args`].
     pub(super) fn args(&self) -> Vec<OsString> {
-        let mut args = Flags::default();
+        let mut args = FlagList::default();
         for place in &self.listen {
             args.text("--listen", Some(place));
         }
@@ -291,9 +295,9 @@ impl Listening {
 
 /// A command line in the making.
 #[derive(Default)]
-struct Flags(Vec<OsString>);
+struct FlagList(Vec<OsString>);
 
-impl Flags {
+impl FlagList {
     fn switch(&mut self, flag: &str, on: bool) {
         self.0.extend(on.then(|| flag.into()));
     }

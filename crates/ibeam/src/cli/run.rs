@@ -11,11 +11,15 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 
-use super::{Global, Refusal, Upstream, block_on, require_account, say, start, up::login_first};
+use super::{
+    Global, Refusal, UpstreamOptions, block_on, require_account, say, start, up::login_first,
+};
 use crate::{
-    clients::{self, AUTO, CLIENTS, Client, Launch, Machine, Wiring, verify::Gateway},
+    clients::{
+        self, AUTO, CLIENTS, ClientSpec, Launch, UserMachine, Wiring, verify::GatewayClient,
+    },
     harden,
-    instance::{self, Running},
+    instance::{self, RunningInstance},
 };
 use ibeam_server::{
     config::RawConfig,
@@ -37,9 +41,9 @@ Examples:
 Options of ibeam come before the client's name; everything after it is passed to the client.
 The exit code is the client's. In a terminal it signs you in first if needed, and it starts the
 gateway in the background if none is running: see `ibeam help start`.")]
-pub(super) struct Run {
+pub(super) struct RunCommand {
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
     /// The model that the client starts with [default: depends on the client]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
@@ -51,11 +55,11 @@ pub(super) struct Run {
 /// The client that stands for all other programs.
 const ANY: &str = "env";
 
-impl Run {
+impl RunCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let (name, args) = self.command.split_first().context("no program to run was given")?;
-        let machine = Machine::here().context("the home directory is unknown; set HOME")?;
-        let found = Found::of(name, &machine)?;
+        let machine = UserMachine::here().context("the home directory is unknown; set HOME")?;
+        let found = LaunchedClient::of(name, &machine)?;
         let mut config = global.load_quietly(RawConfig::default(), &self.upstream)?;
         let wanted = start::wanted(global, &self.upstream, &config, Vec::new());
         if let Err(nobody) = require_account(&mut config) {
@@ -77,10 +81,10 @@ impl Run {
         }
     }
 
-    fn wiring(&self, running: &Running) -> anyhow::Result<Wiring> {
+    fn wiring(&self, running: &RunningInstance) -> anyhow::Result<Wiring> {
         let host = Host::parse(&running.url)
             .map_err(|_| anyhow::anyhow!("{} is not a gateway address", running.url))?;
-        let gateway = Gateway::new(host, running.key.clone(), Tls::new(None), &Tasks::new());
+        let gateway = GatewayClient::new(host, running.key.clone(), Tls::new(None), &Tasks::new());
         let models = block_on(async { Ok(gateway.models().await) })?;
         let models = models.map_err(|error| Refusal::new(error.to_string()))?;
         Ok(Wiring {
@@ -96,13 +100,13 @@ impl Run {
 }
 
 /// What is to be run.
-struct Found {
-    client: &'static Client,
+struct LaunchedClient {
+    client: &'static ClientSpec,
     program: PathBuf,
 }
 
-impl Found {
-    fn of(name: &OsStr, machine: &Machine) -> anyhow::Result<Self> {
+impl LaunchedClient {
+    fn of(name: &OsStr, machine: &UserMachine) -> anyhow::Result<Self> {
         let text = name.to_string_lossy();
         let Some(client) = clients::named(&text) else { return Self::other(name, machine) };
         if client.launch.is_none() {
@@ -124,7 +128,7 @@ impl Found {
     }
 
     /// Any other program gets the variables that most of them read.
-    fn other(name: &OsStr, machine: &Machine) -> anyhow::Result<Self> {
+    fn other(name: &OsStr, machine: &UserMachine) -> anyhow::Result<Self> {
         let client = clients::named(ANY).context(
             "running other programs is not supported on this \
                                                   system",
@@ -143,7 +147,7 @@ impl Found {
         })
     }
 
-    fn launch(&self, machine: &Machine, wiring: &Wiring) -> anyhow::Result<Launch> {
+    fn launch(&self, machine: &UserMachine, wiring: &Wiring) -> anyhow::Result<Launch> {
         let launch = self.client.launch.context("it cannot be started from the command line")?;
         launch(machine, wiring).map_err(|unfit| {
             let refusal = Refusal::new(unfit.to_string());
@@ -213,7 +217,7 @@ fn replace(command: Command, _: Option<&File>) -> anyhow::Result<ExitCode> {
 fn wait(command: Command) -> anyhow::Result<ExitCode> {
     block_on(async {
         // From here on no signal ends us before the client.
-        let mut signals = Signals::new()?;
+        let mut signals = ClientSignals::new()?;
         let spawned = harden::as_found(|| tokio::process::Command::from(command).spawn());
         let mut child = spawned.context("cannot start the client")?;
         loop {
@@ -239,7 +243,7 @@ fn code(status: ExitStatus) -> ExitCode {
 }
 
 #[cfg(unix)]
-use unix::{Signals, pass_on};
+use unix::{ClientSignals, pass_on};
 
 #[cfg(unix)]
 mod unix {
@@ -248,14 +252,14 @@ mod unix {
     use rustix::process::{Pid, Signal, kill_process};
     use tokio::signal::unix::{Signal as Source, SignalKind, signal};
 
-    pub(super) struct Signals {
+    pub(super) struct ClientSignals {
         interrupt: Source,
         quit: Source,
         terminate: Source,
         hang_up: Source,
     }
 
-    impl Signals {
+    impl ClientSignals {
         pub(super) fn new() -> io::Result<Self> {
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
@@ -289,15 +293,15 @@ mod unix {
 }
 
 #[cfg(not(unix))]
-use other::{Signals, pass_on};
+use other::{ClientSignals, pass_on};
 
 #[cfg(not(unix))]
 mod other {
     use std::{convert::Infallible, io};
 
-    pub(super) struct Signals;
+    pub(super) struct ClientSignals;
 
-    impl Signals {
+    impl ClientSignals {
         pub(super) fn new() -> io::Result<Self> {
             Ok(Self)
         }

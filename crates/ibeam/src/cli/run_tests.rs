@@ -11,7 +11,7 @@ fn the_folder_is_put_in_its_place() {
     };
     let folder = written(&launch.files).unwrap();
     let client = clients::named("claude").unwrap();
-    let found = Found { client, program: PathBuf::from("/bin/claude") };
+    let found = LaunchedClient { client, program: PathBuf::from("/bin/claude") };
     let command = found.command(&launch, folder.path());
     let place = folder.path().to_str().unwrap();
     let args: Vec<_> = command.get_args().map(|arg| arg.to_str().unwrap()).collect();
@@ -30,13 +30,13 @@ fn the_folder_is_put_in_its_place() {
 
 #[test]
 fn what_cannot_be_run_is_told() {
-    let machine = Machine::made_up(
+    let machine = UserMachine::made_up(
         clients::System::Linux,
         &[("PATH", "/usr/bin")],
         &[],
         &["/usr/bin/env", "/usr/bin/python"],
     );
-    let of = |name: &str| Found::of(OsStr::new(name), &machine);
+    let of = |name: &str| LaunchedClient::of(OsStr::new(name), &machine);
     let refused = |name: &str| {
         let error = of(name).err().unwrap();
         let refusal = error.downcast::<Refusal>().unwrap();

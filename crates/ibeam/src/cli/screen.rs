@@ -12,31 +12,30 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::say;
 
 /// The size of most terminals, for those that do not tell theirs.
-const USUAL: Size = Size { columns: 80, rows: 24 };
+const USUAL: ScreenSize = ScreenSize { columns: 80, rows: 24 };
 
 /// Rows below the picture: the time that is left, and the cursor's.
 const BELOW: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct ScreenSize {
     columns: usize,
     rows: usize,
 }
 
 /// The terminal that words go to, if it is one.
-pub(super) fn size() -> Option<Size> {
+pub(super) fn size() -> Option<ScreenSize> {
     if !std::io::stderr().is_terminal() {
         return None;
     }
-    Some(terminal_size_of(std::io::stderr()).map_or(USUAL, |(Width(columns), Height(rows))| Size {
-        columns: columns.into(),
-        rows: rows.into(),
+    Some(terminal_size_of(std::io::stderr()).map_or(USUAL, |(Width(columns), Height(rows))| {
+        ScreenSize { columns: columns.into(), rows: rows.into() }
     }))
 }
 
 /// A QR code of the link, or the size of the window that it needs: a code that is cut or
 /// wrapped cannot be scanned.
-pub(super) fn picture(url: &str, size: Size) -> Option<String> {
+pub(super) fn picture(url: &str, size: ScreenSize) -> Option<String> {
     let code = QrCode::with_error_correction_level(url, qrcode::EcLevel::L).ok()?;
     // A filled cell is light: most terminals are dark.
     let mut picture = code.render::<Dense1x2>();
@@ -57,12 +56,12 @@ fn is_live() -> bool {
 
 /// Shows how much time is left.
 #[derive(Clone, Copy)]
-pub(super) struct Waiting {
+pub(super) struct WaitingLine {
     deadline: Instant,
     live: bool,
 }
 
-impl Waiting {
+impl WaitingLine {
     pub(super) fn until(deadline: Instant) -> Self {
         Self { deadline, live: is_live() }
     }
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_link_is_a_picture_where_there_is_room() {
-        let shown = |columns, rows| picture(&link(), Size { columns, rows }).unwrap();
+        let shown = |columns, rows| picture(&link(), ScreenSize { columns, rows }).unwrap();
         let whole = shown(80, 40);
         assert!(whole.starts_with("████"), "the margin is light: {whole}");
         let (columns, rows) =

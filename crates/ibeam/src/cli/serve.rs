@@ -5,7 +5,9 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Args;
 
-use super::{Global, INTERRUPTED, Listening, Refusal, Upstream, block_on, print, require_account};
+use super::{
+    Global, INTERRUPTED, Listening, Refusal, UpstreamOptions, block_on, print, require_account,
+};
 use crate::{
     instance::{self, Registration},
     notify,
@@ -32,7 +34,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     listening: Listening,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
     /// Start even when not signed in; clients then get an error with the command to sign in
     #[arg(long)]
     unattended: bool,
@@ -80,7 +82,7 @@ impl Serve {
 const LAST_TASKS: Duration = Duration::from_secs(3);
 
 /// A server that is bound.
-pub(super) struct Ready<'a> {
+pub(super) struct ReadyBanner<'a> {
     pub(super) url: &'a str,
     pub(super) place: &'a Listen,
     /// The URLs of further places.
@@ -95,7 +97,7 @@ pub(super) struct Ready<'a> {
 pub(super) async fn serve(
     config: Config,
     given: Given,
-    ready: impl FnOnce(Ready<'_>) -> anyhow::Result<()>,
+    ready: impl FnOnce(ReadyBanner<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let (tasks, shutdown) = (Tasks::new(), Shutdown::new());
     let signals = Signals::new()?;
@@ -121,7 +123,7 @@ pub(super) async fn serve(
         let registration = register(&server, &bound)?;
         if let Some((first, others)) = bound.split_first() {
             let also: Vec<String> = others.iter().map(|place| url(place, tls)).collect();
-            ready(Ready {
+            ready(ReadyBanner {
                 url: &url(first, tls),
                 place: first,
                 also: &also,

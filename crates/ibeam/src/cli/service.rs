@@ -12,12 +12,12 @@ use etcetera::BaseStrategy as _;
 use serde::Serialize;
 
 use super::{
-    Global, Listening, Refusal, Upstream, block_on, models::align, print, require_account, say,
-    service_log,
+    Global, Listening, Refusal, UpstreamOptions, block_on, models::align, print, require_account,
+    say, service_log,
 };
 use crate::service::{
-    Failed, Launchd, Manager, Owner, Schtasks, Service, Stamp, State, Surroundings, System,
-    Systemd, carried, install, read, uninstall, unseen,
+    FileOwner, Launchd, Manager, Schtasks, ServiceError, ServiceSpec, ServiceStamp, ServiceState,
+    SystemRunner, Systemd, SystemdPaths, carried, install, read, uninstall, unseen,
 };
 use ibeam_server::{
     config::{Backend, Config, Env, Listen, environment, load},
@@ -47,11 +47,11 @@ of the Task Scheduler on Windows. It does not see your shell's variables, and no
 is written into it: put settings into `config.toml`, and sign in with `ibeam login`.")]
 pub(super) struct ServiceCommand {
     #[command(subcommand)]
-    action: Action,
+    action: ServiceAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum ServiceAction {
     /// Install it, with these options of `ibeam serve`; again, to change them
     Install(Box<Install>),
     /// Stop it and remove all that was installed
@@ -88,7 +88,7 @@ struct Install {
     #[command(flatten)]
     listening: Listening,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
 }
 
 impl ServiceCommand {
@@ -96,10 +96,10 @@ impl ServiceCommand {
         let manager = manager()?;
         let manager = manager.as_ref();
         match &self.action {
-            Action::Install(wanted) => wanted.run(global, manager),
-            Action::Uninstall { dry_run, force } => remove(manager, *dry_run, *force),
-            Action::Status { json } => status(manager, *json),
-            Action::Logs { follow, lines } => {
+            ServiceAction::Install(wanted) => wanted.run(global, manager),
+            ServiceAction::Uninstall { dry_run, force } => remove(manager, *dry_run, *force),
+            ServiceAction::Status { json } => status(manager, *json),
+            ServiceAction::Logs { follow, lines } => {
                 service_log::show(&manager.logs(*follow, *lines), *follow, *lines)
             }
         }
@@ -114,14 +114,14 @@ impl Install {
         if self.dry_run {
             return show(manager, &service);
         }
-        if let Some(missing) = manager.missing(&System) {
+        if let Some(missing) = manager.missing(&SystemRunner) {
             return Err(missing_manager(missing).into());
         }
-        let again = manager.files().iter().any(|path| matches!(read(path), Ok(Owner::Ours(_))));
+        let again = manager.files().iter().any(|path| matches!(read(path), Ok(FileOwner::Ours(_))));
         if !again {
             free(&service)?;
         }
-        let files = install(manager, &service, &System).map_err(refused)?;
+        let files = install(manager, &service, &SystemRunner).map_err(refused)?;
         for file in files {
             say(&format!("Wrote {}", file.display()));
         }
@@ -176,7 +176,7 @@ impl Install {
         manager: &dyn Manager,
         config: &Config,
         env: &Env,
-    ) -> anyhow::Result<Service> {
+    ) -> anyhow::Result<ServiceSpec> {
         let mut args: Vec<OsString> = vec!["serve".into(), "--unattended".into()];
         args.extend(global.args());
         // The variable that names it stays here.
@@ -191,7 +191,7 @@ impl Install {
             args.push(format!("--idle-exit={IDLE_EXIT}").into());
         }
         args.extend(self.upstream.args());
-        Ok(Service {
+        Ok(ServiceSpec {
             program: text(program()?.into_os_string())?,
             args: args.into_iter().map(text).collect::<Result<_, _>>()?,
             env: carried(env),
@@ -218,7 +218,8 @@ fn text(word: OsString) -> Result<String, Refusal> {
 
 /// Whether the system starts the gateway.
 pub(super) fn is_installed() -> bool {
-    let is_ours = |path: &PathBuf| matches!(read(path), Ok(Owner::Ours(_) | Owner::Changed));
+    let is_ours =
+        |path: &PathBuf| matches!(read(path), Ok(FileOwner::Ours(_) | FileOwner::Changed));
     manager().is_ok_and(|manager| manager.files().iter().any(is_ours))
 }
 
@@ -227,7 +228,7 @@ fn manager() -> anyhow::Result<Box<dyn Manager>> {
     let dirs = etcetera::choose_base_strategy()?;
     let env = environment();
     Ok(if cfg!(target_os = "linux") {
-        Box::new(Systemd::new(&dirs.config_dir(), Surroundings::here()))
+        Box::new(Systemd::new(&dirs.config_dir(), SystemdPaths::here()))
     } else if cfg!(target_os = "macos") {
         Box::new(Launchd::new(dirs.home_dir(), user()))
     } else if cfg!(windows) {
@@ -287,7 +288,7 @@ fn lasting(place: &Listen) -> anyhow::Result<()> {
 }
 
 /// Whether its ports are free.
-fn free(service: &Service) -> anyhow::Result<()> {
+fn free(service: &ServiceSpec) -> anyhow::Result<()> {
     let ports = service.places.iter().filter_map(|place| match place {
         Listen::Tcp(address) => Some(*address),
         Listen::Unix(_) => None,
@@ -301,8 +302,8 @@ fn free(service: &Service) -> anyhow::Result<()> {
     })
 }
 
-fn show(manager: &dyn Manager, service: &Service) -> anyhow::Result<ExitCode> {
-    let stamp = Stamp { folders: 0, urls: service.urls() };
+fn show(manager: &dyn Manager, service: &ServiceSpec) -> anyhow::Result<ExitCode> {
+    let stamp = ServiceStamp { folders: 0, urls: service.urls() };
     for draft in manager.drafts(service) {
         say(&format!("Would write {}:", draft.path.display()));
         print(&draft.text(&stamp))?;
@@ -315,7 +316,7 @@ fn show(manager: &dyn Manager, service: &Service) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn warn(service: &Service, env: &Env) {
+fn warn(service: &ServiceSpec, env: &Env) {
     for note in unseen(env) {
         say(&format!("warning: {note}"));
     }
@@ -343,7 +344,7 @@ fn remove(manager: &dyn Manager, dry_run: bool, force: bool) -> anyhow::Result<E
         }
         return Ok(ExitCode::SUCCESS);
     }
-    for file in uninstall(manager, &System, force).map_err(refused)? {
+    for file in uninstall(manager, &SystemRunner, force).map_err(refused)? {
         say(&format!("Removed {}", file.display()));
     }
     if let Some(log) = manager.log_file().filter(|log| log.exists()) {
@@ -354,7 +355,7 @@ fn remove(manager: &dyn Manager, dry_run: bool, force: bool) -> anyhow::Result<E
 
 /// For scripts.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ServiceReport {
     manager: &'static str,
     installed: bool,
     enabled: bool,
@@ -379,8 +380,8 @@ fn status(manager: &dyn Manager, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
-    let mut report = Report {
+fn report(manager: &dyn Manager) -> anyhow::Result<ServiceReport> {
+    let mut report = ServiceReport {
         manager: manager.name(),
         installed: false,
         enabled: false,
@@ -397,16 +398,16 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
     };
     for path in manager.files() {
         match read(&path) {
-            Ok(Owner::Nobody) => continue,
-            Ok(Owner::Ours(stamp)) => report.urls = stamp.urls,
-            Ok(Owner::Changed) => {
+            Ok(FileOwner::Nobody) => continue,
+            Ok(FileOwner::Ours(stamp)) => report.urls = stamp.urls,
+            Ok(FileOwner::Changed) => {
                 report.problems.push(format!(
                     "{} was changed after the \
                                               installation",
                     path.display()
                 ));
             }
-            Ok(Owner::Foreign) => {
+            Ok(FileOwner::Foreign) => {
                 report.problems.push(format!("{} was not written by ibeam", path.display()));
             }
             Err(error) => report.problems.push(format!("{}: {error}", path.display())),
@@ -417,7 +418,7 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
     if !report.installed {
         return Ok(report);
     }
-    let State { enabled, running, waiting, pid, trouble } = manager.state(&System);
+    let ServiceState { enabled, running, waiting, pid, trouble } = manager.state(&SystemRunner);
     report.enabled = enabled;
     report.waiting = waiting;
     report.pid = pid;
@@ -454,7 +455,7 @@ fn report(manager: &dyn Manager) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn page(report: &Report) -> String {
+fn page(report: &ServiceReport) -> String {
     let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
     if !report.installed {
         return "The service is not installed; `ibeam service install` installs it.".to_owned();
@@ -493,6 +494,6 @@ fn missing_manager((what, ways): (String, Vec<String>)) -> Refusal {
     ways.into_iter().fold(Refusal::new(what), Refusal::hint)
 }
 
-fn refused(failed: Failed) -> Refusal {
+fn refused(failed: ServiceError) -> Refusal {
     failed.hints.into_iter().fold(Refusal::new(failed.what), Refusal::hint)
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use ibeam_sim::Sim;
 
-use super::{Global, INTERRUPTED, Refusal, Upstream, block_on, print, say};
+use super::{Global, INTERRUPTED, Refusal, UpstreamOptions, block_on, print, say};
 use ibeam_server::{
     clock,
     config::{self, Simulator},
@@ -71,7 +71,7 @@ impl SimCommand {
             print(Sim::TOKEN)?;
             return Ok(ExitCode::SUCCESS);
         }
-        global.load(ibeam_server::config::RawConfig::default(), &Upstream::default())?;
+        global.load(ibeam_server::config::RawConfig::default(), &UpstreamOptions::default())?;
         if !self.host.is_loopback() && self.tls_cert.is_none() {
             let refusal = Refusal::new("without TLS, the simulator listens only on this machine");
             return Err(refusal.hint("give --tls-cert and --tls-key").into());

@@ -6,8 +6,8 @@ use clap::Args;
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
-use super::{Global, Refusal, Upstream, block_on, print, say};
-use crate::instance::{self, InstanceError, Running, Wanted};
+use super::{Global, Refusal, UpstreamOptions, block_on, print, say};
+use crate::instance::{self, InstanceError, RunningInstance, WantedInstance};
 use ibeam_server::{
     auth::tokens::login_command,
     config::{Config, RawConfig},
@@ -24,9 +24,9 @@ Examples:
 If one of your gateways is already running, it is used, also if `ibeam up` or `ibeam serve`
 started it; it keeps its settings. A new one stops after 30 minutes without a
 request, or with `ibeam stop`.")]
-pub(super) struct Start {
+pub(super) struct StartCommand {
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
     /// Stop after this long without a request, such as `8h`; 0 for never [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = ibeam_server::config::duration)]
     idle_exit: Option<Duration>,
@@ -37,7 +37,7 @@ pub(super) struct Start {
 
 /// Names are an interface: scripts and plugins read them.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct StartOutput<'a> {
     url: &'a str,
     key: &'a str,
     pid: u32,
@@ -49,7 +49,7 @@ struct Shown<'a> {
     started: bool,
 }
 
-impl Start {
+impl StartCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let config = global.load_quietly(RawConfig::default(), &self.upstream)?;
         let mut extra = Vec::new();
@@ -57,9 +57,9 @@ impl Start {
             extra.push(format!("--idle-exit={}ms", time.as_millis()).into());
         }
         let running = ensure(&wanted(global, &self.upstream, &config, extra))?;
-        let Running { url, key, pid, version, profile, backend, .. } = &running;
+        let RunningInstance { url, key, pid, version, profile, backend, .. } = &running;
         if self.json {
-            return print(&serde_json::to_string(&Shown {
+            return print(&serde_json::to_string(&StartOutput {
                 url,
                 key: key.expose_secret(),
                 pid: *pid,
@@ -81,7 +81,7 @@ impl Start {
 }
 
 /// What people should know of it.
-fn words(running: &Running, config: &Config) -> Vec<String> {
+fn words(running: &RunningInstance, config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     let pid = running.pid;
     lines.push(match (running.started, running.shared) {
@@ -103,7 +103,7 @@ fn words(running: &Running, config: &Config) -> Vec<String> {
 }
 
 /// What to say of a gateway of another version.
-pub(super) fn other_version(running: &Running) -> Option<String> {
+pub(super) fn other_version(running: &RunningInstance) -> Option<String> {
     let ours = env!("CARGO_PKG_VERSION");
     let theirs = &running.version;
     (theirs != ours).then(|| {
@@ -119,16 +119,16 @@ pub(super) fn other_version(running: &Running) -> Option<String> {
 /// that has to be started.
 pub(super) fn wanted(
     global: &Global,
-    upstream: &Upstream,
+    upstream: &UpstreamOptions,
     config: &Config,
     extra: Vec<OsString>,
-) -> Wanted {
+) -> WantedInstance {
     let args = [global.args(), upstream.args(), extra].concat();
-    Wanted::new(config, args)
+    WantedInstance::new(config, args)
 }
 
 /// The options of `ibeam start` by which a client's settings name the same gateway.
-pub(super) fn args(global: &Global, upstream: &Upstream) -> anyhow::Result<Vec<String>> {
+pub(super) fn args(global: &Global, upstream: &UpstreamOptions) -> anyhow::Result<Vec<String>> {
     let args = [global.args(), upstream.args()].concat();
     let text = |arg: OsString| {
         arg.into_string().map_err(|arg| {
@@ -144,9 +144,9 @@ pub(super) fn args(global: &Global, upstream: &Upstream) -> anyhow::Result<Vec<S
 }
 
 /// The gateway of these settings, if need be a new one.
-pub(super) fn ensure(wanted: &Wanted) -> anyhow::Result<Running> {
+pub(super) fn ensure(wanted: &WantedInstance) -> anyhow::Result<RunningInstance> {
     let ensured = block_on(async { Ok(instance::ensure(wanted).await) })?;
-    if let Ok(Running { stranger: Some(url), .. }) = &ensured {
+    if let Ok(RunningInstance { stranger: Some(url), .. }) = &ensured {
         say(&format!(
             "warning: the program at {url} is not your gateway: it does not have the gateway's \
              key. Nothing was sent to it, and another gateway is used."

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{block_on, models::align, print, say, start::other_version};
-use crate::instance::{self, Running};
+use crate::instance::{self, RunningInstance};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -15,7 +15,7 @@ Exits with 1 when none is running.
 Examples:
   ibeam status
   ibeam status --json | jq -r '.[].url'")]
-pub(super) struct Status {
+pub(super) struct StatusCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -23,7 +23,7 @@ pub(super) struct Status {
 
 /// Names are an interface: scripts read them.
 #[derive(Serialize)]
-struct Shown {
+struct StatusOutput {
     url: String,
     pid: u32,
     version: String,
@@ -38,7 +38,7 @@ struct Shown {
     uptime_seconds: u64,
 }
 
-impl Status {
+impl StatusCommand {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let all = block_on(async {
             let mut all = Vec::new();
@@ -51,8 +51,8 @@ impl Status {
         let mut found = Vec::new();
         for (one, running) in &all {
             found.push(match running {
-                Some(running) => Shown::of(running),
-                None => Shown {
+                Some(running) => StatusOutput::of(running),
+                None => StatusOutput {
                     url: one.url().to_owned(),
                     pid: one.pid(),
                     version: one.version().to_owned(),
@@ -82,8 +82,8 @@ impl Status {
     }
 }
 
-impl Shown {
-    fn of(running: &Running) -> Self {
+impl StatusOutput {
+    fn of(running: &RunningInstance) -> Self {
         Self {
             url: running.url.clone(),
             pid: running.pid,
@@ -110,7 +110,7 @@ impl Shown {
     }
 }
 
-fn table(found: &[Shown]) -> String {
+fn table(found: &[StatusOutput]) -> String {
     let head = ["URL", "PROFILE", "BACKEND", "STARTED BY", "UP", "STATE", "PID"];
     let mut table = vec![head.map(str::to_owned)];
     for one in found {

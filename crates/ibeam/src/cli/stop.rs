@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 
-use super::{Global, Refusal, Upstream, block_on, say};
+use super::{Global, Refusal, UpstreamOptions, block_on, say};
 use crate::instance::{self, Living};
 use ibeam_server::config::RawConfig;
 
@@ -22,7 +22,7 @@ Examples:
   ibeam stop --all                      also those of `ibeam up` and `ibeam serve`
 
 Running requests get up to `clocks.drain` to finish.")]
-pub(super) struct Stop {
+pub(super) struct StopCommand {
     /// Only this one, no matter how it was started: its URL, port or process id
     #[arg(value_name = "GATEWAY", conflicts_with = "all")]
     which: Option<String>,
@@ -34,9 +34,9 @@ pub(super) struct Stop {
     sim: bool,
 }
 
-impl Stop {
+impl StopCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+        let config = global.load_quietly(RawConfig::default(), &UpstreamOptions::default())?;
         let meant = |one: &Living| {
             let profile = global.profile.as_deref();
             let named = match &self.which {

@@ -6,12 +6,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    Global, Refusal, Upstream, print, say,
+    Global, Refusal, UpstreamOptions, print, say,
     setup::{coloured, consent, find, here, is_interactive, list, refused, revoke},
 };
 use crate::clients::{
-    CLIENTS, Client,
-    engine::{Edit, Engine, Fate, Later, MadeKey, Undone},
+    CLIENTS, ClientSpec,
+    engine::{Edit, Fate, Later, MadeKey, SetupEngine, Undone},
     own_folder, show,
 };
 use ibeam_server::config::RawConfig;
@@ -45,13 +45,13 @@ pub(super) struct Undo {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct UndoReport<'a> {
     client: &'a str,
-    files: Vec<File<'a>>,
+    files: Vec<UndoneFile<'a>>,
 }
 
 #[derive(Serialize)]
-struct File<'a> {
+struct UndoneFile<'a> {
     path: &'a Path,
     changed: bool,
     removed: bool,
@@ -84,8 +84,8 @@ impl Undo {
     }
 
     /// A client that cannot be undone does not keep the others from being undone.
-    fn undo_all(&self, engine: &Engine, global: &Global) -> anyhow::Result<()> {
-        let clients: Vec<&Client> =
+    fn undo_all(&self, engine: &SetupEngine, global: &Global) -> anyhow::Result<()> {
+        let clients: Vec<&ClientSpec> =
             CLIENTS.iter().copied().filter(|client| engine.is_set_up(client)).collect();
         if clients.is_empty() {
             say("No client is set up; there is nothing to undo.");
@@ -105,7 +105,12 @@ impl Undo {
             .into())
     }
 
-    fn undo(&self, engine: &Engine, client: &Client, global: &Global) -> anyhow::Result<()> {
+    fn undo(
+        &self,
+        engine: &SetupEngine,
+        client: &ClientSpec,
+        global: &Global,
+    ) -> anyhow::Result<()> {
         let _lock = engine.lock().map_err(|error| refused(&error, client))?;
         let fail = |error| refused(&error, client);
         let Some(planned) = engine.preview_undo(client).map_err(fail)? else {
@@ -128,23 +133,23 @@ impl Undo {
         let undone = engine.undo(client).map_err(fail)?.unwrap_or(planned);
         // Only then the record goes: it alone knows of the key.
         if let Some(key) = &undone.key {
-            let config = global.load_quietly(RawConfig::default(), &Upstream::default())?;
+            let config = global.load_quietly(RawConfig::default(), &UpstreamOptions::default())?;
             revoke(&config, &key.name)?;
         }
         engine.forget(client).map_err(fail)?;
         self.report(client, &undone)
     }
 
-    fn report(&self, client: &Client, undone: &Undone) -> anyhow::Result<()> {
+    fn report(&self, client: &ClientSpec, undone: &Undone) -> anyhow::Result<()> {
         if self.json {
-            let files = undone.edits.iter().map(|edit| File {
+            let files = undone.edits.iter().map(|edit| UndoneFile {
                 path: &edit.path,
                 changed: edit.changes(),
                 removed: edit.after.is_none(),
                 restored: edit.fate == Fate::Same,
                 kept: edit.kept.as_deref(),
             });
-            let report = Report { client: client.name, files: files.collect() };
+            let report = UndoReport { client: client.name, files: files.collect() };
             return print(&serde_json::to_string_pretty(&report)?);
         }
         if self.dry_run {

@@ -10,8 +10,8 @@ use ibeam_core::{
 };
 
 use super::{
-    Global, Listening, Loaded, Refusal, Upstream, advice, block_on, children, found,
-    login::{Way, sign_in, signed_in, tell_of_others},
+    Global, Listening, Loaded, Refusal, UpstreamOptions, advice, block_on, children, found,
+    login::{LoginWay, sign_in, signed_in, tell_of_others},
     require_account, say,
     serve::serve,
 };
@@ -38,7 +38,7 @@ pub(super) struct Up {
     #[command(flatten)]
     listening: Listening,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
 }
 
 impl Up {
@@ -47,7 +47,7 @@ impl Up {
         if let Err(nobody) = require_account(&mut loaded.config) {
             login_first(&loaded.config, nobody)?;
         }
-        let facts = Facts::of(&loaded);
+        let facts = UpFacts::of(&loaded);
         block_on(serve(loaded.config, Given::none(), |ready| {
             say(&welcome(ready.url, ready.place, ready.also, &facts));
             let (app, draining) = (ready.app.clone(), ready.shutdown.draining());
@@ -91,14 +91,14 @@ pub(super) fn login_first(config: &Config, nobody: anyhow::Error) -> anyhow::Res
     let here = Here::of(config)?;
     say("Not signed in to Cursor yet.");
     tell_of_others(&here)?;
-    let credential = block_on(sign_in(config, &here.file(), Way::Browser))?;
+    let credential = block_on(sign_in(config, &here.file(), LoginWay::Browser))?;
     say(&signed_in(&credential));
     Ok(())
 }
 
 /// What the welcome depends on.
 #[derive(Debug)]
-struct Facts {
+struct UpFacts {
     sim: bool,
     backend: BackendKind,
     /// The command that signs in.
@@ -116,7 +116,7 @@ enum ClientKey {
     From(Origin),
 }
 
-impl Facts {
+impl UpFacts {
     fn of(loaded: &Loaded) -> Self {
         Self {
             sim: matches!(loaded.config.backend, Backend::Sim { .. }),
@@ -138,7 +138,7 @@ impl Facts {
     }
 }
 
-fn welcome(url: &str, place: &Listen, also: &[String], facts: &Facts) -> String {
+fn welcome(url: &str, place: &Listen, also: &[String], facts: &UpFacts) -> String {
     let mut out = String::new();
     let backend = match (facts.sim, facts.backend) {
         (true, BackendKind::Agent) => ": the simulator answers (no account, no model).",
@@ -295,8 +295,8 @@ mod tests {
     const HERE: Listen =
         Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1));
 
-    fn facts(sim: bool, key: ClientKey) -> Facts {
-        Facts { sim, backend: BackendKind::Agent, login: String::new(), key }
+    fn facts(sim: bool, key: ClientKey) -> UpFacts {
+        UpFacts { sim, backend: BackendKind::Agent, login: String::new(), key }
     }
 
     fn shown(key: ClientKey) -> String {

@@ -7,7 +7,7 @@ use ibeam_core::{auth::jwt, error::ErrorCode};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 
-use super::{Global, Refusal, Upstream, block_on, children, not_signed_in, print};
+use super::{Global, Refusal, UpstreamOptions, block_on, children, not_signed_in, print};
 use ibeam_server::{
     app::connector,
     auth::{
@@ -46,9 +46,9 @@ const PLAN_PAGE: &str = "/auth/full_stripe_profile";
 
 /// What is known of a sign-in.
 #[derive(Debug, Serialize)]
-pub(super) struct Identity {
+pub(super) struct AccountIdentity {
     signed_in: bool,
-    account: Names,
+    account: AccountNames,
     /// `null`: Cursor did not say.
     plan: Option<String>,
     /// In seconds since 1970.
@@ -64,18 +64,18 @@ pub(super) struct Identity {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Names {
+struct AccountNames {
     email: Option<String>,
     sub: Option<String>,
 }
 
 impl Whoami {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
-        let upstream = Upstream::through(self.backend.as_ref());
+        let upstream = UpstreamOptions::through(self.backend.as_ref());
         let config = global.load_quietly(RawConfig::default(), &upstream)?;
         if children::answers(&config) {
             return match children::account(&config) {
-                Ok(account) => self.show(&Identity::of_cli(account)),
+                Ok(account) => self.show(&AccountIdentity::of_cli(account)),
                 Err(error) => {
                     if error.code == ErrorCode::NotAuthenticated {
                         self.show_nobody(CLI_PROFILE)?;
@@ -89,7 +89,7 @@ impl Whoami {
             let discovery = here.discover()?;
             if discovery.found.is_none() {
                 if let Some(account) = children::instead(&config) {
-                    return self.show(&Identity::of_cli(account));
+                    return self.show(&AccountIdentity::of_cli(account));
                 }
                 self.show_nobody(here.profile().as_str())?;
                 return Err(not_signed_in(&here, &discovery.refused).into());
@@ -98,7 +98,7 @@ impl Whoami {
         self.show(&block_on(in_use(&config, &here))?)
     }
 
-    fn show(&self, identity: &Identity) -> anyhow::Result<ExitCode> {
+    fn show(&self, identity: &AccountIdentity) -> anyhow::Result<ExitCode> {
         print(&if self.json { identity.json()? } else { identity.table() })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -114,7 +114,7 @@ impl Whoami {
 }
 
 /// The account that requests are made for.
-pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<Identity> {
+pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<AccountIdentity> {
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let known = match config.access_token {
@@ -126,7 +126,7 @@ pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<Ident
 }
 
 /// The account of the profile's own file, whatever goes before it.
-pub(super) async fn kept(config: &Config, here: &Here) -> anyhow::Result<Identity> {
+pub(super) async fn kept(config: &Config, here: &Here) -> anyhow::Result<AccountIdentity> {
     let tasks = Tasks::new();
     let http = AuthHttp::new(&connector(config), &config.api, &tasks);
     let known = here.file().load()?.and_then(|credential| credential.account);
@@ -140,7 +140,7 @@ async fn look(
     tokens: &Tokens,
     known: Option<Account>,
     here: &Here,
-) -> anyhow::Result<Identity> {
+) -> anyhow::Result<AccountIdentity> {
     let token = tokens.current().await?;
     let claims = jwt::claims(token.expose_secret());
     let Account { email, sub } = known.unwrap_or_default();
@@ -160,9 +160,9 @@ async fn look(
         }
         Err(why) => (None, Some(why.to_string())),
     };
-    Ok(Identity {
+    Ok(AccountIdentity {
         signed_in: true,
-        account: Names { email: claims.email.or(email), sub: claims.subject.or(sub) },
+        account: AccountNames { email: claims.email.or(email), sub: claims.subject.or(sub) },
         plan,
         expires: tokens.expires(),
         source: tokens.source(),
@@ -173,12 +173,12 @@ async fn look(
     })
 }
 
-impl Identity {
+impl AccountIdentity {
     /// Of Cursor's CLI, which knows at most a name.
     fn of_cli(account: String) -> Self {
         Self {
             signed_in: true,
-            account: Names { email: Some(account), sub: None },
+            account: AccountNames { email: Some(account), sub: None },
             plan: None,
             expires: None,
             source: "cursor-agent".to_owned(),
@@ -208,12 +208,12 @@ impl Identity {
 
     /// Whether that is one of its names.
     pub(super) fn is(&self, name: &str) -> bool {
-        let Names { email, sub } = &self.account;
+        let AccountNames { email, sub } = &self.account;
         [email, sub].into_iter().any(|known| known.as_deref() == Some(name))
     }
 
     fn name(&self) -> &str {
-        let Names { email, sub } = &self.account;
+        let AccountNames { email, sub } = &self.account;
         email.as_deref().or(sub.as_deref()).unwrap_or("an account without a name")
     }
 
@@ -256,10 +256,10 @@ fn span(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    fn identity() -> Identity {
-        Identity {
+    fn identity() -> AccountIdentity {
+        AccountIdentity {
             signed_in: true,
-            account: Names { email: None, sub: Some("auth0|user_1".to_owned()) },
+            account: AccountNames { email: None, sub: Some("auth0|user_1".to_owned()) },
             plan: Some("pro".to_owned()),
             expires: Some(1_000_000),
             source: "profile `work`".to_owned(),

@@ -6,16 +6,16 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring,
-    sheet::{Json, Yaml, key, models, v1},
+    ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, Yaml, key, models, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "aider",
     also: &["aider-chat"],
     title: "Aider",
     programs: &["aider"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![machine.home().join(SETTINGS), machine.home().join(".aider")],
     plan,
     launch: Some(launch),
@@ -34,7 +34,7 @@ const NAMES: [(&str, &str); 3] = [
     ("openai-api-key", "AIDER_OPENAI_API_KEY"),
 ];
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let mut settings = Yaml::open(machine, machine.home().join(SETTINGS))?;
     let mut notes = Vec::new();
     for ((name, variable), value) in NAMES.into_iter().zip(values(wiring)) {
@@ -51,7 +51,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
             Some(_) => return Err(settings.conflict(format!("`{name}`"))),
         }
     }
-    let mut limits = Json::open(machine, machine.home().join(LIMITS))?;
+    let mut limits = JsonSheet::open(machine, machine.home().join(LIMITS))?;
     for model in models(wiring) {
         let name = name(&model.id);
         if !limits.has(&[&name]) {
@@ -59,10 +59,10 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         }
     }
     let changes = vec![settings.change(!wiring.is_open()), limits.change(false)];
-    Ok(Plan { changes, notes, ..Plan::default() })
+    Ok(SetupPlan { changes, notes, ..SetupPlan::default() })
 }
 
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let cards: Map<String, Value> =
         models(wiring).map(|model| (name(&model.id), card(model))).collect();
     let variables = NAMES.into_iter().zip(values(wiring));

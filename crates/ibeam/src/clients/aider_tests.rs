@@ -23,15 +23,15 @@ fn beside_what_is_there() {
 #[test]
 fn another_server_stays() {
     for line in ["openai-api-base: https://example.com/v1\n", "openai-api-key: sk-mine\n"] {
-        assert!(matches!(refused(&CLIENT, FILE, line), Unfit::Conflict { .. }), "{line}");
+        assert!(matches!(refused(&CLIENT, FILE, line), UnfitSettings::Conflict { .. }), "{line}");
     }
     let broken = refused(&CLIENT, FILE, "model: [a\n");
-    assert!(matches!(broken, Unfit::Malformed { .. }), "{broken}");
+    assert!(matches!(broken, UnfitSettings::Malformed { .. }), "{broken}");
 }
 
 #[test]
 fn variables_of_the_shell_are_told() {
-    let machine = Machine::made_up(System::Linux, &[("AIDER_MODEL", "x")], &[], &[]);
+    let machine = UserMachine::made_up(System::Linux, &[("AIDER_MODEL", "x")], &[], &[]);
     let plan = plan(&machine, &open()).expect("a plan");
     assert_eq!(plan.notes, ["AIDER_MODEL is set in your shell and overrides this file"]);
 }

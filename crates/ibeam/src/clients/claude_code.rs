@@ -10,14 +10,17 @@ use std::path::PathBuf;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use super::{Change, Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring, edit::json};
+use super::{
+    Change, ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    edit::json,
+};
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "claude-code",
     also: &["claude", "claudecode", "claude_code"],
     title: "Claude Code",
     programs: &["claude"],
-    speaks: Dialect::Messages,
+    speaks: ClientApi::Messages,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -37,23 +40,23 @@ const SMALL: &str = "ANTHROPIC_DEFAULT_HAIKU_MODEL";
 const ELSEWHERE: [&str; 3] =
     ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.folder("CLAUDE_CONFIG_DIR", &[".claude"])
 }
 
-fn settings(machine: &Machine) -> PathBuf {
+fn settings(machine: &UserMachine) -> PathBuf {
     folder(machine).join("settings.json")
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let path = settings(machine);
-    let refused = Unfit::in_file(&path);
+    let refused = UnfitSettings::in_file(&path);
     let text = machine.read(&path)?.unwrap_or_default();
-    let mut document = json::Document::parse_strict(&text).map_err(&refused)?;
+    let mut document = json::JsonDocument::parse_strict(&text).map_err(&refused)?;
     let mut notes = Vec::new();
     for name in ELSEWHERE {
         if document.get(&["env", name]).is_some_and(|value| is_on(&value)) {
-            return Err(Unfit::Conflict { path, what: format!("`env.{name}`") });
+            return Err(UnfitSettings::Conflict { path, what: format!("`env.{name}`") });
         }
         if machine.env(name).is_some() {
             notes.push(format!(
@@ -63,7 +66,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         }
     }
     if document.get(&["apiKeyHelper"]).is_some() {
-        return Err(Unfit::Conflict { path, what: "`apiKeyHelper`".to_owned() });
+        return Err(UnfitSettings::Conflict { path, what: "`apiKeyHelper`".to_owned() });
     }
     for (name, value) in variables(wiring) {
         document.set(&["env", name], &Value::from(value)).map_err(&refused)?;
@@ -83,7 +86,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     }
     let change =
         Change { path, after: ended(&text, document.to_string()), private: !wiring.is_open() };
-    Ok(Plan { changes: vec![change], notes, paste: None })
+    Ok(SetupPlan { changes: vec![change], notes, paste: None })
 }
 
 /// A file that was empty ends in a line end, as others do.
@@ -125,7 +128,7 @@ fn small(wiring: &Wiring) -> String {
         .map_or_else(|| model(wiring).to_owned(), |model| model.id.clone())
 }
 
-fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let mut env: Vec<(String, String)> =
         variables(wiring).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     env.push((MODEL.to_owned(), model(wiring).to_owned()));
@@ -137,7 +140,7 @@ fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
     // Settings of the user's come before variables, and a file given by flag before both.
     let path = settings(machine);
     let text = machine.read(&path)?.unwrap_or_default();
-    let document = json::Document::parse(&text).map_err(Unfit::in_file(&path))?;
+    let document = json::JsonDocument::parse(&text).map_err(UnfitSettings::in_file(&path))?;
     let overrides = document.get(&["env"]).is_some_and(|there| {
         let names = env.iter().map(|(name, _)| name.as_str());
         names.chain(launch.without.iter().copied()).any(|name| there.get(name).is_some())

@@ -19,7 +19,7 @@ fn for_someone_new() {
 }
 "#;
     let change = Change { path: PATH.into(), after: wanted.to_owned(), private: false };
-    assert_eq!(plan, Plan { changes: vec![change], ..Plan::default() });
+    assert_eq!(plan, SetupPlan { changes: vec![change], ..SetupPlan::default() });
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn what_the_user_has_stays() {
 #[test]
 fn a_key_of_anthropics_does_not_go_along() {
     let env = &[("ANTHROPIC_API_KEY", "sk-ant-mine"), ("CLAUDE_CONFIG_DIR", "/elsewhere")];
-    let machine = Machine::made_up(System::Linux, env, &[], &[]);
+    let machine = UserMachine::made_up(System::Linux, env, &[], &[]);
     let plan = plan(&machine, &locked()).unwrap();
     let change = &plan.changes[0];
     assert_eq!(change.path, PathBuf::from("/elsewhere/settings.json"));
@@ -58,7 +58,7 @@ fn other_ways_to_sign_in_are_not_overruled() {
     for text in [r#"{"apiKeyHelper": "/bin/key"}"#, r#"{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}"#]
     {
         let refused = plan(&home(&[(PATH, text)]), &open()).unwrap_err();
-        assert!(matches!(refused, Unfit::Conflict { .. }), "{refused:?}");
+        assert!(matches!(refused, UnfitSettings::Conflict { .. }), "{refused:?}");
     }
     let off = r#"{"env": {"CLAUDE_CODE_USE_BEDROCK": "0"}}"#;
     assert!(plan(&home(&[(PATH, off)]), &open()).is_ok());

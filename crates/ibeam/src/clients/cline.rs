@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Dialect, Launch, Machine, Plan, Unfit, Wiring,
-    sheet::{Json, key, v1},
+    ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, key, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "cline",
     also: &["cline-cli"],
     title: "Cline",
     programs: &["cline"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -34,11 +34,11 @@ const LAST: &str = "lastUsedProvider";
 const SINCE: &str = "2026-01-01T00:00:00.000Z";
 const PLACE: &str = "CLINE_PROVIDER_SETTINGS_PATH";
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.folder("CLINE_DIR", &[".cline"])
 }
 
-fn settings(machine: &Machine) -> PathBuf {
+fn settings(machine: &UserMachine) -> PathBuf {
     if let Some(path) = machine.env(PLACE) {
         return machine.path(path);
     }
@@ -46,9 +46,9 @@ fn settings(machine: &Machine) -> PathBuf {
     data.unwrap_or_else(|| folder(machine).join("data")).join("settings").join("providers.json")
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let path = settings(machine);
-    let mut sheet = Json::open(machine, path.clone())?;
+    let mut sheet = JsonSheet::open(machine, path.clone())?;
     let wanted = provider(wiring);
     let own = sheet.get(&["providers", PROVIDER, "settings"]);
     if own.as_ref().is_some_and(|own| *own != wanted) {
@@ -72,12 +72,12 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         wiring.model,
     ));
     let changes = vec![sheet.change(true)];
-    Ok(Plan { changes, notes, ..Plan::default() })
+    Ok(SetupPlan { changes, notes, ..SetupPlan::default() })
 }
 
 /// Settings of its own for the run: it would write its state into those of the user.
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
-    let mut sheet = Json::blank("providers.json")?;
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
+    let mut sheet = JsonSheet::blank("providers.json")?;
     fill(&mut sheet, &provider(wiring))?;
     Ok(Launch {
         program: "cline",
@@ -87,7 +87,7 @@ fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
     })
 }
 
-fn fill(sheet: &mut Json, settings: &Value) -> Result<(), Unfit> {
+fn fill(sheet: &mut JsonSheet, settings: &Value) -> Result<(), UnfitSettings> {
     // A file without these is no file of settings to it, and is not read.
     if !sheet.has(&["version"]) {
         sheet.set(&["version"], 1)?;

@@ -42,8 +42,8 @@ fn what_it_makes_of_the_file_is_no_conflict() {
 #[test]
 fn another_compatible_server_stays() {
     let own = r#"{ "providers": { "openai-compatible": { "settings": { "baseUrl": "http://box/v1" } } } }"#;
-    assert!(matches!(refused(&CLIENT, FILE, own), Unfit::Conflict { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "{ \"version\": "), Unfit::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "{ \"version\": "), UnfitSettings::Malformed { .. }));
 }
 
 #[test]

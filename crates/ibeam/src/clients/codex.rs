@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 
-use super::{Change, Client, Dialect, Launch, Machine, Plan, Unfit, Wiring, edit::toml};
+use super::{
+    Change, ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    edit::toml,
+};
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "codex",
     also: &["codex-cli", "openai-codex"],
     title: "Codex",
     programs: &["codex"],
-    speaks: Dialect::Responses,
+    speaks: ClientApi::Responses,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -26,18 +29,18 @@ const ID: &str = "ibeam";
 /// Where a started Codex finds its key.
 const VARIABLE: &str = "IBEAM_CLIENT_KEY";
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.folder("CODEX_HOME", &[".codex"])
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let path = folder(machine).join("config.toml");
-    let refused = Unfit::in_file(&path);
+    let refused = UnfitSettings::in_file(&path);
     let text = machine.read(&path)?.unwrap_or_default();
-    let mut document = toml::Document::parse(&text).map_err(&refused)?;
+    let mut document = toml::TomlDocument::parse(&text).map_err(&refused)?;
     let mut notes = Vec::new();
     if document.get(&["model_providers", ID]).is_some() {
-        return Err(Unfit::Conflict { path, what: format!("`[model_providers.{ID}]`") });
+        return Err(UnfitSettings::Conflict { path, what: format!("`[model_providers.{ID}]`") });
     }
     let text_at =
         |key: &str| document.get(&[key]).as_ref().and_then(Value::as_str).map(str::to_owned);
@@ -66,7 +69,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         document.set(&["model_providers", ID, name], &Value::from(value)).map_err(&refused)?;
     }
     let change = Change { path, after: document.to_string(), private: !wiring.is_open() };
-    Ok(Plan { changes: vec![change], notes, paste: None })
+    Ok(SetupPlan { changes: vec![change], notes, paste: None })
 }
 
 /// It knows what those of OpenAI can do, and guesses for others: one of those is better
@@ -83,7 +86,7 @@ fn block(wiring: &Wiring) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let mut provider = block(wiring);
     provider.push(("env_key", VARIABLE.to_owned()));
     let provider: Map<String, Value> =

@@ -18,12 +18,12 @@ base_url = "http://127.0.0.1:18741/v1"
 wire_api = "responses"
 "#;
     let change = Change { path: PATH.into(), after: wanted.to_owned(), private: false };
-    assert_eq!(plan, Plan { changes: vec![change], ..Plan::default() });
+    assert_eq!(plan, SetupPlan { changes: vec![change], ..SetupPlan::default() });
 }
 
 #[test]
 fn a_key_is_written_only_where_one_is_needed() {
-    let machine = Machine::made_up(System::Linux, &[("CODEX_HOME", "/c")], &[], &[]);
+    let machine = UserMachine::made_up(System::Linux, &[("CODEX_HOME", "/c")], &[], &[]);
     let plan = plan(&machine, &locked()).unwrap();
     let change = &plan.changes[0];
     assert_eq!(change.path, PathBuf::from("/c/config.toml"));
@@ -53,7 +53,7 @@ fn what_is_replaced_is_told() {
 fn a_provider_of_that_name_is_the_users() {
     let text = "[model_providers.ibeam]\nname = \"mine\"\n";
     let refused = plan(&home(&[(PATH, text)]), &open()).unwrap_err();
-    assert!(matches!(refused, Unfit::Conflict { .. }), "{refused:?}");
+    assert!(matches!(refused, UnfitSettings::Conflict { .. }), "{refused:?}");
 }
 
 #[test]

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring,
+    ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
     sheet::{Yaml, key, models, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "continue",
     also: &["cn", "continue-dev", "continue.dev"],
     title: "Continue",
     programs: &["cn"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -31,18 +31,18 @@ const OLDER: [&str; 2] = ["config.json", "config.ts"];
 /// What a run keeps of the user's settings.
 const KEPT: [&str; 6] = ["rules", "mcpServers", "prompts", "context", "docs", "data"];
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.folder("CONTINUE_GLOBAL_DIR", &[".continue"])
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let path = folder(machine).join(SETTINGS);
     if !machine.is_there(&path)
         && let Some(older) =
             OLDER.map(|name| folder(machine).join(name)).into_iter().find(|at| machine.is_there(at))
     {
         let what = format!("settings, which a new {SETTINGS} would hide");
-        return Err(Unfit::Conflict { path: older, what });
+        return Err(UnfitSettings::Conflict { path: older, what });
     }
     let mut sheet = Yaml::open(machine, path)?;
     let mut notes = Vec::new();
@@ -54,12 +54,12 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         sheet.push(&["models"], card(model, wiring))?;
     }
     let changes = vec![sheet.change(!wiring.is_open())];
-    Ok(Plan { changes, notes, ..Plan::default() })
+    Ok(SetupPlan { changes, notes, ..SetupPlan::default() })
 }
 
 /// With models of ours alone, since the first of them is used, and all else as the user
 /// has it.
-fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let own = Yaml::open(machine, folder(machine).join(SETTINGS))?;
     let mut sheet = Yaml::blank(SETTINGS)?;
     head(&mut sheet)?;
@@ -80,7 +80,7 @@ fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
 }
 
 /// What has to be there before anything else.
-fn head(sheet: &mut Yaml) -> Result<(), Unfit> {
+fn head(sheet: &mut Yaml) -> Result<(), UnfitSettings> {
     if sheet.is_blank() {
         sheet.set(&["name"], "ibeam")?;
         sheet.set(&["version"], "1.0.0")?;

@@ -37,15 +37,15 @@ fn beside_what_is_there() {
 fn an_older_file_is_not_hidden() {
     for name in OLDER {
         let path = format!("/home/me/.continue/{name}");
-        let Unfit::Conflict { path: at, .. } = refused(&CLIENT, &path, "{}") else {
+        let UnfitSettings::Conflict { path: at, .. } = refused(&CLIENT, &path, "{}") else {
             panic!("{name}")
         };
         assert_eq!(at.display().to_string(), path);
     }
     let both = home(&[("/home/me/.continue/config.json", "{}"), (FILE, OWN)]);
     assert!(plan(&both, &open()).is_ok());
-    assert!(matches!(refused(&CLIENT, FILE, "models: {a\n"), Unfit::Malformed { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "models: none\n"), Unfit::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "models: {a\n"), UnfitSettings::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "models: none\n"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]

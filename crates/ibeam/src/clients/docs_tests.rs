@@ -7,10 +7,10 @@ use saphyr_parser::Parser;
 use secrecy::SecretString;
 use serde_json::Value;
 
-use super::{ANY_KEY, CLIENTS, Client, Machine, Offered, System, Wiring, edit};
+use super::{ANY_KEY, CLIENTS, ClientSpec, Offered, System, UserMachine, Wiring, edit};
 
 /// The models that the page of a client has. Most have two, of two kinds.
-fn wiring(client: &Client) -> Wiring {
+fn wiring(client: &ClientSpec) -> Wiring {
     let model = |id: &str, name: &str, sizes: (u64, u64), efforts: &[&str]| Offered {
         id: id.to_owned(),
         name: name.to_owned(),
@@ -48,7 +48,7 @@ fn root() -> &'static Path {
 }
 
 /// The files of a page: where they are, and what stands in them.
-fn files(client: &Client) -> Vec<(String, String)> {
+fn files(client: &ClientSpec) -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join(client.page)).unwrap();
     let mut files: Vec<(String, String)> = Vec::new();
     let mut inside = false;
@@ -72,7 +72,7 @@ fn meaning(path: &str, text: &str) -> Value {
         Some("json") => serde_json::from_str(text).unwrap(),
         Some("yml" | "yaml") => {
             assert!(Parser::new_from_str(text).all(|event| event.is_ok()), "{path}:\n{text}");
-            edit::yaml::Document::parse(text).unwrap().get(&[]).unwrap()
+            edit::yaml::YamlDocument::parse(text).unwrap().get(&[]).unwrap()
         }
         // Lines for a shell.
         _ => Value::from(text),
@@ -98,7 +98,7 @@ fn every_client_has_its_page_and_every_page_its_client() {
 fn by_hand_is_what_setup_writes() {
     let mut seen = 0;
     for client in CLIENTS {
-        let machine = Machine::made_up(System::Linux, &[], &[], &[]);
+        let machine = UserMachine::made_up(System::Linux, &[], &[], &[]);
         let plan = (client.plan)(&machine, &wiring(client)).unwrap();
         for (path, block) in files(client) {
             let change = plan.changes.iter().find(|change| change.path == Path::new(&path));

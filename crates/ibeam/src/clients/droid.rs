@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring,
-    sheet::{Json, key, models, v1},
+    ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, key, models, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "droid",
     also: &["factory", "factory-droid"],
     title: "Factory Droid",
     programs: &["droid"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -31,12 +31,12 @@ const MODELS: &str = "customModels";
 /// It puts the values of variables into keys.
 const VARIABLE: &str = "IBEAM_CLIENT_KEY";
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.home().join(".factory")
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
-    let mut sheet = Json::open(machine, folder(machine).join("settings.json"))?;
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
+    let mut sheet = JsonSheet::open(machine, folder(machine).join("settings.json"))?;
     let own = sheet.get(&[MODELS]).and_then(|own| own.as_array().cloned()).unwrap_or_default();
     if own.iter().any(|model| is_ours(model, wiring)) {
         return Err(sheet.conflict(format!("`{MODELS}` with {}", wiring.url)));
@@ -48,10 +48,10 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     }
     let id = id(&wiring.model);
     let notes = vec![format!("choose it with `/model`, or `droid exec -m {id} …`")];
-    Ok(Plan { changes: vec![sheet.change(!wiring.is_open())], notes, ..Plan::default() })
+    Ok(SetupPlan { changes: vec![sheet.change(!wiring.is_open())], notes, ..SetupPlan::default() })
 }
 
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let reference = format!("${{{VARIABLE}}}");
     let models: Vec<_> = models(wiring)
         .zip(0..)

@@ -32,9 +32,12 @@ fn beside_what_is_there() {
 fn models_for_this_gateway_stay() {
     let own =
         r#"{ "customModels": [{ "model": "auto", "baseUrl": "http://127.0.0.1:18741/v1/" }] }"#;
-    assert!(matches!(refused(&CLIENT, FILE, own), Unfit::Conflict { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, r#"{ "customModels": {} }"#), Unfit::Malformed { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "{]"), Unfit::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
+    assert!(matches!(
+        refused(&CLIENT, FILE, r#"{ "customModels": {} }"#),
+        UnfitSettings::Malformed { .. }
+    ));
+    assert!(matches!(refused(&CLIENT, FILE, "{]"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]

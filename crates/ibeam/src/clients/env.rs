@@ -4,16 +4,16 @@
 use std::path::PathBuf;
 
 use super::{
-    Change, Client, Dialect, Launch, Machine, Plan, System, Unfit, Wiring,
+    Change, ClientApi, ClientSpec, Launch, SetupPlan, System, UnfitSettings, UserMachine, Wiring,
     sheet::{key, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "env",
     also: &["environment", "shell"],
     title: "The environment",
     programs: &[],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |_| Vec::new(),
     plan,
     launch: Some(launch),
@@ -23,7 +23,7 @@ pub(super) const CLIENT: Client = Client {
 };
 
 /// Where ibeam's own settings are.
-pub(super) fn folder(machine: &Machine) -> PathBuf {
+pub(super) fn folder(machine: &UserMachine) -> PathBuf {
     let base = match machine.system() {
         System::Linux | System::MacOs => machine.config_home(),
         System::Windows => machine.app_config(),
@@ -31,7 +31,7 @@ pub(super) fn folder(machine: &Machine) -> PathBuf {
     base.join("ibeam")
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let folder = folder(machine);
     let variables = variables(wiring);
     let file = |name: &str, line: fn(&str, &str) -> String| Change {
@@ -62,14 +62,14 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
             (read(ps1, "''"), vec!["add this line to the file that $PROFILE names".to_owned()])
         }
     };
-    Ok(Plan { changes, notes, paste: Some(paste) })
+    Ok(SetupPlan { changes, notes, paste: Some(paste) })
 }
 
 /// `env` starts what follows it.
-fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     if machine.system() == System::Windows {
         let what = "Windows has no program `env`: `ibeam setup env` writes a file for PowerShell";
-        return Err(Unfit::Missing { what: what.to_owned() });
+        return Err(UnfitSettings::Missing { what: what.to_owned() });
     }
     let env = variables(wiring).map(|(name, value)| (name.to_owned(), value)).into();
     Ok(Launch { program: "env", env, ..Launch::default() })

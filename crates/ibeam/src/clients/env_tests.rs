@@ -7,7 +7,7 @@ fn for_a_shell() {
 
 #[test]
 fn for_powershell() {
-    let machine = Machine::made_up(System::Windows, &[("APPDATA", "/r o'b")], &[], &[]);
+    let machine = UserMachine::made_up(System::Windows, &[("APPDATA", "/r o'b")], &[], &[]);
     let plan = plan(&machine, &open()).expect("a plan");
     assert_eq!(plan.paste.as_deref(), Some(". '/r o''b/ibeam/env.ps1'\n"));
 }
@@ -15,6 +15,6 @@ fn for_powershell() {
 #[test]
 fn for_one_run() {
     insta::assert_snapshot!(started(&launch(&home(&[]), &locked()).expect("a launch")));
-    let windows = Machine::made_up(System::Windows, &[], &[], &[]);
+    let windows = UserMachine::made_up(System::Windows, &[], &[], &[]);
     launch(&windows, &open()).expect_err("there is no `env`");
 }

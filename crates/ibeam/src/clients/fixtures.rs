@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Client, Launch, Machine, Offered, Plan, System, Unfit, Wiring};
+use super::{ClientSpec, Launch, Offered, SetupPlan, System, UnfitSettings, UserMachine, Wiring};
 
 pub(super) const LOCKED: &str = "ibk_0123456789";
 
@@ -38,12 +38,12 @@ pub(super) fn locked() -> Wiring {
 }
 
 /// A user on Linux who has these files and nothing else.
-pub(super) fn home(files: &[(&str, &str)]) -> Machine {
-    Machine::made_up(System::Linux, &[], files, &[])
+pub(super) fn home(files: &[(&str, &str)]) -> UserMachine {
+    UserMachine::made_up(System::Linux, &[], files, &[])
 }
 
 /// Files and notes of a plan.
-pub(super) fn told(plan: &Plan) -> String {
+pub(super) fn told(plan: &SetupPlan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
         let private = if change.private { " (private)" } else { "" };
@@ -79,13 +79,13 @@ pub(super) fn started(launch: &Launch) -> String {
     text
 }
 
-fn planned(client: &Client, machine: &Machine) -> Plan {
+fn planned(client: &ClientSpec, machine: &UserMachine) -> SetupPlan {
     (client.plan)(machine, &open()).expect("a plan")
 }
 
 /// Where the plan's files are, for one who has none yet.
-pub(super) fn places(client: &Client, system: System, env: &[(&str, &str)]) -> Vec<String> {
-    let machine = Machine::made_up(system, env, &[], &[]);
+pub(super) fn places(client: &ClientSpec, system: System, env: &[(&str, &str)]) -> Vec<String> {
+    let machine = UserMachine::made_up(system, env, &[], &[]);
     let plan = planned(client, &machine);
     plan.changes.iter().map(|change| change.path.display().to_string()).collect()
 }
@@ -100,19 +100,19 @@ pub(super) fn assert_kept(before: &str, after: &str) {
 }
 
 /// The plan for a user with this file, which keeps every line of it.
-pub(super) fn with(client: &Client, path: &str, before: &str) -> Plan {
+pub(super) fn with(client: &ClientSpec, path: &str, before: &str) -> SetupPlan {
     let plan = planned(client, &home(&[(path, before)]));
     let change = plan.changes.iter().find(|change| change.path.ends_with(&path[1..]));
     assert_kept(before, &change.expect("a change of the file").after);
     plan
 }
 
-pub(super) fn refused(client: &Client, path: &str, text: &str) -> Unfit {
+pub(super) fn refused(client: &ClientSpec, path: &str, text: &str) -> UnfitSettings {
     (client.plan)(&home(&[(path, text)]), &open()).expect_err("a refusal")
 }
 
 /// With a key that is a secret: new files are for their owner alone, nothing but files has it.
-pub(super) fn assert_guarded(client: &Client) {
+pub(super) fn assert_guarded(client: &ClientSpec) {
     let plan = (client.plan)(&home(&[]), &locked()).expect("a plan");
     for change in &plan.changes {
         assert_eq!(change.after.contains(LOCKED), change.private, "{}", change.path.display());

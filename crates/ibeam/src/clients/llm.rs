@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    Change, Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring,
-    sheet::{Json, Yaml, key, models, v1},
+    Change, ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, Yaml, key, models, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "llm",
     also: &["simonw-llm"],
     title: "llm",
     programs: &["llm"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -33,18 +33,18 @@ const DEFAULT: &str = "default_model.txt";
 /// What the key is called among the user's, and another name for the default model.
 const NAME: &str = "ibeam";
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     let own = machine.env(PLACE).map(|path| machine.path(path));
     own.unwrap_or_else(|| machine.app_config().join("io.datasette.llm"))
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let folder = folder(machine);
     let mut sheet = Yaml::open(machine, folder.join(MODELS))?;
     fill(&mut sheet, wiring)?;
     let mut changes = vec![sheet.change(false)];
     if !wiring.is_open() {
-        let mut keys = Json::open(machine, folder.join(KEYS))?;
+        let mut keys = JsonSheet::open(machine, folder.join(KEYS))?;
         if keys.has(&[NAME]) {
             return Err(keys.conflict(format!("key `{NAME}`")));
         }
@@ -62,12 +62,12 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
             Vec::new()
         }
     };
-    Ok(Plan { changes, notes, ..Plan::default() })
+    Ok(SetupPlan { changes, notes, ..SetupPlan::default() })
 }
 
 /// In a folder of its own: there is no other way to name a model for one run. Its log goes
 /// there, too, and with it.
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let mut sheet = Yaml::blank(MODELS)?;
     fill(&mut sheet, wiring)?;
     let mut files =
@@ -79,7 +79,7 @@ fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
     Ok(Launch { program: "llm", env, files, ..Launch::default() })
 }
 
-fn fill(sheet: &mut Yaml, wiring: &Wiring) -> Result<(), Unfit> {
+fn fill(sheet: &mut Yaml, wiring: &Wiring) -> Result<(), UnfitSettings> {
     for model in models(wiring) {
         sheet.push(&[], card(model, wiring))?;
     }

@@ -26,10 +26,10 @@ fn beside_what_is_there() {
 
 #[test]
 fn what_is_no_list_is_refused() {
-    assert!(matches!(refused(&CLIENT, FILE, "model_id: box\n"), Unfit::Malformed { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "- [\n"), Unfit::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "model_id: box\n"), UnfitSettings::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "- [\n"), UnfitSettings::Malformed { .. }));
     let taken = home(&[("/home/me/.config/io.datasette.llm/keys.json", r#"{"ibeam":"x"}"#)]);
-    assert!(matches!(plan(&taken, &locked()), Err(Unfit::Conflict { .. })));
+    assert!(matches!(plan(&taken, &locked()), Err(UnfitSettings::Conflict { .. })));
     assert!(plan(&taken, &open()).is_ok(), "no key is asked for");
 }
 

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Unfit;
+use super::UnfitSettings;
 pub(crate) use ibeam_server::auth::System;
 use ibeam_server::config::{Env, environment};
 
@@ -18,7 +18,7 @@ pub(super) const LONGEST: u64 = 4 << 20;
 
 /// What is at a path.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum FileContent {
     Bytes(Vec<u8>),
     /// More than is read.
     Long,
@@ -26,27 +26,27 @@ pub(crate) enum Found {
     NoFile,
 }
 
-trait Files: Send + Sync {
-    fn read(&self, path: &Path) -> io::Result<Option<Found>>;
+trait FileView: Send + Sync {
+    fn read(&self, path: &Path) -> io::Result<Option<FileContent>>;
     fn is_there(&self, path: &Path) -> bool;
     fn is_program(&self, path: &Path) -> bool;
 }
 
-pub(crate) struct Machine {
+pub(crate) struct UserMachine {
     system: System,
     home: PathBuf,
     env: Env,
-    files: Arc<dyn Files>,
+    files: Arc<dyn FileView>,
 }
 
 /// The environment may hold secrets.
-impl fmt::Debug for Machine {
+impl fmt::Debug for UserMachine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine").field("home", &self.home).finish_non_exhaustive()
     }
 }
 
-impl Machine {
+impl UserMachine {
     /// This one. `None`: the user has no home.
     pub(crate) fn here() -> Option<Self> {
         let home = etcetera::home_dir().ok()?;
@@ -80,7 +80,7 @@ impl Machine {
 
     /// The same one, with some files as they would be. `None`: not there.
     pub(super) fn with(&self, texts: BTreeMap<PathBuf, Option<String>>) -> Self {
-        let files = Arc::new(Seen { below: Arc::clone(&self.files), texts });
+        let files = Arc::new(OverlaidFiles { below: Arc::clone(&self.files), texts });
         Self { system: self.system, home: self.home.clone(), env: self.env.clone(), files }
     }
 
@@ -139,17 +139,17 @@ impl Machine {
     ///
     /// # Errors
     /// It cannot be read, is too long, or is not UTF-8.
-    pub(crate) fn read(&self, path: &Path) -> Result<Option<String>, Unfit> {
-        let unreadable = |why: String| Unfit::Unreadable { path: path.to_path_buf(), why };
+    pub(crate) fn read(&self, path: &Path) -> Result<Option<String>, UnfitSettings> {
+        let unreadable = |why: String| UnfitSettings::Unreadable { path: path.to_path_buf(), why };
         match self.files.read(path) {
             Ok(None) => Ok(None),
-            Ok(Some(Found::Bytes(bytes))) => String::from_utf8(bytes)
+            Ok(Some(FileContent::Bytes(bytes))) => String::from_utf8(bytes)
                 .map(Some)
                 .map_err(|_| unreadable("it is not UTF-8 text".to_owned())),
-            Ok(Some(Found::Long)) => {
+            Ok(Some(FileContent::Long)) => {
                 Err(unreadable(format!("it is longer than {} MiB", LONGEST >> 20)))
             }
-            Ok(Some(Found::NoFile)) => Err(unreadable("it is not a regular file".to_owned())),
+            Ok(Some(FileContent::NoFile)) => Err(unreadable("it is not a regular file".to_owned())),
             Err(error) => Err(unreadable(error.to_string())),
         }
     }
@@ -168,15 +168,15 @@ impl Machine {
 }
 
 /// Files that are seen otherwise than they are.
-struct Seen {
-    below: Arc<dyn Files>,
+struct OverlaidFiles {
+    below: Arc<dyn FileView>,
     texts: BTreeMap<PathBuf, Option<String>>,
 }
 
-impl Files for Seen {
-    fn read(&self, path: &Path) -> io::Result<Option<Found>> {
+impl FileView for OverlaidFiles {
+    fn read(&self, path: &Path) -> io::Result<Option<FileContent>> {
         match self.texts.get(path) {
-            Some(text) => Ok(text.clone().map(|text| Found::Bytes(text.into_bytes()))),
+            Some(text) => Ok(text.clone().map(|text| FileContent::Bytes(text.into_bytes()))),
             None => self.below.read(path),
         }
     }
@@ -192,8 +192,8 @@ impl Files for Seen {
 
 struct Disk;
 
-impl Files for Disk {
-    fn read(&self, path: &Path) -> io::Result<Option<Found>> {
+impl FileView for Disk {
+    fn read(&self, path: &Path) -> io::Result<Option<FileContent>> {
         read(path)
     }
 
@@ -207,7 +207,7 @@ impl Files for Disk {
 }
 
 /// The bytes of a file as far as they are a configuration; `None` if there is none.
-pub(super) fn read(path: &Path) -> io::Result<Option<Found>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<FileContent>> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         // Also where the link leads nowhere: writing makes the file it leads to.
@@ -215,11 +215,15 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Found>> {
         Err(error) => return Err(error),
     };
     if !meta.is_file() {
-        return Ok(Some(Found::NoFile));
+        return Ok(Some(FileContent::NoFile));
     }
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    Ok(Some(if bytes.len() as u64 > LONGEST { Found::Long } else { Found::Bytes(bytes) }))
+    Ok(Some(if bytes.len() as u64 > LONGEST {
+        FileContent::Long
+    } else {
+        FileContent::Bytes(bytes)
+    }))
 }
 
 #[cfg(unix)]
@@ -240,9 +244,9 @@ struct MadeUp {
 }
 
 #[cfg(test)]
-impl Files for MadeUp {
-    fn read(&self, path: &Path) -> io::Result<Option<Found>> {
-        Ok(self.files.get(path).cloned().map(Found::Bytes))
+impl FileView for MadeUp {
+    fn read(&self, path: &Path) -> io::Result<Option<FileContent>> {
+        Ok(self.files.get(path).cloned().map(FileContent::Bytes))
     }
 
     fn is_there(&self, path: &Path) -> bool {

@@ -35,11 +35,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use machine::{Machine, System};
+pub(crate) use machine::{System, UserMachine};
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// Every client there is, in the order in which they are shown.
-pub(crate) const CLIENTS: &[&Client] = &[
+pub(crate) const CLIENTS: &[&ClientSpec] = &[
     &opencode::CLIENT,
     &claude_code::CLIENT,
     &codex::CLIENT,
@@ -56,7 +56,7 @@ pub(crate) const CLIENTS: &[&Client] = &[
 ];
 
 /// A program that talks to models, and how it is told to talk to this gateway.
-pub(crate) struct Client {
+pub(crate) struct ClientSpec {
     /// What users type.
     pub(crate) name: &'static str,
     /// Other spellings of it.
@@ -65,10 +65,10 @@ pub(crate) struct Client {
     /// Looked for in `PATH`.
     pub(crate) programs: &'static [&'static str],
     /// The API it calls once it is wired: what `setup` tries.
-    pub(crate) speaks: Dialect,
+    pub(crate) speaks: ClientApi,
     /// Folders or files that show that it is in use here.
-    pub(crate) traces: fn(&Machine) -> Vec<PathBuf>,
-    pub(crate) plan: fn(&Machine, &Wiring) -> Result<Plan, Unfit>,
+    pub(crate) traces: fn(&UserMachine) -> Vec<PathBuf>,
+    pub(crate) plan: fn(&UserMachine, &Wiring) -> Result<SetupPlan, UnfitSettings>,
     /// None: it cannot be started from a shell.
     pub(crate) launch: Option<Launcher>,
     /// The arguments that let it answer `{prompt}` without a person, and read files. None: it
@@ -81,17 +81,17 @@ pub(crate) struct Client {
 }
 
 /// How one run is wired.
-type Launcher = fn(&Machine, &Wiring) -> Result<Launch, Unfit>;
+type Launcher = fn(&UserMachine, &Wiring) -> Result<Launch, UnfitSettings>;
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ClientSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Client").field(&self.name).finish()
     }
 }
 
-impl Client {
+impl ClientSpec {
     /// Whether its program or a trace of it is on this machine.
-    pub(crate) fn is_found(&self, machine: &Machine) -> bool {
+    pub(crate) fn is_found(&self, machine: &UserMachine) -> bool {
         self.programs.iter().any(|program| machine.program(program).is_some())
             || (self.traces)(machine).iter().any(|path| machine.is_there(path))
     }
@@ -108,7 +108,7 @@ impl Client {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum ClientApi {
     Chat,
     Responses,
     Messages,
@@ -168,7 +168,7 @@ pub(crate) struct Offered {
 
 /// What a setup would change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct SetupPlan {
     /// All of them or none are written. One whose text is there already is none.
     pub(crate) changes: Vec<Change>,
     /// What the user should know, a line each.
@@ -202,7 +202,7 @@ pub(crate) struct Launch {
 
 /// Why a client's settings are left alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unfit {
+pub(crate) enum UnfitSettings {
     #[error("{} is not well-formed{}: {why}", path.display(), at(*line))]
     Malformed { path: PathBuf, line: Option<usize>, why: String },
     #[error("{} cannot be read: {why}", path.display())]
@@ -219,21 +219,21 @@ fn at(line: Option<usize>) -> String {
     line.map(|line| format!(" (line {line})")).unwrap_or_default()
 }
 
-impl Unfit {
+impl UnfitSettings {
     /// For `map_err`: which file an editor refused.
-    pub(crate) fn in_file(path: &Path) -> impl Fn(edit::Refused) -> Self + use<> {
+    pub(crate) fn in_file(path: &Path) -> impl Fn(edit::EditRefused) -> Self + use<> {
         let path = path.to_path_buf();
-        move |edit::Refused { line, why }| Self::Malformed { path: path.clone(), line, why }
+        move |edit::EditRefused { line, why }| Self::Malformed { path: path.clone(), line, why }
     }
 }
 
 /// Where ibeam's own settings are, and the files that some clients are wired with.
-pub(crate) fn own_folder(machine: &Machine) -> PathBuf {
+pub(crate) fn own_folder(machine: &UserMachine) -> PathBuf {
     env::folder(machine)
 }
 
 /// The client of this name.
-pub(crate) fn named(name: &str) -> Option<&'static Client> {
+pub(crate) fn named(name: &str) -> Option<&'static ClientSpec> {
     let name = name.to_ascii_lowercase();
     CLIENTS.iter().copied().find(|client| client.name == name || client.also.contains(&&*name))
 }

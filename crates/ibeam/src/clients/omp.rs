@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use serde_json::Map;
 
 use super::{
-    Client, Dialect, Launch, Machine, Plan, Unfit, Wiring,
+    ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring,
     pi::{ID, by_extension, provider},
     sheet::Yaml,
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "oh-my-pi",
     also: &["omp", "ohmypi"],
     title: "oh-my-pi",
     programs: &["omp"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![root(machine)],
     plan,
     launch: Some(launch),
@@ -26,12 +26,12 @@ pub(super) const CLIENT: Client = Client {
     page: "docs/clients/oh-my-pi.md",
 };
 
-fn root(machine: &Machine) -> PathBuf {
+fn root(machine: &UserMachine) -> PathBuf {
     machine.home().join(machine.env("PI_CONFIG_DIR").unwrap_or(".omp"))
 }
 
 /// A profile comes before a folder of pi's.
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     let profile = ["OMP_PROFILE", "PI_PROFILE"].into_iter().find_map(|name| machine.env(name));
     match profile.map(str::trim).filter(|name| !name.is_empty() && *name != "default") {
         Some(name) => root(machine).join("profiles").join(name).join("agent"),
@@ -42,7 +42,7 @@ fn folder(machine: &Machine) -> PathBuf {
     }
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let folder = folder(machine);
     let names = ["models.yml", "models.yaml"].map(|name| folder.join(name));
     let there = names.iter().find(|path| machine.is_there(path));
@@ -50,7 +50,7 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     if there.is_none() && machine.is_there(&older) {
         // It makes the newer file of it at its next start, unless there is one.
         let what = "models, which it moves to models.yml when it starts: start it once".to_owned();
-        return Err(Unfit::Conflict { path: older, what });
+        return Err(UnfitSettings::Conflict { path: older, what });
     }
     let [first, _] = &names;
     let mut sheet = Yaml::open(machine, there.unwrap_or(first).clone())?;
@@ -62,10 +62,10 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         "`omp --model {ID}/{}` starts with it; `/model` in omp chooses another",
         wiring.model
     )];
-    Ok(Plan { changes: vec![sheet.change(!wiring.is_open())], notes, ..Plan::default() })
+    Ok(SetupPlan { changes: vec![sheet.change(!wiring.is_open())], notes, ..SetupPlan::default() })
 }
 
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     Ok(by_extension("omp", &provider(wiring, |_| Map::new()), &wiring.model))
 }
 

@@ -26,8 +26,11 @@ fn the_other_ending_is_used_where_it_is() {
 fn an_older_file_is_not_hidden() {
     let older = refused(&CLIENT, "/home/me/.omp/agent/models.json", "{}");
     assert!(older.to_string().ends_with("start it once"), "{older}");
-    assert!(matches!(refused(&CLIENT, FILE, "providers: {ibeam: {}}\n"), Unfit::Conflict { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "providers: {\n"), Unfit::Malformed { .. }));
+    assert!(matches!(
+        refused(&CLIENT, FILE, "providers: {ibeam: {}}\n"),
+        UnfitSettings::Conflict { .. }
+    ));
+    assert!(matches!(refused(&CLIENT, FILE, "providers: {\n"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]

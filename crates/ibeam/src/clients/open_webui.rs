@@ -5,16 +5,16 @@
 //! administrator saves a setting, unless `ENABLE_PERSISTENT_CONFIG` is off.
 
 use super::{
-    Change, Client, Dialect, Launch, Machine, Plan, Unfit, Wiring, env,
+    Change, ClientApi, ClientSpec, Launch, SetupPlan, UnfitSettings, UserMachine, Wiring, env,
     sheet::{key, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "open-webui",
     also: &["openwebui", "open_webui", "webui"],
     title: "Open WebUI",
     programs: &["open-webui"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |_| Vec::new(),
     plan,
     launch: Some(launch),
@@ -23,7 +23,7 @@ pub(super) const CLIENT: Client = Client {
     page: "docs/clients/open-webui.md",
 };
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let path = env::folder(machine).join("open-webui.env");
     // Docker takes a value as it stands: no quotes.
     let lines = variables(wiring).map(|(name, value)| format!("{name}={value}\n"));
@@ -37,11 +37,11 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     ];
     let after = lines.concat();
     let changes = vec![Change { path, after, private: !wiring.is_open() }];
-    Ok(Plan { changes, notes, ..Plan::default() })
+    Ok(SetupPlan { changes, notes, ..SetupPlan::default() })
 }
 
 /// What its database says does not count for this run, since it may lead elsewhere.
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let mut env: Vec<_> =
         variables(wiring).map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     env.push(("ENABLE_PERSISTENT_CONFIG".to_owned(), "False".to_owned()));

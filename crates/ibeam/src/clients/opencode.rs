@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 
-use super::{Change, Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring, edit::json};
+use super::{
+    Change, ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    edit::json,
+};
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "opencode",
     also: &["open-code"],
     title: "OpenCode",
     programs: &["opencode"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine), machine.data_home().join("opencode")],
     plan,
     launch: Some(launch),
@@ -27,33 +30,33 @@ const PLUGIN: &str = include_str!("../../assets/opencode-plugin.js");
 
 const ID: &str = "cursor";
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.config_home().join("opencode")
 }
 
 /// The files that it reads, the one that wins first.
-fn files(machine: &Machine) -> Vec<PathBuf> {
+fn files(machine: &UserMachine) -> Vec<PathBuf> {
     let own = machine.env("OPENCODE_CONFIG").map(|path| machine.path(path));
     let names = ["opencode.jsonc", "opencode.json", "config.json"];
     own.into_iter().chain(names.map(|name| folder(machine).join(name))).collect()
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
     let (mut model, mut provider) = (None, false);
     let mut there = Vec::new();
     for path in files(machine) {
         let Some(text) = machine.read(&path)? else { continue };
-        let document = json::Document::parse(&text).map_err(Unfit::in_file(&path))?;
+        let document = json::JsonDocument::parse(&text).map_err(UnfitSettings::in_file(&path))?;
         model = model.or_else(|| document.get(&["model"]));
         if document.get(&["provider", ID]).is_some() {
             if !wiring.local {
-                return Err(Unfit::Conflict { path, what: format!("`provider.{ID}`") });
+                return Err(UnfitSettings::Conflict { path, what: format!("`provider.{ID}`") });
             }
             provider = true;
         }
         there.push((path, text));
     }
-    let mut plan = Plan::default();
+    let mut plan = SetupPlan::default();
     if wiring.local {
         let path = folder(machine).join("plugin").join("ibeam.js");
         plan.changes.push(Change { path, after: PLUGIN.to_owned(), private: false });
@@ -76,9 +79,14 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
     Ok(plan)
 }
 
-fn settings(path: &Path, text: &str, wiring: &Wiring, model: bool) -> Result<String, Unfit> {
-    let refused = Unfit::in_file(path);
-    let mut document = json::Document::parse(text).map_err(&refused)?;
+fn settings(
+    path: &Path,
+    text: &str,
+    wiring: &Wiring,
+    model: bool,
+) -> Result<String, UnfitSettings> {
+    let refused = UnfitSettings::in_file(path);
+    let mut document = json::JsonDocument::parse(text).map_err(&refused)?;
     let empty = text.trim().is_empty();
     if empty {
         document
@@ -135,7 +143,7 @@ fn card(model: &Offered) -> Value {
 }
 
 /// A provider in a variable: nothing is started by OpenCode, and no plugin is installed.
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     let content = json!({
         "provider": { ID: block(wiring) },
         "model": format!("{ID}/{}", wiring.model),

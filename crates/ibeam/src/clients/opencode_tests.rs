@@ -29,7 +29,7 @@ fn the_file_that_wins_is_the_one_that_is_changed() {
     assert_eq!(plan.changes[1].path, PathBuf::from(&jsonc));
     assert!(plan.changes[1].after.contains("// mine"));
     let env = &[("OPENCODE_CONFIG", "/etc/mine.json"), ("XDG_CONFIG_HOME", "/x")];
-    let machine = Machine::made_up(System::Linux, env, &[("/etc/mine.json", "{}")], &[]);
+    let machine = UserMachine::made_up(System::Linux, env, &[("/etc/mine.json", "{}")], &[]);
     let plan = super::plan(&machine, &open()).unwrap();
     assert_eq!(plan.changes[0].path, PathBuf::from("/x/opencode/plugin/ibeam.js"));
     assert_eq!(plan.changes[1].path, PathBuf::from("/etc/mine.json"));
@@ -45,7 +45,7 @@ fn models_of_the_user_stay() {
     assert_eq!(plan.notes.len(), 2, "{:?}", plan.notes);
     // One of a gateway elsewhere would stand in its place.
     let elsewhere = Wiring { local: false, ..open() };
-    assert!(matches!(super::plan(&machine, &elsewhere), Err(Unfit::Conflict { .. })));
+    assert!(matches!(super::plan(&machine, &elsewhere), Err(UnfitSettings::Conflict { .. })));
 }
 
 #[test]

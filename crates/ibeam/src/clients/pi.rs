@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Client, Dialect, Launch, Machine, Offered, Plan, Unfit, Wiring,
-    sheet::{Json, key, models, v1},
+    ClientApi, ClientSpec, Launch, Offered, SetupPlan, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, key, models, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "pi",
     also: &["pi-coding-agent"],
     title: "pi",
     programs: &["pi"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -31,12 +31,12 @@ pub(super) const ID: &str = "ibeam";
 /// How pi calls the efforts that a model may have.
 const LEVELS: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
 
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     machine.folder("PI_CODING_AGENT_DIR", &[".pi", "agent"])
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
-    let mut sheet = Json::open(machine, folder(machine).join("models.json"))?;
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
+    let mut sheet = JsonSheet::open(machine, folder(machine).join("models.json"))?;
     if sheet.has(&["providers", ID]) {
         return Err(sheet.conflict(format!("`providers.{ID}`")));
     }
@@ -45,10 +45,10 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
         "`pi --model {ID}/{}` starts with it; `/model` in pi chooses, and Ctrl+S there keeps it",
         wiring.model
     )];
-    Ok(Plan { changes: vec![sheet.change(!wiring.is_open())], notes, ..Plan::default() })
+    Ok(SetupPlan { changes: vec![sheet.change(!wiring.is_open())], notes, ..SetupPlan::default() })
 }
 
-fn launch(_: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
+fn launch(_: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
     Ok(by_extension("pi", &provider(wiring, levels), &wiring.model))
 }
 

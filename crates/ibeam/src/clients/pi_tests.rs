@@ -25,8 +25,8 @@ fn beside_what_is_there() {
 #[test]
 fn a_provider_of_this_name_stays() {
     let own = r#"{ "providers": { "ibeam": {} } }"#;
-    assert!(matches!(refused(&CLIENT, FILE, own), Unfit::Conflict { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "{"), Unfit::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "{"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]

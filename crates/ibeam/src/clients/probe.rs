@@ -14,7 +14,7 @@ use ibeam_core::{model::ids, redact};
 use process_wrap::tokio::{CommandWrap, KillOnDrop};
 use tokio::time::timeout;
 
-use super::{Client, Machine};
+use super::{ClientSpec, UserMachine};
 use ibeam_server::random;
 
 /// A client that has to install something of its own first takes a minute.
@@ -28,7 +28,7 @@ const FILE: &str = "probe.txt";
 
 /// Why the client did not do it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum ClientProbeError {
     #[error("it cannot be tested: {0}")]
     NotStarted(#[from] io::Error),
     #[error("it did not finish within {} s", PATIENCE.as_secs())]
@@ -39,24 +39,24 @@ pub(crate) enum Failed {
 
 /// A client that can be tried.
 #[derive(Debug)]
-pub(crate) struct Probe {
+pub(crate) struct ClientProbe {
     program: PathBuf,
     args: &'static [&'static str],
 }
 
-impl Client {
+impl ClientSpec {
     /// The program to try, where it is installed and can be used without a person.
-    pub(crate) fn probe(&self, machine: &Machine) -> Option<Probe> {
+    pub(crate) fn probe(&self, machine: &UserMachine) -> Option<ClientProbe> {
         let args = self.headless?;
         let program = self.programs.iter().find_map(|program| machine.program(program))?;
-        Some(Probe { program, args })
+        Some(ClientProbe { program, args })
     }
 }
 
-impl Probe {
+impl ClientProbe {
     /// # Errors
     /// It does not start, does not end, or does not say what is in the file.
-    pub(crate) async fn run(&self, model: &str) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, model: &str) -> Result<(), ClientProbeError> {
         let folder = tempfile::Builder::new().prefix("ibeam-probe-").tempdir()?;
         let secret = ids::hex(&random::bytes::<8>());
         fs::write(folder.path().join(FILE), format!("{secret}\n"))?;
@@ -69,7 +69,7 @@ impl Probe {
         // With whatever it has started.
         let _ = child.start_kill();
         match ended {
-            Err(_late) => return Err(Failed::Late),
+            Err(_late) => return Err(ClientProbeError::Late),
             Ok(status) => drop(status?),
         }
         let answer = text(&mut said)?;
@@ -77,7 +77,7 @@ impl Probe {
             return Ok(());
         }
         let words = text(&mut complained)?;
-        Err(Failed::Silent(last(if words.trim().is_empty() { &answer } else { &words })))
+        Err(ClientProbeError::Silent(last(if words.trim().is_empty() { &answer } else { &words })))
     }
 
     fn command(&self, folder: &Path, model: &str, (out, err): (File, File)) -> CommandWrap {

@@ -3,12 +3,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use super::*;
 
 /// A client that is a line of shell.
-fn probe(script: &str) -> (tempfile::TempDir, Probe) {
+fn probe(script: &str) -> (tempfile::TempDir, ClientProbe) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("client");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    (folder, Probe { program, args: &["--model", "{model}", "{prompt}"] })
+    (folder, ClientProbe { program, args: &["--model", "{model}", "{prompt}"] })
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn who_does_not_is_told_of_with_its_last_words() {
     assert!(error.ends_with("asked to read\n  | Not logged in"), "{error}");
     // Having it in its log is not saying it.
     let (_folder, client) = probe("cat probe.txt >&2");
-    assert!(matches!(client.run("m").await, Err(Failed::Silent(_))));
-    let nobody = Probe { program: PathBuf::from("/nowhere/client"), args: &[] };
-    assert!(matches!(nobody.run("m").await, Err(Failed::NotStarted(_))));
+    assert!(matches!(client.run("m").await, Err(ClientProbeError::Silent(_))));
+    let nobody = ClientProbe { program: PathBuf::from("/nowhere/client"), args: &[] };
+    assert!(matches!(nobody.run("m").await, Err(ClientProbeError::NotStarted(_))));
 }

@@ -7,20 +7,20 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 
 use super::{
-    Change, Machine, Offered, Unfit, Wiring,
-    edit::{Refused, json, yaml},
+    Change, Offered, UnfitSettings, UserMachine, Wiring,
+    edit::{EditRefused, json, yaml},
 };
 
 /// A text that can be edited.
-pub(super) trait Format: Display + Sized {
-    fn parse(text: &str) -> Result<Self, Refused>;
+pub(super) trait SheetFormat: Display + Sized {
+    fn parse(text: &str) -> Result<Self, EditRefused>;
     fn get(&self, path: &[&str]) -> Option<Value>;
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused>;
-    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), Refused>;
+    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused>;
+    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused>;
 }
 
-impl Format for json::Document {
-    fn parse(text: &str) -> Result<Self, Refused> {
+impl SheetFormat for json::JsonDocument {
+    fn parse(text: &str) -> Result<Self, EditRefused> {
         Self::parse(text)
     }
 
@@ -28,17 +28,17 @@ impl Format for json::Document {
         self.get(path)
     }
 
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused> {
+    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
         self.set(path, value)
     }
 
-    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), Refused> {
+    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
         self.push_unique(path, value)
     }
 }
 
-impl Format for yaml::Document {
-    fn parse(text: &str) -> Result<Self, Refused> {
+impl SheetFormat for yaml::YamlDocument {
+    fn parse(text: &str) -> Result<Self, EditRefused> {
         Self::parse(text)
     }
 
@@ -46,38 +46,38 @@ impl Format for yaml::Document {
         self.get(path)
     }
 
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused> {
+    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
         self.set(path, value)
     }
 
-    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), Refused> {
+    fn push(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
         self.push_unique(path, value)
     }
 }
 
-pub(super) type Json = Sheet<json::Document>;
-pub(super) type Yaml = Sheet<yaml::Document>;
+pub(super) type JsonSheet = SettingsSheet<json::JsonDocument>;
+pub(super) type Yaml = SettingsSheet<yaml::YamlDocument>;
 
 /// A file of settings, while a plan edits it.
 #[derive(Debug)]
-pub(super) struct Sheet<D> {
+pub(super) struct SettingsSheet<D> {
     path: PathBuf,
     /// Nothing was in it, or it was not there.
     blank: bool,
     document: D,
 }
 
-impl<D: Format> Sheet<D> {
-    pub(super) fn open(machine: &Machine, path: PathBuf) -> Result<Self, Unfit> {
+impl<D: SheetFormat> SettingsSheet<D> {
+    pub(super) fn open(machine: &UserMachine, path: PathBuf) -> Result<Self, UnfitSettings> {
         let text = machine.read(&path)?.unwrap_or_default();
-        let document = D::parse(&text).map_err(Unfit::in_file(&path))?;
+        let document = D::parse(&text).map_err(UnfitSettings::in_file(&path))?;
         Ok(Self { path, blank: text.trim().is_empty(), document })
     }
 
     /// One that is no file yet.
-    pub(super) fn blank(name: &str) -> Result<Self, Unfit> {
+    pub(super) fn blank(name: &str) -> Result<Self, UnfitSettings> {
         let path = PathBuf::from(name);
-        let document = D::parse("").map_err(Unfit::in_file(&path))?;
+        let document = D::parse("").map_err(UnfitSettings::in_file(&path))?;
         Ok(Self { path, blank: true, document })
     }
 
@@ -93,18 +93,26 @@ impl<D: Format> Sheet<D> {
         self.document.get(path).is_some()
     }
 
-    pub(super) fn set(&mut self, path: &[&str], value: impl Into<Value>) -> Result<(), Unfit> {
-        self.document.set(path, &value.into()).map_err(Unfit::in_file(&self.path))
+    pub(super) fn set(
+        &mut self,
+        path: &[&str],
+        value: impl Into<Value>,
+    ) -> Result<(), UnfitSettings> {
+        self.document.set(path, &value.into()).map_err(UnfitSettings::in_file(&self.path))
     }
 
     /// Another item of the list at a path.
-    pub(super) fn push(&mut self, path: &[&str], value: impl Into<Value>) -> Result<(), Unfit> {
-        self.document.push(path, &value.into()).map_err(Unfit::in_file(&self.path))
+    pub(super) fn push(
+        &mut self,
+        path: &[&str],
+        value: impl Into<Value>,
+    ) -> Result<(), UnfitSettings> {
+        self.document.push(path, &value.into()).map_err(UnfitSettings::in_file(&self.path))
     }
 
     /// A setting of the user's stands where ours would.
-    pub(super) fn conflict(&self, what: impl Into<String>) -> Unfit {
-        Unfit::Conflict { path: self.path.clone(), what: what.into() }
+    pub(super) fn conflict(&self, what: impl Into<String>) -> UnfitSettings {
+        UnfitSettings::Conflict { path: self.path.clone(), what: what.into() }
     }
 
     /// A new file ends in a line end, as others do.

@@ -14,14 +14,14 @@ const WIDEST: usize = 60;
 
 /// One line of a diff, by what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum DiffLine {
     Head(String),
     Added(String),
     Removed(String),
     Same(String),
 }
 
-impl Line {
+impl DiffLine {
     pub(crate) fn text(&self) -> &str {
         let (Self::Head(text) | Self::Added(text) | Self::Removed(text) | Self::Same(text)) = self;
         text
@@ -29,18 +29,18 @@ impl Line {
 }
 
 /// The lines in which a file changes.
-pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<Line> {
+pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<DiffLine> {
     let (old, new) = (edit.now.as_deref().unwrap_or_default(), edit.after.as_deref());
     let name = edit.path.display().to_string();
     let nothing = "/dev/null";
     let mut lines = vec![
-        Line::Head(format!("--- {}", edit.now.as_ref().map_or(nothing, |_| &name))),
-        Line::Head(format!("+++ {}", new.map_or(nothing, |_| &name))),
+        DiffLine::Head(format!("--- {}", edit.now.as_ref().map_or(nothing, |_| &name))),
+        DiffLine::Head(format!("+++ {}", new.map_or(nothing, |_| &name))),
     ];
     if let (None, Some(new)) = (&edit.now, new)
         && new.lines().count() > LONGEST
     {
-        lines.push(Line::Added(format!("+(a new file of {} lines)", new.lines().count())));
+        lines.push(DiffLine::Added(format!("+(a new file of {} lines)", new.lines().count())));
         return lines;
     }
     // Ends of lines are no difference that a reader could see.
@@ -48,7 +48,7 @@ pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<Line> {
     let (old_shown, new_shown) = (masked(&old, key), masked(&new, key));
     let patch = diffy::create_patch(&old, &new);
     for hunk in patch.hunks() {
-        lines.push(Line::Head(format!("@@ -{} +{} @@", hunk.old_range(), hunk.new_range())));
+        lines.push(DiffLine::Head(format!("@@ -{} +{} @@", hunk.old_range(), hunk.new_range())));
         // What is secret is known only with what stands around it, so that lines are shown as
         // they are in the masked texts.
         let from = |shown: &[String], start: usize| {
@@ -63,10 +63,14 @@ pub(crate) fn diff(edit: &Edit, key: Option<&SecretString>) -> Vec<Line> {
                     // A line may be within a secret in one of them only.
                     let shown =
                         if old.next().as_ref() == Some(&text) { &*text } else { redact::MASK };
-                    Line::Same(format!(" {shown}"))
+                    DiffLine::Same(format!(" {shown}"))
                 }
-                Change::Delete(_) => Line::Removed(format!("-{}", old.next().unwrap_or_default())),
-                Change::Insert(_) => Line::Added(format!("+{}", new.next().unwrap_or_default())),
+                Change::Delete(_) => {
+                    DiffLine::Removed(format!("-{}", old.next().unwrap_or_default()))
+                }
+                Change::Insert(_) => {
+                    DiffLine::Added(format!("+{}", new.next().unwrap_or_default()))
+                }
             });
         }
     }

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Dialect, Offered};
+use super::{ClientApi, Offered};
 use ibeam_server::{
     net::{
         connect::{Connector, Host},
@@ -32,14 +32,14 @@ const TOOL: &str = "ibeam_check";
 const WORD: &str = "beam";
 
 /// A gateway, and a key that it takes.
-pub(crate) struct Gateway {
+pub(crate) struct GatewayClient {
     host: Host,
     key: SecretString,
     http: HttpClient,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum VerifyError {
     #[error("no answer from {0}: {1}")]
     Unreachable(Host, HttpError),
     /// With the message of the gateway.
@@ -51,21 +51,21 @@ pub(crate) enum Failed {
 
 /// What came of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct VerifyReply {
     text: String,
-    call: Option<Call>,
+    call: Option<VerifyCall>,
     /// The stream was ended as the API has it.
     ended: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Call {
+struct VerifyCall {
     id: String,
     name: String,
     arguments: String,
 }
 
-impl Gateway {
+impl GatewayClient {
     pub(crate) fn new(host: Host, key: SecretString, tls: Tls, tasks: &Tasks) -> Self {
         let proxy = if host.is_loopback() { Proxy::none() } else { Proxy::from_env() };
         let connector = Connector::Tcp {
@@ -78,30 +78,30 @@ impl Gateway {
     }
 
     /// The models that it offers.
-    pub(crate) async fn models(&self) -> Result<Vec<Offered>, Failed> {
+    pub(crate) async fn models(&self) -> Result<Vec<Offered>, VerifyError> {
         let request = self.request("GET", "/v1/models").body(Bytes::new());
         let body = self.call(request, LIST).await?;
-        let list: List = serde_json::from_slice(&body)
-            .map_err(|_| Failed::Unexpected("its list of models cannot be read".to_owned()))?;
+        let list: OfferedList = serde_json::from_slice(&body)
+            .map_err(|_| VerifyError::Unexpected("its list of models cannot be read".to_owned()))?;
         Ok(list.data.into_iter().map(Offered::from).collect())
     }
 
     /// The model of any of its names, which are more than the list has: `gpt-5.5:high`. `None`:
     /// there is none.
-    pub(crate) async fn model(&self, name: &str) -> Result<Option<Offered>, Failed> {
+    pub(crate) async fn model(&self, name: &str) -> Result<Option<Offered>, VerifyError> {
         let request = self.request("GET", &format!("/v1/models/{name}")).body(Bytes::new());
         let body = match self.call(request, LIST).await {
             Ok(body) => body,
-            Err(Failed::Status(StatusCode::NOT_FOUND, _)) => return Ok(None),
+            Err(VerifyError::Status(StatusCode::NOT_FOUND, _)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let card: Card = serde_json::from_slice(&body)
-            .map_err(|_| Failed::Unexpected("its model cannot be read".to_owned()))?;
+        let card: OfferedCard = serde_json::from_slice(&body)
+            .map_err(|_| VerifyError::Unexpected("its model cannot be read".to_owned()))?;
         Ok(Some(card.into()))
     }
 
     /// Streams an answer, and has a tool called.
-    pub(crate) async fn verify(&self, dialect: Dialect, model: &str) -> Result<(), Failed> {
+    pub(crate) async fn verify(&self, dialect: ClientApi, model: &str) -> Result<(), VerifyError> {
         let question = "Say hello in one short sentence.";
         let said = self.ask(dialect, &first(dialect, model, question, false)).await?;
         if said.text.trim().is_empty() {
@@ -126,11 +126,11 @@ impl Gateway {
         Ok(())
     }
 
-    async fn ask(&self, dialect: Dialect, body: &Value) -> Result<Said, Failed> {
+    async fn ask(&self, dialect: ClientApi, body: &Value) -> Result<VerifyReply, VerifyError> {
         let path = match dialect {
-            Dialect::Chat => "/v1/chat/completions",
-            Dialect::Responses => "/v1/responses",
-            Dialect::Messages => "/v1/messages",
+            ClientApi::Chat => "/v1/chat/completions",
+            ClientApi::Responses => "/v1/responses",
+            ClientApi::Messages => "/v1/messages",
         };
         let request = self.request("POST", path).body(Bytes::from(body.to_string()));
         let body = self.call(request, ANSWER).await?;
@@ -152,24 +152,27 @@ impl Gateway {
         &self,
         request: Result<Request<Bytes>, http::Error>,
         bounds: Bounds,
-    ) -> Result<Bytes, Failed> {
-        let request = request.map_err(|error| Failed::Unexpected(error.to_string()))?;
+    ) -> Result<Bytes, VerifyError> {
+        let request = request.map_err(|error| VerifyError::Unexpected(error.to_string()))?;
         let answer = self
             .http
             .call(request, bounds)
             .await
-            .map_err(|error| Failed::Unreachable(self.host.clone(), error))?;
+            .map_err(|error| VerifyError::Unreachable(self.host.clone(), error))?;
         let (status, body) = (answer.status(), answer.into_body());
         if status == StatusCode::OK {
             return Ok(body);
         }
         let message = serde_json::from_slice(&body).ok().as_ref().and_then(message);
-        Err(Failed::Status(status, message.unwrap_or_else(|| "it refused the request".to_owned())))
+        Err(VerifyError::Status(
+            status,
+            message.unwrap_or_else(|| "it refused the request".to_owned()),
+        ))
     }
 }
 
-fn unexpected(what: &str) -> Failed {
-    Failed::Unexpected(what.to_owned())
+fn unexpected(what: &str) -> VerifyError {
+    VerifyError::Unexpected(what.to_owned())
 }
 
 /// Of an error, in any of the three shapes.
@@ -178,7 +181,7 @@ fn message(body: &Value) -> Option<String> {
     at.iter().find_map(|at| body.pointer(at)).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn first(dialect: Dialect, model: &str, question: &str, tool: bool) -> Value {
+fn first(dialect: ClientApi, model: &str, question: &str, tool: bool) -> Value {
     let user = json!([{ "role": "user", "content": question }]);
     let schema = json!({
         "type": "object",
@@ -187,19 +190,19 @@ fn first(dialect: Dialect, model: &str, question: &str, tool: bool) -> Value {
     });
     let about = "Checks that tools can be called. Takes a word and gives one back.";
     let (mut body, tools, choice) = match dialect {
-        Dialect::Chat => (
+        ClientApi::Chat => (
             json!({ "messages": user }),
             json!([{ "type": "function", "function":
                 { "name": TOOL, "description": about, "parameters": schema } }]),
             json!({ "type": "function", "function": { "name": TOOL } }),
         ),
-        Dialect::Responses => (
+        ClientApi::Responses => (
             json!({ "input": user, "store": false }),
             json!([{ "type": "function", "name": TOOL, "description": about,
                 "parameters": schema, "strict": false }]),
             json!({ "type": "function", "name": TOOL }),
         ),
-        Dialect::Messages => (
+        ClientApi::Messages => (
             json!({ "messages": user, "max_tokens": 1024 }),
             json!([{ "name": TOOL, "description": about, "input_schema": schema }]),
             json!({ "type": "tool", "name": TOOL }),
@@ -215,11 +218,11 @@ fn first(dialect: Dialect, model: &str, question: &str, tool: bool) -> Value {
 }
 
 /// The same with the call and its result behind it. The model may say what it likes then.
-fn second(dialect: Dialect, mut body: Value, call: &Call, given: &Value) -> Value {
-    let Call { id, name, arguments } = call;
+fn second(dialect: ClientApi, mut body: Value, call: &VerifyCall, given: &Value) -> Value {
+    let VerifyCall { id, name, arguments } = call;
     let result = "The tool works.";
     let (at, more) = match dialect {
-        Dialect::Chat => (
+        ClientApi::Chat => (
             "messages",
             json!([
                 { "role": "assistant", "content": null, "tool_calls": [{ "id": id,
@@ -227,14 +230,14 @@ fn second(dialect: Dialect, mut body: Value, call: &Call, given: &Value) -> Valu
                 { "role": "tool", "tool_call_id": id, "content": result },
             ]),
         ),
-        Dialect::Responses => (
+        ClientApi::Responses => (
             "input",
             json!([
                 { "type": "function_call", "call_id": id, "name": name, "arguments": arguments },
                 { "type": "function_call_output", "call_id": id, "output": result },
             ]),
         ),
-        Dialect::Messages => (
+        ClientApi::Messages => (
             "messages",
             json!([
                 { "role": "assistant", "content":
@@ -260,8 +263,8 @@ fn put(body: &mut Value, name: &str, value: Value) {
 }
 
 /// What a stream says.
-fn heard(dialect: Dialect, stream: &str) -> Result<Said, Failed> {
-    let mut said = Said::default();
+fn heard(dialect: ClientApi, stream: &str) -> Result<VerifyReply, VerifyError> {
+    let mut said = VerifyReply::default();
     for data in stream.lines().filter_map(|line| line.strip_prefix("data:")) {
         let data = data.trim();
         if data == "[DONE]" {
@@ -273,12 +276,12 @@ fn heard(dialect: Dialect, stream: &str) -> Result<Said, Failed> {
             || event.get("type").is_some_and(|kind| kind == "error" || kind == "response.failed");
         if failed {
             let why = message(&event).unwrap_or_else(|| "the stream failed".to_owned());
-            return Err(Failed::Unexpected(why));
+            return Err(VerifyError::Unexpected(why));
         }
         match dialect {
-            Dialect::Chat => said.chat(&event),
-            Dialect::Responses => said.responses(&event),
-            Dialect::Messages => said.messages(&event),
+            ClientApi::Chat => said.chat(&event),
+            ClientApi::Responses => said.responses(&event),
+            ClientApi::Messages => said.messages(&event),
         }
     }
     Ok(said)
@@ -288,7 +291,7 @@ fn text<'a>(value: &'a Value, at: &str) -> &'a str {
     value.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
-impl Said {
+impl VerifyReply {
     fn chat(&mut self, event: &Value) {
         let Some(choice) = event.pointer("/choices/0") else { return };
         self.text.push_str(text(choice, "/delta/content"));
@@ -305,7 +308,7 @@ impl Said {
         match text(event, "/type") {
             "response.output_text.delta" => self.text.push_str(text(event, "/delta")),
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
-                self.call = Some(Call {
+                self.call = Some(VerifyCall {
                     id: text(event, "/item/call_id").to_owned(),
                     name: text(event, "/item/name").to_owned(),
                     arguments: text(event, "/item/arguments").to_owned(),
@@ -319,7 +322,7 @@ impl Said {
     fn messages(&mut self, event: &Value) {
         match text(event, "/type") {
             "content_block_start" if text(event, "/content_block/type") == "tool_use" => {
-                self.call = Some(Call {
+                self.call = Some(VerifyCall {
                     id: text(event, "/content_block/id").to_owned(),
                     name: text(event, "/content_block/name").to_owned(),
                     arguments: String::new(),
@@ -338,13 +341,13 @@ impl Said {
 }
 
 #[derive(Deserialize)]
-struct List {
-    data: Vec<Card>,
+struct OfferedList {
+    data: Vec<OfferedCard>,
 }
 
 /// As `GET /v1/models` gives it; other gateways may say less.
 #[derive(Deserialize)]
-struct Card {
+struct OfferedCard {
     id: String,
     #[serde(default)]
     name: String,
@@ -353,12 +356,12 @@ struct Card {
     #[serde(default)]
     max_output_tokens: Option<u64>,
     #[serde(default)]
-    capabilities: Capabilities,
+    capabilities: OfferedCapabilities,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Capabilities {
+struct OfferedCapabilities {
     tools: bool,
     images: bool,
     reasoning: bool,
@@ -369,8 +372,8 @@ struct Capabilities {
 const CONTEXT: u64 = 128_000;
 const OUTPUT: u64 = 32_000;
 
-impl From<Card> for Offered {
-    fn from(card: Card) -> Self {
+impl From<OfferedCard> for Offered {
+    fn from(card: OfferedCard) -> Self {
         Self {
             name: if card.name.is_empty() { card.id.clone() } else { card.name },
             id: card.id,

@@ -1,8 +1,8 @@
 use super::*;
 
-fn call() -> Option<Call> {
+fn call() -> Option<VerifyCall> {
     let (id, name, arguments) = ("c1", TOOL, "{\"word\":\"beam\"}");
-    Some(Call { id: id.into(), name: name.into(), arguments: arguments.into() })
+    Some(VerifyCall { id: id.into(), name: name.into(), arguments: arguments.into() })
 }
 
 #[test]
@@ -34,10 +34,12 @@ data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta"
 
 data: {"type":"message_stop"}
 "#;
-    for (dialect, stream) in
-        [(Dialect::Chat, chat), (Dialect::Responses, responses), (Dialect::Messages, messages)]
-    {
-        let wanted = Said { text: "Hello".into(), call: call(), ended: true };
+    for (dialect, stream) in [
+        (ClientApi::Chat, chat),
+        (ClientApi::Responses, responses),
+        (ClientApi::Messages, messages),
+    ] {
+        let wanted = VerifyReply { text: "Hello".into(), call: call(), ended: true };
         assert_eq!(heard(dialect, stream), Ok(wanted));
         // A stream that is cut is none.
         let cut = stream.rsplit_once("data: {").unwrap().0;
@@ -48,21 +50,21 @@ data: {"type":"message_stop"}
 #[test]
 fn failures_are_told_in_their_own_words() {
     let streams = [
-        (Dialect::Chat, r#"data: {"error":{"message":"no plan"}}"#),
+        (ClientApi::Chat, r#"data: {"error":{"message":"no plan"}}"#),
         (
-            Dialect::Responses,
+            ClientApi::Responses,
             r#"data: {"type":"response.failed","response":{"error":{"message":"no plan"}}}"#,
         ),
-        (Dialect::Messages, r#"data: {"type":"error","error":{"type":"x","message":"no plan"}}"#),
+        (ClientApi::Messages, r#"data: {"type":"error","error":{"type":"x","message":"no plan"}}"#),
     ];
     for (dialect, stream) in streams {
-        assert_eq!(heard(dialect, stream), Err(Failed::Unexpected("no plan".into())));
+        assert_eq!(heard(dialect, stream), Err(VerifyError::Unexpected("no plan".into())));
     }
 }
 
 #[test]
 fn a_result_follows_its_call() {
-    for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Messages] {
+    for dialect in [ClientApi::Chat, ClientApi::Responses, ClientApi::Messages] {
         let asked = first(dialect, "m", "q", true);
         assert!(asked["tool_choice"].is_object());
         let told = second(dialect, asked, &call().unwrap(), &json!({ "word": WORD }));

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Dialect, Launch, Machine, Offered, Plan, System, Unfit, Wiring,
-    sheet::{Json, key, models, v1},
+    ClientApi, ClientSpec, Launch, Offered, SetupPlan, System, UnfitSettings, UserMachine, Wiring,
+    sheet::{JsonSheet, key, models, v1},
 };
 
-pub(super) const CLIENT: Client = Client {
+pub(super) const CLIENT: ClientSpec = ClientSpec {
     name: "zed",
     also: &["zeditor"],
     title: "Zed",
     programs: &["zed", "zeditor"],
-    speaks: Dialect::Chat,
+    speaks: ClientApi::Chat,
     traces: |machine| vec![folder(machine)],
     plan,
     launch: Some(launch),
@@ -31,7 +31,7 @@ const PROVIDER: [&str; 3] = ["language_models", "openai_compatible", "ibeam-gate
 const VARIABLE: &str = "IBEAM_GATEWAY_API_KEY";
 
 /// It keeps to `~/.config` on macOS, too.
-fn folder(machine: &Machine) -> PathBuf {
+fn folder(machine: &UserMachine) -> PathBuf {
     match machine.system() {
         System::Linux => machine.config_home().join("zed"),
         System::MacOs => machine.home().join(".config").join("zed"),
@@ -39,12 +39,12 @@ fn folder(machine: &Machine) -> PathBuf {
     }
 }
 
-fn settings(machine: &Machine) -> PathBuf {
+fn settings(machine: &UserMachine) -> PathBuf {
     folder(machine).join("settings.json")
 }
 
-fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
-    let mut sheet = Json::open(machine, settings(machine))?;
+fn plan(machine: &UserMachine, wiring: &Wiring) -> Result<SetupPlan, UnfitSettings> {
+    let mut sheet = JsonSheet::open(machine, settings(machine))?;
     if sheet.has(&PROVIDER) {
         return Err(sheet.conflict(format!("`{}`", PROVIDER.join("."))));
     }
@@ -59,12 +59,12 @@ fn plan(machine: &Machine, wiring: &Wiring) -> Result<Plan, Unfit> {
              environment"
         ),
     ];
-    Ok(Plan { changes: vec![sheet.change(false)], notes, ..Plan::default() })
+    Ok(SetupPlan { changes: vec![sheet.change(false)], notes, ..SetupPlan::default() })
 }
 
 /// Its models can only come from its settings; what is left for the run is the key.
-fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
-    let sheet = Json::open(machine, settings(machine))?;
+fn launch(machine: &UserMachine, wiring: &Wiring) -> Result<Launch, UnfitSettings> {
+    let sheet = JsonSheet::open(machine, settings(machine))?;
     let [first, second, third] = PROVIDER;
     let there = sheet.get(&[first, second, third, "api_url"]);
     if there != Some(Value::from(v1(wiring))) {
@@ -72,7 +72,7 @@ fn launch(machine: &Machine, wiring: &Wiring) -> Result<Launch, Unfit> {
             "Zed reads its models from its settings, which do not name {}: `ibeam setup zed` first",
             wiring.url
         );
-        return Err(Unfit::Missing { what });
+        return Err(UnfitSettings::Missing { what });
     }
     let program = if machine.program("zed").is_some() { "zed" } else { "zeditor" };
     Ok(Launch {

@@ -31,8 +31,8 @@ fn beside_what_is_there() {
 #[test]
 fn a_provider_of_this_name_stays() {
     let own = r#"{ "language_models": { "openai_compatible": { "ibeam-gateway": {} } } }"#;
-    assert!(matches!(refused(&CLIENT, FILE, own), Unfit::Conflict { .. }));
-    assert!(matches!(refused(&CLIENT, FILE, "{ theme"), Unfit::Malformed { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, own), UnfitSettings::Conflict { .. }));
+    assert!(matches!(refused(&CLIENT, FILE, "{ theme"), UnfitSettings::Malformed { .. }));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use flate2::{Compression, write::GzEncoder};
 use ibeam_core::redact;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{Report, look};
+use super::{DoctorReport, look};
 use crate::doctor::audit;
 use ibeam_server::{
     config::{self, Resolution},
@@ -35,7 +35,7 @@ const SOMEBODY: &str = "(account)";
 
 /// One file of the archive.
 #[derive(Debug)]
-pub struct Part {
+pub struct BundlePart {
     pub name: String,
     /// For the user, who should know what is handed on.
     pub what: &'static str,
@@ -143,20 +143,23 @@ fn without(text: &str, mark: char, is_name: impl Fn(&str, &str) -> bool) -> Stri
 
 /// What goes into an archive.
 #[derive(Debug)]
-pub struct Contents<'a> {
-    pub report: &'a Report,
+pub struct BundleContents<'a> {
+    pub report: &'a DoctorReport,
     /// The same for people.
     pub page: &'a str,
     pub settings: &'a Resolution,
-    pub audit: audit::Report,
+    pub audit: audit::AuditReport,
 }
 
 /// Gathers all parts.
 ///
 /// # Errors
 /// One of them cannot be written as JSON.
-pub async fn parts(contents: Contents<'_>, veil: &Veil) -> serde_json::Result<Vec<Part>> {
-    let Contents { report, page, settings, mut audit } = contents;
+pub async fn parts(
+    contents: BundleContents<'_>,
+    veil: &Veil,
+) -> serde_json::Result<Vec<BundlePart>> {
+    let BundleContents { report, page, settings, mut audit } = contents;
     audit.credential.email = None;
     audit.credential.sub = None;
     let mut parts = vec![
@@ -182,8 +185,8 @@ pub async fn parts(contents: Contents<'_>, veil: &Veil) -> serde_json::Result<Ve
     Ok(parts)
 }
 
-fn part(name: &str, what: &'static str, text: String) -> Part {
-    Part { name: name.to_owned(), what, text }
+fn part(name: &str, what: &'static str, text: String) -> BundlePart {
+    BundlePart { name: name.to_owned(), what, text }
 }
 
 fn shown(settings: &Resolution) -> String {
@@ -195,7 +198,7 @@ fn shown(settings: &Resolution) -> String {
 }
 
 /// Of variables only the names: what they hold may be secret.
-fn versions(report: &Report) -> String {
+fn versions(report: &DoctorReport) -> String {
     let system = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
         "ibeam {}\n{} {} {}\n\n",
@@ -216,7 +219,7 @@ fn versions(report: &Report) -> String {
 }
 
 /// The ends of the logs of gateways in the background.
-fn logs() -> Vec<Part> {
+fn logs() -> Vec<BundlePart> {
     let Some(state) = config::state_dir() else { return Vec::new() };
     let Ok(entries) = state.read_dir() else { return Vec::new() };
     let is_log = |path: &Path| {
@@ -228,7 +231,7 @@ fn logs() -> Vec<Part> {
     let read = |path: &std::path::PathBuf| {
         let name = path.file_name()?.to_str()?.to_owned();
         let text = tail(path).ok()?;
-        Some(Part { name, what: "the last lines of a gateway's log", text })
+        Some(BundlePart { name, what: "the last lines of a gateway's log", text })
     };
     paths.iter().take(LOGS).filter_map(read).collect()
 }
@@ -251,13 +254,13 @@ fn tail(path: &Path) -> io::Result<String> {
 ///
 /// # Errors
 /// It is there already, or cannot be written.
-pub fn write(path: &Path, parts: &[Part], now: u64) -> io::Result<()> {
+pub fn write(path: &Path, parts: &[BundlePart], now: u64) -> io::Result<()> {
     let file = private::owner_only(OpenOptions::new().write(true).create_new(true)).open(path)?;
     // Half an archive would only be in the way of the next.
     pack(file, parts, now).inspect_err(|_| drop(fs::remove_file(path)))
 }
 
-fn pack(file: File, parts: &[Part], now: u64) -> io::Result<()> {
+fn pack(file: File, parts: &[BundlePart], now: u64) -> io::Result<()> {
     let mut archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
     for part in parts {
         let mut header = tar::Header::new_gnu();

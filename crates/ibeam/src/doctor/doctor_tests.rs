@@ -7,45 +7,45 @@ use ibeam_core::error::ErrorCode;
 use super::{
     findings::*,
     judge::judge,
-    report::{Check, Code, Line, State},
+    report::{Check, CheckLine, CheckState, Code},
 };
-use crate::doctor::audit::Fault;
+use crate::doctor::audit::AuditProblem;
 use ibeam_server::net::tls::TlsFault;
 
 const NOW: u64 = 1_800_000_000;
 
-fn agent() -> Agent {
-    let clock = Clock { theirs: NOW, ours: NOW };
-    Agent {
-        credential: Ok(Credential {
+fn agent() -> AgentFindings {
+    let clock = ClockPair { theirs: NOW, ours: NOW };
+    AgentFindings {
+        credential: Ok(CredentialFindings {
             source: "profile `default`".to_owned(),
             account: Some("me@example.com".to_owned()),
             expires: Some(NOW + 100_000),
             renewable: true,
-            ..Credential::default()
+            ..CredentialFindings::default()
         }),
         network: Some(Network {
             host: "https://api2.cursor.sh".to_owned(),
             name: "api2.cursor.sh".to_owned(),
             dns: Some(Ok(2)),
             dial: Some(Ok(())),
-            http2: Some(Http2::Works),
+            http2: Some(Http2Findings::Works),
             answer: Some(Ok(Some(clock))),
             ..Network::default()
         }),
     }
 }
 
-fn asked() -> Asked {
-    let answer = Answer { first: 10, whole: 20 };
-    Asked {
+fn asked() -> BackendFindings {
+    let answer = AnswerTimes { first: 10, whole: 20 };
+    BackendFindings {
         token: Some(Ok(())),
         models: Some(Ok(19)),
         model: Some(Ok("auto".to_owned())),
         answer: Some(Ok(answer)),
         tools: Some(Ok(answer)),
         requests: 2,
-        ..Asked::default()
+        ..BackendFindings::default()
     }
 }
 
@@ -55,17 +55,17 @@ pub(crate) fn healthy() -> Findings {
         warnings: Vec::new(),
         unapproved: Vec::new(),
         config_file: None,
-        folders: vec![Folder {
+        folders: vec![FolderFindings {
             path: PathBuf::from("/home/me/.config/ibeam"),
             free: Some(9 << 30),
             written: Ok(()),
         }],
-        files: Files { looked_at: 4, faults: Vec::new() },
-        door: Door { key_needed: Ok(false), weak: Vec::new() },
+        files: FileFindings { looked_at: 4, faults: Vec::new() },
+        door: AccessFindings { key_needed: Ok(false), weak: Vec::new() },
         ports: vec![Port { address: "127.0.0.1:18741".parse().unwrap(), state: PortState::Free }],
         running: Vec::new(),
         clients: Vec::new(),
-        way: Way::Agent(agent()),
+        way: BackendRoute::Agent(agent()),
         client_version: "cli-2026.08.11-e8db854".to_owned(),
         login: "ibeam login".to_owned(),
         asked: Some(asked()),
@@ -73,8 +73,8 @@ pub(crate) fn healthy() -> Findings {
     }
 }
 
-fn child() -> Child {
-    Child {
+fn child() -> ChildFindings {
+    ChildFindings {
         kind: "cli",
         simulated: false,
         program: Ok(PathBuf::from("/usr/bin/cursor-agent")),
@@ -83,23 +83,27 @@ fn child() -> Child {
     }
 }
 
-fn failure(code: ErrorCode) -> Failure {
-    Failure { code, what: format!("words about {code:?}") }
+fn failure(code: ErrorCode) -> BackendFailure {
+    BackendFailure { code, what: format!("words about {code:?}") }
 }
 
-fn reds(found: &Findings) -> Vec<Line> {
-    judge(found, NOW).into_iter().filter(|line| line.state == State::Fail).collect()
+fn reds(found: &Findings) -> Vec<CheckLine> {
+    judge(found, NOW).into_iter().filter(|line| line.state == CheckState::Fail).collect()
 }
 
 /// A network that comes no further than `change` lets it; nothing was asked then.
 fn way(change: impl FnOnce(&mut Network)) -> Findings {
     let mut agent = agent();
     change(agent.network.as_mut().unwrap());
-    Findings { way: Way::Agent(agent), asked: Some(Asked::default()), ..healthy() }
+    Findings {
+        way: BackendRoute::Agent(agent),
+        asked: Some(BackendFindings::default()),
+        ..healthy()
+    }
 }
 
 #[track_caller]
-fn one_red(found: &Findings, check: Check, code: Code) -> Line {
+fn one_red(found: &Findings, check: Check, code: Code) -> CheckLine {
     let reds = reds(found);
     assert_eq!(reds.len(), 1, "{reds:#?}");
     assert_eq!((reds[0].check, reds[0].code), (check, Some(code)), "{reds:#?}");
@@ -110,7 +114,7 @@ fn one_red(found: &Findings, check: Check, code: Code) -> Line {
 #[test]
 fn what_is_well_is_green_in_the_order_of_the_checks() {
     let lines = judge(&healthy(), NOW);
-    let odd: Vec<_> = lines.iter().filter(|line| line.state != State::Ok).collect();
+    let odd: Vec<_> = lines.iter().filter(|line| line.state != CheckState::Ok).collect();
     assert_eq!(odd.len(), 1, "only that no client is installed: {odd:#?}");
     let order: Vec<Check> = lines.iter().map(|line| line.check).collect();
     assert!(order.is_sorted(), "{order:?}");
@@ -142,7 +146,7 @@ fn each_step_of_the_way_has_a_cause_of_its_own() {
         one_red(&found, Check::Network, code);
         let lines = judge(&found, NOW);
         let last = lines.iter().filter(|line| line.check > Check::Network);
-        assert!(last.clone().all(|line| line.state == State::Skipped), "{lines:#?}");
+        assert!(last.clone().all(|line| line.state == CheckState::Skipped), "{lines:#?}");
     }
     let mute = way(|network| network.answer = Some(Err("no answer in time".to_owned())));
     one_red(&mute, Check::Network, Code::Unreachable);
@@ -152,11 +156,11 @@ fn each_step_of_the_way_has_a_cause_of_its_own() {
 fn a_clock_that_is_off_comes_before_a_token_that_looks_over() {
     let clock = |ours: u64, theirs: u64| {
         let mut agent = agent();
-        agent.network.as_mut().unwrap().answer = Some(Ok(Some(Clock { theirs, ours })));
+        agent.network.as_mut().unwrap().answer = Some(Ok(Some(ClockPair { theirs, ours })));
         let credential = agent.credential.as_mut().unwrap();
         // By our clock it is over, by theirs it is not.
         (credential.renewable, credential.expires) = (false, Some(NOW - 600));
-        Findings { way: Way::Agent(agent), ..healthy() }
+        Findings { way: BackendRoute::Agent(agent), ..healthy() }
     };
     let line = one_red(&clock(NOW, NOW - 7_300), Check::Clock, Code::ClockSkew);
     assert!(line.what.contains("2 hours ahead of"), "{}", line.what);
@@ -165,8 +169,9 @@ fn a_clock_that_is_off_comes_before_a_token_that_looks_over() {
     // A minute or two are no reason to be red.
     let mut near = healthy();
     let mut agent = agent();
-    agent.network.as_mut().unwrap().answer = Some(Ok(Some(Clock { theirs: NOW + 100, ours: NOW })));
-    near.way = Way::Agent(agent);
+    agent.network.as_mut().unwrap().answer =
+        Some(Ok(Some(ClockPair { theirs: NOW + 100, ours: NOW })));
+    near.way = BackendRoute::Agent(agent);
     assert_eq!(reds(&near), Vec::new());
     assert!(judge(&near, NOW).iter().any(|line| line.code == Some(Code::ClockSkew)));
 }
@@ -176,16 +181,18 @@ fn a_token_from_the_future_tells_of_a_late_clock_where_no_date_does() {
     let mut agent = agent();
     agent.network.as_mut().unwrap().answer = Some(Ok(None));
     agent.credential.as_mut().unwrap().issued = Some(NOW + 4_000);
-    let found = Findings { way: Way::Agent(agent), ..healthy() };
+    let found = Findings { way: BackendRoute::Agent(agent), ..healthy() };
     let line = one_red(&found, Check::Clock, Code::ClockSkew);
     assert!(line.what.contains("behind"), "{}", line.what);
 }
 
 #[test]
 fn failures_are_put_where_they_belong() {
-    let models = |code| Asked { models: Some(Err(failure(code))), ..Asked::default() };
-    let answer = |code| Asked { answer: Some(Err(failure(code))), tools: None, ..asked() };
-    let tools = |code| Asked { tools: Some(Err(failure(code))), ..asked() };
+    let models =
+        |code| BackendFindings { models: Some(Err(failure(code))), ..BackendFindings::default() };
+    let answer =
+        |code| BackendFindings { answer: Some(Err(failure(code))), tools: None, ..asked() };
+    let tools = |code| BackendFindings { tools: Some(Err(failure(code))), ..asked() };
     for (asked, check, code) in [
         (models(ErrorCode::NotAuthenticated), Check::Token, Code::TokenRefused),
         (models(ErrorCode::Unavailable), Check::Models, Code::ModelsFailed),
@@ -199,7 +206,10 @@ fn failures_are_put_where_they_belong() {
     ] {
         one_red(&Findings { asked: Some(asked), ..healthy() }, check, code);
     }
-    let token = Asked { token: Some(Err(failure(ErrorCode::Unavailable))), ..Asked::default() };
+    let token = BackendFindings {
+        token: Some(Err(failure(ErrorCode::Unavailable))),
+        ..BackendFindings::default()
+    };
     one_red(&Findings { asked: Some(token), ..healthy() }, Check::Token, Code::TokenUnknown);
 }
 
@@ -209,15 +219,16 @@ fn a_sign_in_that_is_not_there_is_no_fault_of_the_network() {
         (NoCredential::Nobody(Vec::new()), Code::NotSignedIn),
         (NoCredential::Unusable("malformed".to_owned()), Code::CredentialUnusable),
     ] {
-        let way = Way::Agent(Agent { credential: Err(none), ..agent() });
-        let found = Findings { way, asked: Some(Asked::default()), ..healthy() };
+        let way = BackendRoute::Agent(AgentFindings { credential: Err(none), ..agent() });
+        let found = Findings { way, asked: Some(BackendFindings::default()), ..healthy() };
         let line = one_red(&found, Check::Credential, code);
         assert_eq!(line.mend.as_deref(), Some("ibeam login"));
     }
-    let way = Way::Agent(Agent { credential: Err(NoCredential::Exposed), ..agent() });
-    let fault = Fault { what: "other users can read it".to_owned(), mend: None };
-    let files = Files { looked_at: 1, faults: vec![fault] };
-    let found = Findings { way, files, asked: Some(Asked::default()), ..healthy() };
+    let way =
+        BackendRoute::Agent(AgentFindings { credential: Err(NoCredential::Exposed), ..agent() });
+    let fault = AuditProblem { what: "other users can read it".to_owned(), mend: None };
+    let files = FileFindings { looked_at: 1, faults: vec![fault] };
+    let found = Findings { way, files, asked: Some(BackendFindings::default()), ..healthy() };
     one_red(&found, Check::Files, Code::FileExposed);
 }
 
@@ -226,33 +237,36 @@ fn a_given_token_has_to_go_before_another_can_be_used() {
     let mut agent = agent();
     let credential = agent.credential.as_mut().unwrap();
     credential.renewable = false;
-    credential.given = Given::Variable("CURSOR_ACCESS_TOKEN".to_owned());
+    credential.given = TokenOrigin::Variable("CURSOR_ACCESS_TOKEN".to_owned());
     let models = Some(Err(failure(ErrorCode::NotAuthenticated)));
-    let asked = Some(Asked { models, ..Asked::default() });
-    let found = Findings { way: Way::Agent(agent), asked, ..healthy() };
+    let asked = Some(BackendFindings { models, ..BackendFindings::default() });
+    let found = Findings { way: BackendRoute::Agent(agent), asked, ..healthy() };
     let line = one_red(&found, Check::Token, Code::TokenRefused);
     assert_eq!(line.mend.as_deref(), Some("unset CURSOR_ACCESS_TOKEN; ibeam login"));
 }
 
 #[test]
 fn cursors_program_is_missing_dead_or_signed_out() {
-    let with = |child: Child, asked: Asked| Findings {
-        way: Way::Child(child),
+    let with = |child: ChildFindings, asked: BackendFindings| Findings {
+        way: BackendRoute::Child(child),
         asked: Some(asked),
         ..healthy()
     };
-    let missing = Child { program: Err("not found".to_owned()), version: None, ..child() };
-    one_red(&with(missing.clone(), Asked::default()), Check::Agent, Code::AgentMissing);
+    let missing = ChildFindings { program: Err("not found".to_owned()), version: None, ..child() };
+    one_red(&with(missing.clone(), BackendFindings::default()), Check::Agent, Code::AgentMissing);
     let died = Some(Err("it ended with signal 9".to_owned()));
-    let dead = Child { version: died.clone(), ..missing };
-    one_red(&with(dead, Asked::default()), Check::Agent, Code::AgentDead);
-    let dead = Child { version: died, account: None, ..child() };
-    one_red(&with(dead, Asked::default()), Check::Agent, Code::AgentDead);
+    let dead = ChildFindings { version: died.clone(), ..missing };
+    one_red(&with(dead, BackendFindings::default()), Check::Agent, Code::AgentDead);
+    let dead = ChildFindings { version: died, account: None, ..child() };
+    one_red(&with(dead, BackendFindings::default()), Check::Agent, Code::AgentDead);
     let nobody = failure(ErrorCode::NotAuthenticated);
-    let out = Child { account: Some(Err(nobody)), ..child() };
-    one_red(&with(out, Asked::default()), Check::Agent, Code::AgentSignedOut);
-    let dies =
-        Asked { answer: Some(Err(failure(ErrorCode::UpstreamClosed))), tools: None, ..asked() };
+    let out = ChildFindings { account: Some(Err(nobody)), ..child() };
+    one_red(&with(out, BackendFindings::default()), Check::Agent, Code::AgentSignedOut);
+    let dies = BackendFindings {
+        answer: Some(Err(failure(ErrorCode::UpstreamClosed))),
+        tools: None,
+        ..asked()
+    };
     one_red(&with(child(), dies), Check::Agent, Code::AgentDead);
     assert_eq!(reds(&with(child(), asked())), Vec::new());
 }
@@ -264,12 +278,12 @@ fn http2_is_missed_unless_it_is_not_wanted() {
         found.asked = Some(asked());
         found
     };
-    let found = refused(Http2::Refused("TLS chose HTTP/1.1".to_owned()));
+    let found = refused(Http2Findings::Refused("TLS chose HTTP/1.1".to_owned()));
     one_red(&found, Check::Http2, Code::NoHttp2);
-    assert_eq!(reds(&refused(Http2::NotWanted)), Vec::new());
-    let fell = Asked { fell_back: true, ..asked() };
+    assert_eq!(reds(&refused(Http2Findings::NotWanted)), Vec::new());
+    let fell = BackendFindings { fell_back: true, ..asked() };
     one_red(&Findings { asked: Some(fell.clone()), ..healthy() }, Check::Http2, Code::NoHttp2);
-    let wanted = Asked { http2_forbidden: true, ..fell };
+    let wanted = BackendFindings { http2_forbidden: true, ..fell };
     assert_eq!(reds(&Findings { asked: Some(wanted), ..healthy() }), Vec::new());
 }
 
@@ -277,7 +291,7 @@ fn http2_is_missed_unless_it_is_not_wanted() {
 fn this_machine_is_judged_line_by_line() {
     let folder = |free, written| {
         let path = PathBuf::from("/home/me/it's");
-        vec![Folder { path, free: Some(free), written }]
+        vec![FolderFindings { path, free: Some(free), written }]
     };
     let full = Unwritten::Full("No space left on device".to_owned());
     let found = Findings { folders: folder(0, Err(full)), ..healthy() };
@@ -297,7 +311,7 @@ fn this_machine_is_judged_line_by_line() {
     assert!(line.what.contains("nginx (process 7)"), "{}", line.what);
     let at = |version: &str| {
         let url = "http://127.0.0.1:18741".to_owned();
-        vec![Running { url, version: version.to_owned(), drift: Default::default() }]
+        vec![RunningGateway { url, version: version.to_owned(), drift: Default::default() }]
     };
     let ours = |version: &str| port(PortState::Ours(version.to_owned()));
     let found = |ports, running| Findings { ports, running, ..healthy() };
@@ -313,10 +327,10 @@ fn this_machine_is_judged_line_by_line() {
     let denied = port(PortState::Unusable("denied".to_owned()));
     one_red(&Findings { ports: denied, ..healthy() }, Check::Port, Code::PortUnusable);
 
-    let door = Door { key_needed: Ok(false), weak: vec!["open to all".to_owned()] };
+    let door = AccessFindings { key_needed: Ok(false), weak: vec!["open to all".to_owned()] };
     one_red(&Findings { door, ..healthy() }, Check::Door, Code::DoorOpen);
-    let fault = Fault { what: "malformed".to_owned(), mend: None };
-    let door = Door { key_needed: Err(fault), weak: Vec::new() };
+    let fault = AuditProblem { what: "malformed".to_owned(), mend: None };
+    let door = AccessFindings { key_needed: Err(fault), weak: Vec::new() };
     one_red(&Findings { door, ..healthy() }, Check::Door, Code::KeysUnusable);
 
     let client = |version: &str| {
@@ -331,11 +345,11 @@ fn this_machine_is_judged_line_by_line() {
 #[test]
 fn drift_is_told_and_stops_nobody() {
     let drift = BTreeMap::from([("unknown_arms".to_owned(), 3)]);
-    let found = Findings { asked: Some(Asked { drift, ..asked() }), ..healthy() };
+    let found = Findings { asked: Some(BackendFindings { drift, ..asked() }), ..healthy() };
     assert_eq!(reds(&found), Vec::new());
     let lines = judge(&found, NOW);
     let last = lines.last().unwrap();
-    assert_eq!((last.state, last.code), (State::Warn, Some(Code::Drift)));
+    assert_eq!((last.state, last.code), (CheckState::Warn, Some(Code::Drift)));
     assert!(last.what.contains("unknown_arms (3)"), "{}", last.what);
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use ibeam_core::error::ErrorCode;
 
-use crate::doctor::audit::Fault;
+use crate::doctor::audit::AuditProblem;
 use ibeam_server::net::tls::TlsFault;
 
 /// Everything, in the order of the report.
@@ -16,26 +16,26 @@ pub struct Findings {
     pub unapproved: Vec<(PathBuf, String)>,
     /// The file of the settings, if there is one.
     pub config_file: Option<PathBuf>,
-    pub folders: Vec<Folder>,
-    pub files: Files,
-    pub door: Door,
+    pub folders: Vec<FolderFindings>,
+    pub files: FileFindings,
+    pub door: AccessFindings,
     pub ports: Vec<Port>,
     /// Gateways of this user that run somewhere.
-    pub running: Vec<Running>,
+    pub running: Vec<RunningGateway>,
     pub clients: Vec<Installed>,
-    pub way: Way,
+    pub way: BackendRoute,
     /// What we call ourselves to Cursor.
     pub client_version: String,
     /// The command that signs in.
     pub login: String,
     /// None: nothing was asked of the backend.
-    pub asked: Option<Asked>,
+    pub asked: Option<BackendFindings>,
     pub model: String,
 }
 
 /// A folder that ibeam writes into, or the one in which it would be made.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct FolderFindings {
     pub path: PathBuf,
     /// Bytes that are left for us, where the system says.
     pub free: Option<u64>,
@@ -49,16 +49,16 @@ pub enum Unwritten {
 }
 
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct FileFindings {
     pub looked_at: usize,
-    pub faults: Vec<Fault>,
+    pub faults: Vec<AuditProblem>,
 }
 
 /// Who may come in.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct AccessFindings {
     /// Clients need a key. The error says why the keys cannot be used.
-    pub key_needed: Result<bool, Fault>,
+    pub key_needed: Result<bool, AuditProblem>,
     /// What is unsafe about it.
     pub weak: Vec<String>,
 }
@@ -81,7 +81,7 @@ pub enum PortState {
 
 /// A gateway that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningGateway {
     pub url: String,
     pub version: String,
     /// What it did not understand since it started, and how often.
@@ -101,22 +101,22 @@ pub struct Installed {
 
 /// Who answers.
 #[derive(Clone, Debug)]
-pub enum Way {
+pub enum BackendRoute {
     Simulator,
-    Agent(Agent),
-    Child(Child),
+    Agent(AgentFindings),
+    Child(ChildFindings),
 }
 
 /// Cursor's API.
 #[derive(Clone, Debug)]
-pub struct Agent {
-    pub credential: Result<Credential, NoCredential>,
+pub struct AgentFindings {
+    pub credential: Result<CredentialFindings, NoCredential>,
     /// None: nobody was called.
     pub network: Option<Network>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Credential {
+pub struct CredentialFindings {
     pub source: String,
     pub account: Option<String>,
     /// Seconds since 1970.
@@ -124,12 +124,12 @@ pub struct Credential {
     pub expires: Option<u64>,
     /// It can be renewed without the user.
     pub renewable: bool,
-    pub given: Given,
+    pub given: TokenOrigin,
 }
 
 /// Whether the user gave it as a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Given {
+pub enum TokenOrigin {
     #[default]
     No,
     Variable(String),
@@ -158,9 +158,9 @@ pub struct Network {
     /// None: an address, or the proxy's business.
     pub dns: Option<Result<usize, String>>,
     pub dial: Option<Result<(), Undialled>>,
-    pub http2: Option<Http2>,
+    pub http2: Option<Http2Findings>,
     /// Whether it answers at all, and what time it is there.
-    pub answer: Option<Result<Option<Clock>, String>>,
+    pub answer: Option<Result<Option<ClockPair>, String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ pub enum Undialled {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Http2 {
+pub enum Http2Findings {
     Works,
     /// The setting `transport` leaves it out.
     NotWanted,
@@ -181,14 +181,14 @@ pub enum Http2 {
 
 /// Two clocks at one moment, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
+pub struct ClockPair {
     pub theirs: u64,
     pub ours: u64,
 }
 
 /// Cursor's CLI.
 #[derive(Clone, Debug)]
-pub struct Child {
+pub struct ChildFindings {
     pub kind: &'static str,
     pub simulated: bool,
     /// The error says what helps.
@@ -196,19 +196,19 @@ pub struct Child {
     /// What it says of its version, or how it ended instead.
     pub version: Option<Result<String, String>>,
     /// Who is signed in to it.
-    pub account: Option<Result<String, Failure>>,
+    pub account: Option<Result<String, BackendFailure>>,
 }
 
 /// What the backend made of our questions. Each is there if those before it went well.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
-    pub token: Option<Result<(), Failure>>,
+pub struct BackendFindings {
+    pub token: Option<Result<(), BackendFailure>>,
     /// How many.
-    pub models: Option<Result<usize, Failure>>,
+    pub models: Option<Result<usize, BackendFailure>>,
     /// The model's own name.
-    pub model: Option<Result<String, Failure>>,
-    pub answer: Option<Result<Answer, Failure>>,
-    pub tools: Option<Result<Answer, Failure>>,
+    pub model: Option<Result<String, BackendFailure>>,
+    pub answer: Option<Result<AnswerTimes, BackendFailure>>,
+    pub tools: Option<Result<AnswerTimes, BackendFailure>>,
     /// Streams went over HTTP/1.1, though that was not chosen.
     pub fell_back: bool,
     /// And the server wants it so.
@@ -220,13 +220,13 @@ pub struct Asked {
 
 /// A failure with its code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct BackendFailure {
     pub code: ErrorCode,
     pub what: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct AnswerTimes {
     /// To the first piece of it.
     pub first: u64,
     pub whole: u64,

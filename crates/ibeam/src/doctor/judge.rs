@@ -8,8 +8,8 @@ mod machine;
 mod network;
 
 use super::{
-    findings::{Findings, Way},
-    report::{Check, Line, State},
+    findings::{BackendRoute, Findings},
+    report::{Check, CheckLine, CheckState},
 };
 
 /// Clocks that differ by more make tokens look over or not yet valid. In seconds.
@@ -17,7 +17,7 @@ pub(super) const SKEW: u64 = 300;
 
 /// All lines, in their order. `now` is our own clock, in seconds since 1970.
 #[must_use]
-pub fn judge(found: &Findings, now: u64) -> Vec<Line> {
+pub fn judge(found: &Findings, now: u64) -> Vec<CheckLine> {
     let mut lines = Vec::new();
     machine::settings(found, &mut lines);
     machine::disk(found, &mut lines);
@@ -26,25 +26,25 @@ pub fn judge(found: &Findings, now: u64) -> Vec<Line> {
     machine::ports(found, &mut lines);
     machine::clients(found, &mut lines);
     match &found.way {
-        Way::Simulator => {}
-        Way::Agent(agent) => {
+        BackendRoute::Simulator => {}
+        BackendRoute::Agent(agent) => {
             network::credential(agent, found, now, &mut lines);
             network::network(agent, found, now, &mut lines);
         }
-        Way::Child(_) => {}
+        BackendRoute::Child(_) => {}
     }
     asked::asked(found, now, &mut lines);
     lines
 }
 
 /// A line for what was not looked at because of a red one.
-fn after(check: Check, red: Check) -> Line {
-    Line::skipped(check, format!("skipped because of {}", title(red)))
+fn after(check: Check, red: Check) -> CheckLine {
+    CheckLine::skipped(check, format!("skipped because of {}", title(red)))
 }
 
 /// The check that keeps others from being looked at.
-fn red(lines: &[Line], among: &[Check]) -> Option<Check> {
-    let red = |line: &&Line| line.state == State::Fail && among.contains(&line.check);
+fn red(lines: &[CheckLine], among: &[Check]) -> Option<Check> {
+    let red = |line: &&CheckLine| line.state == CheckState::Fail && among.contains(&line.check);
     lines.iter().find(red).map(|line| line.check)
 }
 

@@ -18,8 +18,8 @@ pub mod secrets;
 mod version;
 
 pub use self::{
-    look::{Subject, examine},
-    report::{Check, Code, Line, Report, State},
+    look::{DoctorSubject, examine},
+    report::{Check, CheckLine, CheckState, Code, DoctorReport},
 };
 
 #[cfg(test)]

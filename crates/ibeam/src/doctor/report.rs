@@ -98,7 +98,7 @@ names! {
 /// How a thing stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     Ok,
     /// Good to know; it works all the same.
     Warn,
@@ -109,9 +109,9 @@ pub enum State {
 
 /// One line. Names and fields are an interface: scripts read them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
+pub struct CheckLine {
     pub check: Check,
-    pub state: State,
+    pub state: CheckState,
     pub code: Option<Code>,
     pub what: String,
     /// The command that fixes it.
@@ -119,21 +119,21 @@ pub struct Line {
     pub mend: Option<String>,
 }
 
-impl Line {
+impl CheckLine {
     pub(super) fn ok(check: Check, what: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, code: None, what: what.into(), mend: None }
+        Self { check, state: CheckState::Ok, code: None, what: what.into(), mend: None }
     }
 
     pub(super) fn skipped(check: Check, what: impl Into<String>) -> Self {
-        Self { check, state: State::Skipped, code: None, what: what.into(), mend: None }
+        Self { check, state: CheckState::Skipped, code: None, what: what.into(), mend: None }
     }
 
     pub(super) fn fail(check: Check, code: Code, what: impl Into<String>) -> Self {
-        Self { check, state: State::Fail, code: Some(code), what: what.into(), mend: None }
+        Self { check, state: CheckState::Fail, code: Some(code), what: what.into(), mend: None }
     }
 
     pub(super) fn warn(check: Check, code: Code, what: impl Into<String>) -> Self {
-        Self { state: State::Warn, ..Self::fail(check, code, what) }
+        Self { state: CheckState::Warn, ..Self::fail(check, code, what) }
     }
 
     pub(super) fn mend(mut self, command: impl Into<String>) -> Self {
@@ -144,7 +144,7 @@ impl Line {
 
 /// All of it. Names and fields are an interface: scripts read them.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     pub version: &'static str,
     /// No line is red.
     pub ok: bool,
@@ -158,13 +158,13 @@ pub struct Report {
     /// Answers that the backend was asked for.
     pub requests: u32,
     pub milliseconds: u64,
-    pub checks: Vec<Line>,
+    pub checks: Vec<CheckLine>,
 }
 
-impl Report {
+impl DoctorReport {
     /// The line that names the cause.
     #[must_use]
-    pub fn first_red(&self) -> Option<&Line> {
-        self.checks.iter().find(|line| line.state == State::Fail)
+    pub fn first_red(&self) -> Option<&CheckLine> {
+        self.checks.iter().find(|line| line.state == CheckState::Fail)
     }
 }

@@ -29,7 +29,7 @@ pub fn configured(
     here: Option<&Here>,
     places: &Places,
 ) -> Vec<SecretString> {
-    let mut found = Found::default();
+    let mut found = FoundSecrets::default();
     for secret in [&config.api_key, &config.access_token].into_iter().flatten() {
         found.known(secret.expose_secret());
     }
@@ -59,9 +59,9 @@ pub fn configured(
 }
 
 #[derive(Default)]
-struct Found(Vec<SecretString>);
+struct FoundSecrets(Vec<SecretString>);
 
-impl Found {
+impl FoundSecrets {
     fn known(&mut self, text: &str) {
         self.add(text, KNOWN);
     }

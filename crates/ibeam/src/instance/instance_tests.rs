@@ -5,8 +5,8 @@ use ibeam_core::backend::BackendKind;
 use super::*;
 use ibeam_server::config::TlsFiles;
 
-fn wanted(config: &Config) -> Wanted {
-    Wanted::new(config, Vec::new())
+fn wanted(config: &Config) -> WantedInstance {
+    WantedInstance::new(config, Vec::new())
 }
 
 #[test]

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 pub use self::error::{InstanceError, PortOwner, PortTaken};
 pub use self::record::Registration;
-use self::record::{Entry, Kind, Record, VERSION, living};
+use self::record::{InstanceEntry, InstanceKind, InstanceRecord, VERSION, living};
 pub(crate) use self::start::{DETACH, detach};
 pub use self::start::{ensure, ready};
 use ibeam_server::{
@@ -45,8 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A gateway that fits.
 #[derive(Clone, Debug)]
-pub struct Wanted {
-    kind: Kind,
+pub struct WantedInstance {
+    kind: InstanceKind,
     /// Nobody said who is to answer.
     any_backend: bool,
     /// What a new one is started with, after `serve`.
@@ -59,7 +59,7 @@ pub struct Wanted {
     stays: bool,
 }
 
-impl Wanted {
+impl WantedInstance {
     /// One with these settings. `args` are the flags that lead to them.
     #[must_use]
     pub fn new(config: &Config, args: Vec<OsString>) -> Self {
@@ -90,8 +90,8 @@ impl Wanted {
         url.rsplit_once(':').and_then(|(_, port)| port.parse().ok()) == Some(self.port)
     }
 
-    fn fits(&self, kind: &Kind) -> bool {
-        let Kind { profile, backend, sim, upstream, token } = &self.kind;
+    fn fits(&self, kind: &InstanceKind) -> bool {
+        let InstanceKind { profile, backend, sim, upstream, token } = &self.kind;
         kind.profile == *profile
             && kind.sim == *sim
             && kind.upstream == *upstream
@@ -102,7 +102,7 @@ impl Wanted {
 
 /// A gateway that runs and answers.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningInstance {
     /// Without a slash at its end.
     pub url: String,
     pub key: SecretString,
@@ -127,7 +127,7 @@ pub struct Running {
 
 /// A gateway that lives, whether it answers or not.
 #[derive(Clone)]
-pub struct Living(Entry);
+pub struct Living(InstanceEntry);
 
 impl Living {
     #[must_use]
@@ -172,17 +172,17 @@ impl Living {
     }
 
     /// None: it does not answer, or something else does.
-    pub async fn ask(&self) -> Option<Running> {
+    pub async fn ask(&self) -> Option<RunningInstance> {
         self.prove().await.ok()
     }
 
     /// Nothing is sent to it before it has shown that it is the gateway with that key.
-    async fn prove(&self) -> Result<Running, ProbeError> {
-        let Record { url, key, pid, version, shared, kind, .. } = self.0.record.clone();
+    async fn prove(&self) -> Result<RunningInstance, ProbeError> {
+        let InstanceRecord { url, key, pid, version, shared, kind, .. } = self.0.record.clone();
         let key = SecretString::from(key);
         // This is a request like any other: a gateway that is about to end for lack of requests stays.
         let health = probe::proven_health(&url, &key, PATIENCE).await?;
-        Ok(Running {
+        Ok(RunningInstance {
             authenticated: health.is_authenticated(),
             active: health.sessions.active,
             parked: health.sessions.parked,
@@ -240,11 +240,11 @@ pub fn log_file() -> Option<PathBuf> {
 ///
 /// # Errors
 /// The system does not lock the file.
-pub fn hold(running: &Running) -> io::Result<Option<File>> {
+pub fn hold(running: &RunningInstance) -> io::Result<Option<File>> {
     living_of(running).map(|one| one.0.hold()).transpose()
 }
 
-fn living_of(running: &Running) -> Option<Living> {
+fn living_of(running: &RunningInstance) -> Option<Living> {
     all().into_iter().find(|one| one.url() == running.url && one.pid() == running.pid)
 }
 
@@ -263,12 +263,12 @@ pub fn all() -> Vec<Living> {
 }
 
 /// A gateway that fits and answers.
-pub async fn find(wanted: &Wanted) -> Option<Running> {
+pub async fn find(wanted: &WantedInstance) -> Option<RunningInstance> {
     search(wanted).await.ok()
 }
 
 /// The same, or the address of one in whose place another program answers.
-async fn search(wanted: &Wanted) -> Result<Running, Option<String>> {
+async fn search(wanted: &WantedInstance) -> Result<RunningInstance, Option<String>> {
     let mut stranger = None;
     let mut all = all();
     // Of one version, that on the port of the settings comes first.
@@ -276,7 +276,7 @@ async fn search(wanted: &Wanted) -> Result<Running, Option<String>> {
     for one in all {
         if wanted.fits(&one.0.record.kind) && (!wanted.stays || wanted.is_at_port(one.url())) {
             match one.prove().await {
-                Ok(running) => return Ok(Running { stranger, ..running }),
+                Ok(running) => return Ok(RunningInstance { stranger, ..running }),
                 Err(ProbeError::Stranger) => stranger = Some(one.url().to_owned()),
                 Err(_) => {}
             }
@@ -304,7 +304,7 @@ pub fn register(
     let (Some(address), Some(folder)) = (local, folder()) else { return Ok(None) };
     let key = SecretString::from(format!("{PREFIX}{}", ids::hex(&random::bytes::<32>())));
     let config = app.config();
-    let record = Record {
+    let record = InstanceRecord {
         v: VERSION,
         url: format!("http://{address}"),
         key: key.expose_secret().to_owned(),
@@ -334,7 +334,7 @@ fn port(config: &Config) -> u16 {
     }
 }
 
-fn kind(config: &Config) -> Kind {
+fn kind(config: &Config) -> InstanceKind {
     let simulator = &config.simulator;
     let upstream = match &config.backend {
         Backend::Cursor => config.api.to_string(),
@@ -345,7 +345,7 @@ fn kind(config: &Config) -> Kind {
         }
     };
     let sim = matches!(config.backend, Backend::Sim { .. });
-    Kind {
+    InstanceKind {
         profile: config.profile.to_string(),
         backend: config.backend_kind().name().to_owned(),
         sim,

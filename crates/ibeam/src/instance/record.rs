@@ -31,7 +31,7 @@ const NAME: usize = 8;
 
 /// Where a gateway is, and what it is. No `Debug`: it holds the key.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct InstanceRecord {
     pub(super) v: u32,
     pub(super) url: String,
     pub(super) key: String,
@@ -39,12 +39,12 @@ pub(super) struct Record {
     pub(super) version: String,
     pub(super) shared: bool,
     #[serde(flatten)]
-    pub(super) kind: Kind,
+    pub(super) kind: InstanceKind,
 }
 
 /// What tells gateways apart that answer differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kind {
+pub(super) struct InstanceKind {
     pub(super) profile: String,
     /// `agent`, `cli` or `acp`.
     pub(super) backend: String,
@@ -58,13 +58,13 @@ pub(super) struct Kind {
 
 /// A record on the disk, of a process that lives.
 #[derive(Clone)]
-pub(super) struct Entry {
-    pub(super) record: Record,
+pub(super) struct InstanceEntry {
+    pub(super) record: InstanceRecord,
     path: PathBuf,
     lock: PathBuf,
 }
 
-impl Entry {
+impl InstanceEntry {
     /// Whether the process lives.
     pub(super) fn is_alive(&self) -> bool {
         is_held(&self.lock)
@@ -94,7 +94,7 @@ pub struct Registration {
 
 impl Registration {
     /// Writes down where this process is.
-    pub(super) fn new(folder: &Path, record: &Record) -> Result<Self, FileError> {
+    pub(super) fn new(folder: &Path, record: &InstanceRecord) -> Result<Self, FileError> {
         private::make_secret_dir(folder)?;
         let name = ids::hex(&random::bytes::<NAME>());
         let lock = folder.join(format!("{name}.lock"));
@@ -129,7 +129,7 @@ impl Drop for Registration {
 }
 
 /// All gateways of the user that live. What others left behind is cleared away.
-pub(super) fn living(folder: &Path) -> Vec<Entry> {
+pub(super) fn living(folder: &Path) -> Vec<InstanceEntry> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut found = Vec::new();
     for path in entries.take(MOST).filter_map(Result::ok).map(|entry| entry.path()) {
@@ -144,7 +144,7 @@ pub(super) fn living(folder: &Path) -> Vec<Entry> {
             Some("json") if is_held(&lock) => {
                 // One that cannot be used is none of this version's.
                 let record = read(&path);
-                found.extend(record.map(|record| Entry { record, path, lock }));
+                found.extend(record.map(|record| InstanceEntry { record, path, lock }));
             }
             // Its end was a sudden one.
             Some("json") => {
@@ -181,9 +181,9 @@ fn is_in_use(record: &Path) -> bool {
     matches!(locked, Ok(Err(TryLockError::WouldBlock)))
 }
 
-fn read(path: &Path) -> Option<Record> {
+fn read(path: &Path) -> Option<InstanceRecord> {
     let text = private::read(path).ok().flatten()?;
-    let record: Record = serde_json::from_str(&text).ok()?;
+    let record: InstanceRecord = serde_json::from_str(&text).ok()?;
     (record.v == VERSION).then_some(record)
 }
 

@@ -2,15 +2,15 @@ use std::fs;
 
 use super::*;
 
-fn record(url: &str) -> Record {
-    Record {
+fn record(url: &str) -> InstanceRecord {
+    InstanceRecord {
         v: VERSION,
         url: url.to_owned(),
         key: "ibi_0".to_owned(),
         pid: 7,
         version: "0.1.0".to_owned(),
         shared: true,
-        kind: Kind {
+        kind: InstanceKind {
             profile: "default".to_owned(),
             backend: "agent".to_owned(),
             sim: false,
@@ -87,7 +87,7 @@ fn what_a_killed_one_left_is_cleared_away() {
 #[test]
 fn a_record_that_cannot_be_used_is_left_alone() {
     let temp = tempfile::tempdir().unwrap();
-    let later = Record { v: VERSION + 1, ..record("http://127.0.0.1:1") };
+    let later = InstanceRecord { v: VERSION + 1, ..record("http://127.0.0.1:1") };
     let registration = Registration::new(temp.path(), &later).unwrap();
     assert!(urls(temp.path()).is_empty());
     assert!(registration.record.exists());

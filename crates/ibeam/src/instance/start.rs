@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
-    InstanceError, Living, OURS, PortOwner, PortTaken, Running, Wanted, all, find, folder,
-    living_of, log_file, search,
+    InstanceError, Living, OURS, PortOwner, PortTaken, RunningInstance, WantedInstance, all, find,
+    folder, living_of, log_file, search,
 };
 use ibeam_server::{
     files::{lock, private},
@@ -42,7 +42,7 @@ const LAST_WORDS: u64 = 4096;
 enum PortUse {
     Free,
     /// A service was waiting there, and fits.
-    Awake(Running),
+    Awake(RunningInstance),
     Taken(PortOwner),
 }
 
@@ -51,7 +51,7 @@ enum PortUse {
 ///
 /// # Errors
 /// It does not start, or another program has the port that it must be on.
-pub async fn ensure(wanted: &Wanted) -> Result<Running, InstanceError> {
+pub async fn ensure(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError> {
     if let Some(running) = find(wanted).await.filter(|running| !gives_way(running)) {
         return Ok(running);
     }
@@ -82,7 +82,7 @@ pub async fn ensure(wanted: &Wanted) -> Result<Running, InstanceError> {
         end(new.pid)?;
         return Err(taken(PortOwner::Other).into());
     }
-    Ok(Running { stranger, ..new })
+    Ok(RunningInstance { stranger, ..new })
 }
 
 /// The gateway that fits, if one runs, also where the system has to start it first. None:
@@ -90,7 +90,7 @@ pub async fn ensure(wanted: &Wanted) -> Result<Running, InstanceError> {
 ///
 /// # Errors
 /// Somebody else has the port.
-pub async fn ready(wanted: &Wanted) -> Result<Option<Running>, PortTaken> {
+pub async fn ready(wanted: &WantedInstance) -> Result<Option<RunningInstance>, PortTaken> {
     if let Some(running) = find(wanted).await {
         return Ok(Some(running));
     }
@@ -103,7 +103,7 @@ pub async fn ready(wanted: &Wanted) -> Result<Option<Running>, PortTaken> {
 
 /// Who is at the port. A service that the system starts at the first request is not written
 /// down before that: so there is one.
-async fn port_use(wanted: &Wanted) -> PortUse {
+async fn port_use(wanted: &WantedInstance) -> PortUse {
     let address = at(wanted.port);
     if is_free(address) {
         return PortUse::Free;
@@ -127,11 +127,11 @@ async fn port_use(wanted: &Wanted) -> PortUse {
 }
 
 /// One that a client still needs does not: the new one would have another key.
-fn gives_way(running: &Running) -> bool {
+fn gives_way(running: &RunningInstance) -> bool {
     is_outdated(running) && !living_of(running).is_some_and(|one| one.is_held())
 }
 
-fn is_outdated(running: &Running) -> bool {
+fn is_outdated(running: &RunningInstance) -> bool {
     running.shared && running.active + running.parked == 0 && is_older(&running.version)
 }
 
@@ -147,7 +147,7 @@ fn is_older(version: &str) -> bool {
 
 /// Its stdout is a pipe to us until it says where it listens, or ends. What it says on
 /// stderr goes to a file without a name, since nobody is there later to read a pipe.
-async fn start(wanted: &Wanted) -> Result<Running, InstanceError> {
+async fn start(wanted: &WantedInstance) -> Result<RunningInstance, InstanceError> {
     let program =
         std::env::current_exe().map_err(InstanceError::io("find the path of this program"))?;
     let temporary = || InstanceError::io("create a temporary file");
@@ -177,7 +177,7 @@ async fn start(wanted: &Wanted) -> Result<Running, InstanceError> {
         Ok(Ok(_)) => {
             let new = all().into_iter().find(|one| one.url() == url.trim());
             if let Some(running) = ask(new).await {
-                return Ok(Running { started: true, ..running });
+                return Ok(RunningInstance { started: true, ..running });
             }
             last_words(&mut words).unwrap_or_default()
         }
@@ -192,7 +192,7 @@ async fn start(wanted: &Wanted) -> Result<Running, InstanceError> {
     Err(InstanceError::NotStarted(why))
 }
 
-async fn ask(new: Option<Living>) -> Option<Running> {
+async fn ask(new: Option<Living>) -> Option<RunningInstance> {
     new?.ask().await
 }
 
@@ -299,7 +299,7 @@ mod tests {
         for newer in [OURS, "99.0.0", "99.0.0-rc.1+build"] {
             assert!(!is_older(newer), "{newer}");
         }
-        let old = Running {
+        let old = RunningInstance {
             url: String::new(),
             key: "ibi_0".into(),
             pid: 1,
@@ -316,10 +316,10 @@ mod tests {
             stranger: None,
         };
         assert!(is_outdated(&old));
-        assert!(!is_outdated(&Running { active: 1, ..old.clone() }));
-        assert!(!is_outdated(&Running { parked: 1, ..old.clone() }));
-        assert!(!is_outdated(&Running { shared: false, ..old.clone() }));
-        assert!(!is_outdated(&Running { version: OURS.to_owned(), ..old }));
+        assert!(!is_outdated(&RunningInstance { active: 1, ..old.clone() }));
+        assert!(!is_outdated(&RunningInstance { parked: 1, ..old.clone() }));
+        assert!(!is_outdated(&RunningInstance { shared: false, ..old.clone() }));
+        assert!(!is_outdated(&RunningInstance { version: OURS.to_owned(), ..old }));
     }
 
     /// One that ended by itself is no failure; one that is there ends, with all that is its.

@@ -6,7 +6,8 @@ use std::{
 };
 
 use super::{
-    Comment, Draft, Encoding, Line, Logs, Manager, Runner, Service, State, Step, xml::escaped,
+    CommandLine, CommandRunner, Comment, Encoding, Logs, Manager, ServiceFile, ServiceSpec,
+    ServiceState, ServiceStep, xml::escaped,
 };
 
 /// Names are by domain there.
@@ -42,8 +43,8 @@ impl Manager for Launchd {
         "launchd"
     }
 
-    fn missing(&self, runner: &dyn Runner) -> Option<(String, Vec<String>)> {
-        let why = match runner.run(&Line::new("launchctl", ["print", &self.domain])) {
+    fn missing(&self, runner: &dyn CommandRunner) -> Option<(String, Vec<String>)> {
+        let why = match runner.run(&CommandLine::new("launchctl", ["print", &self.domain])) {
             Ok(ran) if ran.ok => return None,
             Ok(ran) => ran.stderr,
             Err(error) => error.to_string(),
@@ -60,31 +61,43 @@ impl Manager for Launchd {
         vec![self.plist.clone()]
     }
 
-    fn drafts(&self, service: &Service) -> Vec<Draft> {
+    fn drafts(&self, service: &ServiceSpec) -> Vec<ServiceFile> {
         let (path, body) = (self.plist.clone(), plist(service));
-        vec![Draft { path, head: HEAD, body, comment: Comment::Xml, encoding: Encoding::Utf8 }]
+        vec![ServiceFile {
+            path,
+            head: HEAD,
+            body,
+            comment: Comment::Xml,
+            encoding: Encoding::Utf8,
+        }]
     }
 
-    fn install(&self, again: bool) -> Vec<Step> {
+    fn install(&self, again: bool) -> Vec<ServiceStep> {
         let (target, plist) = (self.target(), self.plist.to_string_lossy());
         let mut steps = Vec::new();
         if again {
-            steps.push(Step::may(Line::new("launchctl", ["bootout", &target])));
+            steps.push(ServiceStep::may(CommandLine::new("launchctl", ["bootout", &target])));
         }
         // It remembers a `disable` of an earlier time.
-        steps.push(Step::may(Line::new("launchctl", ["enable", &target])));
-        steps.push(Step::must(Line::new("launchctl", ["bootstrap", &self.domain, &plist])));
+        steps.push(ServiceStep::may(CommandLine::new("launchctl", ["enable", &target])));
+        steps.push(ServiceStep::must(CommandLine::new(
+            "launchctl",
+            ["bootstrap", &self.domain, &plist],
+        )));
         steps
     }
 
-    fn uninstall(&self) -> (Vec<Step>, Vec<Step>) {
-        (vec![Step::may(Line::new("launchctl", ["bootout", &self.target()]))], Vec::new())
+    fn uninstall(&self) -> (Vec<ServiceStep>, Vec<ServiceStep>) {
+        (
+            vec![ServiceStep::may(CommandLine::new("launchctl", ["bootout", &self.target()]))],
+            Vec::new(),
+        )
     }
 
-    fn state(&self, runner: &dyn Runner) -> State {
-        match runner.run(&Line::new("launchctl", ["print", &self.target()])) {
+    fn state(&self, runner: &dyn CommandRunner) -> ServiceState {
+        match runner.run(&CommandLine::new("launchctl", ["print", &self.target()])) {
             Ok(ran) if ran.ok => state(&ran.stdout),
-            _ => State { running: Some(false), ..State::default() },
+            _ => ServiceState { running: Some(false), ..ServiceState::default() },
         }
     }
 
@@ -105,7 +118,7 @@ impl Manager for Launchd {
     }
 }
 
-fn plist(service: &Service) -> String {
+fn plist(service: &ServiceSpec) -> String {
     let mut out = format!(
         "<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
          \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">
@@ -153,13 +166,13 @@ fn plist(service: &Service) -> String {
 }
 
 /// Of `launchctl print`, which is made for people and has kept these lines for years.
-fn state(printed: &str) -> State {
+fn state(printed: &str) -> ServiceState {
     // The first of each: what follows in deeper blocks is about other things.
     let value = |name: &str| {
         printed.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(" = "))
     };
     let code = value("last exit code").filter(|code| !matches!(*code, "0" | "(never exited)"));
-    State {
+    ServiceState {
         enabled: true,
         running: Some(value("state") == Some("running")),
         waiting: false,

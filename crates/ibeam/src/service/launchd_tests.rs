@@ -1,14 +1,14 @@
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::{super::tests::service, *};
-use crate::service::Stamp;
+use crate::service::ServiceStamp;
 
 fn text() -> String {
     let drafts = Launchd::new(Path::new("/Users/me"), 501).drafts(&service());
     assert_eq!(drafts.len(), 1);
     let plist = "/Users/me/Library/LaunchAgents/io.github.ibeam-gateway.ibeam.plist";
     assert_eq!(drafts[0].path, Path::new(plist));
-    drafts[0].text(&Stamp { folders: 0, urls: service().urls() })
+    drafts[0].text(&ServiceStamp { folders: 0, urls: service().urls() })
 }
 
 /// The value that belongs to a key of a property list.
@@ -55,7 +55,7 @@ fn what_launchd_prints_is_understood() {
     let runs = state(printed);
     assert_eq!(
         runs,
-        State {
+        ServiceState {
             enabled: true,
             running: Some(true),
             waiting: false,

@@ -2,7 +2,7 @@
 //! the user logs in, and kept running.
 //!
 //! What is installed is text, made by pure functions for each system. Only its own tool
-//! (`systemctl`, `launchctl`, `schtasks`) changes the system, by way of a [`Runner`].
+//! (`systemctl`, `launchctl`, `schtasks`) changes the system, by way of a [`CommandRunner`].
 
 mod launchd;
 mod run;
@@ -20,12 +20,12 @@ use std::{
 
 pub(crate) use self::{
     launchd::Launchd,
-    run::{Line, Runner, System},
+    run::{CommandLine, CommandRunner, SystemRunner},
     schtasks::Schtasks,
-    stamp::{Owner, Stamp, read},
-    systemd::{Surroundings, Systemd},
+    stamp::{FileOwner, ServiceStamp, read},
+    systemd::{Systemd, SystemdPaths},
     variables::{carried, unseen},
-    write::{Failed, install, uninstall},
+    write::{ServiceError, install, uninstall},
 };
 use ibeam_server::config::Listen;
 
@@ -38,7 +38,7 @@ const PAGE: &str = "https://github.com/ibeam-gateway/ibeam";
 
 /// What is to run.
 #[derive(Clone, Debug)]
-pub(crate) struct Service {
+pub(crate) struct ServiceSpec {
     pub(crate) program: String,
     /// Nothing secret: everyone on the machine can read them.
     pub(crate) args: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Service {
     pub(crate) drain: Duration,
 }
 
-impl Service {
+impl ServiceSpec {
     /// Where clients call it.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.places.iter().map(|place| ibeam_server::server::url(place, self.tls)).collect()
@@ -64,7 +64,7 @@ impl Service {
 
 /// A file to be written, before it has its stamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Draft {
+pub(crate) struct ServiceFile {
     pub(crate) path: PathBuf,
     /// What must come first.
     pub(crate) head: &'static str,
@@ -89,24 +89,24 @@ pub(crate) enum Encoding {
 
 /// A command, and whether the rest makes sense without it.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
-    pub(crate) line: Line,
+pub(crate) struct ServiceStep {
+    pub(crate) line: CommandLine,
     pub(crate) must: bool,
 }
 
-impl Step {
-    fn must(line: Line) -> Self {
+impl ServiceStep {
+    fn must(line: CommandLine) -> Self {
         Self { line, must: true }
     }
 
-    fn may(line: Line) -> Self {
+    fn may(line: CommandLine) -> Self {
         Self { line, must: false }
     }
 }
 
 /// What the system says about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct ServiceState {
     /// Whether it is started again, after the next boot or login.
     pub(crate) enabled: bool,
     /// None: the system does not say.
@@ -121,7 +121,7 @@ pub(crate) struct State {
 /// Where its log is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Logs {
-    By(Line),
+    By(CommandLine),
     In(PathBuf),
 }
 
@@ -130,20 +130,20 @@ pub(crate) trait Manager {
     fn name(&self) -> &'static str;
 
     /// Why it cannot be used here, and what to do instead. None: it can.
-    fn missing(&self, runner: &dyn Runner) -> Option<(String, Vec<String>)>;
+    fn missing(&self, runner: &dyn CommandRunner) -> Option<(String, Vec<String>)>;
 
     /// The first is the one that says where it listens.
     fn files(&self) -> Vec<PathBuf>;
 
-    fn drafts(&self, service: &Service) -> Vec<Draft>;
+    fn drafts(&self, service: &ServiceSpec) -> Vec<ServiceFile>;
 
     /// Once the files are written. `again`: it was installed before, and may run.
-    fn install(&self, again: bool) -> Vec<Step>;
+    fn install(&self, again: bool) -> Vec<ServiceStep>;
 
     /// Before the files are removed, and after.
-    fn uninstall(&self) -> (Vec<Step>, Vec<Step>);
+    fn uninstall(&self) -> (Vec<ServiceStep>, Vec<ServiceStep>);
 
-    fn state(&self, runner: &dyn Runner) -> State;
+    fn state(&self, runner: &dyn CommandRunner) -> ServiceState;
 
     fn logs(&self, follow: bool, lines: u32) -> Logs;
 

@@ -16,18 +16,18 @@ const OUTPUT: u64 = 256 << 10;
 
 /// A command as it would be typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct CommandLine {
     pub(crate) program: &'static str,
     pub(crate) args: Vec<String>,
 }
 
-impl Line {
+impl CommandLine {
     pub(crate) fn new<const N: usize>(program: &'static str, args: [&str; N]) -> Self {
         Self { program, args: args.map(str::to_owned).to_vec() }
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.program)?;
         for arg in &self.args {
@@ -49,18 +49,18 @@ pub(crate) struct Ran {
 }
 
 /// What runs commands: the system, or a test that writes them down.
-pub(crate) trait Runner {
+pub(crate) trait CommandRunner {
     /// # Errors
     /// There is no such program, or it does not end.
-    fn run(&self, line: &Line) -> io::Result<Ran>;
+    fn run(&self, line: &CommandLine) -> io::Result<Ran>;
 }
 
 /// The machine we are on.
 #[derive(Debug)]
-pub(crate) struct System;
+pub(crate) struct SystemRunner;
 
-impl Runner for System {
-    fn run(&self, line: &Line) -> io::Result<Ran> {
+impl CommandRunner for SystemRunner {
+    fn run(&self, line: &CommandLine) -> io::Result<Ran> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let ran = runtime.block_on(async {
             match timeout(TIME, run(line)).await {
@@ -73,7 +73,7 @@ impl Runner for System {
     }
 }
 
-async fn run(line: &Line) -> io::Result<Ran> {
+async fn run(line: &CommandLine) -> io::Result<Ran> {
     let mut child = Command::new(line.program)
         .args(&line.args)
         // What it says is read by a program.

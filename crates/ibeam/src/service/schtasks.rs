@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    ABOUT, Comment, Draft, Encoding, Line, Logs, Manager, NAME, PAGE, Runner, Service, State, Step,
-    xml::escaped,
+    ABOUT, CommandLine, CommandRunner, Comment, Encoding, Logs, Manager, NAME, PAGE, ServiceFile,
+    ServiceSpec, ServiceState, ServiceStep, xml::escaped,
 };
 
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-16\"?>\n";
@@ -32,8 +32,8 @@ impl Manager for Schtasks {
         "Task Scheduler"
     }
 
-    fn missing(&self, runner: &dyn Runner) -> Option<(String, Vec<String>)> {
-        let why = match runner.run(&Line::new("schtasks", ["/?"])) {
+    fn missing(&self, runner: &dyn CommandRunner) -> Option<(String, Vec<String>)> {
+        let why = match runner.run(&CommandLine::new("schtasks", ["/?"])) {
             Ok(_) => return None,
             Err(error) => error.to_string(),
         };
@@ -45,38 +45,46 @@ impl Manager for Schtasks {
         vec![self.file.clone()]
     }
 
-    fn drafts(&self, service: &Service) -> Vec<Draft> {
+    fn drafts(&self, service: &ServiceSpec) -> Vec<ServiceFile> {
         let (path, body) = (self.file.clone(), task(service, &self.user));
-        vec![Draft { path, head: HEAD, body, comment: Comment::Xml, encoding: Encoding::Utf16 }]
+        vec![ServiceFile {
+            path,
+            head: HEAD,
+            body,
+            comment: Comment::Xml,
+            encoding: Encoding::Utf16,
+        }]
     }
 
-    fn install(&self, again: bool) -> Vec<Step> {
+    fn install(&self, again: bool) -> Vec<ServiceStep> {
         let file = self.file.to_string_lossy();
         let mut steps = Vec::new();
         if again {
-            steps.push(Step::may(Line::new("schtasks", ["/End", "/TN", NAME])));
+            steps.push(ServiceStep::may(CommandLine::new("schtasks", ["/End", "/TN", NAME])));
         }
         // Without `/F` a task of that name that is not ours is left alone.
-        let mut create = Line::new("schtasks", ["/Create", "/TN", NAME, "/XML", &file]);
+        let mut create = CommandLine::new("schtasks", ["/Create", "/TN", NAME, "/XML", &file]);
         create.args.extend(again.then(|| "/F".to_owned()));
-        steps.push(Step::must(create));
-        steps.push(Step::must(Line::new("schtasks", ["/Run", "/TN", NAME])));
+        steps.push(ServiceStep::must(create));
+        steps.push(ServiceStep::must(CommandLine::new("schtasks", ["/Run", "/TN", NAME])));
         steps
     }
 
-    fn uninstall(&self) -> (Vec<Step>, Vec<Step>) {
+    fn uninstall(&self) -> (Vec<ServiceStep>, Vec<ServiceStep>) {
         let first = vec![
-            Step::may(Line::new("schtasks", ["/End", "/TN", NAME])),
-            Step::may(Line::new("schtasks", ["/Delete", "/TN", NAME, "/F"])),
+            ServiceStep::may(CommandLine::new("schtasks", ["/End", "/TN", NAME])),
+            ServiceStep::may(CommandLine::new("schtasks", ["/Delete", "/TN", NAME, "/F"])),
         ];
         (first, Vec::new())
     }
 
-    fn state(&self, runner: &dyn Runner) -> State {
+    fn state(&self, runner: &dyn CommandRunner) -> ServiceState {
         // Its other forms of output are in the language of the user.
-        match runner.run(&Line::new("schtasks", ["/Query", "/TN", NAME, "/XML"])) {
-            Ok(ran) if ran.ok => State { enabled: is_enabled(&ran.stdout), ..State::default() },
-            _ => State { running: Some(false), ..State::default() },
+        match runner.run(&CommandLine::new("schtasks", ["/Query", "/TN", NAME, "/XML"])) {
+            Ok(ran) if ran.ok => {
+                ServiceState { enabled: is_enabled(&ran.stdout), ..ServiceState::default() }
+            }
+            _ => ServiceState { running: Some(false), ..ServiceState::default() },
         }
     }
 
@@ -104,7 +112,7 @@ fn is_enabled(xml: &str) -> bool {
     settings.is_some_and(|(settings, _)| !settings.contains("<Enabled>false</Enabled>"))
 }
 
-fn task(service: &Service, user: &str) -> String {
+fn task(service: &ServiceSpec, user: &str) -> String {
     let words = std::iter::once(&service.program).chain(&service.args);
     let words: Vec<String> = words.map(|word| quoted(word)).collect();
     // A program for the console would have a window of its own.

@@ -1,21 +1,24 @@
 use roxmltree::Document;
 
 use super::{super::tests::service, *};
-use crate::service::{Owner, Stamp, read};
+use crate::service::{FileOwner, ServiceStamp, read};
 
-fn draft() -> Draft {
+fn draft() -> ServiceFile {
     let task = Schtasks::new(Path::new("/local"), "HERE\\m&m");
     task.drafts(&service()).remove(0)
 }
 
 #[test]
 fn the_task_is_as_it_should_be() {
-    insta::assert_snapshot!("task", draft().text(&Stamp { folders: 1, urls: service().urls() }));
+    insta::assert_snapshot!(
+        "task",
+        draft().text(&ServiceStamp { folders: 1, urls: service().urls() })
+    );
 }
 
 #[test]
 fn the_task_is_well_formed_and_says_what_was_meant() {
-    let text = draft().text(&Stamp::default());
+    let text = draft().text(&ServiceStamp::default());
     let document = Document::parse(&text).unwrap();
     let named = |name: &str| {
         let found = document.descendants().filter(|node| node.tag_name().name() == name);
@@ -41,11 +44,11 @@ fn the_task_is_well_formed_and_says_what_was_meant() {
 fn it_is_written_as_windows_does_and_known_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("task.xml");
-    let stamp = Stamp { folders: 3, urls: service().urls() };
+    let stamp = ServiceStamp { folders: 3, urls: service().urls() };
     let bytes = draft().bytes(&stamp);
     assert_eq!(bytes[..4], [0xff, 0xfe, b'<', 0]);
     std::fs::write(&path, &bytes).unwrap();
-    assert_eq!(read(&path).unwrap(), Owner::Ours(stamp));
+    assert_eq!(read(&path).unwrap(), FileOwner::Ours(stamp));
 }
 
 #[test]

@@ -18,8 +18,8 @@ impl Recorder {
     }
 }
 
-impl Runner for Recorder {
-    fn run(&self, line: &Line) -> io::Result<Ran> {
+impl CommandRunner for Recorder {
+    fn run(&self, line: &CommandLine) -> io::Result<Ran> {
         let line = line.to_string();
         let ok = self.fails.is_empty() || !line.contains(self.fails);
         self.lines.borrow_mut().push(line);
@@ -29,8 +29,8 @@ impl Runner for Recorder {
 }
 
 /// What nobody would choose, to see that it is written as it must be.
-pub(super) fn service() -> Service {
-    Service {
+pub(super) fn service() -> ServiceSpec {
+    ServiceSpec {
         program: "/opt/my tools/ibeam".to_owned(),
         args: ["serve", "--unattended", "--set=models.x=50% & \"more\"", "--profile=$HOME"]
             .map(str::to_owned)
@@ -46,7 +46,7 @@ pub(super) fn service() -> Service {
 }
 
 fn systemd(folder: &Path) -> Systemd {
-    Systemd::new(folder, Surroundings::default())
+    Systemd::new(folder, SystemdPaths::default())
 }
 
 /// Every file below a folder, with what is in it; and every folder.
@@ -81,7 +81,7 @@ fn it_is_installed_and_removed_without_a_trace() {
         runner.taken(),
         ["systemctl --user daemon-reload", "systemctl --user enable --now ibeam.socket"]
     );
-    let Ok(Owner::Ours(stamp)) = read(&files[0]) else { panic!("{:?}", read(&files[0])) };
+    let Ok(FileOwner::Ours(stamp)) = read(&files[0]) else { panic!("{:?}", read(&files[0])) };
     assert_eq!(stamp.urls, ["http://127.0.0.1:18741", "unix:/run/me/ibeam--100%.sock"]);
     // The second time it is stopped first, and nothing else is different.
     let installed = all(folder.path());
@@ -134,7 +134,7 @@ fn what_others_wrote_or_changed_is_left_alone() {
     runner.taken();
     let mine = fs::read_to_string(&socket).unwrap() + "# mine\n";
     fs::write(&socket, &mine).unwrap();
-    assert_eq!(read(&socket).unwrap(), Owner::Changed);
+    assert_eq!(read(&socket).unwrap(), FileOwner::Changed);
     let failed = install(&manager, &service(), &runner).unwrap_err();
     assert!(failed.what.contains("was changed since"), "{failed:?}");
     assert!(failed.hints.concat().contains("uninstall --force"), "{failed:?}");
@@ -163,7 +163,8 @@ fn what_the_system_refuses_leaves_nothing_behind() {
     let well = Recorder::default();
     install(&manager, &service(), &well).unwrap();
     let installed = all(folder.path());
-    let other = Service { places: vec![SocketAddr::from(([127, 0, 0, 1], 1)).into()], ..service() };
+    let other =
+        ServiceSpec { places: vec![SocketAddr::from(([127, 0, 0, 1], 1)).into()], ..service() };
     install(&manager, &other, &runner).unwrap_err();
     assert_eq!(all(folder.path()), installed);
     assert_eq!(runner.taken().last().unwrap(), "systemctl --user enable --now ibeam.socket");

@@ -9,7 +9,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Comment, Draft, Encoding};
+use super::{Comment, Encoding, ServiceFile};
 
 /// What begins the line.
 const MARK: &str = "ibeam-service";
@@ -19,7 +19,7 @@ const LONGEST: u64 = 256 << 10;
 
 /// What the line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct ServiceStamp {
     /// How many folders were made for the file, from its own upwards.
     pub(crate) folders: usize,
     /// Where clients call.
@@ -28,18 +28,18 @@ pub(crate) struct Stamp {
 
 /// Whose a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum FileOwner {
     Nobody,
     /// As it was written.
-    Ours(Stamp),
+    Ours(ServiceStamp),
     /// Ours, and changed since.
     Changed,
     Foreign,
 }
 
-impl Draft {
+impl ServiceFile {
     /// The file's text, with its stamp.
-    pub(crate) fn text(&self, stamp: &Stamp) -> String {
+    pub(crate) fn text(&self, stamp: &ServiceStamp) -> String {
         let (open, close) = match self.comment {
             Comment::Hash => ("# ", ""),
             Comment::Xml => ("<!-- ", " -->"),
@@ -53,7 +53,7 @@ impl Draft {
         )
     }
 
-    pub(crate) fn bytes(&self, stamp: &Stamp) -> Vec<u8> {
+    pub(crate) fn bytes(&self, stamp: &ServiceStamp) -> Vec<u8> {
         let text = self.text(stamp);
         match self.encoding {
             Encoding::Utf8 => text.into_bytes(),
@@ -70,19 +70,19 @@ impl Draft {
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn read(path: &Path) -> io::Result<Owner> {
+pub(crate) fn read(path: &Path) -> io::Result<FileOwner> {
     let mut bytes = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(LONGEST).read_to_end(&mut bytes)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Owner::Nobody),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileOwner::Nobody),
         Err(error) => return Err(error),
     };
     Ok(owner(&decoded(&bytes)))
 }
 
-fn owner(text: &str) -> Owner {
+fn owner(text: &str) -> FileOwner {
     let Some(line) = text.lines().find(|line| line.contains(&format!(" {MARK} sum="))) else {
-        return Owner::Foreign;
+        return FileOwner::Foreign;
     };
     let rest = text.replacen(&format!("{line}\n"), "", 1);
     let word = |name: &str| {
@@ -90,10 +90,13 @@ fn owner(text: &str) -> Owner {
         value.unwrap_or_default()
     };
     if word("sum") != sum(&rest) {
-        return Owner::Changed;
+        return FileOwner::Changed;
     }
     let urls = word("listen").split(',').filter(|url| !url.is_empty()).map(unescaped);
-    Owner::Ours(Stamp { folders: word("folders").parse().unwrap_or(0), urls: urls.collect() })
+    FileOwner::Ours(ServiceStamp {
+        folders: word("folders").parse().unwrap_or(0),
+        urls: urls.collect(),
+    })
 }
 
 fn decoded(bytes: &[u8]) -> String {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    ABOUT, Comment, Draft, Encoding, Line, Logs, Manager, PAGE, Runner, Service, State, Step,
+    ABOUT, CommandLine, CommandRunner, Comment, Encoding, Logs, Manager, PAGE, ServiceFile,
+    ServiceSpec, ServiceState, ServiceStep,
 };
 use ibeam_server::config::Listen;
 
@@ -33,19 +34,19 @@ RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 pub(crate) struct Systemd {
     /// Where units of the user are.
     folder: PathBuf,
-    surroundings: Surroundings,
+    surroundings: SystemdPaths,
 }
 
 /// Why there may be no such manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Surroundings {
+pub(crate) struct SystemdPaths {
     pub(crate) wsl: bool,
     pub(crate) container: bool,
     /// The variable that leads to the manager is missing.
     pub(crate) no_runtime_dir: bool,
 }
 
-impl Surroundings {
+impl SystemdPaths {
     pub(crate) fn here() -> Self {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let there = |path: &str| Path::new(path).exists();
@@ -59,13 +60,13 @@ impl Surroundings {
 
 impl Systemd {
     /// `settings`: `$XDG_CONFIG_HOME`, or what stands for it.
-    pub(crate) fn new(settings: &Path, surroundings: Surroundings) -> Self {
+    pub(crate) fn new(settings: &Path, surroundings: SystemdPaths) -> Self {
         Self { folder: settings.join("systemd").join("user"), surroundings }
     }
 
-    fn draft(&self, name: &str, body: String) -> Draft {
+    fn draft(&self, name: &str, body: String) -> ServiceFile {
         let path = self.folder.join(name);
-        Draft { path, head: "", body, comment: Comment::Hash, encoding: Encoding::Utf8 }
+        ServiceFile { path, head: "", body, comment: Comment::Hash, encoding: Encoding::Utf8 }
     }
 }
 
@@ -74,7 +75,7 @@ impl Manager for Systemd {
         "systemd"
     }
 
-    fn missing(&self, runner: &dyn Runner) -> Option<(String, Vec<String>)> {
+    fn missing(&self, runner: &dyn CommandRunner) -> Option<(String, Vec<String>)> {
         let why = match runner.run(&user(["show", "--property=Version"])) {
             Ok(ran) if ran.ok => return None,
             Ok(ran) => ran.stderr.lines().next().unwrap_or_default().to_owned(),
@@ -87,31 +88,33 @@ impl Manager for Systemd {
         vec![self.folder.join(SOCKET), self.folder.join(SERVICE)]
     }
 
-    fn drafts(&self, service: &Service) -> Vec<Draft> {
+    fn drafts(&self, service: &ServiceSpec) -> Vec<ServiceFile> {
         vec![self.draft(SOCKET, socket(service)), self.draft(SERVICE, unit(service))]
     }
 
-    fn install(&self, again: bool) -> Vec<Step> {
-        let mut steps = vec![Step::must(user(["daemon-reload"]))];
+    fn install(&self, again: bool) -> Vec<ServiceStep> {
+        let mut steps = vec![ServiceStep::must(user(["daemon-reload"]))];
         if again {
-            steps.push(Step::may(user(["stop", SOCKET, SERVICE])));
-            steps.push(Step::may(user(["reset-failed", SOCKET, SERVICE])));
+            steps.push(ServiceStep::may(user(["stop", SOCKET, SERVICE])));
+            steps.push(ServiceStep::may(user(["reset-failed", SOCKET, SERVICE])));
         }
-        steps.push(Step::must(user(["enable", "--now", SOCKET])));
+        steps.push(ServiceStep::must(user(["enable", "--now", SOCKET])));
         steps
     }
 
-    fn uninstall(&self) -> (Vec<Step>, Vec<Step>) {
-        let first =
-            vec![Step::may(user(["disable", "--now", SOCKET])), Step::may(user(["stop", SERVICE]))];
+    fn uninstall(&self) -> (Vec<ServiceStep>, Vec<ServiceStep>) {
+        let first = vec![
+            ServiceStep::may(user(["disable", "--now", SOCKET])),
+            ServiceStep::may(user(["stop", SERVICE])),
+        ];
         let last = vec![
-            Step::may(user(["daemon-reload"])),
-            Step::may(user(["reset-failed", SOCKET, SERVICE])),
+            ServiceStep::may(user(["daemon-reload"])),
+            ServiceStep::may(user(["reset-failed", SOCKET, SERVICE])),
         ];
         (first, last)
     }
 
-    fn state(&self, runner: &dyn Runner) -> State {
+    fn state(&self, runner: &dyn CommandRunner) -> ServiceState {
         let what = "--property=Id,UnitFileState,ActiveState,SubState,MainPID,Result";
         let ran = runner.run(&user(["show", what, SOCKET, SERVICE])).unwrap_or_default();
         state(&ran.stdout)
@@ -119,7 +122,8 @@ impl Manager for Systemd {
 
     fn logs(&self, follow: bool, lines: u32) -> Logs {
         let lines = lines.to_string();
-        let mut line = Line::new("journalctl", ["--user", "--unit", SERVICE, "--lines", &lines]);
+        let mut line =
+            CommandLine::new("journalctl", ["--user", "--unit", SERVICE, "--lines", &lines]);
         line.args.push(if follow { "--follow" } else { "--no-pager" }.to_owned());
         Logs::By(line)
     }
@@ -143,7 +147,7 @@ impl Manager for Systemd {
 
 impl Systemd {
     fn ways_out(&self) -> Vec<String> {
-        let Surroundings { wsl, container, no_runtime_dir } = self.surroundings;
+        let SystemdPaths { wsl, container, no_runtime_dir } = self.surroundings;
         let mut ways = Vec::new();
         if wsl {
             ways.push(
@@ -170,13 +174,13 @@ impl Systemd {
     }
 }
 
-fn user<const N: usize>(args: [&str; N]) -> Line {
-    let mut line = Line::new("systemctl", ["--user"]);
+fn user<const N: usize>(args: [&str; N]) -> CommandLine {
+    let mut line = CommandLine::new("systemctl", ["--user"]);
     line.args.extend(args.map(str::to_owned));
     line
 }
 
-fn socket(service: &Service) -> String {
+fn socket(service: &ServiceSpec) -> String {
     let mut out = format!(
         "[Unit]
 Description={ABOUT} (socket)
@@ -201,7 +205,7 @@ WantedBy=sockets.target
 "
 }
 
-fn unit(service: &Service) -> String {
+fn unit(service: &ServiceSpec) -> String {
     let mut command = quoted(&specifiers(&service.program));
     for arg in &service.args {
         // A dollar begins a variable, anywhere but in the program's name.
@@ -262,7 +266,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Of `systemctl show`: blocks of lines, with an empty one between them.
-fn state(shown: &str) -> State {
+fn state(shown: &str) -> ServiceState {
     let units: HashMap<&str, HashMap<&str, &str>> = shown
         .split("\n\n")
         .map(|block| block.lines().filter_map(|line| line.split_once('=')).collect())
@@ -272,7 +276,7 @@ fn state(shown: &str) -> State {
         units.get(unit).and_then(|unit| unit.get(name)).copied().unwrap_or_default()
     };
     let failed = [SERVICE, SOCKET].into_iter().find(|unit| value(unit, "ActiveState") == "failed");
-    State {
+    ServiceState {
         enabled: value(SOCKET, "UnitFileState") == "enabled",
         running: Some(matches!(value(SERVICE, "ActiveState"), "active" | "reloading")),
         waiting: value(SOCKET, "ActiveState") == "active",

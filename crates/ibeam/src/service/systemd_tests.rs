@@ -1,10 +1,10 @@
 use std::{fs, process::Command};
 
 use super::{super::tests::service, *};
-use crate::service::{Stamp, tests::Recorder};
+use crate::service::{ServiceStamp, tests::Recorder};
 
 fn systemd(folder: &Path) -> Systemd {
-    Systemd::new(folder, Surroundings::default())
+    Systemd::new(folder, SystemdPaths::default())
 }
 
 #[test]
@@ -12,7 +12,7 @@ fn the_units_are_as_they_should_be() {
     let drafts = systemd(Path::new("/home/me/.config")).drafts(&service());
     assert_eq!(drafts[0].path, Path::new("/home/me/.config/systemd/user/ibeam.socket"));
     assert_eq!(drafts[1].path, Path::new("/home/me/.config/systemd/user/ibeam.service"));
-    let stamp = Stamp { folders: 2, urls: service().urls() };
+    let stamp = ServiceStamp { folders: 2, urls: service().urls() };
     insta::assert_snapshot!("socket", drafts[0].text(&stamp));
     insta::assert_snapshot!("service", drafts[1].text(&stamp));
 }
@@ -31,10 +31,10 @@ fn systemd_has_nothing_to_complain_of() {
     fs::create_dir(&tools).unwrap();
     let program = tools.join("50%");
     fs::copy("/bin/true", &program).unwrap();
-    let service = Service { program: program.to_str().unwrap().to_owned(), ..service() };
+    let service = ServiceSpec { program: program.to_str().unwrap().to_owned(), ..service() };
     for draft in systemd(folder.path()).drafts(&service) {
         fs::create_dir_all(draft.path.parent().unwrap()).unwrap();
-        fs::write(&draft.path, draft.bytes(&Stamp::default())).unwrap();
+        fs::write(&draft.path, draft.bytes(&ServiceStamp::default())).unwrap();
         let units = draft.path.parent().unwrap().display().to_string();
         let verify = |path: &Path| {
             let mut command = Command::new("systemd-analyze");
@@ -81,19 +81,24 @@ fn what_systemd_shows_is_understood() {
                  SubState=listening\n\nMainPID=0\nResult=success\nId=ibeam.service\n\
                  UnitFileState=static\nActiveState=inactive\nSubState=dead";
     let runner = Recorder { says: shown.to_owned(), ..Recorder::default() };
-    let waiting =
-        State { enabled: true, running: Some(false), waiting: true, pid: None, trouble: None };
+    let waiting = ServiceState {
+        enabled: true,
+        running: Some(false),
+        waiting: true,
+        pid: None,
+        trouble: None,
+    };
     assert_eq!(systemd(Path::new("/")).state(&runner), waiting);
     let line = &runner.taken()[0];
     assert!(line.starts_with("systemctl --user show --property=Id,"), "{line}");
     let runs = shown.replace("MainPID=0", "MainPID=7").replace("=inactive", "=active");
-    assert_eq!(state(&runs), State { running: Some(true), pid: Some(7), ..waiting });
+    assert_eq!(state(&runs), ServiceState { running: Some(true), pid: Some(7), ..waiting });
     let failed = shown
         .replace("=inactive", "=failed")
         .replace("=success\nId=ibeam.service", "=start-limit-hit\nId=ibeam.service");
     let trouble = state(&failed).trouble.unwrap();
     assert!(trouble.starts_with("ibeam.service failed (start-limit-hit)"), "{trouble}");
-    assert_eq!(state(""), State { running: Some(false), ..State::default() });
+    assert_eq!(state(""), ServiceState { running: Some(false), ..ServiceState::default() });
 }
 
 #[test]
@@ -105,13 +110,13 @@ fn without_a_manager_the_way_out_is_named() {
         assert!(what.contains("no such thing"), "{what}");
         hints.join("\n")
     };
-    let usual = hints(Surroundings::default());
+    let usual = hints(SystemdPaths::default());
     assert!(usual.contains("`ibeam serve`") && !usual.contains("WSL"), "{usual}");
-    assert!(hints(Surroundings { wsl: true, ..Surroundings::default() }).contains("systemd=true"));
-    let container = Surroundings { container: true, no_runtime_dir: true, wsl: false };
+    assert!(hints(SystemdPaths { wsl: true, ..SystemdPaths::default() }).contains("systemd=true"));
+    let container = SystemdPaths { container: true, no_runtime_dir: true, wsl: false };
     let text = hints(container);
     assert!(text.contains("its command") && !text.contains("sudo"), "{text}");
-    let su = Surroundings { no_runtime_dir: true, ..Surroundings::default() };
+    let su = SystemdPaths { no_runtime_dir: true, ..SystemdPaths::default() };
     assert!(hints(su).contains("machinectl"));
     assert_eq!(systemd(Path::new("/")).missing(&Recorder::default()), None);
 }

@@ -5,18 +5,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Draft, Manager, Owner, Runner, Service, Stamp, Step, read};
+use super::{
+    CommandRunner, FileOwner, Manager, ServiceFile, ServiceSpec, ServiceStamp, ServiceStep, read,
+};
 use ibeam_server::files::{self, Access};
 
 /// Why it did not work, and what helps.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
-pub(crate) struct Failed {
+pub(crate) struct ServiceError {
     pub(crate) what: String,
     pub(crate) hints: Vec<String>,
 }
 
-impl Failed {
+impl ServiceError {
     fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { what: what.into(), hints: vec![hint.into()] }
     }
@@ -33,9 +35,9 @@ impl Failed {
 /// A file there is not ours, cannot be written, or the system does not want the service.
 pub(crate) fn install(
     manager: &dyn Manager,
-    service: &Service,
-    runner: &dyn Runner,
-) -> Result<Vec<PathBuf>, Failed> {
+    service: &ServiceSpec,
+    runner: &dyn CommandRunner,
+) -> Result<Vec<PathBuf>, ServiceError> {
     let drafts = manager.drafts(service);
     let before = before(&drafts)?;
     let again = before.iter().any(Option::is_some);
@@ -55,27 +57,27 @@ pub(crate) fn install(
 /// It is not installed, or a file was changed since.
 pub(crate) fn uninstall(
     manager: &dyn Manager,
-    runner: &dyn Runner,
+    runner: &dyn CommandRunner,
     force: bool,
-) -> Result<Vec<PathBuf>, Failed> {
+) -> Result<Vec<PathBuf>, ServiceError> {
     let mut ours = Vec::new();
     for path in manager.files() {
-        match read(&path).map_err(|error| Failed::io("read", &path, &error))? {
-            Owner::Nobody => {}
-            Owner::Ours(stamp) => ours.push((path, stamp.folders)),
-            Owner::Changed if force => ours.push((path, 0)),
-            Owner::Changed => return Err(changed(&path, "uninstall")),
-            Owner::Foreign => return Err(foreign(&path)),
+        match read(&path).map_err(|error| ServiceError::io("read", &path, &error))? {
+            FileOwner::Nobody => {}
+            FileOwner::Ours(stamp) => ours.push((path, stamp.folders)),
+            FileOwner::Changed if force => ours.push((path, 0)),
+            FileOwner::Changed => return Err(changed(&path, "uninstall")),
+            FileOwner::Foreign => return Err(foreign(&path)),
         }
     }
     if ours.is_empty() {
         let hint = "`ibeam service install` installs it";
-        return Err(Failed::new("the service is not installed", hint));
+        return Err(ServiceError::new("the service is not installed", hint));
     }
     let (first, last) = manager.uninstall();
     run_all(&first, runner)?;
     for (path, _) in &ours {
-        fs::remove_file(path).map_err(|error| Failed::io("remove", path, &error))?;
+        fs::remove_file(path).map_err(|error| ServiceError::io("remove", path, &error))?;
     }
     for (path, folders) in &ours {
         remove_folders(path, *folders);
@@ -85,50 +87,55 @@ pub(crate) fn uninstall(
 }
 
 /// What was there: our own file of an earlier time, or nothing.
-type Before = Option<(Vec<u8>, Stamp)>;
+type Before = Option<(Vec<u8>, ServiceStamp)>;
 
-fn before(drafts: &[Draft]) -> Result<Vec<Before>, Failed> {
-    let look = |draft: &Draft| {
+fn before(drafts: &[ServiceFile]) -> Result<Vec<Before>, ServiceError> {
+    let look = |draft: &ServiceFile| {
         let path = draft.path.as_path();
-        let failed = |error: io::Error| Failed::io("read", path, &error);
+        let failed = |error: io::Error| ServiceError::io("read", path, &error);
         match read(path).map_err(failed)? {
-            Owner::Nobody => Ok(None),
-            Owner::Ours(stamp) => Ok(Some((fs::read(path).map_err(failed)?, stamp))),
-            Owner::Changed => Err(changed(path, "install")),
-            Owner::Foreign => Err(foreign(path)),
+            FileOwner::Nobody => Ok(None),
+            FileOwner::Ours(stamp) => Ok(Some((fs::read(path).map_err(failed)?, stamp))),
+            FileOwner::Changed => Err(changed(path, "install")),
+            FileOwner::Foreign => Err(foreign(path)),
         }
     };
     drafts.iter().map(look).collect()
 }
 
 /// A file that was written, and the folders made for it.
-struct Made {
+struct WrittenFile {
     path: PathBuf,
     folders: usize,
 }
 
 fn write_all(
-    drafts: &[Draft],
+    drafts: &[ServiceFile],
     before: &[Before],
-    service: &Service,
-    made: &mut Vec<Made>,
-) -> Result<(), Failed> {
+    service: &ServiceSpec,
+    made: &mut Vec<WrittenFile>,
+) -> Result<(), ServiceError> {
     for (draft, before) in drafts.iter().zip(before) {
         let new = make_folders(&draft.path)?;
         // The second time they are there, and still to be removed.
         let folders = before.as_ref().map_or(new, |(_, stamp)| stamp.folders);
-        made.push(Made { path: draft.path.clone(), folders: new });
-        let stamp = Stamp { folders, urls: service.urls() };
+        made.push(WrittenFile { path: draft.path.clone(), folders: new });
+        let stamp = ServiceStamp { folders, urls: service.urls() };
         replace(&draft.path, &draft.bytes(&stamp))?;
     }
     Ok(())
 }
 
 /// As it was before, as far as that can be done.
-fn undo(manager: &dyn Manager, before: &[Before], made: &[Made], runner: &dyn Runner) {
+fn undo(
+    manager: &dyn Manager,
+    before: &[Before],
+    made: &[WrittenFile],
+    runner: &dyn CommandRunner,
+) {
     let again = before.iter().any(Option::is_some);
     let (first, last) = manager.uninstall();
-    let quietly = |steps: &[Step]| {
+    let quietly = |steps: &[ServiceStep]| {
         for step in steps {
             let _ = runner.run(&step.line);
         }
@@ -149,8 +156,8 @@ fn undo(manager: &dyn Manager, before: &[Before], made: &[Made], runner: &dyn Ru
     }
 }
 
-fn run_all(steps: &[Step], runner: &dyn Runner) -> Result<(), Failed> {
-    for Step { line, must } in steps {
+fn run_all(steps: &[ServiceStep], runner: &dyn CommandRunner) -> Result<(), ServiceError> {
+    for ServiceStep { line, must } in steps {
         let why = match runner.run(line) {
             Ok(ran) if ran.ok => continue,
             Ok(ran) => [ran.stderr, ran.stdout].into_iter().find(|text| !text.is_empty()),
@@ -159,17 +166,17 @@ fn run_all(steps: &[Step], runner: &dyn Runner) -> Result<(), Failed> {
         if *must {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             let hint = "nothing was changed; `ibeam service install --dry-run` shows each step";
-            return Err(Failed::new(format!("`{line}` failed{why}"), hint));
+            return Err(ServiceError::new(format!("`{line}` failed{why}"), hint));
         }
     }
     Ok(())
 }
 
 /// How many had to be made.
-fn make_folders(path: &Path) -> Result<usize, Failed> {
+fn make_folders(path: &Path) -> Result<usize, ServiceError> {
     let Some(folder) = path.parent() else { return Ok(0) };
     let missing = folder.ancestors().take_while(|folder| !folder.exists()).count();
-    fs::create_dir_all(folder).map_err(|error| Failed::io("make", folder, &error))?;
+    fs::create_dir_all(folder).map_err(|error| ServiceError::io("make", folder, &error))?;
     Ok(missing)
 }
 
@@ -183,29 +190,29 @@ fn remove_folders(path: &Path, count: usize) {
 }
 
 /// Whole or not at all.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), ServiceError> {
     files::replace(path, bytes, Access::New(0o644))
-        .map_err(|error| Failed::io("write", path, &error))
+        .map_err(|error| ServiceError::io("write", path, &error))
 }
 
-fn foreign(path: &Path) -> Failed {
+fn foreign(path: &Path) -> ServiceError {
     let text = format!(
         "{} already exists and was not written by `ibeam service \
                         install`",
         path.display()
     );
-    Failed::new(text, "move or remove it first if you do not need it")
+    ServiceError::new(text, "move or remove it first if you do not need it")
 }
 
-fn changed(path: &Path, command: &str) -> Failed {
+fn changed(path: &Path, command: &str) -> ServiceError {
     let text = format!("{} was changed since ibeam wrote it", path.display());
     let mut failed = match command {
-        "install" => Failed::new(
+        "install" => ServiceError::new(
             text,
             "put settings into `config.toml`, and changes of a unit into an override: `systemctl \
              --user edit ibeam.service`",
         ),
-        _ => Failed { what: text, hints: Vec::new() },
+        _ => ServiceError { what: text, hints: Vec::new() },
     };
     failed.hints.push("`ibeam service uninstall --force` removes it with those changes".to_owned());
     failed

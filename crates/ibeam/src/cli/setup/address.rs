@@ -3,9 +3,9 @@
 use secrecy::SecretString;
 
 use crate::{
-    cli::{Global, Refusal, Upstream, block_on, require_account, say, service, start, up},
-    clients::Client,
-    instance::{self, InstanceError, PortOwner, PortTaken, Running, Wanted},
+    cli::{Global, Refusal, UpstreamOptions, block_on, require_account, say, service, start, up},
+    clients::ClientSpec,
+    instance::{self, InstanceError, PortOwner, PortTaken, RunningInstance, WantedInstance},
 };
 use ibeam_server::{
     config::{Config, DEFAULT_PORT, Listen},
@@ -18,25 +18,25 @@ const BY_THEMSELVES: &str = "opencode";
 const ANY: &str = "env";
 
 /// Where a gateway was found.
-pub(super) struct Found {
+pub(super) struct ClientAddress {
     pub(super) url: String,
     /// The key that this program itself sends. None: the gateway is not running.
     pub(super) key: Option<SecretString>,
 }
 
-impl From<Running> for Found {
-    fn from(running: Running) -> Self {
+impl From<RunningInstance> for ClientAddress {
+    fn from(running: RunningInstance) -> Self {
         Self { url: running.url, key: Some(running.key) }
     }
 }
 
 /// The gateway of this machine. `--dry-run` and `--no-verify` do not need a running one.
 pub(super) fn local(
-    client: &Client,
-    (global, upstream): (&Global, &Upstream),
+    client: &ClientSpec,
+    (global, upstream): (&Global, &UpstreamOptions),
     config: &mut Config,
     must_run: bool,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<ClientAddress> {
     let mut wanted = start::wanted(global, upstream, config, Vec::new());
     if client.name != BY_THEMSELVES {
         lasting(&wanted)?;
@@ -47,9 +47,11 @@ pub(super) fn local(
             Ok(Some(running)) => Ok(running.into()),
             // It is the user's own, and they may have it otherwise by then.
             Ok(None) | Err(PortTaken { by: PortOwner::Own(_), .. }) => {
-                Ok(Found { url: usual(config)?, key: None })
+                Ok(ClientAddress { url: usual(config)?, key: None })
             }
-            Err(_) if client.name == BY_THEMSELVES => Ok(Found { url: usual(config)?, key: None }),
+            Err(_) if client.name == BY_THEMSELVES => {
+                Ok(ClientAddress { url: usual(config)?, key: None })
+            }
             Err(taken) => Err(refused(&taken).into()),
         };
     }
@@ -66,7 +68,7 @@ pub(super) fn local(
 }
 
 /// The settings of a client outlive a port of the system's choice.
-fn lasting(wanted: &Wanted) -> anyhow::Result<()> {
+fn lasting(wanted: &WantedInstance) -> anyhow::Result<()> {
     if wanted.port() != 0 {
         return Ok(());
     }
@@ -132,7 +134,7 @@ fn refused(PortTaken { port, by }: &PortTaken) -> Refusal {
 
 /// What to know of the gateway after a setup. None: the system keeps its port, or the client
 /// starts it and checks who answers.
-pub(super) fn last_words(client: &Client, url: &str, sim: bool) -> Option<String> {
+pub(super) fn last_words(client: &ClientSpec, url: &str, sim: bool) -> Option<String> {
     if [BY_THEMSELVES, ANY].contains(&client.name) || service::is_installed() {
         return None;
     }

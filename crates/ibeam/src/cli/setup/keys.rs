@@ -6,8 +6,8 @@ use super::{own_key, refused};
 use crate::{
     cli::Refusal,
     clients::{
-        Client,
-        engine::{Engine, MadeKey},
+        ClientSpec,
+        engine::{MadeKey, SetupEngine},
     },
 };
 use ibeam_server::{
@@ -17,7 +17,7 @@ use ibeam_server::{
 };
 
 /// Where the key for the client is from.
-pub(super) enum Keys<'a> {
+pub(super) enum SetupKeys<'a> {
     /// None is needed, or it is another gateway's.
     Given(SecretString),
     /// One that was made by an earlier setup and is still good.
@@ -29,12 +29,12 @@ pub(super) enum Keys<'a> {
 /// Stands for a key that is not there yet.
 const TO_COME: &str = "ibk_to_be_made";
 
-impl<'a> Keys<'a> {
+impl<'a> SetupKeys<'a> {
     pub(super) fn of(
         config: &'a Config,
         elsewhere: bool,
-        engine: &Engine,
-        client: &Client,
+        engine: &SetupEngine,
+        client: &ClientSpec,
     ) -> anyhow::Result<Self> {
         let door = keys::policy(config.keys_file.as_deref())
             .map_err(|error| crate::cli::keys::refused(&error))?;
@@ -62,16 +62,16 @@ impl<'a> Keys<'a> {
         matches!(self, Self::New(_))
     }
 
-    pub(super) fn make(&self, client: &Client) -> anyhow::Result<Made<'_, 'a>> {
+    pub(super) fn make(&self, client: &ClientSpec) -> anyhow::Result<SetupKey<'_, 'a>> {
         Ok(match self {
-            Self::Given(key) => Made::Given(key.clone()),
-            Self::Earlier(made) => Made::Earlier(made.clone()),
+            Self::Given(key) => SetupKey::Given(key.clone()),
+            Self::Earlier(made) => SetupKey::Earlier(made.clone()),
             Self::New(file) => {
                 let name = free_name(file, client.name)?;
                 let key = file
                     .add(&name, None, clock::unix_seconds())
                     .map_err(|error| crate::cli::keys::refused(&error))?;
-                Made::New(MadeKey::new(name, &key), file)
+                SetupKey::New(MadeKey::new(name, &key), file)
             }
         })
     }
@@ -87,13 +87,13 @@ fn free_name(file: &KeyFile<'_>, name: &str) -> anyhow::Result<String> {
     })
 }
 
-pub(super) enum Made<'k, 'a> {
+pub(super) enum SetupKey<'k, 'a> {
     Given(SecretString),
     Earlier(MadeKey),
     New(MadeKey, &'k KeyFile<'a>),
 }
 
-impl Made<'_, '_> {
+impl SetupKey<'_, '_> {
     pub(super) fn key(&self) -> SecretString {
         match self {
             Self::Given(key) => key.clone(),

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use crate::{
     cli::{models::align, print},
-    clients::{CLIENTS, Machine, engine::Engine},
+    clients::{CLIENTS, UserMachine, engine::SetupEngine},
 };
 
 #[derive(Serialize)]
-struct Row {
+struct ClientRow {
     client: &'static str,
     title: &'static str,
     /// Its program, or a trace of it, is on this machine.
@@ -18,8 +18,12 @@ struct Row {
 }
 
 /// The clients that there are, and which of them are set up.
-pub(in crate::cli) fn list(engine: &Engine, machine: &Machine, json: bool) -> anyhow::Result<()> {
-    let rows = CLIENTS.iter().map(|client| Row {
+pub(in crate::cli) fn list(
+    engine: &SetupEngine,
+    machine: &UserMachine,
+    json: bool,
+) -> anyhow::Result<()> {
+    let rows = CLIENTS.iter().map(|client| ClientRow {
         client: client.name,
         title: client.title,
         found: client.is_found(machine),

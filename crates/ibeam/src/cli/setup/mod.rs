@@ -15,13 +15,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
 pub(super) use self::list::list;
-use self::{keys::Keys, verify::Tried};
-use super::{Global, Refusal, STYLES, Upstream, block_on, print, say, start};
+use self::{keys::SetupKeys, verify::Verification};
+use super::{Global, Refusal, STYLES, UpstreamOptions, block_on, print, say, start};
 use crate::clients::{
-    ANY_KEY, AUTO, CLIENTS, Client, Machine, Offered, Unfit, Wiring,
-    engine::{Engine, Prepared, SetupError},
+    ANY_KEY, AUTO, CLIENTS, ClientSpec, Offered, UnfitSettings, UserMachine, Wiring,
+    engine::{PreparedSetup, SetupEngine, SetupError},
     named, show,
-    verify::{Failed, Gateway},
+    verify::{GatewayClient, VerifyError},
 };
 use ibeam_server::{
     config::{Config, RawConfig},
@@ -45,7 +45,7 @@ Examples:
 Comments, order and layout of your files stay. The old values are kept for `ibeam undo`; a file
 that is malformed or read-only is not changed. To try a client without changing any file:
 `ibeam run claude`.")]
-pub(super) struct Setup {
+pub(super) struct SetupCommand {
     /// Which client; without one, those on this machine are listed
     client: Option<String>,
     /// The model to start with [default: depends on the client]
@@ -67,32 +67,32 @@ pub(super) struct Setup {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    upstream: Upstream,
+    upstream: UpstreamOptions,
 }
 
 /// Names are an interface: scripts read them.
 #[derive(Serialize)]
-struct Report<'a> {
+struct SetupReport<'a> {
     client: &'a str,
     /// Of those that were to be changed.
-    files: Vec<File<'a>>,
+    files: Vec<SetupFile<'a>>,
     /// Whether anything was written, or would be.
     changed: bool,
     /// None: it was not tested.
     verified: Option<bool>,
     /// What it was tested with.
-    tried: Option<Tried>,
+    tried: Option<Verification>,
     notes: &'a [String],
 }
 
 #[derive(Serialize)]
-struct File<'a> {
+struct SetupFile<'a> {
     path: &'a std::path::Path,
     changed: bool,
     new: bool,
 }
 
-impl Setup {
+impl SetupCommand {
     pub(super) fn run(&self, global: &Global) -> anyhow::Result<ExitCode> {
         let (engine, machine) = here()?;
         let Some(name) = &self.client else {
@@ -111,7 +111,7 @@ impl Setup {
         }
         let (host, own) = self.host(global, client, &mut config)?;
         let models = self.models(&config, &host, own.clone())?;
-        let keys = Keys::of(&config, self.url.is_some(), &engine, client)?;
+        let keys = SetupKeys::of(&config, self.url.is_some(), &engine, client)?;
         let wiring = self.wiring(global, &host, keys.shown(), models)?;
         let prepare = |wiring: &Wiring| {
             engine.prepare(client, &machine, wiring).map_err(|error| refused(&error, client))
@@ -139,8 +139,11 @@ impl Setup {
             self.consent()?;
             let earlier = engine.key(client).map_err(|error| refused(&error, client))?;
             // A key that goes into no file is of no use to anyone.
-            let made =
-                if written { keys.make(client)? } else { keys::Made::Given(wiring.key.clone()) };
+            let made = if written {
+                keys.make(client)?
+            } else {
+                keys::SetupKey::Given(wiring.key.clone())
+            };
             let wiring = Wiring { key: made.key(), ..wiring };
             let applied = prepare(&wiring).and_then(|prepared| {
                 let applied = engine.apply(client, &prepared, made.record());
@@ -174,7 +177,7 @@ impl Setup {
     fn host(
         &self,
         global: &Global,
-        client: &Client,
+        client: &ClientSpec,
         config: &mut Config,
     ) -> anyhow::Result<(Host, SecretString)> {
         let (url, key) = match &self.url {
@@ -274,17 +277,17 @@ impl Setup {
 
     fn report(
         &self,
-        client: &Client,
-        prepared: &Prepared,
-        tried: Option<Tried>,
+        client: &ClientSpec,
+        prepared: &PreparedSetup,
+        tried: Option<Verification>,
     ) -> anyhow::Result<ExitCode> {
         if self.json {
-            let files = prepared.edits.iter().map(|edit| File {
+            let files = prepared.edits.iter().map(|edit| SetupFile {
                 path: &edit.path,
                 changed: edit.changes(),
                 new: edit.now.is_none(),
             });
-            print(&serde_json::to_string_pretty(&Report {
+            print(&serde_json::to_string_pretty(&SetupReport {
                 client: client.name,
                 files: files.collect(),
                 changed: prepared.changes(),
@@ -337,8 +340,13 @@ pub(super) fn consent(question: &str) -> anyhow::Result<()> {
     }
 }
 
-pub(super) fn gateway(config: &Config, host: &Host, key: SecretString, tasks: &Tasks) -> Gateway {
-    Gateway::new(host.clone(), key, Tls::new(config.ca_file.clone()), tasks)
+pub(super) fn gateway(
+    config: &Config,
+    host: &Host,
+    key: SecretString,
+    tasks: &Tasks,
+) -> GatewayClient {
+    GatewayClient::new(host.clone(), key, Tls::new(config.ca_file.clone()), tasks)
 }
 
 /// The key that this program itself sends.
@@ -347,13 +355,17 @@ fn own_key(config: &Config) -> SecretString {
 }
 
 /// Whether a key is in any of the files: some clients are wired without one.
-fn is_written(prepared: &Prepared, key: &SecretString) -> bool {
+fn is_written(prepared: &PreparedSetup, key: &SecretString) -> bool {
     let holds = |text: &String| text.contains(key.expose_secret());
     prepared.edits.iter().any(|edit| edit.after.as_ref().is_some_and(holds))
 }
 
 /// Ends what a setup that was killed began, with the key that it made.
-fn take_back_interrupted(engine: &Engine, client: &Client, config: &Config) -> anyhow::Result<()> {
+fn take_back_interrupted(
+    engine: &SetupEngine,
+    client: &ClientSpec,
+    config: &Config,
+) -> anyhow::Result<()> {
     let fail = |error| refused(&error, client);
     let Some(undone) = engine.recover(client).map_err(fail)? else { return Ok(()) };
     say("An earlier setup was interrupted; undoing it first.");
@@ -388,24 +400,26 @@ fn unknown_model(model: &str, models: &[Offered]) -> Refusal {
     refusal.hint("`ibeam models` lists them; nothing was changed")
 }
 
-fn unreachable(error: &Failed) -> Refusal {
+fn unreachable(error: &VerifyError) -> Refusal {
     let refusal = Refusal::new(format!("the gateway does not answer: {error}"));
     match error {
-        Failed::Unreachable(..) => refusal
+        VerifyError::Unreachable(..) => refusal
             .hint("start one in another terminal: `ibeam up`, or `ibeam up --sim` to try it")
             .hint("or continue without testing it: `--no-verify`"),
-        Failed::Status(..) => refusal.hint("`ibeam doctor` shows why"),
-        Failed::Unexpected(_) => refusal.hint("is that an ibeam? `--url` names another address"),
+        VerifyError::Status(..) => refusal.hint("`ibeam doctor` shows why"),
+        VerifyError::Unexpected(_) => {
+            refusal.hint("is that an ibeam? `--url` names another address")
+        }
     }
 }
 
-pub(super) fn here() -> anyhow::Result<(Engine, Machine)> {
-    Engine::here()
-        .zip(Machine::here())
+pub(super) fn here() -> anyhow::Result<(SetupEngine, UserMachine)> {
+    SetupEngine::here()
+        .zip(UserMachine::here())
         .ok_or_else(|| Refusal::new("the home directory is unknown; set HOME").into())
 }
 
-pub(super) fn find(name: &str) -> anyhow::Result<&'static Client> {
+pub(super) fn find(name: &str) -> anyhow::Result<&'static ClientSpec> {
     named(name).ok_or_else(|| {
         let names: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
         let mut refusal = Refusal::new(format!("no client is named `{name}`"));
@@ -421,20 +435,22 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static Client> {
 }
 
 /// What to do about a setup that was not done.
-pub(super) fn refused(error: &SetupError, client: &Client) -> anyhow::Error {
+pub(super) fn refused(error: &SetupError, client: &ClientSpec) -> anyhow::Error {
     let refusal = Refusal::new(error.to_string());
     let untouched = "nothing was changed";
     match error {
-        SetupError::Unfit(Unfit::Malformed { .. }) => {
+        SetupError::Unfit(UnfitSettings::Malformed { .. }) => {
             refusal.hint(format!("fix it first; {untouched}")).hint(run_instead(client))
         }
-        SetupError::Unfit(Unfit::Conflict { .. }) => refusal
+        SetupError::Unfit(UnfitSettings::Conflict { .. }) => refusal
             .hint(format!("{untouched}; remove it if you do not need it"))
             .hint(run_instead(client)),
-        SetupError::Unfit(Unfit::Unreadable { .. }) | SetupError::ReadOnly { .. } => {
+        SetupError::Unfit(UnfitSettings::Unreadable { .. }) | SetupError::ReadOnly { .. } => {
             refusal.hint(untouched).hint(run_instead(client))
         }
-        SetupError::Unfit(Unfit::Missing { .. }) => refusal.hint(format!("see {}", client.page)),
+        SetupError::Unfit(UnfitSettings::Missing { .. }) => {
+            refusal.hint(format!("see {}", client.page))
+        }
         SetupError::Overlap { .. } => refusal.hint(format!("{untouched}; remove it by hand")),
         SetupError::Busy => refusal.hint("try again when it is done"),
         SetupError::Changed { .. } => refusal.hint(format!("{untouched}; try again")),
@@ -448,7 +464,7 @@ pub(super) fn refused(error: &SetupError, client: &Client) -> anyhow::Error {
     .into()
 }
 
-fn run_instead(client: &Client) -> String {
+fn run_instead(client: &ClientSpec) -> String {
     match client.runs_unwired() {
         true => format!(
             "`ibeam run {}` starts it with ibeam, without changing a \
@@ -460,13 +476,13 @@ fn run_instead(client: &Client) -> String {
 }
 
 /// The changes as people read them.
-pub(super) fn diff(prepared: &Prepared, key: Option<&SecretString>) -> String {
+pub(super) fn diff(prepared: &PreparedSetup, key: Option<&SecretString>) -> String {
     coloured(
         prepared.edits.iter().filter(|edit| edit.changes()).flat_map(|edit| show::diff(edit, key)),
     )
 }
 
-pub(super) fn coloured(lines: impl Iterator<Item = show::Line>) -> String {
+pub(super) fn coloured(lines: impl Iterator<Item = show::DiffLine>) -> String {
     let (green, red, bold, end) = (
         STYLES.get_header(),
         STYLES.get_error(),
@@ -476,10 +492,10 @@ pub(super) fn coloured(lines: impl Iterator<Item = show::Line>) -> String {
     let lines = lines.map(|line| {
         let text = line.text();
         match line {
-            show::Line::Head(_) => format!("{bold}{text}{end}"),
-            show::Line::Added(_) => format!("{green}{text}{end}"),
-            show::Line::Removed(_) => format!("{red}{text}{end}"),
-            show::Line::Same(_) => text.to_owned(),
+            show::DiffLine::Head(_) => format!("{bold}{text}{end}"),
+            show::DiffLine::Added(_) => format!("{green}{text}{end}"),
+            show::DiffLine::Removed(_) => format!("{red}{text}{end}"),
+            show::DiffLine::Same(_) => text.to_owned(),
         }
     });
     lines.collect::<Vec<_>>().join("\n")

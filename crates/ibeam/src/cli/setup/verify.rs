@@ -4,7 +4,7 @@
 use super::gateway;
 use crate::{
     cli::{Refusal, block_on, say},
-    clients::{Client, Machine, Wiring, verify::Failed},
+    clients::{ClientSpec, UserMachine, Wiring, verify::VerifyError},
 };
 use ibeam_server::{
     config::{Backend, Config},
@@ -15,13 +15,13 @@ use ibeam_server::{
 /// Who got an answer, and did what a tool is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Tried {
+pub(super) enum Verification {
     Client,
     Gateway,
 }
 
-impl Tried {
-    pub(super) fn words(self, client: &Client) -> String {
+impl Verification {
+    pub(super) fn words(self, client: &ClientSpec) -> String {
         match self {
             Self::Client => format!(
                 "Tested: {} answered and used one of its tools through the gateway.",
@@ -38,11 +38,11 @@ impl Tried {
 /// # Errors
 /// Who did not do it, and why.
 pub(super) fn verify(
-    client: &Client,
-    machine: &Machine,
+    client: &ClientSpec,
+    machine: &UserMachine,
     wiring: &Wiring,
     config: &Config,
-) -> anyhow::Result<Tried> {
+) -> anyhow::Result<Verification> {
     let model = &wiring.model;
     let probe = client.probe(machine);
     if !matches!(config.backend, Backend::Sim { .. }) {
@@ -53,7 +53,7 @@ pub(super) fn verify(
     }
     let Some(probe) = probe else {
         return match ask_gateway(client, wiring, config)? {
-            Ok(()) => Ok(Tried::Gateway),
+            Ok(()) => Ok(Verification::Gateway),
             Err(error) => {
                 let text =
                     format!("{} is set up, but the gateway did not answer: {error}", client.title);
@@ -63,7 +63,7 @@ pub(super) fn verify(
     };
     say(&format!("Waiting for {} to answer.", client.title));
     let Err(error) = block_on(async { Ok(probe.run(model).await) })? else {
-        return Ok(Tried::Client);
+        return Ok(Verification::Client);
     };
     // Which of the two is to blame decides where to look.
     let gateway = match ask_gateway(client, wiring, config)? {
@@ -74,17 +74,17 @@ pub(super) fn verify(
     Err(refused(text, client).hint(format!("{} lists what to check", client.page)).into())
 }
 
-fn refused(text: String, client: &Client) -> Refusal {
+fn refused(text: String, client: &ClientSpec) -> Refusal {
     Refusal::new(text)
         .hint("`ibeam doctor` shows why")
         .hint(format!("`ibeam undo {}` undoes the setup", client.name))
 }
 
 fn ask_gateway(
-    client: &Client,
+    client: &ClientSpec,
     wiring: &Wiring,
     config: &Config,
-) -> anyhow::Result<Result<(), Failed>> {
+) -> anyhow::Result<Result<(), VerifyError>> {
     let host = Host::parse(&wiring.url)?;
     block_on(async {
         let tasks = Tasks::new();

@@ -7,8 +7,8 @@ use std::{
 };
 
 use crate::clients::{
-    Client, Machine, System, Wiring,
-    engine::{Engine, SetupError, Undone},
+    ClientSpec, System, UserMachine, Wiring,
+    engine::{SetupEngine, SetupError, Undone},
 };
 use ibeam_server::config::Env;
 
@@ -36,12 +36,12 @@ impl Home {
         self.home.path()
     }
 
-    pub(super) fn machine(&self) -> Machine {
-        Machine::of(System::HERE, self.path().to_path_buf(), Env::default())
+    pub(super) fn machine(&self) -> UserMachine {
+        UserMachine::of(System::HERE, self.path().to_path_buf(), Env::default())
     }
 
-    fn engine(&self) -> Engine {
-        Engine::at(self.state.path().join("setup"))
+    fn engine(&self) -> SetupEngine {
+        SetupEngine::at(self.state.path().join("setup"))
     }
 
     pub(super) fn put(&self, file: &Path, bytes: &[u8], mode: u32) {
@@ -66,7 +66,7 @@ impl Home {
     }
 
     /// Says whether anything was written.
-    pub(super) fn set_up(&self, client: &Client, wiring: &Wiring) -> Result<bool, SetupError> {
+    pub(super) fn set_up(&self, client: &ClientSpec, wiring: &Wiring) -> Result<bool, SetupError> {
         let engine = self.engine();
         let _lock = engine.lock()?;
         let prepared = engine.prepare(client, &self.machine(), wiring)?;
@@ -77,7 +77,7 @@ impl Home {
     }
 
     /// As if the program had been killed when it had written so many files.
-    pub(super) fn die_in_setup(&self, client: &Client, wiring: &Wiring, survived: usize) {
+    pub(super) fn die_in_setup(&self, client: &ClientSpec, wiring: &Wiring, survived: usize) {
         let engine = self.engine();
         let prepared = engine.prepare(client, &self.machine(), wiring).unwrap();
         if prepared.changes() {
@@ -85,7 +85,7 @@ impl Home {
         }
     }
 
-    pub(super) fn recover(&self, client: &Client) -> bool {
+    pub(super) fn recover(&self, client: &ClientSpec) -> bool {
         let there = self.engine().recover(client).unwrap().is_some();
         if there {
             self.engine().forget(client).unwrap();
@@ -93,7 +93,7 @@ impl Home {
         there
     }
 
-    pub(super) fn try_undo(&self, client: &Client) -> Result<(), SetupError> {
+    pub(super) fn try_undo(&self, client: &ClientSpec) -> Result<(), SetupError> {
         let engine = self.engine();
         if engine.undo(client)?.is_some() {
             engine.forget(client)?;
@@ -102,17 +102,17 @@ impl Home {
     }
 
     /// What `ibeam undo` finds and does.
-    pub(super) fn undone(&self, client: &Client) -> Undone {
+    pub(super) fn undone(&self, client: &ClientSpec) -> Undone {
         let undone = self.engine().undo(client).unwrap().unwrap();
         self.engine().forget(client).unwrap();
         undone
     }
 
-    pub(super) fn is_set_up(&self, client: &Client) -> bool {
+    pub(super) fn is_set_up(&self, client: &ClientSpec) -> bool {
         self.engine().is_set_up(client)
     }
 
-    pub(super) fn undo(&self, client: &Client) {
+    pub(super) fn undo(&self, client: &ClientSpec) {
         self.try_undo(client).unwrap();
         assert!(!self.engine().is_set_up(client));
     }

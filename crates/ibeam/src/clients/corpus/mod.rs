@@ -14,13 +14,13 @@ use self::{
     texts::{Kind, Text},
 };
 use super::{
-    CLIENTS, Client,
+    CLIENTS, ClientSpec,
     engine::{Fate, SetupError, faults},
     fixtures,
 };
 
 /// The files that a client's plan writes for one who has none, relative to the home.
-fn files(client: &Client) -> Vec<PathBuf> {
+fn files(client: &ClientSpec) -> Vec<PathBuf> {
     let home = Home::new();
     let plan = (client.plan)(&home.machine(), &fixtures::open()).unwrap();
     let inside = |path: &Path| path.strip_prefix(home.path()).unwrap().to_path_buf();
@@ -28,8 +28,8 @@ fn files(client: &Client) -> Vec<PathBuf> {
 }
 
 /// Every client with every file it writes.
-fn pairs() -> Vec<(&'static Client, PathBuf)> {
-    let pairs = |client: &&'static Client| {
+fn pairs() -> Vec<(&'static ClientSpec, PathBuf)> {
+    let pairs = |client: &&'static ClientSpec| {
         let client = *client;
         files(client).into_iter().map(move |file| (client, file))
     };
@@ -39,7 +39,7 @@ fn pairs() -> Vec<(&'static Client, PathBuf)> {
 }
 
 /// A text that is no reason to refuse.
-fn fitting(client: &Client, file: &Path) -> String {
+fn fitting(client: &ClientSpec, file: &Path) -> String {
     let fits = |text: &Text| {
         let home = Home::new();
         home.put(file, text.text.as_bytes(), 0o644);
@@ -49,7 +49,7 @@ fn fitting(client: &Client, file: &Path) -> String {
 }
 
 /// Sets up, twice, and takes it back: the home is as it was.
-fn there_and_back(home: &Home, client: &Client, what: &str) -> Tree {
+fn there_and_back(home: &Home, client: &ClientSpec, what: &str) -> Tree {
     let before = home.tree();
     for wiring in [fixtures::open(), fixtures::locked()] {
         let last = home.tree();
@@ -194,7 +194,7 @@ fn a_setup_that_was_killed_is_taken_back() {
 }
 
 /// A home with a text in each file that the client's setup writes.
-fn full_home(client: &Client) -> Home {
+fn full_home(client: &ClientSpec) -> Home {
     let home = Home::new();
     for file in files(client) {
         home.put(&file, fitting(client, &file).as_bytes(), 0o640);

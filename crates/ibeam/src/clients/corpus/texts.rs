@@ -185,7 +185,7 @@ pub(super) fn bad(kind: Kind) -> Vec<(&'static str, Vec<u8>)> {
 pub(super) fn edited(kind: Kind, text: &str) -> Option<String> {
     match kind {
         Kind::Json => {
-            let mut document = json::Document::parse(text).unwrap();
+            let mut document = json::JsonDocument::parse(text).unwrap();
             document.set(&["later"], &json!({ "mine": [1, "two"] })).unwrap();
             Some(document.to_string())
         }
@@ -194,13 +194,13 @@ pub(super) fn edited(kind: Kind, text: &str) -> Option<String> {
             Some(format!("{text}{end}\n[later]\nmine = [1, \"two\"]\n"))
         }
         // A list at the top has no settings.
-        Kind::Yaml => match yaml::Document::parse(text).unwrap().get(&[]) {
+        Kind::Yaml => match yaml::YamlDocument::parse(text).unwrap().get(&[]) {
             Some(Value::Array(_)) => None,
             _ => Some(
                 format!("# later\nlater: 1\n{text}")
                     .replace("# later\nlater: 1\n\u{feff}", "\u{feff}# later\nlater: 1\n"),
             )
-            .filter(|text| yaml::Document::parse(text).is_ok()),
+            .filter(|text| yaml::YamlDocument::parse(text).is_ok()),
         },
         Kind::Other => Some(format!("# later\n{text}")),
     }
@@ -209,9 +209,9 @@ pub(super) fn edited(kind: Kind, text: &str) -> Option<String> {
 /// Both mean the same; where nothing can be said of that, they are the same.
 pub(super) fn assert_same(kind: Kind, is: &str, wanted: &str, what: &str) {
     let values = match kind {
-        Kind::Json => [is, wanted].map(|text| json::Document::parse(text).unwrap().get(&[])),
-        Kind::Toml => [is, wanted].map(|text| toml::Document::parse(text).unwrap().get(&[])),
-        Kind::Yaml => [is, wanted].map(|text| yaml::Document::parse(text).unwrap().get(&[])),
+        Kind::Json => [is, wanted].map(|text| json::JsonDocument::parse(text).unwrap().get(&[])),
+        Kind::Toml => [is, wanted].map(|text| toml::TomlDocument::parse(text).unwrap().get(&[])),
+        Kind::Yaml => [is, wanted].map(|text| yaml::YamlDocument::parse(text).unwrap().get(&[])),
         Kind::Other => [is, wanted].map(|text| Some(Value::from(text))),
     };
     let [is, wanted] = values;

@@ -12,7 +12,7 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value};
 
-use super::Refused;
+use super::EditRefused;
 
 /// What clients read: the rest of what the parser knows is JSON5.
 const OPTIONS: ParseOptions = ParseOptions {
@@ -35,39 +35,39 @@ const MARK: &str = "\u{feff}";
 const MAX_DEPTH: usize = 128;
 
 /// A text whose value is an object, or nothing yet.
-pub(crate) struct Document {
+pub(crate) struct JsonDocument {
     marked: bool,
     root: CstRootNode,
 }
 
-impl fmt::Debug for Document {
+impl fmt::Debug for JsonDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Document").finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for JsonDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.marked { MARK } else { "" };
         write!(f, "{mark}{}", self.root)
     }
 }
 
-impl Document {
+impl JsonDocument {
     /// # Errors
     /// The text is not well-formed, or its value is not an object.
-    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str) -> Result<Self, EditRefused> {
         let (marked, text) = match text.strip_prefix(MARK) {
             Some(rest) => (true, rest),
             None => (false, text),
         };
         if jsonc::depth(text) > MAX_DEPTH {
-            return Err(Refused::new("it is nested too deeply"));
+            return Err(EditRefused::new("it is nested too deeply"));
         }
         let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| malformed(&error))?;
         match root.value() {
             None | Some(CstNode::Container(CstContainerNode::Object(_))) => {}
-            Some(_) => return Err(Refused::new("its value is not an object")),
+            Some(_) => return Err(EditRefused::new("its value is not an object")),
         }
         Ok(Self { marked, root })
     }
@@ -77,7 +77,7 @@ impl Document {
     ///
     /// # Errors
     /// As with [`Self::parse`], or there is a comment, or a comma at an end.
-    pub(crate) fn parse_strict(text: &str) -> Result<Self, Refused> {
+    pub(crate) fn parse_strict(text: &str) -> Result<Self, EditRefused> {
         let document = Self::parse(text)?;
         let plain = text.strip_prefix(MARK).unwrap_or(text);
         if plain.trim().is_empty() {
@@ -85,7 +85,7 @@ impl Document {
         }
         match serde_json::from_str::<serde::de::IgnoredAny>(plain) {
             Ok(_) => Ok(document),
-            Err(error) => Err(Refused::at(
+            Err(error) => Err(EditRefused::at(
                 error.line(),
                 "its client reads plain JSON: comments and trailing commas are not allowed",
             )),
@@ -106,7 +106,7 @@ impl Document {
     ///
     /// # Errors
     /// Something else stands in the way, or a key of the path is there twice.
-    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         if self.get(path).as_ref() == Some(wanted) {
             return self.refuse_twice(path);
@@ -125,12 +125,12 @@ impl Document {
     ///
     /// # Errors
     /// Something else stands in the way.
-    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         let object = self.object(way, path)?;
         let array = object
             .array_value_or_create(last)
-            .ok_or_else(|| Refused::in_the_way(path, "an array"))?;
+            .ok_or_else(|| EditRefused::in_the_way(path, "an array"))?;
         if !has(&array, wanted) {
             array.append(input(wanted));
         }
@@ -151,22 +151,22 @@ impl Document {
     }
 
     /// The object at `way`, which is made if need be.
-    fn object(&self, way: &[&str], path: &[&str]) -> Result<CstObject, Refused> {
+    fn object(&self, way: &[&str], path: &[&str]) -> Result<CstObject, EditRefused> {
         self.refuse_twice(path)?;
         let mut object = self
             .root
             .object_value_or_create()
-            .ok_or_else(|| Refused::new("it is not an object"))?;
+            .ok_or_else(|| EditRefused::new("it is not an object"))?;
         for (depth, key) in way.iter().enumerate() {
             object = object.object_value_or_create(key).ok_or_else(|| {
-                Refused::in_the_way(way.get(..=depth).unwrap_or(way), "an object")
+                EditRefused::in_the_way(way.get(..=depth).unwrap_or(way), "an object")
             })?;
         }
         Ok(object)
     }
 
     /// Of two keys of one name clients take the last, and others the first.
-    fn refuse_twice(&self, path: &[&str]) -> Result<(), Refused> {
+    fn refuse_twice(&self, path: &[&str]) -> Result<(), EditRefused> {
         let mut object = self.root.object_value();
         for (depth, key) in path.iter().enumerate() {
             let Some(here) = object else { return Ok(()) };
@@ -177,7 +177,7 @@ impl Document {
                 .count();
             if same > 1 {
                 let name = path.get(..=depth).unwrap_or(path).join(".");
-                return Err(Refused::new(format!("`{name}` appears twice")));
+                return Err(EditRefused::new(format!("`{name}` appears twice")));
             }
             object = here.object_value(key);
         }
@@ -189,8 +189,8 @@ fn has(array: &CstArray, wanted: &Value) -> bool {
     array.elements().iter().any(|element| value(element).as_ref() == Some(wanted))
 }
 
-fn malformed(error: &ParseError) -> Refused {
-    Refused::at(error.line_display(), error.kind().to_string())
+fn malformed(error: &ParseError) -> EditRefused {
+    EditRefused::at(error.line_display(), error.kind().to_string())
 }
 
 fn input(value: &Value) -> CstInputValue {

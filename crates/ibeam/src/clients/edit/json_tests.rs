@@ -3,10 +3,10 @@ use serde_json::json;
 use super::*;
 
 fn set(text: &str, path: &[&str], value: &Value) -> String {
-    let mut document = Document::parse(text).unwrap();
+    let mut document = JsonDocument::parse(text).unwrap();
     document.set(path, value).unwrap();
     let once = document.to_string();
-    let mut again = Document::parse(&once).unwrap();
+    let mut again = JsonDocument::parse(&once).unwrap();
     assert_eq!(again.get(path).as_ref(), Some(value), "{once}");
     again.set(path, value).unwrap();
     assert_eq!(again.to_string(), once, "twice is once");
@@ -50,7 +50,7 @@ fn a_value_is_replaced_where_it_is() {
 
 #[test]
 fn items_are_pushed_once() {
-    let mut document = Document::parse("{\"plugin\": [\"a\"]}").unwrap();
+    let mut document = JsonDocument::parse("{\"plugin\": [\"a\"]}").unwrap();
     document.push_unique(&["plugin"], &json!("b")).unwrap();
     document.push_unique(&["plugin"], &json!("b")).unwrap();
     assert_eq!(document.get(&["plugin"]), Some(json!(["a", "b"])));
@@ -62,7 +62,7 @@ fn items_are_pushed_once() {
 #[test]
 fn what_was_set_can_be_removed() {
     let mut document =
-        Document::parse("{\n  \"a\": 1, // one\n  \"b\": {\n    \"c\": 2\n  }\n}").unwrap();
+        JsonDocument::parse("{\n  \"a\": 1, // one\n  \"b\": {\n    \"c\": 2\n  }\n}").unwrap();
     document.remove(&["b", "c"]);
     assert_eq!(document.get(&["b"]), Some(json!({})));
     document.remove(&["b"]);
@@ -73,42 +73,42 @@ fn what_was_set_can_be_removed() {
 
 #[test]
 fn what_stands_in_the_way_is_told() {
-    let mut document = Document::parse("{\"env\": [1]}").unwrap();
+    let mut document = JsonDocument::parse("{\"env\": [1]}").unwrap();
     let refused = document.set(&["env", "A"], &json!(1)).unwrap_err();
     assert_eq!(refused.why, "`env` is not an object");
-    let mut document = Document::parse("{\"a\": {}, \"a\": {\"b\": 1}}").unwrap();
+    let mut document = JsonDocument::parse("{\"a\": {}, \"a\": {\"b\": 1}}").unwrap();
     let refused = document.set(&["a", "b"], &json!(1)).unwrap_err();
     assert_eq!(refused.why, "`a` appears twice");
 }
 
 #[test]
 fn what_is_malformed_is_refused_with_its_line() {
-    let line = |text: &str| Document::parse(text).unwrap_err().line;
+    let line = |text: &str| JsonDocument::parse(text).unwrap_err().line;
     assert_eq!(line("{\n  \"a\": 1\n  \"b\": 2\n}"), Some(2));
     assert_eq!(line("{\n  \"a\": tru\n}"), Some(2));
     for text in ["{", "{\"a\": 'b'}", "{a: 1}", "{} {}", "{\"a\": 0x1}", "{\"a\": \"b", "[1]", "1"]
     {
-        assert!(Document::parse(text).is_err(), "{text}");
+        assert!(JsonDocument::parse(text).is_err(), "{text}");
     }
     let deep = "[".repeat(200_000);
-    assert_eq!(Document::parse(&deep).unwrap_err().why, "it is nested too deeply");
+    assert_eq!(JsonDocument::parse(&deep).unwrap_err().why, "it is nested too deeply");
     // Brackets in strings and comments are none.
     let flat = format!("{{\"a\": \"{0}\" // {0}\n /* {0} */}}", "[".repeat(300));
-    assert!(Document::parse(&flat).is_ok());
+    assert!(JsonDocument::parse(&flat).is_ok());
 }
 
 /// Some clients drop the whole file for a comment.
 #[test]
 fn plain_json_is_told_from_the_rest() {
     for text in ["", "{}", "{\n \"a\": [1, \"// no comment, ]\"]\n}\n", "\u{feff}{\"a\": 1}"] {
-        assert_eq!(Document::parse_strict(text).unwrap().to_string(), text);
+        assert_eq!(JsonDocument::parse_strict(text).unwrap().to_string(), text);
     }
     for (text, line) in
         [("{\n// mine\n}", 2), ("{\"a\": 1,\n}", 2), ("{\"a\": [1,]}", 1), ("{} /* x */", 1)]
     {
-        let refused = Document::parse_strict(text).unwrap_err();
+        let refused = JsonDocument::parse_strict(text).unwrap_err();
         assert!(refused.why.contains("plain JSON"), "{text}: {refused}");
         assert!(refused.line.is_some_and(|at| at.abs_diff(line) <= 1), "{text}: {refused:?}");
-        assert!(Document::parse(text).is_ok());
+        assert!(JsonDocument::parse(text).is_ok());
     }
 }

@@ -12,13 +12,13 @@ pub(crate) mod yaml;
 /// Why a text is not edited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub(crate) struct Refused {
+pub(crate) struct EditRefused {
     /// Counted from 1, where it is known.
     pub(crate) line: Option<usize>,
     pub(crate) why: String,
 }
 
-impl Refused {
+impl EditRefused {
     fn new(why: impl Into<String>) -> Self {
         Self { line: None, why: why.into() }
     }

@@ -5,20 +5,20 @@ use std::fmt;
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value as Toml};
 
-use super::Refused;
+use super::EditRefused;
 
 /// Some editors begin a file with it.
 const MARK: &str = "\u{feff}";
 
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct TomlDocument {
     marked: bool,
     /// The editor ends lines as Unix does.
     carriage: bool,
     root: DocumentMut,
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for TomlDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.marked {
             f.write_str(MARK)?;
@@ -43,10 +43,10 @@ fn carriage(text: &str) -> String {
     out
 }
 
-impl Document {
+impl TomlDocument {
     /// # Errors
     /// The text is not well-formed.
-    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str) -> Result<Self, EditRefused> {
         let (marked, text) = match text.strip_prefix(MARK) {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -54,8 +54,8 @@ impl Document {
         let root = text.parse::<DocumentMut>().map_err(|error| {
             let why = error.message().replace('\n', "; ");
             match error.span().and_then(|span| text.get(..span.start)) {
-                Some(before) => Refused::at(before.matches('\n').count() + 1, why),
-                None => Refused::new(why),
+                Some(before) => EditRefused::at(before.matches('\n').count() + 1, why),
+                None => EditRefused::new(why),
             }
         })?;
         // Only where every line does: what is written must not change another line's end.
@@ -77,7 +77,7 @@ impl Document {
     ///
     /// # Errors
     /// Something that is not a table is on the path.
-    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some((last, way)) = path.split_last() else { return Ok(()) };
         if self.get(path).as_ref() == Some(wanted) {
             return Ok(());
@@ -119,8 +119,8 @@ pub(crate) fn literal(value: &Value) -> String {
 }
 
 /// The value at the first `depth` keys is not a table.
-fn in_the_way(way: &[&str], depth: usize) -> Refused {
-    Refused::in_the_way(way.get(..depth).unwrap_or(way), "a table")
+fn in_the_way(way: &[&str], depth: usize) -> EditRefused {
+    EditRefused::in_the_way(way.get(..depth).unwrap_or(way), "a table")
 }
 
 fn inline() -> Item {

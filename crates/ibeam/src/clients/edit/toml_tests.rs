@@ -3,10 +3,10 @@ use serde_json::json;
 use super::*;
 
 fn set(text: &str, path: &[&str], value: &Value) -> String {
-    let mut document = Document::parse(text).unwrap();
+    let mut document = TomlDocument::parse(text).unwrap();
     document.set(path, value).unwrap();
     let once = document.to_string();
-    let mut again = Document::parse(&once).unwrap();
+    let mut again = TomlDocument::parse(&once).unwrap();
     assert_eq!(again.get(path).as_ref(), Some(value), "{once}");
     again.set(path, value).unwrap();
     assert_eq!(again.to_string(), once, "twice is once");
@@ -43,7 +43,7 @@ fn inline_tables_stay_inline() {
 
 #[test]
 fn what_was_set_can_be_removed() {
-    let mut document = Document::parse("a = 1 # one\n[b]\nc = 2\n").unwrap();
+    let mut document = TomlDocument::parse("a = 1 # one\n[b]\nc = 2\n").unwrap();
     document.remove(&["b", "c"]);
     assert_eq!(document.get(&["b"]), Some(json!({})));
     document.remove(&["b"]);
@@ -53,12 +53,12 @@ fn what_was_set_can_be_removed() {
 
 #[test]
 fn what_is_malformed_or_in_the_way_is_told() {
-    let refused = Document::parse("a = 1\nb = \n").unwrap_err();
+    let refused = TomlDocument::parse("a = 1\nb = \n").unwrap_err();
     assert_eq!(refused.line, Some(2));
     for text in ["[a", "a = 1\na = 2\n", "a = \"b\n", "[a]\n[a]\n", "{}"] {
-        assert!(Document::parse(text).is_err(), "{text}");
+        assert!(TomlDocument::parse(text).is_err(), "{text}");
     }
-    let refused = Document::parse("a = 1").unwrap().set(&["a", "b"], &json!(1)).unwrap_err();
+    let refused = TomlDocument::parse("a = 1").unwrap().set(&["a", "b"], &json!(1)).unwrap_err();
     assert_eq!(refused.why, "`a` is not a table");
 }
 
@@ -67,6 +67,6 @@ fn a_literal_is_one_line() {
     let value = json!({ "name": "a \"b\"", "n": 1, "list": [true, 1.5] });
     let text = literal(&value);
     assert!(!text.contains('\n'));
-    let document = Document::parse(&format!("x = {text}")).unwrap();
+    let document = TomlDocument::parse(&format!("x = {text}")).unwrap();
     assert_eq!(document.get(&["x"]), Some(value));
 }

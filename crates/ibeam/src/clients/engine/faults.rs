@@ -5,14 +5,14 @@ use std::{cell::Cell, io, path::Path};
 use super::SetupError;
 
 #[derive(Clone, Copy)]
-enum Fault {
+enum InjectedFault {
     Death,
     Full,
 }
 
 thread_local! {
     /// After how many points it happens.
-    static NEXT: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
+    static NEXT: Cell<Option<(usize, InjectedFault)>> = const { Cell::new(None) };
 }
 
 /// What a program that was killed leaves with.
@@ -22,12 +22,12 @@ struct Killed;
 pub(super) fn point() -> Result<(), SetupError> {
     match NEXT.get() {
         None => Ok(()),
-        Some((0, Fault::Death)) => {
+        Some((0, InjectedFault::Death)) => {
             NEXT.set(None);
             std::panic::resume_unwind(Box::new(Killed))
         }
         // It stays full.
-        Some((0, Fault::Full)) => {
+        Some((0, InjectedFault::Full)) => {
             Err(SetupError::io("write", Path::new("x"))(io::ErrorKind::StorageFull.into()))
         }
         Some((left, fault)) => {
@@ -39,7 +39,7 @@ pub(super) fn point() -> Result<(), SetupError> {
 
 /// Runs something that is killed after so many points. Says whether it was.
 pub(crate) fn killed_after(points: usize, run: impl FnOnce()) -> bool {
-    NEXT.set(Some((points, Fault::Death)));
+    NEXT.set(Some((points, InjectedFault::Death)));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     NEXT.set(None);
     match ended {
@@ -51,7 +51,7 @@ pub(crate) fn killed_after(points: usize, run: impl FnOnce()) -> bool {
 
 /// Runs something on a disk that is full after so many points. Says whether it saw it.
 pub(crate) fn full_after(points: usize, run: impl FnOnce()) -> bool {
-    NEXT.set(Some((points, Fault::Full)));
+    NEXT.set(Some((points, InjectedFault::Full)));
     run();
     NEXT.take().is_some_and(|(left, _)| left == 0)
 }

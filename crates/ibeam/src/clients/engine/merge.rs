@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::record::Entry;
-use crate::clients::edit::{Refused, json, toml, yaml};
+use super::record::SetupEntry;
+use crate::clients::edit::{EditRefused, json, toml, yaml};
 
 /// A file after an undo.
 #[derive(Debug, PartialEq)]
-pub(super) struct Back {
+pub(super) struct RestoredText {
     /// None: no file.
     pub(super) text: Option<String>,
     pub(super) fate: Fate,
@@ -40,17 +40,18 @@ pub(crate) enum Later {
 }
 
 /// `None`: what was written and what came later cannot be told apart.
-pub(super) fn undone(entry: &Entry, now: Option<&str>) -> Option<Back> {
-    let Entry { path, before, after, replaced, .. } = entry;
+pub(super) fn undone(entry: &SetupEntry, now: Option<&str>) -> Option<RestoredText> {
+    let SetupEntry { path, before, after, replaced, .. } = entry;
     let (before, after) = (before.as_deref(), after.as_deref());
-    let same = |text: Option<&str>| Back { text: text.map(str::to_owned), fate: Fate::Same };
+    let same =
+        |text: Option<&str>| RestoredText { text: text.map(str::to_owned), fate: Fate::Same };
     if now == before || now == after || (replaced.is_some() && now == replaced.as_deref()) {
         return Some(same(before));
     }
     // Somebody deleted it, and meant it.
     let Some(now) = now else {
         let fate = if before.is_some() { Fate::Deleted } else { Fate::Same };
-        return Some(Back { text: None, fate });
+        return Some(RestoredText { text: None, fate });
     };
     let (was, wrote) = (before.unwrap_or_default(), after.unwrap_or_default());
     let merged = texts(path, was, wrote, now)?;
@@ -61,16 +62,16 @@ pub(super) fn undone(entry: &Entry, now: Option<&str>) -> Option<Back> {
     if before.is_none() && is_empty(path, &merged) {
         return Some(same(None));
     }
-    let later = match Format::of(path) {
-        Format::Json => later::<json::Document>(was, wrote, now, &merged),
-        Format::Toml => later::<toml::Document>(was, wrote, now, &merged),
-        Format::Yaml | Format::Other => None,
+    let later = match MergeFormat::of(path) {
+        MergeFormat::Json => later::<json::JsonDocument>(was, wrote, now, &merged),
+        MergeFormat::Toml => later::<toml::TomlDocument>(was, wrote, now, &merged),
+        MergeFormat::Yaml | MergeFormat::Other => None,
     };
-    Some(Back { text: Some(merged), fate: Fate::Changed(later.unwrap_or_default()) })
+    Some(RestoredText { text: Some(merged), fate: Fate::Changed(later.unwrap_or_default()) })
 }
 
 /// What became of each setting that the setup wrote.
-fn later<D: Tree>(before: &str, after: &str, now: &str, left: &str) -> Option<Vec<Later>> {
+fn later<D: SettingsTree>(before: &str, after: &str, now: &str, left: &str) -> Option<Vec<Later>> {
     let root = |text: &str| Some(D::parse(text).ok()?.get(&[]).unwrap_or(Value::Null));
     let mut found = Vec::new();
     let values = [root(before)?, root(now)?, root(left)?];
@@ -110,10 +111,10 @@ fn compare(
 }
 
 fn texts(path: &Path, before: &str, after: &str, now: &str) -> Option<String> {
-    let meant = match Format::of(path) {
-        Format::Json => by_meaning::<json::Document>(before, after, now),
-        Format::Toml => by_meaning::<toml::Document>(before, after, now),
-        Format::Yaml | Format::Other => None,
+    let meant = match MergeFormat::of(path) {
+        MergeFormat::Json => by_meaning::<json::JsonDocument>(before, after, now),
+        MergeFormat::Toml => by_meaning::<toml::TomlDocument>(before, after, now),
+        MergeFormat::Yaml | MergeFormat::Other => None,
     };
     match diffy::merge(after, before, now) {
         // Lines may fit and yet make no sense together.
@@ -124,17 +125,17 @@ fn texts(path: &Path, before: &str, after: &str, now: &str) -> Option<String> {
 
 /// Whether a text is well-formed, and means what is meant.
 fn is_right(path: &Path, text: &str, meant: Option<&str>) -> bool {
-    match (Format::of(path), meant) {
-        (Format::Json, Some(meant)) => same::<json::Document>(text, meant),
-        (Format::Toml, Some(meant)) => same::<toml::Document>(text, meant),
+    match (MergeFormat::of(path), meant) {
+        (MergeFormat::Json, Some(meant)) => same::<json::JsonDocument>(text, meant),
+        (MergeFormat::Toml, Some(meant)) => same::<toml::TomlDocument>(text, meant),
         // Somebody broke it since, and may not mend it by this.
-        (Format::Json | Format::Toml, None) => true,
-        (Format::Yaml, _) => yaml::Document::parse(text).is_ok(),
-        (Format::Other, _) => true,
+        (MergeFormat::Json | MergeFormat::Toml, None) => true,
+        (MergeFormat::Yaml, _) => yaml::YamlDocument::parse(text).is_ok(),
+        (MergeFormat::Other, _) => true,
     }
 }
 
-fn same<D: Tree>(a: &str, b: &str) -> bool {
+fn same<D: SettingsTree>(a: &str, b: &str) -> bool {
     match (D::parse(a), D::parse(b)) {
         (Ok(a), Ok(b)) => a.get(&[]) == b.get(&[]),
         _ => false,
@@ -145,22 +146,26 @@ fn is_empty(path: &Path, text: &str) -> bool {
     let empty =
         |value: Option<Value>| value.is_none_or(|v| v.as_object().is_some_and(Map::is_empty));
     text.trim().is_empty()
-        || match Format::of(path) {
-            Format::Json => json::Document::parse(text).is_ok_and(|d| empty(Tree::get(&d, &[]))),
-            Format::Toml => toml::Document::parse(text).is_ok_and(|d| empty(Tree::get(&d, &[]))),
-            Format::Yaml | Format::Other => false,
+        || match MergeFormat::of(path) {
+            MergeFormat::Json => {
+                json::JsonDocument::parse(text).is_ok_and(|d| empty(SettingsTree::get(&d, &[])))
+            }
+            MergeFormat::Toml => {
+                toml::TomlDocument::parse(text).is_ok_and(|d| empty(SettingsTree::get(&d, &[])))
+            }
+            MergeFormat::Yaml | MergeFormat::Other => false,
         }
 }
 
 #[derive(Clone, Copy)]
-enum Format {
+enum MergeFormat {
     Json,
     Toml,
     Yaml,
     Other,
 }
 
-impl Format {
+impl MergeFormat {
     fn of(path: &Path) -> Self {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("json" | "jsonc") => Self::Json,
@@ -172,23 +177,23 @@ impl Format {
 }
 
 /// A text that can be changed key by key.
-trait Tree: Sized + ToString {
-    fn parse(text: &str) -> Result<Self, Refused>;
+trait SettingsTree: Sized + ToString {
+    fn parse(text: &str) -> Result<Self, EditRefused>;
     fn get(&self, path: &[&str]) -> Option<Value>;
-    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused>;
+    fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused>;
     fn remove(&mut self, path: &[&str]);
 }
 
 macro_rules! tree {
     ($document:ty) => {
-        impl Tree for $document {
-            fn parse(text: &str) -> Result<Self, Refused> {
+        impl SettingsTree for $document {
+            fn parse(text: &str) -> Result<Self, EditRefused> {
                 <$document>::parse(text)
             }
             fn get(&self, path: &[&str]) -> Option<Value> {
                 <$document>::get(self, path)
             }
-            fn set(&mut self, path: &[&str], value: &Value) -> Result<(), Refused> {
+            fn set(&mut self, path: &[&str], value: &Value) -> Result<(), EditRefused> {
                 <$document>::set(self, path, value)
             }
             fn remove(&mut self, path: &[&str]) {
@@ -198,12 +203,12 @@ macro_rules! tree {
     };
 }
 
-tree!(json::Document);
-tree!(toml::Document);
+tree!(json::JsonDocument);
+tree!(toml::TomlDocument);
 
 /// Every key that the setup wrote and that still is as it wrote it goes back to what it
 /// was. The others are somebody else's by now.
-fn by_meaning<D: Tree>(before: &str, after: &str, now: &str) -> Option<String> {
+fn by_meaning<D: SettingsTree>(before: &str, after: &str, now: &str) -> Option<String> {
     let root = |text: &str| Some(D::parse(text).ok()?.get(&[]).unwrap_or(Value::Null));
     let (before, after) = (root(before)?, root(after)?);
     let mut document = D::parse(now).ok()?;
@@ -211,12 +216,12 @@ fn by_meaning<D: Tree>(before: &str, after: &str, now: &str) -> Option<String> {
     Some(document.to_string())
 }
 
-fn take_out<D: Tree>(
+fn take_out<D: SettingsTree>(
     document: &mut D,
     path: &mut Vec<String>,
     before: &Value,
     after: &Value,
-) -> Result<(), Refused> {
+) -> Result<(), EditRefused> {
     let none = Map::new();
     let (before, after) = (before.as_object().unwrap_or(&none), after.as_object().unwrap_or(&none));
     for (key, wrote) in after {

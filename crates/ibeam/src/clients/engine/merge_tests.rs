@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 
-fn entry(name: &str, before: Option<&str>, after: &str) -> Entry {
-    Entry {
+fn entry(name: &str, before: Option<&str>, after: &str) -> SetupEntry {
+    SetupEntry {
         path: PathBuf::from(name),
         before: before.map(str::to_owned),
         after: Some(after.to_owned()),
@@ -19,11 +19,11 @@ fn entry(name: &str, before: Option<&str>, after: &str) -> Entry {
 }
 
 /// The text alone.
-fn undone(entry: &Entry, now: Option<&str>) -> Option<Option<String>> {
+fn undone(entry: &SetupEntry, now: Option<&str>) -> Option<Option<String>> {
     super::undone(entry, now).map(|back| back.text)
 }
 
-fn fate(entry: &Entry, now: Option<&str>) -> Fate {
+fn fate(entry: &SetupEntry, now: Option<&str>) -> Fate {
     super::undone(entry, now).unwrap().fate
 }
 
@@ -76,7 +76,7 @@ fn what_the_user_made_of_ours_is_theirs() {
     let before = r#"{"list": ["a"]}"#;
     let now = r#"{"env": {"URL": "mine", "KEY": "k", "X": "1"}, "list": ["ours", "b", "a"]}"#;
     let left = undone(&entry("x.json", Some(before), after), Some(now)).unwrap().unwrap();
-    let left = json::Document::parse(&left).unwrap().get(&[]).unwrap();
+    let left = json::JsonDocument::parse(&left).unwrap().get(&[]).unwrap();
     assert_eq!(left, json!({ "env": { "URL": "mine", "X": "1" }, "list": ["b", "a"] }));
 }
 
@@ -88,7 +88,7 @@ fn an_entry_of_ours_goes_whole() {
         r#"{"providers": {"mine": {"updatedAt": 1}, "ours": {"url": "x", "updatedAt": 1}}}"#;
     let now = after.replace("\"updatedAt\": 1", "\"updatedAt\": 2");
     let left = undone(&entry("x.json", Some(before), after), Some(&now)).unwrap().unwrap();
-    let left = json::Document::parse(&left).unwrap().get(&[]).unwrap();
+    let left = json::JsonDocument::parse(&left).unwrap().get(&[]).unwrap();
     assert_eq!(left, json!({ "providers": { "mine": { "updatedAt": 2 } } }));
 }
 
@@ -209,7 +209,7 @@ fn ours() -> impl Strategy<Value = Vec<(Vec<String>, Value)>> {
     prop::collection::vec((path, leaf()), 1..4)
 }
 
-fn write<D: Tree>(text: &str, changes: &[(Vec<String>, Value)]) -> Option<String> {
+fn write<D: SettingsTree>(text: &str, changes: &[(Vec<String>, Value)]) -> Option<String> {
     let mut document = D::parse(text).unwrap();
     for (path, value) in changes {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -219,11 +219,11 @@ fn write<D: Tree>(text: &str, changes: &[(Vec<String>, Value)]) -> Option<String
     Some(document.to_string())
 }
 
-fn value<D: Tree>(text: &str) -> Value {
+fn value<D: SettingsTree>(text: &str) -> Value {
     D::parse(text).unwrap().get(&[]).unwrap_or(json!({}))
 }
 
-fn holds<D: Tree>(name: &str, before: &str, changes: &[(Vec<String>, Value)]) {
+fn holds<D: SettingsTree>(name: &str, before: &str, changes: &[(Vec<String>, Value)]) {
     let Some(after) = write::<D>(before, changes) else { return };
     let ours = entry(name, Some(before), &after);
     // Nobody touched it: every byte.
@@ -244,12 +244,12 @@ proptest! {
 
     #[test]
     fn any_json_comes_back(object in object(), layout in layout(), changes in ours()) {
-        holds::<json::Document>("x.json", &json_text(&object, layout, 0), &changes);
+        holds::<json::JsonDocument>("x.json", &json_text(&object, layout, 0), &changes);
     }
 
     #[test]
     fn any_toml_comes_back(object in object(), windows: bool, changes in ours()) {
         let end = if windows { "\r\n" } else { "\n" };
-        holds::<toml::Document>("x.toml", &toml_text(&object, end), &changes);
+        holds::<toml::TomlDocument>("x.toml", &toml_text(&object, end), &changes);
     }
 }

@@ -27,12 +27,12 @@ pub(crate) use self::{
     record::MadeKey,
 };
 use self::{
-    record::{Entry, Record, State},
-    write::Staged,
+    record::{SetupEntry, SetupRecord, SetupState},
+    write::StagedEdit,
 };
 use super::{
-    Client, Machine, Unfit, Wiring,
-    machine::{self, Found},
+    ClientSpec, UnfitSettings, UserMachine, Wiring,
+    machine::{self, FileContent},
 };
 use ibeam_server::files::{FileError, lock, private};
 
@@ -40,7 +40,7 @@ use ibeam_server::files::{FileError, lock, private};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetupError {
     #[error(transparent)]
-    Unfit(#[from] Unfit),
+    Unfit(#[from] UnfitSettings),
     #[error("{} is read-only", path.display())]
     ReadOnly { path: PathBuf },
     #[error("cannot {what} {}: {source}", path.display())]
@@ -116,13 +116,13 @@ impl Edit {
 
 /// A plan that was laid over what is there.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedSetup {
     pub(crate) edits: Vec<Edit>,
     pub(crate) notes: Vec<String>,
     pub(crate) paste: Option<String>,
 }
 
-impl Prepared {
+impl PreparedSetup {
     pub(crate) fn changes(&self) -> bool {
         self.edits.iter().any(Edit::changes)
     }
@@ -138,11 +138,11 @@ pub(crate) struct Undone {
 
 /// The setups of one user.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub(crate) struct SetupEngine {
     root: PathBuf,
 }
 
-impl Engine {
+impl SetupEngine {
     /// With its records in this folder.
     pub(crate) fn at(root: PathBuf) -> Self {
         Self { root }
@@ -153,18 +153,18 @@ impl Engine {
         ibeam_server::config::state_dir().map(|dir| Self::at(dir.join("setup")))
     }
 
-    fn dir(&self, client: &Client) -> PathBuf {
+    fn dir(&self, client: &ClientSpec) -> PathBuf {
         self.root.join(client.name)
     }
 
     /// Whether a setup of this client was done and not undone.
-    pub(crate) fn is_set_up(&self, client: &Client) -> bool {
+    pub(crate) fn is_set_up(&self, client: &ClientSpec) -> bool {
         record::path(&self.dir(client)).is_file()
     }
 
     /// The key that was made for a client.
-    pub(crate) fn key(&self, client: &Client) -> Result<Option<MadeKey>, SetupError> {
-        Ok(Record::load(&self.dir(client))?.and_then(|record| record.key))
+    pub(crate) fn key(&self, client: &ClientSpec) -> Result<Option<MadeKey>, SetupError> {
+        Ok(SetupRecord::load(&self.dir(client))?.and_then(|record| record.key))
     }
 
     /// Held while anything is read or written that must not change in between.
@@ -182,12 +182,12 @@ impl Engine {
     /// its own lines are not taken for the user's.
     pub(crate) fn prepare(
         &self,
-        client: &Client,
-        machine: &Machine,
+        client: &ClientSpec,
+        machine: &UserMachine,
         wiring: &Wiring,
-    ) -> Result<Prepared, SetupError> {
+    ) -> Result<PreparedSetup, SetupError> {
         let mut undone: BTreeMap<PathBuf, Edit> = BTreeMap::new();
-        if let Some(record) = Record::load(&self.dir(client))? {
+        if let Some(record) = SetupRecord::load(&self.dir(client))? {
             for edit in undo_edits(&record)? {
                 undone.insert(edit.path.clone(), edit);
             }
@@ -229,25 +229,25 @@ impl Engine {
                 return Err(SetupError::Long { path: edit.path.clone() });
             }
         }
-        Ok(Prepared { edits, notes: plan.notes, paste: plan.paste })
+        Ok(PreparedSetup { edits, notes: plan.notes, paste: plan.paste })
     }
 
     /// Writes what was prepared, and the record of it. `key` was made for this.
     pub(crate) fn apply(
         &self,
-        client: &Client,
-        prepared: &Prepared,
+        client: &ClientSpec,
+        prepared: &PreparedSetup,
         key: Option<MadeKey>,
     ) -> Result<(), SetupError> {
         let dir = self.dir(client);
-        let earlier = Record::load(&dir)?;
+        let earlier = SetupRecord::load(&dir)?;
         let mut record = self.begin(client, prepared, key)?;
         match write_all(&prepared.edits, &record) {
             Ok(()) => {
-                record.state = State::Done;
+                record.state = SetupState::Done;
                 // Of what only an earlier setup needed, nothing is left to be undone.
                 let over = record.entries.extract_if(.., |entry| entry.before == entry.after);
-                let over: Vec<Entry> = over.collect();
+                let over: Vec<SetupEntry> = over.collect();
                 write::remove_folders(over.iter().flat_map(|entry| &entry.folders));
                 record.save(&dir)
             }
@@ -256,7 +256,7 @@ impl Engine {
                 if roll_back(&prepared.edits, &record) {
                     match earlier {
                         Some(earlier) => earlier.save(&dir)?,
-                        None => Record::remove(&dir)?,
+                        None => SetupRecord::remove(&dir)?,
                     }
                 }
                 Err(error)
@@ -267,18 +267,18 @@ impl Engine {
     /// Puts down what is to be written, and over what.
     fn begin(
         &self,
-        client: &Client,
-        prepared: &Prepared,
+        client: &ClientSpec,
+        prepared: &PreparedSetup,
         key: Option<MadeKey>,
-    ) -> Result<Record, SetupError> {
+    ) -> Result<SetupRecord, SetupError> {
         let dir = self.dir(client);
         let entries = prepared.edits.iter().filter_map(entry).collect();
-        let mut record = Record { state: State::Writing, key, entries };
+        let mut record = SetupRecord { state: SetupState::Writing, key, entries };
         for entry in &mut record.entries {
             entry.folders = write::missing_folders(&entry.path);
         }
         // An earlier record knows of folders that are there by now and were not before.
-        if let Some(earlier) = Record::load(&dir)? {
+        if let Some(earlier) = SetupRecord::load(&dir)? {
             record.take_over_folders(&earlier);
         }
         record.save(&dir)?;
@@ -288,7 +288,12 @@ impl Engine {
     /// As much of a setup as a program gets done that is killed when it has put so many
     /// files in place.
     #[cfg(test)]
-    pub(super) fn apply_in_part(&self, client: &Client, prepared: &Prepared, survived: usize) {
+    pub(super) fn apply_in_part(
+        &self,
+        client: &ClientSpec,
+        prepared: &PreparedSetup,
+        survived: usize,
+    ) {
         let record = self.begin(client, prepared, None).unwrap();
         let mut staged = stage_all(&prepared.edits, &record).unwrap();
         let left = staged.split_off(survived.min(staged.len()));
@@ -298,8 +303,8 @@ impl Engine {
     }
 
     /// What an undo would do, without doing it.
-    pub(crate) fn preview_undo(&self, client: &Client) -> Result<Option<Undone>, SetupError> {
-        let Some(record) = Record::load(&self.dir(client))? else { return Ok(None) };
+    pub(crate) fn preview_undo(&self, client: &ClientSpec) -> Result<Option<Undone>, SetupError> {
+        let Some(record) = SetupRecord::load(&self.dir(client))? else { return Ok(None) };
         let edits = undo_edits(&record)?;
         for edit in edits.iter().filter(|edit| edit.changes()) {
             write::refuse_read_only(&edit.path)?;
@@ -309,8 +314,8 @@ impl Engine {
 
     /// Takes a setup back. `None`: there is none. The record stays until [`Self::forget`], so
     /// that whoever is interrupted before everything is done can do it again.
-    pub(crate) fn undo(&self, client: &Client) -> Result<Option<Undone>, SetupError> {
-        let Some(record) = Record::load(&self.dir(client))? else { return Ok(None) };
+    pub(crate) fn undo(&self, client: &ClientSpec) -> Result<Option<Undone>, SetupError> {
+        let Some(record) = SetupRecord::load(&self.dir(client))? else { return Ok(None) };
         let Some(mut undone) = self.preview_undo(client)? else { return Ok(None) };
         for (edit, entry) in undone.edits.iter_mut().zip(&record.entries) {
             write::sweep(&edit.path);
@@ -319,27 +324,27 @@ impl Engine {
                 edit.kept = Some(keep::put(&folder, &edit.path, before)?);
             }
         }
-        write_all(&undone.edits, &Record::default())?;
+        write_all(&undone.edits, &SetupRecord::default())?;
         write::remove_folders(record.entries.iter().flat_map(|entry| &entry.folders));
         Ok(Some(undone))
     }
 
     /// The end of an undo.
-    pub(crate) fn forget(&self, client: &Client) -> Result<(), SetupError> {
-        Record::remove(&self.dir(client))
+    pub(crate) fn forget(&self, client: &ClientSpec) -> Result<(), SetupError> {
+        SetupRecord::remove(&self.dir(client))
     }
 
     /// Takes a setup back that was interrupted. `None`: there was none. As with
     /// [`Self::undo`], [`Self::forget`] is the end of it.
-    pub(crate) fn recover(&self, client: &Client) -> Result<Option<Undone>, SetupError> {
-        let unfinished = Record::load(&self.dir(client))?
-            .is_some_and(|record| matches!(record.state, State::Writing));
+    pub(crate) fn recover(&self, client: &ClientSpec) -> Result<Option<Undone>, SetupError> {
+        let unfinished = SetupRecord::load(&self.dir(client))?
+            .is_some_and(|record| matches!(record.state, SetupState::Writing));
         if unfinished { self.undo(client) } else { Ok(None) }
     }
 }
 
-fn undo_edits(record: &Record) -> Result<Vec<Edit>, SetupError> {
-    let edit = |entry: &Entry| {
+fn undo_edits(record: &SetupRecord) -> Result<Vec<Edit>, SetupError> {
+    let edit = |entry: &SetupEntry| {
         let now = text(&entry.path)?;
         let back = merge::undone(entry, now.as_deref()).ok_or_else(|| SetupError::Overlap {
             path: entry.path.clone(),
@@ -362,19 +367,19 @@ fn undo_edits(record: &Record) -> Result<Vec<Edit>, SetupError> {
 }
 
 /// The mode that a file had, unless somebody has given it another since.
-fn mode_after(entry: &Entry, state: State, now: Option<u32>) -> Option<u32> {
+fn mode_after(entry: &SetupEntry, state: SetupState, now: Option<u32>) -> Option<u32> {
     let (Some(before), Some(is)) = (entry.mode, now) else { return now.or(entry.mode) };
     let closed = before & !0o077;
-    let ours = is == before || (is == closed && (entry.private || state == State::Writing));
+    let ours = is == before || (is == closed && (entry.private || state == SetupState::Writing));
     Some(if ours { before } else { is })
 }
 
 /// `None` for a file in which nothing of any setup is left.
-fn entry(edit: &Edit) -> Option<Entry> {
+fn entry(edit: &Edit) -> Option<SetupEntry> {
     if edit.before == edit.after && !edit.changes() {
         return None;
     }
-    Some(Entry {
+    Some(SetupEntry {
         path: edit.path.clone(),
         before: edit.before.clone(),
         after: edit.after.clone(),
@@ -387,7 +392,7 @@ fn entry(edit: &Edit) -> Option<Entry> {
 }
 
 /// Says whether everything is as it was.
-fn roll_back(edits: &[Edit], record: &Record) -> bool {
+fn roll_back(edits: &[Edit], record: &SetupRecord) -> bool {
     let is_back = |edit: &Edit| {
         text(&edit.path).is_ok_and(|is| is == edit.now)
             || write::put(&edit.path, edit.now.as_deref(), edit.mode_now, edit.private).is_ok()
@@ -399,7 +404,7 @@ fn roll_back(edits: &[Edit], record: &Record) -> bool {
 
 /// First everything beside its place, then everything into it: what fails, mostly fails
 /// before the first file has changed.
-fn write_all(edits: &[Edit], record: &Record) -> Result<(), SetupError> {
+fn write_all(edits: &[Edit], record: &SetupRecord) -> Result<(), SetupError> {
     let staged = stage_all(edits, record)?;
     for (edit, staged) in edits.iter().filter(|edit| edit.changes()).zip(staged) {
         if text(&edit.path)? != edit.now {
@@ -412,23 +417,23 @@ fn write_all(edits: &[Edit], record: &Record) -> Result<(), SetupError> {
     Ok(())
 }
 
-fn stage_all(edits: &[Edit], record: &Record) -> Result<Vec<Staged>, SetupError> {
+fn stage_all(edits: &[Edit], record: &SetupRecord) -> Result<Vec<StagedEdit>, SetupError> {
     write::make_folders(record.entries.iter().flat_map(|entry| &entry.folders))?;
     let stage =
-        |edit: &Edit| Staged::new(&edit.path, edit.after.as_deref(), edit.mode, edit.private);
+        |edit: &Edit| StagedEdit::new(&edit.path, edit.after.as_deref(), edit.mode, edit.private);
     edits.iter().filter(|edit| edit.changes()).map(stage).collect()
 }
 
 /// The text of a file that is to be changed.
 fn text(path: &Path) -> Result<Option<String>, SetupError> {
     let unreadable =
-        |why: &str| Unfit::Unreadable { path: path.to_path_buf(), why: why.to_owned() };
+        |why: &str| UnfitSettings::Unreadable { path: path.to_path_buf(), why: why.to_owned() };
     match machine::read(path).map_err(SetupError::io("read", path))? {
         None => Ok(None),
-        Some(Found::Bytes(bytes)) => String::from_utf8(bytes)
+        Some(FileContent::Bytes(bytes)) => String::from_utf8(bytes)
             .map(Some)
             .map_err(|_| unreadable("it is not UTF-8 text").into()),
-        Some(Found::Long) => Err(unreadable("it is too long").into()),
-        Some(Found::NoFile) => Err(unreadable("it is not a regular file").into()),
+        Some(FileContent::Long) => Err(unreadable("it is too long").into()),
+        Some(FileContent::NoFile) => Err(unreadable("it is not a regular file").into()),
     }
 }

@@ -10,12 +10,12 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::SetupError;
-use crate::clients::machine::{self, Found};
+use crate::clients::machine::{self, FileContent};
 use ibeam_server::{files::private, random};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum SetupState {
     /// Nobody knows which files are written.
     #[default]
     Writing,
@@ -47,16 +47,16 @@ impl fmt::Debug for MadeKey {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Record {
-    pub(super) state: State,
+pub(super) struct SetupRecord {
+    pub(super) state: SetupState,
     /// The key that was made.
     pub(super) key: Option<MadeKey>,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<SetupEntry>,
 }
 
 /// One file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct SetupEntry {
     pub(super) path: PathBuf,
     /// None: it was not there.
     pub(super) before: Option<String>,
@@ -76,7 +76,7 @@ pub(super) struct Entry {
 #[derive(Serialize, Deserialize)]
 struct Written {
     v: u32,
-    state: State,
+    state: SetupState,
     key: Option<MadeKey>,
     /// How the names of the texts begin. Each save has its own, so that a record that was
     /// not replaced still has all of its texts, and no other.
@@ -121,7 +121,7 @@ impl Texts<'_> {
         self.dir.join(format!("{}-{index}.replaced", self.begin))
     }
 
-    fn put(&self, index: usize, entry: &Entry) -> Result<(), SetupError> {
+    fn put(&self, index: usize, entry: &SetupEntry) -> Result<(), SetupError> {
         for (path, text) in [
             (self.before(index), &entry.before),
             (self.after(index), &entry.after),
@@ -149,7 +149,7 @@ impl Texts<'_> {
     }
 }
 
-impl Record {
+impl SetupRecord {
     pub(super) fn load(dir: &Path) -> Result<Option<Self>, SetupError> {
         let path = path(dir);
         let bad = |why: String| SetupError::Record { path: path.clone(), why };
@@ -164,7 +164,7 @@ impl Record {
         for (index, file) in written.files.into_iter().enumerate() {
             let text = |there: bool, path: &Path| there.then(|| kept(path)).transpose();
             let backup = texts.before(index);
-            entries.push(Entry {
+            entries.push(SetupEntry {
                 before: text(file.was_there, &backup)?,
                 after: text(file.stays, &texts.after(index))?,
                 replaced: text(file.replaced, &texts.replaced(index))?,
@@ -243,8 +243,10 @@ impl Record {
 fn kept(path: &Path) -> Result<String, SetupError> {
     let bad = |why: &str| SetupError::Record { path: path.to_path_buf(), why: why.to_owned() };
     match machine::read(path).map_err(SetupError::io("read", path))? {
-        Some(Found::Bytes(bytes)) => String::from_utf8(bytes).map_err(|_| bad("it is not text")),
-        Some(Found::Long | Found::NoFile) => Err(bad("it is not text")),
+        Some(FileContent::Bytes(bytes)) => {
+            String::from_utf8(bytes).map_err(|_| bad("it is not text"))
+        }
+        Some(FileContent::Long | FileContent::NoFile) => Err(bad("it is not text")),
         None => Err(bad("it is missing")),
     }
 }

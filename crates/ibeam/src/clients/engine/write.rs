@@ -14,12 +14,12 @@ const LINKS: usize = 40;
 
 /// A change of one file that has not happened yet.
 #[derive(Debug)]
-pub(super) enum Staged {
+pub(super) enum StagedEdit {
     Write(files::Staged),
     Delete(PathBuf),
 }
 
-impl Staged {
+impl StagedEdit {
     /// `mode` is that of the file before the first setup; a private one loses what others
     /// may do. Without a text the file is to be deleted.
     pub(super) fn new(
@@ -66,7 +66,7 @@ pub(super) fn put(
     mode: Option<u32>,
     private: bool,
 ) -> Result<(), SetupError> {
-    Staged::new(path, text, mode, private)?.commit()
+    StagedEdit::new(path, text, mode, private)?.commit()
 }
 
 /// Where a path leads, also when nothing is there yet.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    files::Rule,
+    files::ModeRule,
     modes::{exposed, ways},
     *,
 };
@@ -26,7 +26,7 @@ fn make(path: &Path, mode: u32) {
 fn each_rule_forbids_what_it_says() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let check = |name: &str, rule: Rule, mode: u32| {
+    let check = |name: &str, rule: ModeRule, mode: u32| {
         let path = folder.path().join(name);
         make(&path, mode);
         let fault = exposed(&path, rule, &fs::metadata(&path).unwrap())?;
@@ -36,24 +36,24 @@ fn each_rule_forbids_what_it_says() {
         Some((command.to_owned(), fault.what))
     };
     let mended = |name, rule, mode| check(name, rule, mode).map(|(command, _)| command);
-    let foreign = |consent| Rule::Foreign { consent };
+    let foreign = |consent| ModeRule::Foreign { consent };
     for (name, rule, mode, expect) in [
-        ("a.json", Rule::Own, 0o600, None),
-        ("a.json", Rule::Own, 0o400, None),
-        ("a.json", Rule::Own, 0o640, Some("chmod 600")),
-        ("a.json", Rule::Secret, 0o644, Some("chmod 600")),
-        ("a.json", Rule::Secret, 0o602, Some("chmod 600")),
-        ("a.json", Rule::Safe, 0o644, None),
-        ("a.json", Rule::Safe, 0o646, Some("chmod go-w")),
-        ("a.json", Rule::Shared, 0o640, None),
-        ("a.json", Rule::Shared, 0o644, Some("chmod g-w,o-rwx")),
-        ("a.json", Rule::Any, 0o666, None),
-        ("folder", Rule::Secret, 0o700, None),
-        ("folder", Rule::Secret, 0o755, Some("chmod 700")),
-        ("folder", Rule::Secret, 0o711, Some("chmod 700")),
-        ("folder", Rule::Safe, 0o755, None),
-        ("folder", Rule::Safe, 0o757, Some("chmod go-w")),
-        ("folder", Rule::Safe, 0o1777, None),
+        ("a.json", ModeRule::Own, 0o600, None),
+        ("a.json", ModeRule::Own, 0o400, None),
+        ("a.json", ModeRule::Own, 0o640, Some("chmod 600")),
+        ("a.json", ModeRule::Secret, 0o644, Some("chmod 600")),
+        ("a.json", ModeRule::Secret, 0o602, Some("chmod 600")),
+        ("a.json", ModeRule::Safe, 0o644, None),
+        ("a.json", ModeRule::Safe, 0o646, Some("chmod go-w")),
+        ("a.json", ModeRule::Shared, 0o640, None),
+        ("a.json", ModeRule::Shared, 0o644, Some("chmod g-w,o-rwx")),
+        ("a.json", ModeRule::Any, 0o666, None),
+        ("folder", ModeRule::Secret, 0o700, None),
+        ("folder", ModeRule::Secret, 0o755, Some("chmod 700")),
+        ("folder", ModeRule::Secret, 0o711, Some("chmod 700")),
+        ("folder", ModeRule::Safe, 0o755, None),
+        ("folder", ModeRule::Safe, 0o757, Some("chmod go-w")),
+        ("folder", ModeRule::Safe, 0o1777, None),
         // The folder around it lets nobody in.
         ("a.json", foreign(true), 0o644, None),
     ] {
@@ -61,7 +61,7 @@ fn each_rule_forbids_what_it_says() {
         assert_eq!(mended(name, rule, mode), expect, "{name} {rule:?} {mode:o}");
     }
     for (mode, words) in [(0o644, "read"), (0o622, "change"), (0o666, "read and change")] {
-        let (_, what) = check("a.json", Rule::Own, mode).unwrap();
+        let (_, what) = check("a.json", ModeRule::Own, mode).unwrap();
         assert!(what.starts_with(&format!("other users can {words} /")), "{what}");
         assert!(what.ends_with(&format!("(mode {mode:04o})")), "{what}");
     }
@@ -76,7 +76,7 @@ fn a_folder_above_in_which_others_write_is_found() {
     make(&own, 0o700);
     let look = |mode: u32| {
         make(&above, mode);
-        let mut found = Findings::default();
+        let mut found = AuditFindings::default();
         let folders = BTreeSet::from([own.clone()]);
         let lines = ways(&folders, &folders, &mut found);
         assert_eq!(lines.len(), found.problems.len());
@@ -111,7 +111,7 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
     let look = |change: fn(&mut Config)| {
         let mut config = Config::default();
         change(&mut config);
-        let mut found = Findings::default();
+        let mut found = AuditFindings::default();
         let keys = found.keys(&config, &Origin::Env("IBEAM_API_KEY".to_owned()));
         let listener = found.listener(&config, false);
         (listener, keys, found)

@@ -3,7 +3,7 @@
 use ibeam_core::backend::BackendKind;
 use serde::Serialize;
 
-use super::Findings;
+use super::AuditFindings;
 use ibeam_server::{
     config::{Backend, Config},
     driver::child::{check_program, likely},
@@ -32,7 +32,7 @@ pub(super) fn answers(config: &Config) -> bool {
     config.uses_cursor_agent()
 }
 
-impl Findings {
+impl AuditFindings {
     /// None: it is not asked. Where nobody said who is to answer, it is if nobody is signed in
     /// here.
     pub(super) fn child(&mut self, config: &Config, signed_in: bool) -> Option<ChildReport> {

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 #[cfg(unix)]
 use super::modes::{judge, ways};
-use super::{Fault, Findings, Subject, child};
+use super::{AuditFindings, AuditProblem, AuditSubject, child};
 use crate::{instance, telemetry::older};
 use ibeam_server::{
     auth::{Consents, CredentialFile, Here},
@@ -30,7 +30,7 @@ pub struct FileLine {
     pub path: PathBuf,
     pub what: &'static str,
     /// What ibeam does with it.
-    pub purpose: Purpose,
+    pub purpose: FilePurpose,
     pub there: bool,
     /// `0600`; none where there are no modes.
     pub mode: Option<String>,
@@ -38,7 +38,7 @@ pub struct FileLine {
     pub owner: Option<String>,
     /// Of another program: whether the user lets ibeam read it.
     pub consent: Option<bool>,
-    pub problem: Option<Fault>,
+    pub problem: Option<AuditProblem>,
 }
 
 /// A path that is not valid Unicode is shown as well as possible instead of not at all.
@@ -48,14 +48,14 @@ fn readable<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Purpose {
+pub enum FilePurpose {
     Read,
     Write,
 }
 
 /// Who else may do what with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum ModeRule {
     /// Nobody anything; and a link in its place is not followed.
     Own,
     /// Nobody anything.
@@ -71,16 +71,16 @@ pub(super) enum Rule {
 }
 
 /// What is looked for.
-struct Item {
+struct AuditedFile {
     path: PathBuf,
     what: &'static str,
-    purpose: Purpose,
-    rule: Rule,
+    purpose: FilePurpose,
+    rule: ModeRule,
 }
 
 /// Looks at all of them.
-pub(super) fn look(subject: &Subject<'_>, found: &mut Findings) -> Vec<FileLine> {
-    let mut items = Items::default();
+pub(super) fn look(subject: &AuditSubject<'_>, found: &mut AuditFindings) -> Vec<FileLine> {
+    let mut items = AuditedFiles::default();
     items.settings(subject.config_file);
     items.listener(subject.config);
     items.kept(subject.config);
@@ -89,9 +89,13 @@ pub(super) fn look(subject: &Subject<'_>, found: &mut Findings) -> Vec<FileLine>
     if let Some(here) = subject.here {
         items.own_credentials(here, found);
         items.foreign(here);
-        items.read(here.home().join(CLI_VERSIONS), "versions of Cursor's command line", Rule::Any);
+        items.read(
+            here.home().join(CLI_VERSIONS),
+            "versions of Cursor's command line",
+            ModeRule::Any,
+        );
     }
-    let own = |item: &Item| !matches!(item.rule, Rule::Foreign { .. } | Rule::Any);
+    let own = |item: &AuditedFile| !matches!(item.rule, ModeRule::Foreign { .. } | ModeRule::Any);
     let folders: BTreeSet<PathBuf> = items
         .0
         .iter()
@@ -106,55 +110,61 @@ pub(super) fn look(subject: &Subject<'_>, found: &mut Findings) -> Vec<FileLine>
 }
 
 #[derive(Default)]
-struct Items(Vec<Item>);
+struct AuditedFiles(Vec<AuditedFile>);
 
-impl Items {
-    fn add(&mut self, path: impl Into<PathBuf>, what: &'static str, purpose: Purpose, rule: Rule) {
+impl AuditedFiles {
+    fn add(
+        &mut self,
+        path: impl Into<PathBuf>,
+        what: &'static str,
+        purpose: FilePurpose,
+        rule: ModeRule,
+    ) {
         let path = path.into();
         if !self.0.iter().any(|item| item.path == path) {
-            self.0.push(Item { path, what, purpose, rule });
+            self.0.push(AuditedFile { path, what, purpose, rule });
         }
     }
 
-    fn read(&mut self, path: impl Into<PathBuf>, what: &'static str, rule: Rule) {
-        self.add(path, what, Purpose::Read, rule);
+    fn read(&mut self, path: impl Into<PathBuf>, what: &'static str, rule: ModeRule) {
+        self.add(path, what, FilePurpose::Read, rule);
     }
 
-    fn write(&mut self, path: impl Into<PathBuf>, what: &'static str, rule: Rule) {
-        self.add(path, what, Purpose::Write, rule);
+    fn write(&mut self, path: impl Into<PathBuf>, what: &'static str, rule: ModeRule) {
+        self.add(path, what, FilePurpose::Write, rule);
     }
 
     fn folder_of(&mut self, path: &Path, what: &'static str) {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            self.write(folder, what, Rule::Safe);
+            self.write(folder, what, ModeRule::Safe);
         }
     }
 
     fn settings(&mut self, file: Option<&Path>) {
         let Some(file) = file else { return };
         // Who could write it could send our token elsewhere.
-        let rule = if config::holds_secret(file) { Rule::Secret } else { Rule::Safe };
+        let rule = if config::holds_secret(file) { ModeRule::Secret } else { ModeRule::Safe };
         self.read(file, "settings", rule);
     }
 
-    fn own_credentials(&mut self, here: &Here, found: &mut Findings) {
-        self.write(here.config_dir(), "ibeam's folder", Rule::Safe);
+    fn own_credentials(&mut self, here: &Here, found: &mut AuditFindings) {
+        self.write(here.config_dir(), "ibeam's folder", ModeRule::Safe);
         let file = here.file();
         if let Some(folder) = file.path().parent() {
-            self.write(folder, "sign-ins", Rule::Secret);
+            self.write(folder, "sign-ins", ModeRule::Secret);
         }
         let profiles = CredentialFile::profiles(here.config_dir()).unwrap_or_default();
         let files = profiles.iter().map(|profile| CredentialFile::at(here.config_dir(), profile));
         for file in files.chain([file.clone()]) {
-            self.write(file.path(), "sign-in", Rule::Own);
-            self.write(file.lock_path(), "sign-in lock", Rule::Own);
+            self.write(file.path(), "sign-in", ModeRule::Own);
+            self.write(file.lock_path(), "sign-in lock", ModeRule::Own);
         }
         for path in file.path().parent().map(entries).unwrap_or_default() {
-            self.write(path, "leftover", Rule::Own);
+            self.write(path, "leftover", ModeRule::Own);
         }
-        self.write(Consents::none(here.config_dir()).path(), "consents", Rule::Own);
+        self.write(Consents::none(here.config_dir()).path(), "consents", ModeRule::Own);
         let approvals = Approvals::none(here.config_dir());
-        self.write(approvals.path(), "approved MCP files", Rule::Own);
+        self.write(approvals.path(), "approved MCP files", ModeRule::Own);
         if let Err(error) = here.consents() {
             found.file_error(&error.into());
         }
@@ -164,25 +174,25 @@ impl Items {
         let consents = here.consents().ok();
         for (kind, path) in here.foreign_files() {
             let consent = consents.as_ref().is_some_and(|consents| consents.has(kind));
-            self.read(path, kind.owner(), Rule::Foreign { consent });
+            self.read(path, kind.owner(), ModeRule::Foreign { consent });
         }
     }
 
     fn listener(&mut self, config: &Config) {
         if let Some(path) = &config.keys_file {
             self.folder_of(path, "keys folder");
-            self.write(path, "key hashes", Rule::Secret);
-            self.write(KeyFile::at(path).lock_path(), "keys lock", Rule::Secret);
+            self.write(path, "key hashes", ModeRule::Secret);
+            self.write(KeyFile::at(path).lock_path(), "keys lock", ModeRule::Secret);
         }
         for place in config.places() {
             if let Listen::Unix(path) = place {
                 self.folder_of(path, "socket folder");
-                self.write(path, "socket", Rule::Secret);
+                self.write(path, "socket", ModeRule::Secret);
             }
         }
         if let Some(tls) = &config.tls {
-            self.read(&tls.cert, "certificate", Rule::Safe);
-            self.read(&tls.key, "certificate key", Rule::Shared);
+            self.read(&tls.cert, "certificate", ModeRule::Safe);
+            self.read(&tls.key, "certificate key", ModeRule::Shared);
         }
     }
 
@@ -190,19 +200,19 @@ impl Items {
         if let Some(path) = config.store.file().filter(|_| config.sessions.reuse) {
             self.folder_of(path, "store folder");
             let [store, companions @ ..] = all_files(path);
-            self.write(store, "conversation store", Rule::Secret);
+            self.write(store, "conversation store", ModeRule::Secret);
             for path in companions {
-                self.write(path, "part of the store", Rule::Secret);
+                self.write(path, "part of the store", ModeRule::Secret);
             }
         }
         let runs = config::runs_dir();
         if let Some(folder) = runs.filter(|folder| child::answers(config) || folder.exists()) {
-            self.write(folder, "cursor-agent folders", Rule::Secret);
+            self.write(folder, "cursor-agent folders", ModeRule::Secret);
         }
         if let Some(folder) = config::cache_dir().filter(|_| config.backend == Backend::Cursor) {
-            self.write(&folder, "cache", Rule::Safe);
+            self.write(&folder, "cache", ModeRule::Safe);
             for path in entries(&folder) {
-                self.write(path, "model list", Rule::Safe);
+                self.write(path, "model list", ModeRule::Safe);
             }
         }
     }
@@ -210,25 +220,25 @@ impl Items {
     /// What the gateways of this user know each other by.
     fn instances(&mut self) {
         if let Some(folder) = instance::folder() {
-            self.write(&folder, "running gateways", Rule::Secret);
+            self.write(&folder, "running gateways", ModeRule::Secret);
             for path in entries(&folder) {
-                self.write(path, "running gateway", Rule::Own);
+                self.write(path, "running gateway", ModeRule::Own);
             }
         }
         if let Some(log) = instance::log_file() {
             if older(&log).exists() {
-                self.write(older(&log), "previous log", Rule::Secret);
+                self.write(older(&log), "previous log", ModeRule::Secret);
             }
-            self.write(log, "log of the background gateway", Rule::Secret);
+            self.write(log, "log of the background gateway", ModeRule::Secret);
         }
     }
 
     fn given(&mut self, config: &Config) {
         if let Some(path) = &config.ca_file {
-            self.read(path, "certificate authorities", Rule::Safe);
+            self.read(path, "certificate authorities", ModeRule::Safe);
         }
         if let Backend::Sim { scenario: Some(path) } = &config.backend {
-            self.read(path, "scenario", Rule::Any);
+            self.read(path, "scenario", ModeRule::Any);
         }
     }
 }
@@ -243,10 +253,10 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// What is to be said of one. Of other programs' files only those that are there, and of
 /// the parts of the store, too.
-fn line(item: Item, found: &mut Findings) -> Option<FileLine> {
-    let Item { path, what, purpose, rule } = item;
+fn line(item: AuditedFile, found: &mut AuditFindings) -> Option<FileLine> {
+    let AuditedFile { path, what, purpose, rule } = item;
     let consent = match rule {
-        Rule::Foreign { consent } => Some(consent),
+        ModeRule::Foreign { consent } => Some(consent),
         _ => None,
     };
     let mut line = FileLine {
@@ -265,18 +275,18 @@ fn line(item: Item, found: &mut Findings) -> Option<FileLine> {
             judge(&mut line, rule, &meta, found);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let passing = consent.is_some() || rule == Rule::Any || what == "part of the store";
+            let passing = consent.is_some() || rule == ModeRule::Any || what == "part of the store";
             return (!passing).then_some(line);
         }
         Err(error) => {
-            let fault = Fault {
+            let fault = AuditProblem {
                 what: format!("cannot inspect {}: {error}", line.path.display()),
                 mend: None,
             };
             line.problem = Some(fault);
         }
     }
-    if let Some(Fault { what, mend }) = line.problem.clone() {
+    if let Some(AuditProblem { what, mend }) = line.problem.clone() {
         found.problem(what, mend);
     }
     Some(line)
@@ -284,9 +294,9 @@ fn line(item: Item, found: &mut Findings) -> Option<FileLine> {
 
 /// Other systems have rules of another kind, which protect a user's own folders.
 #[cfg(not(unix))]
-fn judge(_: &mut FileLine, _: Rule, _: &fs::Metadata, _: &mut Findings) {}
+fn judge(_: &mut FileLine, _: ModeRule, _: &fs::Metadata, _: &mut AuditFindings) {}
 
 #[cfg(not(unix))]
-fn ways(_: &BTreeSet<PathBuf>, _: &BTreeSet<PathBuf>, _: &mut Findings) -> Vec<FileLine> {
+fn ways(_: &BTreeSet<PathBuf>, _: &BTreeSet<PathBuf>, _: &mut AuditFindings) -> Vec<FileLine> {
     Vec::new()
 }

@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 
 pub use child::ChildReport;
-pub use files::{FileLine, Purpose};
+pub use files::{FileLine, FilePurpose};
 
 use ibeam_server::{
     api::OPEN_PATHS,
@@ -33,19 +33,19 @@ use ibeam_server::{
 
 /// Names and fields are an interface: scripts read them.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     pub version: &'static str,
     /// There is no problem.
     pub ok: bool,
-    pub problems: Vec<Fault>,
+    pub problems: Vec<AuditProblem>,
     /// Not wrong, and good to know.
     pub notes: Vec<String>,
-    pub listener: Listener,
+    pub listener: ListenerReport,
     pub keys: KeyReport,
     pub credential: CredentialReport,
     pub backend: &'static str,
     pub hosts: Vec<HostLine>,
-    pub allowed: Allowed,
+    pub allowed: AllowedReport,
     /// Cursor's CLI, where it answers or would.
     pub cursor_agent: Option<ChildReport>,
     pub files: Vec<FileLine>,
@@ -53,7 +53,7 @@ pub struct Report {
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Fault {
+pub struct AuditProblem {
     pub what: String,
     /// The command that fixes it.
     #[serde(rename = "fix")]
@@ -62,7 +62,7 @@ pub struct Fault {
 
 /// Where clients come in.
 #[derive(Debug, Serialize)]
-pub struct Listener {
+pub struct ListenerReport {
     /// `127.0.0.1:18741`, or `unix:/path`.
     pub address: String,
     /// Further ones.
@@ -118,7 +118,7 @@ pub struct HostLine {
 
 /// What a model can do.
 #[derive(Debug, Serialize)]
-pub struct Allowed {
+pub struct AllowedReport {
     /// On Cursor's side.
     pub web_search: bool,
     pub web_fetch: bool,
@@ -143,7 +143,7 @@ pub struct McpLine {
 
 /// What is looked at.
 #[derive(Debug)]
-pub struct Subject<'a> {
+pub struct AuditSubject<'a> {
     pub config: &'a Config,
     /// Where the setting `api_key` comes from.
     pub key_from: &'a Origin,
@@ -155,16 +155,16 @@ pub struct Subject<'a> {
 
 /// Looks at everything.
 #[must_use]
-pub fn audit(subject: &Subject<'_>) -> Report {
+pub fn audit(subject: &AuditSubject<'_>) -> AuditReport {
     let config = subject.config;
-    let mut found = Findings::default();
+    let mut found = AuditFindings::default();
     let keys = found.keys(config, subject.key_from);
     let listener = found.listener(config, keys.count > 0);
     let credential = found.credential(subject);
     let mcp = found.mcp(config);
     let cursor_agent = found.child(config, credential.source.is_some());
     let files = files::look(subject, &mut found);
-    Report {
+    AuditReport {
         version: env!("CARGO_PKG_VERSION"),
         ok: found.problems.is_empty(),
         problems: found.problems,
@@ -177,7 +177,7 @@ pub fn audit(subject: &Subject<'_>) -> Report {
             Backend::Sim { .. } => "sim",
         },
         hosts: contacts(config),
-        allowed: Allowed {
+        allowed: AllowedReport {
             web_search: config.allow.web_search,
             web_fetch: config.allow.web_fetch,
             native_tools: config.tools.native,
@@ -189,14 +189,14 @@ pub fn audit(subject: &Subject<'_>) -> Report {
 }
 
 #[derive(Debug, Default)]
-struct Findings {
-    problems: Vec<Fault>,
+struct AuditFindings {
+    problems: Vec<AuditProblem>,
     notes: Vec<String>,
 }
 
-impl Findings {
+impl AuditFindings {
     fn problem(&mut self, what: impl Into<String>, mend: Option<String>) {
-        let fault = Fault { what: what.into(), mend };
+        let fault = AuditProblem { what: what.into(), mend };
         if !self.problems.contains(&fault) {
             self.problems.push(fault);
         }
@@ -230,7 +230,7 @@ impl Findings {
         }
     }
 
-    fn listener(&mut self, config: &Config, keys: bool) -> Listener {
+    fn listener(&mut self, config: &Config, keys: bool) -> ListenerReport {
         let local = config.exposed().is_none();
         let key_needed = Keys::new(config).are_required();
         if let Err(why) = config.check_serving(keys) {
@@ -257,7 +257,7 @@ impl Findings {
         }
         let mut hosts = vec!["localhost".to_owned(), "*.localhost".to_owned()];
         hosts.extend(config.hosts.iter().cloned());
-        Listener {
+        ListenerReport {
             address: config.listen.to_string(),
             also: config.also.iter().map(ToString::to_string).collect(),
             unix: config.places().all(|place| matches!(place, Listen::Unix(_))),
@@ -286,7 +286,7 @@ impl Findings {
         gathered.servers.into_iter().map(line).collect()
     }
 
-    fn credential(&mut self, subject: &Subject<'_>) -> CredentialReport {
+    fn credential(&mut self, subject: &AuditSubject<'_>) -> CredentialReport {
         let config = subject.config;
         let profile = config.profile.to_string();
         let mut report = CredentialReport { profile, ..CredentialReport::default() };

@@ -10,8 +10,8 @@ use std::{
 use rustix::process::geteuid;
 
 use super::{
-    Fault, Findings,
-    files::{FileLine, Purpose, Rule},
+    AuditFindings, AuditProblem,
+    files::{FileLine, FilePurpose, ModeRule},
 };
 use ibeam_server::files::quoted;
 
@@ -19,23 +19,28 @@ use ibeam_server::files::quoted;
 const STICKY: u32 = 0o1000;
 
 /// Fills in what there is to say of a file that is there.
-pub(super) fn judge(line: &mut FileLine, rule: Rule, meta: &Metadata, found: &mut Findings) {
+pub(super) fn judge(
+    line: &mut FileLine,
+    rule: ModeRule,
+    meta: &Metadata,
+    found: &mut AuditFindings,
+) {
     let path = line.path.clone();
     // A link's own mode says nothing.
     let target = if meta.is_symlink() { fs::metadata(&path).ok() } else { Some(meta.clone()) };
     let Some(target) = target else { return };
     line.mode = Some(format!("{:04o}", target.mode() & 0o7777));
     line.owner = Some(owner(target.uid()));
-    if meta.is_symlink() && rule == Rule::Own {
+    if meta.is_symlink() && rule == ModeRule::Own {
         let what = format!("{} is a symbolic link, which ibeam does not follow", path.display());
-        line.problem = Some(Fault { what, mend: Some(format!("rm {}", quoted(&path))) });
+        line.problem = Some(AuditProblem { what, mend: Some(format!("rm {}", quoted(&path))) });
         return;
     }
     let fault = exposed(&path, rule, &target);
     match rule {
         // Its program made it so, and ibeam does not use it.
-        Rule::Foreign { consent: false } => {
-            if let Some(Fault { what, mend }) = fault {
+        ModeRule::Foreign { consent: false } => {
+            if let Some(AuditProblem { what, mend }) = fault {
                 let mend = mend.map(|mend| format!("; `{mend}` fixes it")).unwrap_or_default();
                 found.note(format!("{what}{mend}"));
             }
@@ -45,15 +50,15 @@ pub(super) fn judge(line: &mut FileLine, rule: Rule, meta: &Metadata, found: &mu
 }
 
 /// What others may do that they should not.
-pub(super) fn exposed(path: &Path, rule: Rule, meta: &Metadata) -> Option<Fault> {
+pub(super) fn exposed(path: &Path, rule: ModeRule, meta: &Metadata) -> Option<AuditProblem> {
     let (mode, folder) = (meta.mode(), meta.is_dir());
     let forbidden = match rule {
-        Rule::Own | Rule::Secret => 0o077,
-        Rule::Foreign { .. } if is_reachable(path) => 0o077,
-        Rule::Foreign { .. } | Rule::Any => return None,
-        Rule::Shared => 0o027,
-        Rule::Safe if folder && mode & STICKY != 0 => 0,
-        Rule::Safe => strange_writers(meta),
+        ModeRule::Own | ModeRule::Secret => 0o077,
+        ModeRule::Foreign { .. } if is_reachable(path) => 0o077,
+        ModeRule::Foreign { .. } | ModeRule::Any => return None,
+        ModeRule::Shared => 0o027,
+        ModeRule::Safe if folder && mode & STICKY != 0 => 0,
+        ModeRule::Safe => strange_writers(meta),
     };
     if let Some(fault) = stranger(path, meta) {
         return Some(fault);
@@ -70,21 +75,21 @@ pub(super) fn exposed(path: &Path, rule: Rule, meta: &Metadata) -> Option<Fault>
         (false, false) => "enter",
     };
     let chmod = match (rule, folder) {
-        (Rule::Safe, _) => "go-w",
-        (Rule::Shared, _) => "g-w,o-rwx",
+        (ModeRule::Safe, _) => "go-w",
+        (ModeRule::Shared, _) => "g-w,o-rwx",
         (_, true) => "700",
         (_, false) => "600",
     };
-    Some(Fault {
+    Some(AuditProblem {
         what: format!("other users can {may} {} (mode {:04o})", path.display(), mode & 0o7777),
         mend: Some(format!("chmod {chmod} {}", quoted(path))),
     })
 }
 
 /// Its owner can do anything with a file, so it must be us, or who can do so anyway.
-fn stranger(path: &Path, meta: &Metadata) -> Option<Fault> {
+fn stranger(path: &Path, meta: &Metadata) -> Option<AuditProblem> {
     let (uid, us) = (meta.uid(), geteuid().as_raw());
-    (uid != us && uid != 0).then(|| Fault {
+    (uid != us && uid != 0).then(|| AuditProblem {
         what: format!("{} belongs to uid {uid}, not to you", path.display()),
         mend: Some(format!("sudo chown {us} {}", quoted(path))),
     })
@@ -109,7 +114,7 @@ fn is_reachable(path: &Path) -> bool {
 pub(super) fn ways(
     folders: &BTreeSet<PathBuf>,
     known: &BTreeSet<PathBuf>,
-    found: &mut Findings,
+    found: &mut AuditFindings,
 ) -> Vec<FileLine> {
     let above: BTreeSet<&Path> = folders
         .iter()
@@ -126,7 +131,7 @@ pub(super) fn ways(
         lines.push(FileLine {
             path: folder.to_path_buf(),
             what: "folder above",
-            purpose: Purpose::Read,
+            purpose: FilePurpose::Read,
             there: true,
             mode: Some(format!("{:04o}", meta.mode() & 0o7777)),
             owner: Some(owner(meta.uid())),
@@ -137,9 +142,9 @@ pub(super) fn ways(
     lines
 }
 
-fn writable(folder: &Path, meta: &Metadata) -> Option<Fault> {
+fn writable(folder: &Path, meta: &Metadata) -> Option<AuditProblem> {
     let mode = meta.mode();
-    (mode & strange_writers(meta) != 0 && mode & STICKY == 0).then(|| Fault {
+    (mode & strange_writers(meta) != 0 && mode & STICKY == 0).then(|| AuditProblem {
         what: format!(
             "other users can replace ibeam's files in {} (mode {:04o})",
             folder.display(),

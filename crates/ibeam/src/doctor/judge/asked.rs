@@ -6,8 +6,11 @@ use ibeam_core::error::ErrorCode;
 
 use super::{after, network::their_time, red};
 use crate::doctor::{
-    findings::{Agent, Answer, Asked, Child, Failure, Findings, Given, Way},
-    report::{Check, Code, Line},
+    findings::{
+        AgentFindings, AnswerTimes, BackendFailure, BackendFindings, BackendRoute, ChildFindings,
+        Findings, TokenOrigin,
+    },
+    report::{Check, CheckLine, Code},
     version,
 };
 use ibeam_server::config::DEFAULT_CLIENT_VERSION;
@@ -18,19 +21,19 @@ const INSTALL: &str = "curl https://cursor.com/install -fsS | bash";
 struct Blame<'a> {
     check: Check,
     code: Code,
-    failure: &'a Failure,
+    failure: &'a BackendFailure,
 }
 
-pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<Line>) {
+pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<CheckLine>) {
     let blame = found.asked.as_ref().and_then(|asked| blame(asked, &found.way));
     let mut checks = vec![Check::Models, Check::Model, Check::Answer, Check::Tools];
     match &found.way {
-        Way::Simulator => {}
-        Way::Agent(agent) => {
+        BackendRoute::Simulator => {}
+        BackendRoute::Agent(agent) => {
             checks.splice(0..0, [Check::ClientVersion]);
             token(agent, found, now, blame.as_ref(), lines);
         }
-        Way::Child(child) => agent_program(child, found, blame.as_ref(), lines),
+        BackendRoute::Child(child) => agent_program(child, found, blame.as_ref(), lines),
     }
     let before = [Check::Credential, Check::Files, Check::Network, Check::Token, Check::Agent];
     let mut stopped = match &found.asked {
@@ -44,25 +47,26 @@ pub(super) fn asked(found: &Findings, now: u64, lines: &mut Vec<Line>) {
                 stopped = Some(check);
                 blamed(blame, found)
             }
-            (_, _, None) => Line::skipped(check, "skipped (`--offline`)"),
+            (_, _, None) => CheckLine::skipped(check, "skipped (`--offline`)"),
             (_, stopped, Some(asked)) => match (good(check, asked, found), stopped) {
-                (Some(what), _) => Line::ok(check, what),
+                (Some(what), _) => CheckLine::ok(check, what),
                 (None, Some(stopped)) => after(check, stopped),
-                (None, None) => Line::skipped(check, "skipped"),
+                (None, None) => CheckLine::skipped(check, "skipped"),
             },
         });
     }
     drift(found, lines);
 }
 
-fn blame<'a>(asked: &'a Asked, way: &Way) -> Option<Blame<'a>> {
-    let failed = |check, failure: Option<&'a Failure>| failure.map(|failure| (check, failure));
+fn blame<'a>(asked: &'a BackendFindings, way: &BackendRoute) -> Option<Blame<'a>> {
+    let failed =
+        |check, failure: Option<&'a BackendFailure>| failure.map(|failure| (check, failure));
     let (check, failure) = failed(Check::Token, error(asked.token.as_ref()))
         .or_else(|| failed(Check::Models, error(asked.models.as_ref())))
         .or_else(|| failed(Check::Model, error(asked.model.as_ref())))
         .or_else(|| failed(Check::Answer, error(asked.answer.as_ref())))
         .or_else(|| failed(Check::Tools, error(asked.tools.as_ref())))?;
-    let child = matches!(way, Way::Child(_));
+    let child = matches!(way, BackendRoute::Child(_));
     let (check, code) = match failure.code {
         ErrorCode::NotAuthenticated if child => (Check::Agent, Code::AgentSignedOut),
         ErrorCode::NotAuthenticated => (Check::Token, Code::TokenRefused),
@@ -90,14 +94,14 @@ fn blame<'a>(asked: &'a Asked, way: &Way) -> Option<Blame<'a>> {
     Some(Blame { check, code, failure })
 }
 
-fn error<T>(result: Option<&Result<T, Failure>>) -> Option<&Failure> {
+fn error<T>(result: Option<&Result<T, BackendFailure>>) -> Option<&BackendFailure> {
     result?.as_ref().err()
 }
 
 /// The red line of a failure.
-fn blamed(blame: &Blame<'_>, found: &Findings) -> Line {
-    let Failure { what, .. } = blame.failure;
-    let line = Line::fail(blame.check, blame.code, what);
+fn blamed(blame: &Blame<'_>, found: &Findings) -> CheckLine {
+    let BackendFailure { what, .. } = blame.failure;
+    let line = CheckLine::fail(blame.check, blame.code, what);
     match blame.code {
         Code::ClientOutdated => {
             let what = format!(
@@ -108,7 +112,7 @@ fn blamed(blame: &Blame<'_>, found: &Findings) -> Line {
                 true => format!("ibeam up --set client_version={DEFAULT_CLIENT_VERSION}"),
                 false => INSTALL.to_owned(),
             };
-            Line { what, ..line }.mend(mend)
+            CheckLine { what, ..line }.mend(mend)
         }
         Code::ModelUnknown => line.mend("ibeam models"),
         Code::PlanLimit => line.mend("ibeam whoami"),
@@ -117,11 +121,13 @@ fn blamed(blame: &Blame<'_>, found: &Findings) -> Line {
     }
 }
 
-fn good(check: Check, asked: &Asked, found: &Findings) -> Option<String> {
-    let timed = |answer: &Answer| {
+fn good(check: Check, asked: &BackendFindings, found: &Findings) -> Option<String> {
+    let timed = |answer: &AnswerTimes| {
         format!("{} ms to the first token, {} ms in total", answer.first, answer.whole)
     };
-    let ok = |result: &Option<Result<Answer, Failure>>| result.as_ref()?.as_ref().ok().map(timed);
+    let ok = |result: &Option<Result<AnswerTimes, BackendFailure>>| {
+        result.as_ref()?.as_ref().ok().map(timed)
+    };
     match check {
         Check::ClientVersion => {
             asked.answer.as_ref()?.as_ref().ok()?;
@@ -148,19 +154,19 @@ fn good(check: Check, asked: &Asked, found: &Findings) -> Option<String> {
 
 /// Whether Cursor takes the sign-in.
 fn token(
-    agent: &Agent,
+    agent: &AgentFindings,
     found: &Findings,
     now: u64,
     blame: Option<&Blame<'_>>,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<CheckLine>,
 ) {
     let check = Check::Token;
-    let given = agent.credential.as_ref().map_or(&Given::No, |credential| &credential.given);
-    let mend = |line: Line| match given {
-        Given::No => line.mend(&found.login),
+    let given = agent.credential.as_ref().map_or(&TokenOrigin::No, |credential| &credential.given);
+    let mend = |line: CheckLine| match given {
+        TokenOrigin::No => line.mend(&found.login),
         // It would go before a new sign-in.
-        Given::Variable(name) => line.mend(format!("unset {name}; {}", found.login)),
-        Given::Setting => line.mend("ibeam config show"),
+        TokenOrigin::Variable(name) => line.mend(format!("unset {name}; {}", found.login)),
+        TokenOrigin::Setting => line.mend("ibeam config show"),
     };
     let their_now = their_time(agent.network.as_ref(), now);
     if let Ok(credential) = &agent.credential
@@ -169,7 +175,7 @@ fn token(
     {
         let ended = ibeam_server::clock::rfc3339(end);
         let what = format!("the access token from {} expired at {ended}", credential.source);
-        lines.push(mend(Line::fail(check, Code::TokenExpired, what)));
+        lines.push(mend(CheckLine::fail(check, Code::TokenExpired, what)));
         return;
     }
     let before = [Check::Files, Check::Credential, Check::Network];
@@ -179,21 +185,21 @@ fn token(
     };
     lines.push(match (blame, &found.asked, because) {
         (Some(blame), _, _) if blame.check == check && blame.code == Code::TokenRefused => {
-            mend(Line::fail(check, blame.code, &blame.failure.what))
+            mend(CheckLine::fail(check, blame.code, &blame.failure.what))
         }
         (Some(blame), _, _) if blame.check == check => blamed(blame, found),
         (_, _, Some(red)) => after(check, red),
-        (_, None, _) => Line::skipped(check, "not checked with Cursor (`--offline`)"),
-        (_, Some(_), None) => Line::ok(check, "accepted by Cursor"),
+        (_, None, _) => CheckLine::skipped(check, "not checked with Cursor (`--offline`)"),
+        (_, Some(_), None) => CheckLine::ok(check, "accepted by Cursor"),
     });
 }
 
 /// Cursor's CLI as a program.
 fn agent_program(
-    child: &Child,
+    child: &ChildFindings,
     found: &Findings,
     blame: Option<&Blame<'_>>,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<CheckLine>,
 ) {
     let check = Check::Agent;
     let path = match &child.program {
@@ -208,7 +214,7 @@ fn agent_program(
                 Some(Err(died)) => died,
                 _ => what,
             };
-            lines.push(Line::fail(check, code, what).mend(INSTALL));
+            lines.push(CheckLine::fail(check, code, what).mend(INSTALL));
             return;
         }
     };
@@ -217,7 +223,7 @@ fn agent_program(
         false => path.display().to_string(),
     };
     if let Some(Err(died)) = &child.version {
-        lines.push(Line::fail(check, Code::AgentDead, died).mend(INSTALL));
+        lines.push(CheckLine::fail(check, Code::AgentDead, died).mend(INSTALL));
         return;
     }
     if let Some(Err(failure)) = &child.account {
@@ -225,7 +231,7 @@ fn agent_program(
             ErrorCode::NotAuthenticated => Code::AgentSignedOut,
             _ => Code::AgentDead,
         };
-        lines.push(Line::fail(check, code, &failure.what).mend(found.login.clone()));
+        lines.push(CheckLine::fail(check, code, &failure.what).mend(found.login.clone()));
         return;
     }
     if let Some(blame) = blame.filter(|blame| blame.check == check) {
@@ -235,7 +241,7 @@ fn agent_program(
             }
             _ => blame.failure.what.clone(),
         };
-        let line = Line::fail(check, blame.code, what);
+        let line = CheckLine::fail(check, blame.code, what);
         lines.push(match blame.code {
             Code::AgentSignedOut => line.mend(found.login.clone()),
             _ => line.mend(INSTALL),
@@ -250,26 +256,26 @@ fn agent_program(
         Some(Ok(account)) => format!(", signed in as {account}"),
         _ => String::new(),
     };
-    lines.push(Line::ok(check, format!("{name}{version} ({}){account}", child.kind)));
+    lines.push(CheckLine::ok(check, format!("{name}{version} ({}){account}", child.kind)));
 }
 
-fn drift(found: &Findings, lines: &mut Vec<Line>) {
+fn drift(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Drift;
     let told = |place: &str, drift: &BTreeMap<String, u64>| {
         let kinds = drift.iter().map(|(kind, count)| format!("{kind} ({count})"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
         let what = format!("Cursor sent messages {place} that this version does not know: {kinds}");
-        Line::warn(check, Code::Drift, what).mend("ibeam doctor --bundle")
+        CheckLine::warn(check, Code::Drift, what).mend("ibeam doctor --bundle")
     };
     for running in found.running.iter().filter(|running| !running.drift.is_empty()) {
         lines.push(told(&format!("to the gateway at {}", running.url), &running.drift));
     }
     let Some(asked) = found.asked.as_ref().filter(|asked| asked.requests > 0) else {
-        lines.push(Line::skipped(check, "no request was sent"));
+        lines.push(CheckLine::skipped(check, "no request was sent"));
         return;
     };
     lines.push(match asked.drift.is_empty() {
-        true => Line::ok(check, "no unknown protocol messages"),
+        true => CheckLine::ok(check, "no unknown protocol messages"),
         false => told("here", &asked.drift),
     });
 }

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use crate::doctor::{
-    audit::Fault,
+    audit::AuditProblem,
     findings::{Findings, PortState, Unwritten},
-    report::{Check, Code, Line},
+    report::{Check, CheckLine, Code},
     version,
 };
 use ibeam_server::files::quoted;
@@ -16,36 +16,36 @@ const LOW: u64 = 100 << 20;
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
-pub(super) fn settings(found: &Findings, lines: &mut Vec<Line>) {
+pub(super) fn settings(found: &Findings, lines: &mut Vec<CheckLine>) {
     let what = match &found.config_file {
         Some(path) => format!("{} and the environment are valid", path.display()),
         None => "no file; the environment is valid".to_owned(),
     };
-    lines.push(Line::ok(Check::Settings, what));
+    lines.push(CheckLine::ok(Check::Settings, what));
     for warning in &found.warnings {
-        let line = Line::warn(Check::Settings, Code::SettingsDoubtful, warning);
+        let line = CheckLine::warn(Check::Settings, Code::SettingsDoubtful, warning);
         lines.push(line.mend("ibeam config show"));
     }
     for (path, command) in &found.unapproved {
         let what = format!("{} is not approved: its MCP servers are not started", path.display());
-        lines.push(Line::warn(Check::Settings, Code::McpUnapproved, what).mend(command));
+        lines.push(CheckLine::warn(Check::Settings, Code::McpUnapproved, what).mend(command));
     }
 }
 
-pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {
+pub(super) fn disk(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Disk;
     let before = lines.len();
     for folder in &found.folders {
         let path = folder.path.display();
         let full = |why: &str| {
-            Line::fail(check, Code::DiskFull, format!("no space is left in {path}{why}"))
+            CheckLine::fail(check, Code::DiskFull, format!("no space is left in {path}{why}"))
                 .mend(format!("df -h {}", quoted(&folder.path)))
         };
         match (&folder.written, folder.free) {
             (Err(Unwritten::Full(why)), _) => lines.push(full(&format!(": {why}"))),
             (Err(Unwritten::Refused(why)), _) => {
                 let what = format!("cannot write in {path}: {why}");
-                let line = Line::fail(check, Code::FolderNotWritable, what);
+                let line = CheckLine::fail(check, Code::FolderNotWritable, what);
                 lines.push(line.mend(format!("chmod u+rwx {}", quoted(&folder.path))));
             }
             (Ok(()), Some(free)) if free < FULL => {
@@ -53,7 +53,7 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {
             }
             (Ok(()), Some(free)) if free < LOW => {
                 let what = format!("only {} are left in {path}", size(free));
-                let line = Line::warn(check, Code::DiskLow, what);
+                let line = CheckLine::warn(check, Code::DiskLow, what);
                 lines.push(line.mend(format!("df -h {}", quoted(&folder.path))));
             }
             (Ok(()), _) => {}
@@ -62,41 +62,41 @@ pub(super) fn disk(found: &Findings, lines: &mut Vec<Line>) {
     if lines.len() == before {
         let least = found.folders.iter().filter_map(|folder| folder.free).min();
         let left = least.map(|free| format!(", {} left", size(free))).unwrap_or_default();
-        lines.push(Line::ok(check, format!("all folders are writable{left}")));
+        lines.push(CheckLine::ok(check, format!("all folders are writable{left}")));
     }
 }
 
-pub(super) fn files(found: &Findings, lines: &mut Vec<Line>) {
+pub(super) fn files(found: &Findings, lines: &mut Vec<CheckLine>) {
     let files = &found.files;
-    for Fault { what, mend } in &files.faults {
-        let line = Line::fail(Check::Files, Code::FileExposed, what);
+    for AuditProblem { what, mend } in &files.faults {
+        let line = CheckLine::fail(Check::Files, Code::FileExposed, what);
         lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam audit".to_owned())));
     }
     if files.faults.is_empty() {
         let what = format!("{} files and folders, not accessible to other users", files.looked_at);
-        lines.push(Line::ok(Check::Files, what));
+        lines.push(CheckLine::ok(Check::Files, what));
     }
 }
 
-pub(super) fn door(found: &Findings, lines: &mut Vec<Line>) {
+pub(super) fn door(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Door;
     match &found.door.key_needed {
-        Err(Fault { what, mend }) => {
-            let line = Line::fail(check, Code::KeysUnusable, what);
+        Err(AuditProblem { what, mend }) => {
+            let line = CheckLine::fail(check, Code::KeysUnusable, what);
             lines.push(line.mend(mend.clone().unwrap_or_else(|| "ibeam keys list".to_owned())));
         }
         Ok(_) if !found.door.weak.is_empty() => {
             for weak in &found.door.weak {
-                let line = Line::fail(check, Code::DoorOpen, weak);
+                let line = CheckLine::fail(check, Code::DoorOpen, weak);
                 lines.push(line.mend("ibeam keys add NAME"));
             }
         }
-        Ok(true) => lines.push(Line::ok(check, "clients need a key")),
-        Ok(false) => lines.push(Line::ok(check, "programs on this machine do not need a key")),
+        Ok(true) => lines.push(CheckLine::ok(check, "clients need a key")),
+        Ok(false) => lines.push(CheckLine::ok(check, "programs on this machine do not need a key")),
     }
 }
 
-pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
+pub(super) fn ports(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Port;
     let mine = |address: SocketAddr| {
         found.running.iter().any(|running| running.url.ends_with(&format!("//{address}")))
@@ -104,32 +104,32 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
     for port in &found.ports {
         let address = port.address;
         lines.push(match &port.state {
-            PortState::Free => Line::ok(check, format!("{address} is free")),
+            PortState::Free => CheckLine::ok(check, format!("{address} is free")),
             PortState::Ours(version) if !mine(address) => {
                 let what = format!(
                     "ibeam {version} is running at {address}, but it is not one of your gateways; \
                      your clients would use it"
                 );
-                Line::warn(check, Code::PortForeign, what).mend("ibeam status")
+                CheckLine::warn(check, Code::PortForeign, what).mend("ibeam status")
             }
             PortState::Ours(version) if version == OURS => {
-                Line::ok(check, format!("ibeam {version} is running at {address}"))
+                CheckLine::ok(check, format!("ibeam {version} is running at {address}"))
             }
             PortState::Ours(version) => other_version(&address.to_string(), version),
             PortState::Taken(who) => {
                 let who = who.as_deref().unwrap_or("another program");
                 let what = format!("{address} is taken by {who}");
-                let line = Line::fail(check, Code::PortTaken, what);
+                let line = CheckLine::fail(check, Code::PortTaken, what);
                 line.mend("ibeam up --port 0")
             }
             PortState::Unusable(why) => {
                 let what = format!("cannot listen on {address}: {why}");
-                Line::fail(check, Code::PortUnusable, what).mend("ibeam config show")
+                CheckLine::fail(check, Code::PortUnusable, what).mend("ibeam config show")
             }
         });
     }
     if found.ports.is_empty() {
-        lines.push(Line::skipped(check, "no port is configured"));
+        lines.push(CheckLine::skipped(check, "no port is configured"));
     }
     let known = |url: &str| found.ports.iter().any(|port| url.contains(&port.address.to_string()));
     for running in &found.running {
@@ -139,12 +139,12 @@ pub(super) fn ports(found: &Findings, lines: &mut Vec<Line>) {
     }
 }
 
-fn other_version(place: &str, version: &str) -> Line {
+fn other_version(place: &str, version: &str) -> CheckLine {
     let what = format!("ibeam {version} is running at {place}, and this is {OURS}");
-    Line::warn(Check::Port, Code::OtherVersion, what).mend("ibeam stop")
+    CheckLine::warn(Check::Port, Code::OtherVersion, what).mend("ibeam stop")
 }
 
-pub(super) fn clients(found: &Findings, lines: &mut Vec<Line>) {
+pub(super) fn clients(found: &Findings, lines: &mut Vec<CheckLine>) {
     let check = Check::Clients;
     let mut fine = Vec::new();
     for client in &found.clients {
@@ -155,16 +155,16 @@ pub(super) fn clients(found: &Findings, lines: &mut Vec<Line>) {
                 let what = format!(
                     "{title} {version} is older than {oldest}, the oldest version known to work"
                 );
-                lines.push(Line::fail(check, Code::ClientOld, what).mend(client.update));
+                lines.push(CheckLine::fail(check, Code::ClientOld, what).mend(client.update));
             }
             Some(version) => fine.push(format!("{title} {version}")),
             None => fine.push(title.to_owned()),
         }
     }
     if !fine.is_empty() {
-        lines.push(Line::ok(check, fine.join(", ")));
+        lines.push(CheckLine::ok(check, fine.join(", ")));
     } else if found.clients.is_empty() {
-        lines.push(Line::skipped(check, "none of the clients that ibeam knows is in PATH"));
+        lines.push(CheckLine::skipped(check, "none of the clients that ibeam knows is in PATH"));
     }
 }
 

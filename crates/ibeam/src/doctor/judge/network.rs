@@ -2,8 +2,11 @@
 
 use super::{SKEW, after};
 use crate::doctor::{
-    findings::{Agent, Clock, Credential, Findings, Http2, Network, NoCredential, Undialled},
-    report::{Check, Code, Line},
+    findings::{
+        AgentFindings, ClockPair, CredentialFindings, Findings, Http2Findings, Network,
+        NoCredential, Undialled,
+    },
+    report::{Check, CheckLine, Code},
 };
 use ibeam_server::{clock, net::tls::TlsFault};
 
@@ -19,13 +22,18 @@ const SET_CLOCK: &str = if cfg!(target_os = "macos") {
 /// Nobody minds less than this. In seconds.
 const NOTICED: u64 = 60;
 
-pub(super) fn credential(agent: &Agent, found: &Findings, now: u64, lines: &mut Vec<Line>) {
+pub(super) fn credential(
+    agent: &AgentFindings,
+    found: &Findings,
+    now: u64,
+    lines: &mut Vec<CheckLine>,
+) {
     let check = Check::Credential;
     lines.push(match &agent.credential {
-        Ok(credential) => Line::ok(check, described(credential, now)),
+        Ok(credential) => CheckLine::ok(check, described(credential, now)),
         Err(NoCredential::Exposed) => after(check, Check::Files),
         Err(NoCredential::Unusable(why)) => {
-            Line::fail(check, Code::CredentialUnusable, why).mend(&found.login)
+            CheckLine::fail(check, Code::CredentialUnusable, why).mend(&found.login)
         }
         Err(NoCredential::Nobody(others)) => {
             let mut what = "not signed in to Cursor".to_owned();
@@ -33,12 +41,12 @@ pub(super) fn credential(agent: &Agent, found: &Findings, now: u64, lines: &mut 
                 what.push_str("; ");
                 what.push_str(other);
             }
-            Line::fail(check, Code::NotSignedIn, what).mend(&found.login)
+            CheckLine::fail(check, Code::NotSignedIn, what).mend(&found.login)
         }
     });
 }
 
-fn described(credential: &Credential, now: u64) -> String {
+fn described(credential: &CredentialFindings, now: u64) -> String {
     let who = credential.account.as_deref().unwrap_or("an account without a name");
     let until = match (credential.expires, credential.renewable) {
         (_, true) => ", renewed automatically".to_owned(),
@@ -56,14 +64,21 @@ pub(super) fn their_time(network: Option<&Network>, now: u64) -> u64 {
     })
 }
 
-fn clocks(network: Option<&Network>) -> Option<Clock> {
+fn clocks(network: Option<&Network>) -> Option<ClockPair> {
     network?.answer.as_ref()?.as_ref().ok().copied().flatten()
 }
 
-pub(super) fn network(agent: &Agent, found: &Findings, now: u64, lines: &mut Vec<Line>) {
+pub(super) fn network(
+    agent: &AgentFindings,
+    found: &Findings,
+    now: u64,
+    lines: &mut Vec<CheckLine>,
+) {
     let Some(network) = &agent.network else {
         let what = "skipped (`--offline`)";
-        lines.extend([Check::Network, Check::Clock, Check::Http2].map(|c| Line::skipped(c, what)));
+        lines.extend(
+            [Check::Network, Check::Clock, Check::Http2].map(|c| CheckLine::skipped(c, what)),
+        );
         return;
     };
     let way = way(network, now);
@@ -77,13 +92,13 @@ pub(super) fn network(agent: &Agent, found: &Findings, now: u64, lines: &mut Vec
     lines.push(http2(network, found));
 }
 
-fn way(network: &Network, now: u64) -> Line {
+fn way(network: &Network, now: u64) -> CheckLine {
     let (check, host) = (Check::Network, &network.host);
     let via = network.proxy.as_ref().map(|proxy| format!(" through {proxy}"));
     let via = via.unwrap_or_default();
     if let Some(Err(why)) = &network.dns {
         let what = format!("no DNS: the name {} cannot be resolved: {why}", network.name);
-        let line = Line::fail(check, Code::NoDns, what);
+        let line = CheckLine::fail(check, Code::NoDns, what);
         return line.mend(match network.other_host {
             true => "ibeam config show".to_owned(),
             false => format!("getent hosts {}", network.name),
@@ -91,82 +106,88 @@ fn way(network: &Network, now: u64) -> Line {
     }
     match &network.dial {
         Some(Err(Undialled::Proxy(why))) => {
-            let line = Line::fail(check, Code::ProxyFailed, why);
+            let line = CheckLine::fail(check, Code::ProxyFailed, why);
             return line.mend("env | grep -i _proxy");
         }
         Some(Err(Undialled::Tls(fault, why))) => return tls(*fault, why, now),
         Some(Err(Undialled::Other(why))) => {
             let what = format!("{host} cannot be reached{via}: {why}");
-            return Line::fail(check, Code::Unreachable, what).mend(format!("curl -v {host}/"));
+            return CheckLine::fail(check, Code::Unreachable, what)
+                .mend(format!("curl -v {host}/"));
         }
         Some(Ok(())) | None => {}
     }
     match &network.answer {
         Some(Err(why)) => {
             let what = format!("{host} accepts connections{via} but does not answer: {why}");
-            Line::fail(check, Code::Unreachable, what).mend(format!("curl -v {host}/"))
+            CheckLine::fail(check, Code::Unreachable, what).mend(format!("curl -v {host}/"))
         }
-        Some(Ok(_)) | None => Line::ok(check, format!("{host} answers{via}")),
+        Some(Ok(_)) | None => CheckLine::ok(check, format!("{host} answers{via}")),
     }
 }
 
-fn tls(fault: TlsFault, why: &str, now: u64) -> Line {
+fn tls(fault: TlsFault, why: &str, now: u64) -> CheckLine {
     let check = Check::Network;
     match fault {
         TlsFault::Untrusted => {
             let what = format!(
                 "wrong CA: the certificate is not signed by a CA that this machine trusts ({why})"
             );
-            Line::fail(check, Code::WrongCa, what).mend("ibeam doctor --ca-file YOUR-CA.pem")
+            CheckLine::fail(check, Code::WrongCa, what).mend("ibeam doctor --ca-file YOUR-CA.pem")
         }
         TlsFault::Time => {
             let today = clock::rfc3339(now);
             let what = format!(
                 "by the clock of this machine ({today}) the certificate is not valid ({why})"
             );
-            Line::fail(check, Code::ClockSkew, what).mend(SET_CLOCK)
+            CheckLine::fail(check, Code::ClockSkew, what).mend(SET_CLOCK)
         }
         TlsFault::Setup | TlsFault::Name | TlsFault::Other => {
-            Line::fail(check, Code::TlsFailed, why).mend("ibeam config show")
+            CheckLine::fail(check, Code::TlsFailed, why).mend("ibeam config show")
         }
     }
 }
 
 /// The service's word counts, then that of the token.
-fn skew(agent: &Agent, network: &Network, now: u64) -> Line {
+fn skew(agent: &AgentFindings, network: &Network, now: u64) -> CheckLine {
     let check = Check::Clock;
     let issued = agent.credential.as_ref().ok().and_then(|credential| credential.issued);
     let clock = clocks(Some(network)).or_else(|| {
         let issued = issued.filter(|issued| *issued > now)?;
-        Some(Clock { theirs: issued, ours: now })
+        Some(ClockPair { theirs: issued, ours: now })
     });
-    let Some(Clock { theirs, ours }) = clock else {
-        return Line::skipped(check, "the backend did not report its time");
+    let Some(ClockPair { theirs, ours }) = clock else {
+        return CheckLine::skipped(check, "the backend did not report its time");
     };
     let off = theirs.abs_diff(ours);
     let side = if ours > theirs { "ahead of" } else { "behind" };
     let what = format!("the clock of this machine is {} {side} the backend's", span(off));
     match off {
-        SKEW.. => Line::fail(check, Code::ClockSkew, what).mend(SET_CLOCK),
-        NOTICED.. => Line::warn(check, Code::ClockSkew, what).mend(SET_CLOCK),
-        _ => Line::ok(check, "the same as the backend's"),
+        SKEW.. => CheckLine::fail(check, Code::ClockSkew, what).mend(SET_CLOCK),
+        NOTICED.. => CheckLine::warn(check, Code::ClockSkew, what).mend(SET_CLOCK),
+        _ => CheckLine::ok(check, "the same as the backend's"),
     }
 }
 
-fn http2(network: &Network, found: &Findings) -> Line {
+fn http2(network: &Network, found: &Findings) -> CheckLine {
     let check = Check::Http2;
     let asked = found.asked.as_ref();
     let (fell, forbidden) =
         asked.map_or((false, false), |asked| (asked.fell_back, asked.http2_forbidden));
     let why = match &network.http2 {
-        None => return Line::skipped(check, "skipped"),
-        Some(Http2::NotWanted) => return Line::ok(check, "HTTP/1.1, as `transport` says"),
-        Some(Http2::Works) if forbidden => {
-            return Line::ok(check, "it works, but the server requires HTTP/1.1 for turns");
+        None => return CheckLine::skipped(check, "skipped"),
+        Some(Http2Findings::NotWanted) => {
+            return CheckLine::ok(check, "HTTP/1.1, as `transport` says");
         }
-        Some(Http2::Works) if fell => "it was refused when a turn was opened",
-        Some(Http2::Works) => return Line::ok(check, "works"),
-        Some(Http2::Refused(why)) => why.as_str(),
+        Some(Http2Findings::Works) if forbidden => {
+            return CheckLine::ok(check, "it works, but the server requires HTTP/1.1 for turns");
+        }
+        Some(Http2Findings::Works) if forbidden => {
+            return CheckLine::ok(check, "it works, and the server wants HTTP/1.1 for turns");
+        }
+        Some(Http2Findings::Works) if fell => "it was refused when a turn was opened",
+        Some(Http2Findings::Works) => return CheckLine::ok(check, "works"),
+        Some(Http2Findings::Refused(why)) => why.as_str(),
     };
     let via = match &network.proxy {
         Some(proxy) => format!("; {proxy} may block it"),
@@ -176,7 +197,7 @@ fn http2(network: &Network, found: &Findings) -> Line {
         "no HTTP/2 to {}: {why}{via}. Turns go over HTTP/1.1, where each message is a request",
         network.host
     );
-    Line::fail(check, Code::NoHttp2, what).mend("ibeam up --transport h1")
+    CheckLine::fail(check, Code::NoHttp2, what).mend("ibeam up --transport h1")
 }
 
 fn span(seconds: u64) -> String {

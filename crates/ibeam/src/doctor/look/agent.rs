@@ -3,9 +3,9 @@
 use ibeam_core::auth::jwt;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{Subject, network};
+use super::{DoctorSubject, network};
 use crate::doctor::{
-    findings::{Agent, Credential, Given, NoCredential},
+    findings::{AgentFindings, CredentialFindings, NoCredential, TokenOrigin},
     report::Check,
 };
 use ibeam_server::{
@@ -16,7 +16,11 @@ use ibeam_server::{
     tasks::Tasks,
 };
 
-pub(super) async fn look(subject: &Subject<'_>, here: Option<&Here>, tasks: &Tasks) -> Agent {
+pub(super) async fn look(
+    subject: &DoctorSubject<'_>,
+    here: Option<&Here>,
+    tasks: &Tasks,
+) -> AgentFindings {
     (subject.progress)(Check::Credential);
     let credential = credential(subject, here);
     let network = match subject.offline {
@@ -26,11 +30,11 @@ pub(super) async fn look(subject: &Subject<'_>, here: Option<&Here>, tasks: &Tas
             Some(network::look(subject.config, tasks).await)
         }
     };
-    Agent { credential, network }
+    AgentFindings { credential, network }
 }
 
 /// Whether there is any use in asking: somebody answers, and we have what to sign with.
-pub(super) fn is_open(agent: &Agent) -> bool {
+pub(super) fn is_open(agent: &AgentFindings) -> bool {
     let answers = agent.network.as_ref().is_some_and(|way| matches!(way.answer, Some(Ok(_))));
     let theirs = agent.network.as_ref().and_then(|way| way.answer.clone()?.ok().flatten());
     let now = theirs.map_or_else(clock::unix_seconds, |clock| clock.theirs);
@@ -40,15 +44,18 @@ pub(super) fn is_open(agent: &Agent) -> bool {
     answers && usable
 }
 
-fn credential(subject: &Subject<'_>, here: Option<&Here>) -> Result<Credential, NoCredential> {
+fn credential(
+    subject: &DoctorSubject<'_>,
+    here: Option<&Here>,
+) -> Result<CredentialFindings, NoCredential> {
     if let Some(token) = &subject.config.access_token {
         let credential = auth::Credential::of_access_token(token.clone());
         let given = match subject.token_from.strip_prefix("env ") {
-            Some(name) => Given::Variable(name.to_owned()),
-            None => Given::Setting,
+            Some(name) => TokenOrigin::Variable(name.to_owned()),
+            None => TokenOrigin::Setting,
         };
         let source = match &given {
-            Given::Variable(name) => name.clone(),
+            TokenOrigin::Variable(name) => name.clone(),
             _ => "the setting `access_token`".to_owned(),
         };
         return Ok(described(source, given, &credential));
@@ -69,18 +76,22 @@ fn credential(subject: &Subject<'_>, here: Option<&Here>) -> Result<Credential, 
         return Err(NoCredential::Nobody(others));
     };
     let given = match &found.source {
-        CredentialSource::Env(name) => Given::Variable((*name).to_owned()),
-        CredentialSource::ApiKeyEnv => Given::Variable(auth::KEY_VARIABLE.to_owned()),
-        _ => Given::No,
+        CredentialSource::Env(name) => TokenOrigin::Variable((*name).to_owned()),
+        CredentialSource::ApiKeyEnv => TokenOrigin::Variable(auth::KEY_VARIABLE.to_owned()),
+        _ => TokenOrigin::No,
     };
     Ok(described(found.source.to_string(), given, &found.credential))
 }
 
-fn described(source: String, given: Given, credential: &auth::Credential) -> Credential {
+fn described(
+    source: String,
+    given: TokenOrigin,
+    credential: &auth::Credential,
+) -> CredentialFindings {
     let token = credential.access_token.as_ref().map(SecretString::expose_secret);
     let claims = token.map(jwt::claims).unwrap_or_default();
     let known = credential.account.clone().unwrap_or_default();
-    Credential {
+    CredentialFindings {
         source,
         account: claims.email.or(known.email).or(claims.subject).or(known.sub),
         issued: claims.issued,

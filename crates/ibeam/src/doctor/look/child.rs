@@ -3,7 +3,7 @@
 use ibeam_core::{backend::BackendKind, cli::listing};
 
 use super::clients::said;
-use crate::doctor::findings::{Child, Failure};
+use crate::doctor::findings::{BackendFailure, ChildFindings};
 use ibeam_server::{
     app::child_config,
     config::{Backend, Config},
@@ -11,7 +11,7 @@ use ibeam_server::{
     tasks::Tasks,
 };
 
-pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Child {
+pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> ChildFindings {
     let simulated = matches!(config.backend, Backend::Sim { .. });
     let (kind, backend) = match config.backend_kind() {
         BackendKind::Acp => (Kind::Acp, BackendKind::Acp),
@@ -19,7 +19,7 @@ pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Child
     };
     let driver = ChildDriver::new(child_config(config, kind, simulated), tasks);
     let program = driver.program().await.map(|program| program.path);
-    let mut child = Child {
+    let mut child = ChildFindings {
         kind: backend.name(),
         simulated,
         version: None,
@@ -44,8 +44,9 @@ pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> Child
     }
     if child.program.is_ok() && !offline {
         let account = driver.gate().account().await;
-        child.account =
-            Some(account.map_err(|error| Failure { code: error.code, what: error.to_string() }));
+        child.account = Some(
+            account.map_err(|error| BackendFailure { code: error.code, what: error.to_string() }),
+        );
     }
     child
 }

@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: u64 = 4096;
 
 /// A client, and the oldest version that ibeam was seen to work with.
-struct Known {
+struct KnownClient {
     title: &'static str,
     program: &'static str,
     oldest: &'static str,
     update: &'static str,
 }
 
-const KNOWN: [Known; 6] = [
+const KNOWN: [KnownClient; 6] = [
     known("OpenCode", "opencode", "1.18.18", "npm install -g opencode-ai@latest"),
     known("Claude Code", "claude", "2.1.197", "npm install -g @anthropic-ai/claude-code@latest"),
     known("Codex", "codex", "0.166.0", "npm install -g @openai/codex@latest"),
@@ -39,16 +39,16 @@ const fn known(
     program: &'static str,
     oldest: &'static str,
     update: &'static str,
-) -> Known {
-    Known { title, program, oldest, update }
+) -> KnownClient {
+    KnownClient { title, program, oldest, update }
 }
 
 /// Those in PATH, each asked for its version.
 pub(super) async fn look() -> Vec<Installed> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let installed = KNOWN.iter().filter_map(|known| Some((known, find(&path, known.program)?)));
-    let ask = |(known, path): (&Known, PathBuf)| {
-        let Known { title, oldest, update, .. } = *known;
+    let ask = |(known, path): (&KnownClient, PathBuf)| {
+        let KnownClient { title, oldest, update, .. } = *known;
         async move {
             let said = match check_program(&path) {
                 Ok(()) => said(&path, &["--version"]).await,

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::doctor::findings::{Folder, Unwritten};
+use crate::doctor::findings::{FolderFindings, Unwritten};
 use ibeam_server::{
     auth::Here,
     config::{self, Config},
@@ -15,7 +15,7 @@ use ibeam_server::{
 /// More than a file system has left over in one that is full.
 const PROBE: usize = 64 << 10;
 
-pub(super) fn look(config: &Config, here: Option<&Here>) -> Vec<Folder> {
+pub(super) fn look(config: &Config, here: Option<&Here>) -> Vec<FolderFindings> {
     let parent = |path: Option<&Path>| path.and_then(Path::parent).map(Path::to_path_buf);
     let own = [
         here.map(|here| here.config_dir().to_path_buf()),
@@ -28,7 +28,7 @@ pub(super) fn look(config: &Config, here: Option<&Here>) -> Vec<Folder> {
         own.into_iter().flatten().filter_map(|folder| nearest(&folder)).collect();
     there
         .into_iter()
-        .map(|path| Folder { free: free(&path), written: write(&path), path })
+        .map(|path| FolderFindings { free: free(&path), written: write(&path), path })
         .collect()
 }
 

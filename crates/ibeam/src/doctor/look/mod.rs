@@ -18,11 +18,11 @@ use ibeam_core::backend::BackendKind;
 use tokio::time::Instant;
 
 use super::{
-    findings::{Door, Files, Findings, Way},
+    findings::{AccessFindings, BackendRoute, FileFindings, Findings},
     judge::{self, judge},
-    report::{Check, Code, Line, Report},
+    report::{Check, CheckLine, Code, DoctorReport},
 };
-use crate::doctor::audit::{self, Fault, FileLine};
+use crate::doctor::audit::{self, AuditProblem, FileLine};
 use ibeam_server::{
     auth::{Here, tokens::login_command},
     clock,
@@ -33,7 +33,7 @@ use ibeam_server::{
 };
 
 /// What is to be examined.
-pub struct Subject<'a> {
+pub struct DoctorSubject<'a> {
     pub config: &'a Config,
     /// Where the setting `api_key` comes from, and `access_token`.
     pub key_from: &'a Origin,
@@ -48,7 +48,7 @@ pub struct Subject<'a> {
     pub progress: &'a dyn Fn(Check),
 }
 
-impl fmt::Debug for Subject<'_> {
+impl fmt::Debug for DoctorSubject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { model, offline, .. } = self;
         let mut out = f.debug_struct("Subject");
@@ -66,28 +66,28 @@ pub(super) async fn healths() -> Vec<serde_json::Value> {
 }
 
 /// Looks, and judges.
-pub async fn examine(subject: &Subject<'_>) -> Report {
+pub async fn examine(subject: &DoctorSubject<'_>) -> DoctorReport {
     let begun = Instant::now();
     let tasks = Tasks::new();
     let found = look(subject, &tasks).await;
     tasks.stop();
     let checks = judge(&found, clock::unix_seconds());
     let requests = found.asked.as_ref().map_or(0, |asked| asked.requests);
-    Report { requests, ..report(subject.config, subject, checks, begun) }
+    DoctorReport { requests, ..report(subject.config, subject, checks, begun) }
 }
 
-impl Report {
+impl DoctorReport {
     /// Where the settings themselves cannot be used, nothing else can be looked at.
     #[must_use]
     pub fn of_settings(problems: &[Problem], model: &str, offline: bool) -> Self {
         let line = |problem: &Problem| {
-            Line::fail(Check::Settings, Code::SettingsInvalid, problem.to_string())
+            CheckLine::fail(Check::Settings, Code::SettingsInvalid, problem.to_string())
                 .mend("ibeam config show")
         };
-        let mut checks: Vec<Line> = problems.iter().map(line).collect();
+        let mut checks: Vec<CheckLine> = problems.iter().map(line).collect();
         let rest = Check::ALL.iter().filter(|check| **check != Check::Settings);
         let why = format!("skipped because of {}", judge::title(Check::Settings));
-        checks.extend(rest.map(|check| Line::skipped(*check, why.clone())));
+        checks.extend(rest.map(|check| CheckLine::skipped(*check, why.clone())));
         Self {
             version: env!("CARGO_PKG_VERSION"),
             ok: false,
@@ -102,8 +102,13 @@ impl Report {
     }
 }
 
-fn report(config: &Config, subject: &Subject<'_>, checks: Vec<Line>, begun: Instant) -> Report {
-    let mut report = Report {
+fn report(
+    config: &Config,
+    subject: &DoctorSubject<'_>,
+    checks: Vec<CheckLine>,
+    begun: Instant,
+) -> DoctorReport {
+    let mut report = DoctorReport {
         version: env!("CARGO_PKG_VERSION"),
         ok: false,
         cause: None,
@@ -122,7 +127,7 @@ fn report(config: &Config, subject: &Subject<'_>, checks: Vec<Line>, begun: Inst
     report
 }
 
-async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
+async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
     let config = subject.config;
     let tell = subject.progress;
     let here = Here::of(config).ok();
@@ -150,7 +155,7 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
         ports,
         running,
         clients,
-        way: Way::Simulator,
+        way: BackendRoute::Simulator,
         client_version: config.client_version.clone(),
         login,
         asked: None,
@@ -163,14 +168,14 @@ async fn look(subject: &Subject<'_>, tasks: &Tasks) -> Findings {
             let alive = child.program.is_ok()
                 && !matches!(child.version, Some(Err(_)))
                 && !matches!(child.account, Some(Err(_)));
-            found.way = Way::Child(child);
+            found.way = BackendRoute::Child(child);
             alive
         }
         (Backend::Sim { .. }, _) => true,
         (Backend::Cursor, BackendKind::Agent) => {
             let agent = agent::look(subject, here.as_ref(), tasks).await;
             let open = agent::is_open(&agent);
-            found.way = Way::Agent(agent);
+            found.way = BackendRoute::Agent(agent);
             open
         }
     };
@@ -191,16 +196,16 @@ fn unapproved(config: &Config) -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (file.path.clone(), file.command())).collect()
 }
 
-fn files(subject: &Subject<'_>, here: Option<&Here>) -> Files {
-    let Subject { config, key_from, config_file, .. } = subject;
+fn files(subject: &DoctorSubject<'_>, here: Option<&Here>) -> FileFindings {
+    let DoctorSubject { config, key_from, config_file, .. } = subject;
     let report =
-        audit::audit(&audit::Subject { config, key_from, here, config_file: *config_file });
+        audit::audit(&audit::AuditSubject { config, key_from, here, config_file: *config_file });
     let there = report.files.iter().filter(|line| line.there).count();
     let fault = |line: FileLine| line.problem;
-    Files { looked_at: there, faults: report.files.into_iter().filter_map(fault).collect() }
+    FileFindings { looked_at: there, faults: report.files.into_iter().filter_map(fault).collect() }
 }
 
-fn door(config: &Config) -> Door {
+fn door(config: &Config) -> AccessFindings {
     let door = keys::policy(config.keys_file.as_deref());
     let key_needed = match &door {
         Ok(door) => Ok(config.api_key.is_some() || *door != keys::KeyPolicy::Open),
@@ -208,7 +213,7 @@ fn door(config: &Config) -> Door {
         Err(keys::KeyFileError::Open(_)) => Ok(true),
         Err(error) => {
             let what = format!("{}: {}", ibeam_server::net::chain(error), error.hint());
-            Err(Fault { what, mend: None })
+            Err(AuditProblem { what, mend: None })
         }
     };
     let mut weak = Vec::new();
@@ -220,5 +225,5 @@ fn door(config: &Config) -> Door {
     );
     let needed = *key_needed.as_ref().unwrap_or(&true);
     weak.extend(config.weak_points(needed).into_iter().map(str::to_owned));
-    Door { key_needed, weak }
+    AccessFindings { key_needed, weak }
 }

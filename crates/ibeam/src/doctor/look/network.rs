@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, header};
 use tokio::time::timeout;
 
-use crate::doctor::findings::{Clock, Http2, Network, Undialled};
+use crate::doctor::findings::{ClockPair, Http2Findings, Network, Undialled};
 use ibeam_server::{
     app::connector,
     clock,
@@ -63,14 +63,14 @@ pub(super) async fn look(config: &Config, tasks: &Tasks) -> Network {
     way.dial = Some(Ok(()));
     let mut answer = None;
     way.http2 = Some(match (wanted, io.protocol) {
-        (Alpn::Http1, _) => Http2::NotWanted,
-        (Alpn::Http2, Alpn::Http1) => Http2::Refused("TLS chose HTTP/1.1".to_owned()),
+        (Alpn::Http1, _) => Http2Findings::NotWanted,
+        (Alpn::Http2, Alpn::Http1) => Http2Findings::Refused("TLS chose HTTP/1.1".to_owned()),
         (Alpn::Http2, Alpn::Http2) => match within(ANSWER, over_http2(host, io, tasks)).await {
             Ok(clock) => {
                 answer = Some(clock);
-                Http2::Works
+                Http2Findings::Works
             }
-            Err(why) => Http2::Refused(why),
+            Err(why) => Http2Findings::Refused(why),
         },
     });
     way.answer = Some(match answer {
@@ -112,7 +112,7 @@ async fn within<T>(
 }
 
 /// Any answer will do: it proves that frames come through.
-async fn over_http2(host: &Host, io: Io, tasks: &Tasks) -> Result<Option<Clock>, String> {
+async fn over_http2(host: &Host, io: Io, tasks: &Tasks) -> Result<Option<ClockPair>, String> {
     let text = |error: h2::Error| chain(&error);
     let (send, connection) = h2::client::handshake(io).await.map_err(text)?;
     tasks.spawn("doctor", async move {
@@ -131,7 +131,7 @@ async fn over_http1(
     host: &Host,
     connector: Connector,
     tasks: &Tasks,
-) -> Result<Option<Clock>, String> {
+) -> Result<Option<ClockPair>, String> {
     let mut request = Request::new(Bytes::new());
     *request.uri_mut() = host.uri("/");
     let client = HttpClient::new(connector, Alpn::Http1, tasks);
@@ -139,9 +139,9 @@ async fn over_http1(
     Ok(clock(answer.headers()))
 }
 
-fn clock(headers: &HeaderMap) -> Option<Clock> {
+fn clock(headers: &HeaderMap) -> Option<ClockPair> {
     let date = headers.get(header::DATE)?.to_str().ok()?;
     let date = httpdate::parse_http_date(date).ok()?;
     let theirs = date.duration_since(UNIX_EPOCH).ok()?.as_secs();
-    Some(Clock { theirs, ours: clock::unix_seconds() })
+    Some(ClockPair { theirs, ours: clock::unix_seconds() })
 }

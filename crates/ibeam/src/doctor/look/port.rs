@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    doctor::findings::{Port, PortState, Running},
+    doctor::findings::{Port, PortState, RunningGateway},
     instance,
 };
 use ibeam_server::{
@@ -69,12 +69,12 @@ pub(in crate::doctor) async fn health(url: &str) -> Option<Value> {
 }
 
 /// The gateways of this user that answer.
-pub(in crate::doctor) async fn running() -> Vec<Running> {
+pub(in crate::doctor) async fn running() -> Vec<RunningGateway> {
     let mut found = Vec::new();
     for living in instance::all().into_iter().take(MOST) {
         let url = living.url().to_owned();
         if let Ok(health) = probe::health(&url, PATIENCE).await {
-            found.push(Running { url, version: health.version, drift: health.drift });
+            found.push(RunningGateway { url, version: health.version, drift: health.drift });
         }
     }
     found

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tower::ServiceExt as _;
 
-use super::Subject;
+use super::DoctorSubject;
 use crate::doctor::{
-    findings::{Answer, Asked, Failure},
+    findings::{AnswerTimes, BackendFailure, BackendFindings},
     report::Check,
 };
 use ibeam_server::{
@@ -39,8 +39,8 @@ const LONGEST: usize = 1 << 20;
 const TOOL: &str = "ibeam_check";
 const WORD: &str = "beam";
 
-pub(super) async fn ask(subject: &Subject<'_>, tasks: &Tasks) -> Asked {
-    let mut asked = Asked::default();
+pub(super) async fn ask(subject: &DoctorSubject<'_>, tasks: &Tasks) -> BackendFindings {
+    let mut asked = BackendFindings::default();
     let app = match app(subject.config, tasks) {
         Ok(app) => Arc::new(app),
         Err(failure) => {
@@ -64,7 +64,7 @@ pub(super) async fn ask(subject: &Subject<'_>, tasks: &Tasks) -> Asked {
             return asked;
         }
     }
-    let probe = Probe { router: api::router(Arc::clone(&app)), model: subject.model };
+    let probe = TurnProbe { router: api::router(Arc::clone(&app)), model: subject.model };
     (subject.progress)(Check::Answer);
     asked.requests += 1;
     let answer = probe.answer().await;
@@ -84,12 +84,12 @@ pub(super) async fn ask(subject: &Subject<'_>, tasks: &Tasks) -> Asked {
 }
 
 /// A gateway with these settings, that keeps nothing and asks nobody for a key.
-fn app(config: &Config, tasks: &Tasks) -> Result<App, Failure> {
+fn app(config: &Config, tasks: &Tasks) -> Result<App, BackendFailure> {
     let mut config = config.clone();
     config.store.enabled = false;
     config.api_key = None;
     config.keys_file = None;
-    let internal = |what: String| Failure { code: ErrorCode::Internal, what };
+    let internal = |what: String| BackendFailure { code: ErrorCode::Internal, what };
     let sim = match &config.backend {
         Backend::Cursor => None,
         Backend::Sim { scenario } => {
@@ -100,17 +100,21 @@ fn app(config: &Config, tasks: &Tasks) -> Result<App, Failure> {
     App::new(config, sim.as_ref(), tasks).map_err(|error| internal(error.to_string()))
 }
 
-fn failure(error: TurnError) -> Failure {
-    Failure { code: error.code, what: error.message.into_owned() }
+fn failure(error: TurnError) -> BackendFailure {
+    BackendFailure { code: error.code, what: error.message.into_owned() }
 }
 
-fn late(limit: Duration) -> Failure {
+fn late(limit: Duration) -> BackendFailure {
     let what = format!("no answer within {} seconds", limit.as_secs());
-    Failure { code: ErrorCode::Timeout, what }
+    BackendFailure { code: ErrorCode::Timeout, what }
 }
 
 /// The live list, never one from disk. A token that is refused is renewed once, as always.
-async fn list(app: &App, asked: &mut Asked, subject: &Subject<'_>) -> Option<ModelList> {
+async fn list(
+    app: &App,
+    asked: &mut BackendFindings,
+    subject: &DoctorSubject<'_>,
+) -> Option<ModelList> {
     let own = app.tokens().are_delegated();
     let token = match own {
         true => SecretString::default(),
@@ -140,7 +144,7 @@ async fn list(app: &App, asked: &mut Asked, subject: &Subject<'_>) -> Option<Mod
     match models.and_then(|models| models.map_err(failure)) {
         Ok(models) if models.is_empty() => {
             let what = "the backend lists no models".to_owned();
-            asked.models = Some(Err(Failure { code: ErrorCode::UpstreamError, what }));
+            asked.models = Some(Err(BackendFailure { code: ErrorCode::UpstreamError, what }));
             None
         }
         Ok(models) => {
@@ -156,40 +160,40 @@ async fn list(app: &App, asked: &mut Asked, subject: &Subject<'_>) -> Option<Mod
     }
 }
 
-struct Probe<'a> {
+struct TurnProbe<'a> {
     router: Router,
     model: &'a str,
 }
 
 /// A streamed answer, put together.
 #[derive(Default)]
-struct Said {
+struct ProbeReply {
     text: String,
-    call: Option<Call>,
+    call: Option<ProbeCall>,
     finish: Option<String>,
     first: u64,
     whole: u64,
 }
 
 #[derive(Clone, Default)]
-struct Call {
+struct ProbeCall {
     id: String,
     name: String,
     arguments: String,
 }
 
-impl Probe<'_> {
-    async fn answer(&self) -> Result<Answer, Failure> {
+impl TurnProbe<'_> {
+    async fn answer(&self) -> Result<AnswerTimes, BackendFailure> {
         let messages = json!([{ "role": "user", "content": "Say hello in one short sentence." }]);
         let said = self.post(&json!({ "messages": messages })).await?;
         match said.text.trim().is_empty() {
             true => Err(unexpected("the answer has no text")),
-            false => Ok(Answer { first: said.first, whole: said.whole }),
+            false => Ok(AnswerTimes { first: said.first, whole: said.whole }),
         }
     }
 
     /// The model calls a tool, and answers once more when it has the result.
-    async fn tool(&self) -> Result<Answer, Failure> {
+    async fn tool(&self) -> Result<AnswerTimes, BackendFailure> {
         let question = format!(
             "Call the tool {TOOL} with the word {WORD}, then say in one short sentence what it \
              answered."
@@ -214,7 +218,7 @@ impl Probe<'_> {
         if !serde_json::from_str::<Value>(&call.arguments).is_ok_and(|value| value.is_object()) {
             return Err(unexpected("the arguments of the call are not a JSON object"));
         }
-        let Call { id, name, arguments } = call;
+        let ProbeCall { id, name, arguments } = call;
         let calls = json!([{ "id": id, "type": "function",
             "function": { "name": name, "arguments": arguments } }]);
         let messages = json!([
@@ -225,15 +229,15 @@ impl Probe<'_> {
         let second = self.post(&json!({ "messages": messages, "tools": tools })).await?;
         match second.text.trim().is_empty() {
             true => Err(unexpected("the model did not answer the tool result")),
-            false => Ok(Answer { first: first.first, whole: first.whole + second.whole }),
+            false => Ok(AnswerTimes { first: first.first, whole: first.whole + second.whole }),
         }
     }
 
-    async fn post(&self, body: &Value) -> Result<Said, Failure> {
+    async fn post(&self, body: &Value) -> Result<ProbeReply, BackendFailure> {
         timeout(TURN, self.exchange(body)).await.unwrap_or_else(|_| Err(late(TURN)))
     }
 
-    async fn exchange(&self, body: &Value) -> Result<Said, Failure> {
+    async fn exchange(&self, body: &Value) -> Result<ProbeReply, BackendFailure> {
         let begun = Instant::now();
         let mut body = body.clone();
         if let Some(fields) = body.as_object_mut() {
@@ -251,7 +255,7 @@ impl Probe<'_> {
         };
         let streamed = answer.status() == StatusCode::OK;
         let mut body = answer.into_body();
-        let (mut said, mut read, mut rest) = (Said::default(), 0, Vec::new());
+        let (mut said, mut read, mut rest) = (ProbeReply::default(), 0, Vec::new());
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| unexpected(&error.to_string()))?;
             let Ok(data) = frame.into_data() else { continue };
@@ -274,7 +278,7 @@ impl Probe<'_> {
         said.whole = millis(begun);
         match said.finish {
             Some(_) => Ok(said),
-            None => Err(Failure {
+            None => Err(BackendFailure {
                 code: ErrorCode::UpstreamClosed,
                 what: "the stream ended before the answer was complete".to_owned(),
             }),
@@ -282,8 +286,8 @@ impl Probe<'_> {
     }
 }
 
-impl Said {
-    fn hear(&mut self, chunk: &Value, begun: Instant) -> Result<(), Failure> {
+impl ProbeReply {
+    fn hear(&mut self, chunk: &Value, begun: Instant) -> Result<(), BackendFailure> {
         if chunk.get("error").is_some() {
             return Err(refusal(chunk));
         }
@@ -309,10 +313,10 @@ impl Said {
 }
 
 /// An error as clients get it.
-fn refusal(body: &Value) -> Failure {
+fn refusal(body: &Value) -> BackendFailure {
     let text = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
     let code = ErrorCode::ALL.into_iter().find(|code| code.row().code == text("/error/code"));
-    Failure {
+    BackendFailure {
         code: code.unwrap_or(ErrorCode::UpstreamError),
         what: match text("/error/message") {
             "" => "the gateway's own answer cannot be read".to_owned(),
@@ -321,8 +325,8 @@ fn refusal(body: &Value) -> Failure {
     }
 }
 
-fn unexpected(what: &str) -> Failure {
-    Failure { code: ErrorCode::UpstreamError, what: what.to_owned() }
+fn unexpected(what: &str) -> BackendFailure {
+    BackendFailure { code: ErrorCode::UpstreamError, what: what.to_owned() }
 }
 
 fn millis(begun: Instant) -> u64 {

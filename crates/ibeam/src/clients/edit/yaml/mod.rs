@@ -10,63 +10,63 @@ use serde_json::{Map, Value};
 
 use self::{
     print::{block_item, block_pair, flow},
-    read::Reader,
+    read::YamlReader,
 };
-use super::Refused;
+use super::EditRefused;
 
 const MARK: &str = "\u{feff}";
 
 /// A text with one document, whose value is a mapping, a sequence or nothing yet.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct YamlDocument {
     marked: bool,
     text: String,
     /// `None` for a text without a value.
-    root: Option<Node>,
+    root: Option<YamlNode>,
 }
 
 /// Where a value stands: bytes of the text.
 #[derive(Clone, Debug)]
-struct Node {
+struct YamlNode {
     start: usize,
     /// Behind its last character; comments and blank lines below it are not in it.
     end: usize,
     /// Of its first character.
     column: usize,
-    kind: Kind,
+    kind: YamlKind,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum YamlKind {
     Scalar(Value),
     Mapping {
         flow: bool,
-        pairs: Vec<(String, Node)>,
+        pairs: Vec<(String, YamlNode)>,
     },
     Sequence {
         flow: bool,
-        items: Vec<Node>,
+        items: Vec<YamlNode>,
     },
     /// Another name for something above: left alone.
     Alias,
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for YamlDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.marked { MARK } else { "" };
         write!(f, "{mark}{}", self.text)
     }
 }
 
-impl Document {
+impl YamlDocument {
     /// # Errors
     /// The text is not well-formed, holds several documents, or a key twice.
-    pub(crate) fn parse(text: &str) -> Result<Self, Refused> {
+    pub(crate) fn parse(text: &str) -> Result<Self, EditRefused> {
         let (marked, text) = match text.strip_prefix(MARK) {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        let root = Reader::new(text).document()?;
+        let root = YamlReader::new(text).document()?;
         Ok(Self { marked, text: text.to_owned(), root })
     }
 
@@ -79,7 +79,7 @@ impl Document {
     ///
     /// # Errors
     /// Something else stands in the way.
-    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    pub(crate) fn set(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         if path.is_empty() || self.get(path).as_ref() == Some(wanted) {
             return Ok(());
         }
@@ -87,17 +87,21 @@ impl Document {
         self.checked(meant, |document| document.put(path, wanted))
     }
 
-    fn put(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    fn put(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         if let Some(node) = self.node(path) {
             let (start, end) = (node.start, node.end);
             match node.kind {
-                Kind::Scalar(_) if start < end => return self.splice(start, end, &flow(wanted)),
-                Kind::Scalar(_) => return self.splice(start, end, &format!(" {}", flow(wanted))),
-                Kind::Mapping { flow: true, .. } | Kind::Sequence { flow: true, .. } => {
+                YamlKind::Scalar(_) if start < end => {
                     return self.splice(start, end, &flow(wanted));
                 }
-                Kind::Mapping { .. } | Kind::Sequence { .. } | Kind::Alias => {
-                    return Err(Refused::in_the_way(path, "a plain value"));
+                YamlKind::Scalar(_) => {
+                    return self.splice(start, end, &format!(" {}", flow(wanted)));
+                }
+                YamlKind::Mapping { flow: true, .. } | YamlKind::Sequence { flow: true, .. } => {
+                    return self.splice(start, end, &flow(wanted));
+                }
+                YamlKind::Mapping { .. } | YamlKind::Sequence { .. } | YamlKind::Alias => {
+                    return Err(EditRefused::in_the_way(path, "a plain value"));
                 }
             }
         }
@@ -108,23 +112,23 @@ impl Document {
         };
         let parent = parent.clone();
         match &parent.kind {
-            Kind::Mapping { flow: false, pairs } => {
+            YamlKind::Mapping { flow: false, pairs } => {
                 let end = pairs.last().map_or(parent.end, |(_, node)| node.end);
                 let lines = block_pair(key, &wanted, parent.column, self.step());
                 self.below(end, &lines)
             }
-            Kind::Mapping { flow: true, pairs } => {
+            YamlKind::Mapping { flow: true, pairs } => {
                 let item = format!("{}: {}", flow(&Value::from(*key)), flow(&wanted));
                 self.inside(&parent, pairs.last().map(|(_, node)| node.end), &item)
             }
             // `key:` with nothing behind it.
-            Kind::Scalar(Value::Null) if parent.start == parent.end && !above.is_empty() => {
+            YamlKind::Scalar(Value::Null) if parent.start == parent.end && !above.is_empty() => {
                 let column = self.column_of_key(above);
                 let lines = block_pair(key, &wanted, column + self.step(), self.step());
                 self.below(parent.end, &lines)
             }
-            Kind::Scalar(_) | Kind::Sequence { .. } | Kind::Alias => {
-                Err(Refused::in_the_way(above, "a mapping"))
+            YamlKind::Scalar(_) | YamlKind::Sequence { .. } | YamlKind::Alias => {
+                Err(EditRefused::in_the_way(above, "a mapping"))
             }
         }
     }
@@ -134,7 +138,7 @@ impl Document {
     ///
     /// # Errors
     /// Something else stands in the way.
-    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    pub(crate) fn push_unique(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let meant = |whole: &mut Value| {
             let list = at(whole, path)?;
             if list.is_null() {
@@ -149,7 +153,7 @@ impl Document {
         self.checked(meant, |document| document.push(path, wanted))
     }
 
-    fn push(&mut self, path: &[&str], wanted: &Value) -> Result<(), Refused> {
+    fn push(&mut self, path: &[&str], wanted: &Value) -> Result<(), EditRefused> {
         let Some(node) = self.node(path) else {
             if path.is_empty() {
                 return self.append(&block_item(wanted, 0, self.step()));
@@ -158,25 +162,25 @@ impl Document {
         };
         let node = node.clone();
         match &node.kind {
-            Kind::Sequence { items, .. } if items.iter().any(|item| value(item) == *wanted) => {
+            YamlKind::Sequence { items, .. } if items.iter().any(|item| value(item) == *wanted) => {
                 Ok(())
             }
-            Kind::Sequence { flow: false, items } => {
+            YamlKind::Sequence { flow: false, items } => {
                 let end = items.last().map_or(node.end, |item| item.end);
                 let column = items.first().map_or(node.column, |item| self.dash(item));
                 let lines = block_item(wanted, column, self.step());
                 self.below(end, &lines)
             }
-            Kind::Sequence { flow: true, items } => {
+            YamlKind::Sequence { flow: true, items } => {
                 self.inside(&node, items.last().map(|item| item.end), &flow(wanted))
             }
-            Kind::Scalar(Value::Null) if node.start == node.end && !path.is_empty() => {
+            YamlKind::Scalar(Value::Null) if node.start == node.end && !path.is_empty() => {
                 let column = self.column_of_key(path);
                 let lines = block_item(wanted, column + self.step(), self.step());
                 self.below(node.end, &lines)
             }
-            Kind::Scalar(_) | Kind::Mapping { .. } | Kind::Alias => {
-                Err(Refused::in_the_way(path, "a list"))
+            YamlKind::Scalar(_) | YamlKind::Mapping { .. } | YamlKind::Alias => {
+                Err(EditRefused::in_the_way(path, "a list"))
             }
         }
     }
@@ -186,13 +190,13 @@ impl Document {
     fn checked(
         &mut self,
         meant: impl FnOnce(&mut Value) -> Option<()>,
-        edit: impl FnOnce(&mut Self) -> Result<(), Refused>,
-    ) -> Result<(), Refused> {
+        edit: impl FnOnce(&mut Self) -> Result<(), EditRefused>,
+    ) -> Result<(), EditRefused> {
         let before = (self.text.clone(), self.root.clone());
         let mut wanted = self.get(&[]).unwrap_or_default();
         let outcome = edit(self).and_then(|()| {
             let right = meant(&mut wanted).is_some() && self.get(&[]).unwrap_or_default() == wanted;
-            if right { Ok(()) } else { Err(Refused::new("its layout cannot be edited")) }
+            if right { Ok(()) } else { Err(EditRefused::new("its layout cannot be edited")) }
         });
         if outcome.is_err() {
             (self.text, self.root) = before;
@@ -201,7 +205,7 @@ impl Document {
     }
 
     /// Where the dash before an item stands in its line.
-    fn dash(&self, item: &Node) -> usize {
+    fn dash(&self, item: &YamlNode) -> usize {
         let before = self.text.get(..item.start).unwrap_or_default().trim_end();
         match before.strip_suffix('-') {
             Some(before) => before.chars().rev().take_while(|c| *c != '\n').count(),
@@ -209,10 +213,10 @@ impl Document {
         }
     }
 
-    fn node(&self, path: &[&str]) -> Option<&Node> {
+    fn node(&self, path: &[&str]) -> Option<&YamlNode> {
         let mut node = self.root.as_ref()?;
         for key in path {
-            let Kind::Mapping { pairs, .. } = &node.kind else { return None };
+            let YamlKind::Mapping { pairs, .. } = &node.kind else { return None };
             node = &pairs.iter().find(|(name, _)| name == key)?.1;
         }
         Some(node)
@@ -239,11 +243,12 @@ impl Document {
 
     /// How far this text goes in: that of its first nested mapping.
     fn step(&self) -> usize {
-        let Some(Node { column, kind: Kind::Mapping { pairs, .. }, .. }) = &self.root else {
+        let Some(YamlNode { column, kind: YamlKind::Mapping { pairs, .. }, .. }) = &self.root
+        else {
             return 2;
         };
         let nested = pairs.iter().find_map(|(_, node)| match &node.kind {
-            Kind::Mapping { flow: false, .. } => Some(node.column.saturating_sub(*column)),
+            YamlKind::Mapping { flow: false, .. } => Some(node.column.saturating_sub(*column)),
             _ => None,
         });
         nested.filter(|step| (1..=8).contains(step)).unwrap_or(2)
@@ -254,7 +259,7 @@ impl Document {
     }
 
     /// Lines below the line in which `end` is.
-    fn below(&mut self, end: usize, lines: &str) -> Result<(), Refused> {
+    fn below(&mut self, end: usize, lines: &str) -> Result<(), EditRefused> {
         let rest = self.text.get(end..).unwrap_or_default();
         match rest.find('\n') {
             Some(at) => {
@@ -266,7 +271,7 @@ impl Document {
     }
 
     /// Lines at the end of the text. One that has no line end stays without.
-    fn append(&mut self, lines: &str) -> Result<(), Refused> {
+    fn append(&mut self, lines: &str) -> Result<(), EditRefused> {
         let at = self.text.len();
         let new = self.ended(lines);
         if self.text.is_empty() || self.text.ends_with('\n') {
@@ -282,20 +287,25 @@ impl Document {
     }
 
     /// Something more between the brackets of a flow collection.
-    fn inside(&mut self, node: &Node, last: Option<usize>, item: &str) -> Result<(), Refused> {
+    fn inside(
+        &mut self,
+        node: &YamlNode,
+        last: Option<usize>,
+        item: &str,
+    ) -> Result<(), EditRefused> {
         match last {
             Some(end) => self.splice(end, end, &format!(", {item}")),
             None => self.splice(node.start + 1, node.start + 1, item),
         }
     }
 
-    fn splice(&mut self, start: usize, end: usize, new: &str) -> Result<(), Refused> {
+    fn splice(&mut self, start: usize, end: usize, new: &str) -> Result<(), EditRefused> {
         let (Some(before), Some(after)) = (self.text.get(..start), self.text.get(end..)) else {
-            return Err(Refused::new("a part of it cannot be edited"));
+            return Err(EditRefused::new("a part of it cannot be edited"));
         };
         let text = format!("{before}{new}{after}");
         // The proof that the lines fit where they were put.
-        let root = Reader::new(&text).document()?;
+        let root = YamlReader::new(&text).document()?;
         (self.text, self.root) = (text, root);
         Ok(())
     }
@@ -313,15 +323,15 @@ fn at<'a>(whole: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
     Some(place)
 }
 
-fn value(node: &Node) -> Value {
+fn value(node: &YamlNode) -> Value {
     match &node.kind {
-        Kind::Scalar(value) => value.clone(),
-        Kind::Mapping { pairs, .. } => {
+        YamlKind::Scalar(value) => value.clone(),
+        YamlKind::Mapping { pairs, .. } => {
             let pairs = pairs.iter().map(|(key, node)| (key.clone(), value(node)));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
-        Kind::Sequence { items, .. } => Value::Array(items.iter().map(value).collect()),
-        Kind::Alias => Value::Null,
+        YamlKind::Sequence { items, .. } => Value::Array(items.iter().map(value).collect()),
+        YamlKind::Alias => Value::Null,
     }
 }
 

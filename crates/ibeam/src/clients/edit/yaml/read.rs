@@ -3,7 +3,7 @@
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 use serde_json::Value;
 
-use super::{Kind, Node, Refused};
+use super::{EditRefused, YamlKind, YamlNode};
 
 /// More than anyone nests by hand.
 const DEEPEST: usize = 64;
@@ -21,7 +21,7 @@ pub(super) fn plain(text: &str) -> Value {
     }
 }
 
-pub(super) struct Reader<'a> {
+pub(super) struct YamlReader<'a> {
     text: &'a str,
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     /// Byte offsets of characters, as far as they were asked for: markers count those.
@@ -29,20 +29,20 @@ pub(super) struct Reader<'a> {
     bytes: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> YamlReader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, parser: Parser::new_from_str(text), chars: 0, bytes: 0 }
     }
 
-    fn next(&mut self) -> Result<(Event<'a>, Span), Refused> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), EditRefused> {
         match self.parser.next_event() {
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Err(Refused::at(error.marker().line(), error.info())),
-            None => Err(Refused::new("it ends too early")),
+            Some(Err(error)) => Err(EditRefused::at(error.marker().line(), error.info())),
+            None => Err(EditRefused::new("it ends too early")),
         }
     }
 
-    pub(super) fn document(&mut self) -> Result<Option<Node>, Refused> {
+    pub(super) fn document(&mut self) -> Result<Option<YamlNode>, EditRefused> {
         let mut root = None;
         loop {
             match self.next()? {
@@ -50,24 +50,33 @@ impl<'a> Reader<'a> {
                 (Event::StreamStart | Event::DocumentEnd | Event::Nothing, _) => {}
                 (Event::DocumentStart(_), span) => {
                     if root.is_some() {
-                        return Err(Refused::at(span.start.line(), "it holds several documents"));
+                        return Err(EditRefused::at(
+                            span.start.line(),
+                            "it holds several documents",
+                        ));
                     }
                     let event = self.next()?;
                     let node = self.node(event, DEEPEST)?;
                     // A document of comments alone.
-                    let empty =
-                        matches!(node.kind, Kind::Scalar(Value::Null)) && node.start == node.end;
+                    let empty = matches!(node.kind, YamlKind::Scalar(Value::Null))
+                        && node.start == node.end;
                     root = (!empty).then_some(node);
                 }
-                (_, span) => return Err(Refused::at(span.start.line(), "it is not a document")),
+                (_, span) => {
+                    return Err(EditRefused::at(span.start.line(), "it is not a document"));
+                }
             }
         }
     }
 
-    fn node(&mut self, (event, span): (Event<'a>, Span), left: usize) -> Result<Node, Refused> {
+    fn node(
+        &mut self,
+        (event, span): (Event<'a>, Span),
+        left: usize,
+    ) -> Result<YamlNode, EditRefused> {
         let left = left
             .checked_sub(1)
-            .ok_or_else(|| Refused::at(span.start.line(), "it is nested too deeply"))?;
+            .ok_or_else(|| EditRefused::at(span.start.line(), "it is nested too deeply"))?;
         let (start, column) = (self.byte(&span.start), span.start.col());
         let flow = |mark: char, start: usize| {
             self.text.get(start..).is_some_and(|rest| rest.starts_with(mark))
@@ -82,14 +91,14 @@ impl<'a> Reader<'a> {
                 let text = self.text.get(start..).unwrap_or_default();
                 if start == end && text.starts_with(':') {
                     // Nothing, which is put before the colon of its key.
-                    return Ok(Node {
+                    return Ok(YamlNode {
                         start: start + 1,
                         end: start + 1,
                         column,
-                        kind: Kind::Scalar(value),
+                        kind: YamlKind::Scalar(value),
                     });
                 }
-                (Kind::Scalar(value), self.trimmed(start, end))
+                (YamlKind::Scalar(value), self.trimmed(start, end))
             }
             Event::SequenceStart(..) => {
                 let flow = flow('[', start);
@@ -101,28 +110,31 @@ impl<'a> Reader<'a> {
                     }
                 };
                 let end = if flow { end } else { items.last().map_or(start, |n| n.end) };
-                (Kind::Sequence { flow, items }, end)
+                (YamlKind::Sequence { flow, items }, end)
             }
             Event::MappingStart(..) => {
                 let flow = flow('{', start);
-                let mut pairs: Vec<(String, Node)> = Vec::new();
+                let mut pairs: Vec<(String, YamlNode)> = Vec::new();
                 let end = loop {
                     let (event, at) = self.next()?;
                     let key = match event {
                         Event::MappingEnd => break self.byte(&at.end),
                         Event::Scalar(key, ..) => key.into_owned(),
-                        _ => return Err(Refused::at(at.start.line(), "a key is not a string")),
+                        _ => return Err(EditRefused::at(at.start.line(), "a key is not a string")),
                     };
                     if pairs.iter().any(|(there, _)| *there == key) {
-                        return Err(Refused::at(at.start.line(), format!("`{key}` appears twice")));
+                        return Err(EditRefused::at(
+                            at.start.line(),
+                            format!("`{key}` appears twice"),
+                        ));
                     }
                     let event = self.next()?;
                     pairs.push((key, self.node(event, left)?));
                 };
                 let end = if flow { end } else { pairs.last().map_or(start, |(_, n)| n.end) };
-                (Kind::Mapping { flow, pairs }, end)
+                (YamlKind::Mapping { flow, pairs }, end)
             }
-            Event::Alias(_) => (Kind::Alias, self.byte(&span.end)),
+            Event::Alias(_) => (YamlKind::Alias, self.byte(&span.end)),
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -130,10 +142,10 @@ impl<'a> Reader<'a> {
             | Event::DocumentEnd
             | Event::SequenceEnd
             | Event::MappingEnd => {
-                return Err(Refused::at(span.start.line(), "something is missing"));
+                return Err(EditRefused::at(span.start.line(), "something is missing"));
             }
         };
-        Ok(Node { start, end, column, kind })
+        Ok(YamlNode { start, end, column, kind })
     }
 
     /// Block scalars end where the next thing begins.

@@ -3,10 +3,10 @@ use serde_json::json;
 use super::*;
 
 fn push(text: &str, path: &[&str], value: &Value) -> String {
-    let mut document = Document::parse(text).unwrap();
+    let mut document = YamlDocument::parse(text).unwrap();
     document.push_unique(path, value).unwrap();
     let once = document.to_string();
-    let mut again = Document::parse(&once).unwrap();
+    let mut again = YamlDocument::parse(&once).unwrap();
     let there = again.get(path).unwrap();
     assert!(there.as_array().unwrap().contains(value), "{once}");
     again.push_unique(path, value).unwrap();
@@ -15,10 +15,10 @@ fn push(text: &str, path: &[&str], value: &Value) -> String {
 }
 
 fn set(text: &str, path: &[&str], value: &Value) -> String {
-    let mut document = Document::parse(text).unwrap();
+    let mut document = YamlDocument::parse(text).unwrap();
     document.set(path, value).unwrap();
     let once = document.to_string();
-    let mut again = Document::parse(&once).unwrap();
+    let mut again = YamlDocument::parse(&once).unwrap();
     assert_eq!(again.get(path).as_ref(), Some(value), "{once}");
     again.set(path, value).unwrap();
     assert_eq!(again.to_string(), once, "twice is once");
@@ -65,7 +65,7 @@ fn settings_are_replaced_or_added() {
 
 #[test]
 fn values_mean_what_readers_take_them_for() {
-    let document = Document::parse("a: yes\nb: '1'\nc: 1.5\nd: ~\ne: True\n").unwrap();
+    let document = YamlDocument::parse("a: yes\nb: '1'\nc: 1.5\nd: ~\ne: True\n").unwrap();
     let all = json!({ "a": "yes", "b": "1", "c": 1.5, "d": null, "e": true });
     assert_eq!(document.get(&[]), Some(all));
     // Words that old readers take for a switch, and numbers, are quoted.
@@ -75,13 +75,13 @@ fn values_mean_what_readers_take_them_for() {
 
 #[test]
 fn what_is_malformed_or_in_the_way_is_told() {
-    let refused = Document::parse("a: 1\nb: [1\n").unwrap_err();
+    let refused = YamlDocument::parse("a: 1\nb: [1\n").unwrap_err();
     assert!(refused.line.is_some());
     for text in ["a: b: c", "a: 1\n---\nb: 1\n", "a: 1\na: 2\n", "a: 'b", "? [a]\n: b\n"] {
-        assert!(Document::parse(text).is_err(), "{text}");
+        assert!(YamlDocument::parse(text).is_err(), "{text}");
     }
-    assert!(Document::parse(&"[".repeat(5000)).is_err());
-    let mut document = Document::parse("a: 1\nb: 2\n").unwrap();
+    assert!(YamlDocument::parse(&"[".repeat(5000)).is_err());
+    let mut document = YamlDocument::parse("a: 1\nb: 2\n").unwrap();
     assert_eq!(document.push_unique(&["a"], &json!(1)).unwrap_err().why, "`a` is not a list");
     assert_eq!(document.set(&["a", "c"], &json!(1)).unwrap_err().why, "`a` is not a mapping");
     let before = document.to_string();
