@@ -273,7 +273,9 @@ fn check_images(
         shown.then(|| backend.refusal(Capability::Images))
     } else if model.is_some_and(|model| !model.images) && items.last().is_some_and(is_shown) {
         let name = &request.model;
-        Some(format!("The model `{name}` takes no images. `ibeam models` shows which ones do."))
+        Some(format!(
+            "The model `{name}` does not accept images. `ibeam models` shows which ones do."
+        ))
     } else {
         None
     };

@@ -194,7 +194,7 @@ impl Peer for ChildPeer {
     }
 
     fn on_timeout(&mut self, turn: &TurnView<'_>, clocks: &Clocks, now: Millis) {
-        if !self.deadline(turn, clocks).is_some_and(|due| now >= due) {
+        if self.deadline(turn, clocks).is_none_or(|due| now < due) {
             return;
         }
         let failure = if self.heard() {
