@@ -2,12 +2,12 @@
 //! finish when the program is told to stop.
 
 mod client;
-mod crowd;
+mod connections;
 mod error;
-mod files;
-mod given;
+mod file_limit;
 mod idle;
 mod listener;
+mod passed_sockets;
 mod progress;
 #[cfg(unix)]
 mod unix;
@@ -22,11 +22,11 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
 pub use self::error::StartError;
-pub use self::given::Given;
 pub use self::listener::{reachable, url};
+pub use self::passed_sockets::Given;
 use self::{
     client::{ClientHost, ClientLimits, client},
-    crowd::Crowd,
+    connections::Crowd,
     idle::Traffic,
     listener::Doors,
 };
@@ -165,8 +165,8 @@ impl Server {
         app.driver().warm_up();
         let config = app.config();
         let limits = config.limits;
-        let beside = limits.upstream_connections + files::of_children(config);
-        let crowd = Crowd::new(files::connections(limits.connections, beside));
+        let beside = limits.upstream_connections + file_limit::of_children(config);
+        let crowd = Crowd::new(file_limit::connections(limits.connections, beside));
         // Behind TLS, plain words are worth nothing.
         let full = if tls.is_none() { api::no_room() } else { Vec::new() };
         let host = ClientHost {

@@ -11,8 +11,9 @@ use super::{Global, Refusal, UpstreamOptions, block_on, children, not_signed_in,
 use ibeam_server::{
     app::connector,
     auth::{
-        Account, Here, Tokens, here,
+        Account, Here, Tokens,
         http::{AuthHttp, PageError},
+        local_user,
         tokens::login_command,
     },
     clock,
@@ -121,7 +122,7 @@ pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<Accou
         None => here.discover()?.found.and_then(|found| found.credential.account),
         Some(_) => None,
     };
-    let tokens = here::tokens(config, http.clone(), &tasks);
+    let tokens = local_user::tokens(config, http.clone(), &tasks);
     look(&http, &tokens, known, here).await
 }
 

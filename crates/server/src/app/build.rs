@@ -21,7 +21,7 @@ use tracing::warn;
 use super::{App, SIM, surroundings::SurroundingsCache};
 use crate::{
     api,
-    auth::{Tokens, here, http::AuthHttp, tokens::login_command},
+    auth::{Tokens, http::AuthHttp, local_user, tokens::login_command},
     catalog::{self, Catalog, Fetch},
     checks::Checks,
     config::{self, Backend, Config, Sim},
@@ -66,7 +66,7 @@ impl App {
             None => {
                 let connector = connector(&config);
                 let http = AuthHttp::new(&connector, &config.api, tasks);
-                let tokens = here::tokens(&config, http, tasks);
+                let tokens = local_user::tokens(&config, http, tasks);
                 Self::with_tokens(config, &connector, AGENT, tokens, tasks)
             }
         }

@@ -12,11 +12,11 @@ mod error;
 mod exchange;
 pub mod file;
 mod foreign;
-pub mod here;
 pub mod http;
+pub mod local_user;
 pub mod lock;
 pub mod login;
-pub mod places;
+pub mod paths;
 pub mod tokens;
 pub mod vault;
 
@@ -29,10 +29,10 @@ pub use discover::KEY_VARIABLE;
 pub use discover::{DiscoverError, Discovery, RefusedCredential, RefusedReason, discover};
 pub use error::AuthFileError;
 pub use file::CredentialFile;
-pub use here::Here;
+pub use local_user::Here;
 pub use lock::{FileLock, LOCK_WAIT};
-pub use places::Places;
-pub use places::System;
+pub use paths::Places;
+pub use paths::System;
 pub use tokens::Tokens;
 pub use vault::{KeychainError, Saved};
 

@@ -21,7 +21,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::{debug, info};
 
 use super::{
-    crowd::{CrowdMember, MAKE_ROOM, Mood},
+    connections::{CrowdMember, MAKE_ROOM, Mood},
     progress::{Progress, Watched},
 };
 use crate::{
@@ -329,7 +329,7 @@ impl Line for RequestPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::crowd::Crowd;
+    use crate::server::connections::Crowd;
 
     const IDLE: Duration = Duration::from_secs(30);
     const LONG: Duration = Duration::from_secs(3600);

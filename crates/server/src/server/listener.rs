@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use super::{
     StartError,
     client::Io,
-    given::{Given, GivenListener},
+    passed_sockets::{Given, GivenListener},
 };
 use crate::{config::Listen, net::probe};
 

@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     server::{
         client::{ClientHost, ClientLimits, client},
-        crowd::Crowd,
+        connections::Crowd,
     },
     shutdown::Shutdown,
     tasks::Tasks,

@@ -61,7 +61,7 @@ fn credential(
         return Ok(described(source, given, &credential));
     }
     let Some(here) = here else {
-        return Err(NoCredential::Unusable(auth::here::NoHome.to_string()));
+        return Err(NoCredential::Unusable(auth::local_user::NoHome.to_string()));
     };
     let discovery = here.discover().map_err(|error| match &error {
         DiscoverError::File(AuthFileError::File(

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::*;
-use crate::auth::{discover::discover_in, places::System};
+use crate::auth::{discover::discover_in, paths::System};
 
 const CLI: &str = ".config/cursor/auth.json";
 const DOT_CURSOR: &str = ".cursor/auth.json";

@@ -1,7 +1,7 @@
 //! Where things are on each system.
 
 use super::*;
-use crate::auth::places::System;
+use crate::auth::paths::System;
 
 /// Everything that is looked at, in its order, below the home `/h`.
 fn looked_at(system: System, pairs: &[(&str, &str)]) -> Vec<String> {

@@ -5,7 +5,7 @@
 //! it is written. A change of mind takes effect with the next write, and until then the
 //! credential is where it was.
 
-mod patient;
+mod queue;
 mod system;
 
 use std::{
@@ -17,7 +17,7 @@ use std::{
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
-use self::{patient::Patient, system::SystemKeychain};
+use self::{queue::PatientKeychain, system::SystemKeychain};
 use crate::config::{CredentialStorage, KEYCHAIN_BUILD, Profile};
 
 /// Under which all items of ibeam are; the account is the profile.
@@ -131,14 +131,14 @@ impl Saved {
 #[derive(Clone, Debug)]
 pub(super) struct Vault {
     keep: CredentialStorage,
-    keychain: Patient,
+    keychain: PatientKeychain,
 }
 
 impl Default for Vault {
     /// One line of callers for the whole process: the keychain is one, too.
     fn default() -> Self {
-        static HERE: LazyLock<Patient> =
-            LazyLock::new(|| Patient::new(Arc::new(SystemKeychain), WAIT));
+        static HERE: LazyLock<PatientKeychain> =
+            LazyLock::new(|| PatientKeychain::new(Arc::new(SystemKeychain), WAIT));
         Self { keep: CredentialStorage::File, keychain: HERE.clone() }
     }
 }
@@ -146,7 +146,7 @@ impl Default for Vault {
 impl Vault {
     #[cfg(test)]
     pub(super) fn of(keep: CredentialStorage, keychain: Arc<dyn Keychain>, wait: Duration) -> Self {
-        Self { keep, keychain: Patient::new(keychain, wait) }
+        Self { keep, keychain: PatientKeychain::new(keychain, wait) }
     }
 
     pub(super) fn keeping(self, keep: CredentialStorage) -> Self {

@@ -474,8 +474,8 @@ fn callers_wait_for_their_turn() {
     let keychain = Arc::new(Memory { dialog: Mutex::new(Some(dialog)), ..Memory::default() });
     keychain.put("default", "text");
     let shared: Arc<dyn Keychain> = keychain.clone();
-    let patient = Patient::new(shared, LONG);
-    let get = |patient: &Patient| {
+    let patient = PatientKeychain::new(shared, LONG);
+    let get = |patient: &PatientKeychain| {
         let patient = patient.clone();
         std::thread::spawn(move || patient.ask(|keychain| keychain.get("default")))
     };
@@ -489,7 +489,7 @@ fn callers_wait_for_their_turn() {
 
 #[test]
 fn a_library_that_breaks_down_is_an_error_and_the_next_may_ask() {
-    let patient = Patient::new(Arc::new(Memory::default()), LONG);
+    let patient = PatientKeychain::new(Arc::new(Memory::default()), LONG);
     let error = patient.ask::<()>(|_| panic!("on purpose")).unwrap_err();
     assert!(matches!(error, KeychainError::Failed(_)), "{error:?}");
     assert_eq!(patient.ask(|keychain| keychain.delete("default")), Ok(false));

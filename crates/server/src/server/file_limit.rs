@@ -2,7 +2,7 @@
 
 use ibeam_core::backend::BackendKind;
 
-use super::crowd::LEAVING;
+use super::connections::LEAVING;
 use crate::{config::Config, mcp::host::callers};
 
 /// Kept for the store, the log, and connections that take the place of others.

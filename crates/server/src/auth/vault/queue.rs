@@ -19,7 +19,7 @@ use super::{Keychain, KeychainError};
 /// As long as one hangs that was given up, nobody else is let in: its write must not
 /// land after a later one, and threads must not pile up. Clones share the line.
 #[derive(Clone, Debug)]
-pub(super) struct Patient {
+pub(super) struct PatientKeychain {
     keychain: Arc<dyn Keychain>,
     wait: Duration,
     line: Arc<KeychainQueue>,
@@ -47,7 +47,7 @@ impl Drop for KeychainTurn {
     }
 }
 
-impl Patient {
+impl PatientKeychain {
     pub(super) fn new(keychain: Arc<dyn Keychain>, wait: Duration) -> Self {
         Self { keychain, wait, line: Arc::default() }
     }
