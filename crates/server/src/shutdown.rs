@@ -88,7 +88,7 @@ impl Shutdown {
 
 /// SIGINT and SIGTERM, or Ctrl-C where there are no signals.
 #[derive(Debug)]
-pub struct Signals(Source);
+pub struct Signals(SignalSource);
 
 impl Signals {
     /// From here on a signal does not end the process by itself.
@@ -96,7 +96,7 @@ impl Signals {
     /// # Errors
     /// The operating system does not let us listen.
     pub fn new() -> std::io::Result<Self> {
-        Source::new().map(Self)
+        SignalSource::new().map(Self)
     }
 
     /// Passes signals on, for as long as it is polled. Ends when one comes after
@@ -113,13 +113,13 @@ impl Signals {
 
 #[cfg(unix)]
 #[derive(Debug)]
-struct Source {
+struct SignalSource {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Source {
+impl SignalSource {
     fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -138,10 +138,10 @@ impl Source {
 
 #[cfg(not(unix))]
 #[derive(Debug)]
-struct Source;
+struct SignalSource;
 
 #[cfg(not(unix))]
-impl Source {
+impl SignalSource {
     fn new() -> std::io::Result<Self> {
         Ok(Self)
     }

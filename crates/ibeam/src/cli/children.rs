@@ -9,7 +9,7 @@ use super::{Refusal, block_on, say};
 use ibeam_server::{
     app::child_config,
     config::Config,
-    driver::child::{ChildDriver, Kind},
+    driver::child::{ChildDriver, ChildKind},
     tasks::Tasks,
 };
 
@@ -96,5 +96,5 @@ pub(super) fn tell(config: &Config) {
 }
 
 fn driver(config: &Config) -> ChildDriver {
-    ChildDriver::new(child_config(config, Kind::Cli, false), &Tasks::new())
+    ChildDriver::new(child_config(config, ChildKind::Cli, false), &Tasks::new())
 }

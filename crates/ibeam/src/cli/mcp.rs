@@ -13,8 +13,8 @@ use ibeam_server::{
     config::{Config, RawConfig},
     mcp::{
         bridge::{Bridge, ListedTool, Output},
-        config::{Places, ProjectFile, Way, gather},
-        servers::{Server, State},
+        config::{Places, ProjectFile, ServerTransport, gather},
+        servers::{Server, ServerState},
     },
     tasks::Tasks,
 };
@@ -175,7 +175,7 @@ impl McpCommand {
                 }
                 print(&tools(&bridge.tools(), *json)?)?;
                 for server in bridge.servers() {
-                    if let State::Down(why) = server.state() {
+                    if let ServerState::Down(why) = server.state() {
                         say(&format!("warning: {} is down: {why}", server.spec().name));
                     }
                 }
@@ -225,9 +225,13 @@ async fn start<'a>(bridge: &Bridge, server: &'a Arc<Server>) -> anyhow::Result<&
     bridge.start(server);
     patiently(&format!("{name} starts"), server.settled()).await;
     match server.state() {
-        State::Ready => Ok(server),
-        State::Down(why) => Err(Refusal::new(format!("`{name}` does not work: {why}")).into()),
-        State::Off | State::Starting => Err(Refusal::new(format!("`{name}` did not start")).into()),
+        ServerState::Ready => Ok(server),
+        ServerState::Down(why) => {
+            Err(Refusal::new(format!("`{name}` does not work: {why}")).into())
+        }
+        ServerState::Off | ServerState::Starting => {
+            Err(Refusal::new(format!("`{name}` did not start")).into())
+        }
     }
 }
 
@@ -297,8 +301,8 @@ fn row(server: &Server) -> ServerRow {
         name: spec.name.clone(),
         state: state.word(),
         why: match &state {
-            State::Down(why) => Some(why.clone()),
-            State::Off | State::Starting | State::Ready => None,
+            ServerState::Down(why) => Some(why.clone()),
+            ServerState::Off | ServerState::Starting | ServerState::Ready => None,
         },
         used: match (spec.named, spec.offer) {
             (false, _) => "found",
@@ -306,9 +310,9 @@ fn row(server: &Server) -> ServerRow {
             (true, true) => "offer",
         },
         kind: match &spec.way {
-            Way::Stdio(_) => "stdio",
-            Way::Http(_) => "http",
-            Way::Memory(_) => "memory",
+            ServerTransport::Stdio(_) => "stdio",
+            ServerTransport::Http(_) => "http",
+            ServerTransport::Memory(_) => "memory",
         },
         reached: spec.way.to_string(),
         source: spec.source.display().to_string(),

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use ibeam_server::{
-    mcp::config::{ServerSpec, Way},
+    mcp::config::{ServerSpec, ServerTransport},
     tasks::Tasks,
 };
 use ibeam_sim::{Scenario, Sim, SimConfig};
@@ -133,7 +133,7 @@ impl Shed {
         ServerSpec {
             name: name.to_owned(),
             source: PathBuf::from("test"),
-            way: Way::Memory(Arc::new(pipe)),
+            way: ServerTransport::Memory(Arc::new(pipe)),
             named: true,
             offer: !allow.is_empty(),
             allow: allow.iter().map(|tool| (*tool).to_owned()).collect(),

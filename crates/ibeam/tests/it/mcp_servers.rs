@@ -20,8 +20,8 @@ use ibeam_server::{
     config::{Config, servers::Hidden},
     mcp::{
         bridge::Bridge,
-        config::{Program, ServerSpec, Way},
-        servers::{Server, State as Standing},
+        config::{Program, ServerSpec, ServerTransport},
+        servers::{Server, ServerState as Standing},
     },
     tasks::Tasks,
 };
@@ -59,7 +59,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(way: Way) -> Self {
+    fn new(way: ServerTransport) -> Self {
         watch::logs();
         let spec = ServerSpec {
             name: "s".to_owned(),
@@ -102,14 +102,14 @@ impl Desk {
     }
 }
 
-fn shell(notes: &Path, script: &str) -> Way {
+fn shell(notes: &Path, script: &str) -> ServerTransport {
     let notes = notes.to_string_lossy().into_owned();
     let env = BTreeMap::from([
         ("GIVEN".to_owned(), Hidden::from("this".to_owned())),
         ("NOTES".to_owned(), Hidden::from(notes)),
     ]);
     let args = vec!["-c".to_owned(), script.to_owned()];
-    Way::Stdio(Program { command: "sh".to_owned(), args, env, cwd: None })
+    ServerTransport::Stdio(Program { command: "sh".to_owned(), args, env, cwd: None })
 }
 
 fn lives(pid: &str) -> bool {
@@ -180,7 +180,7 @@ async fn what_a_child_complains_of_is_told() {
         env: BTreeMap::new(),
         cwd: None,
     };
-    let desk = Desk::new(Way::Stdio(program));
+    let desk = Desk::new(ServerTransport::Stdio(program));
     desk.server().settled().await;
     let Standing::Down(why) = desk.server().state() else { panic!() };
     assert!(why.starts_with("`no-such-program` cannot be started"), "{why}");
@@ -195,10 +195,10 @@ async fn serve(router: Router) -> String {
     format!("http://{address}")
 }
 
-fn remote(url: &str, key: Option<&str>) -> Way {
+fn remote(url: &str, key: Option<&str>) -> ServerTransport {
     let headers = key.map(|key| ("X-Key".to_owned(), Hidden::from(key.to_owned())));
     let remote = ibeam_server::mcp::Remote::new(url, headers.into_iter().collect(), false).unwrap();
-    Way::Http(remote)
+    ServerTransport::Http(remote)
 }
 
 /// A server behind streamable HTTP and a key. Clones are one server.

@@ -28,7 +28,7 @@ use crate::{
     counter::Counter,
     driver::{
         AgentConfig, AgentDriver, AnyDriver, ClientProfile, Driver, MakeRoom,
-        child::{ChildConfig, ChildDriver, Kind, Program},
+        child::{ChildConfig, ChildDriver, ChildKind, Program},
     },
     keys::Keys,
     large::LargeWork,
@@ -75,7 +75,7 @@ impl App {
     /// Cursor's CLI answers, or its stand-in. It has its own sign-in.
     fn with_children(
         config: Config,
-        kind: Kind,
+        kind: ChildKind,
         simulated: bool,
         tasks: &Tasks,
     ) -> Result<Self, StoreError> {
@@ -84,8 +84,8 @@ impl App {
         let store = store(&config, tasks)?;
         let backend = match (simulated, kind) {
             (true, _) => SIM,
-            (false, Kind::Cli) => "cli",
-            (false, Kind::Acp) => "acp",
+            (false, ChildKind::Cli) => "cli",
+            (false, ChildKind::Acp) => "acp",
         };
         Ok(Self::with_driver(
             config,
@@ -229,16 +229,16 @@ fn agent_config(config: &Config) -> AgentConfig {
 }
 
 /// None: no child answers.
-fn child_kind(backend: BackendKind) -> Option<Kind> {
+fn child_kind(backend: BackendKind) -> Option<ChildKind> {
     match backend {
         BackendKind::Agent => None,
-        BackendKind::Cli => Some(Kind::Cli),
-        BackendKind::Acp => Some(Kind::Acp),
+        BackendKind::Cli => Some(ChildKind::Cli),
+        BackendKind::Acp => Some(ChildKind::Acp),
     }
 }
 
 /// How Cursor's CLI, or its stand-in, is run.
-pub fn child_config(config: &Config, kind: Kind, simulated: bool) -> ChildConfig {
+pub fn child_config(config: &Config, kind: ChildKind, simulated: bool) -> ChildConfig {
     ChildConfig {
         kind,
         agent: config.cursor_agent.clone(),

@@ -74,10 +74,10 @@ pub struct AgentConfig {
 
 /// The driver `agent`. Clones share connections and memory.
 #[derive(Clone, Debug)]
-pub struct AgentDriver(Arc<Inner>);
+pub struct AgentDriver(Arc<AgentInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct AgentInner {
     agent_host: Host,
     api_host: Host,
     profile: Arc<ClientProfile>,
@@ -130,7 +130,7 @@ impl AgentDriver {
             fallback: Arc::clone(&fallback),
         };
         let pool = Pool::new(agent_host.clone(), connector.clone(), pool, tasks.clone());
-        Self(Arc::new(Inner {
+        Self(Arc::new(AgentInner {
             agent_host,
             api_host,
             profile,
@@ -157,14 +157,14 @@ impl LinkPeer for AgentPeer {
 
 #[derive(Debug)]
 pub enum AgentSender {
-    H2(agent_h2::Sender),
-    H1(agent_h1::Sender),
+    H2(agent_h2::Http2Sender),
+    H1(agent_h1::Http1Sender),
 }
 
 #[derive(Debug)]
 pub enum AgentReceiver {
-    H2(agent_h2::Receiver),
-    H1(agent_h1::Receiver),
+    H2(agent_h2::Http2Receiver),
+    H1(agent_h1::Http1Receiver),
 }
 
 impl LinkSender<Bytes> for AgentSender {
@@ -268,7 +268,7 @@ impl Driver for AgentDriver {
     }
 }
 
-impl Inner {
+impl AgentInner {
     async fn wants_http1(self: &Arc<Self>, open: &OpenStream) -> bool {
         match self.transport {
             Transport::H1 => true,
@@ -348,7 +348,7 @@ impl Inner {
         let ids = headers::Ids { request: &id, original: None };
         let headers = self
             .profile
-            .headers(headers::Call::Proto, token, ids)
+            .headers(headers::CallKind::Proto, token, ids)
             .map_err(|error| LinkError::Connect(error.to_string()))?;
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;

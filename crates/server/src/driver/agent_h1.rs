@@ -74,14 +74,14 @@ pub(super) struct Http1 {
 }
 
 #[derive(Debug)]
-pub struct Sender {
+pub struct Http1Sender {
     queue: mpsc::Sender<Bytes>,
     cancelled: CancellationToken,
 }
 
 #[derive(Debug)]
-pub struct Receiver {
-    state: State,
+pub struct Http1Receiver {
+    state: Http1State,
     /// An append failed. Gone once there will be no more appends.
     failed: Option<oneshot::Receiver<LinkError>>,
     cancelled: CancellationToken,
@@ -91,7 +91,7 @@ pub struct Receiver {
 }
 
 #[derive(Debug)]
-enum State {
+enum Http1State {
     Head(oneshot::Receiver<Result<Response<Incoming>, HttpError>>),
     /// The answer is a refusal; its body says why.
     Refusal {
@@ -146,8 +146,8 @@ impl Http1 {
             original: open.original_request_id,
             next: 0,
         };
-        let signals = Signals { cancelled: cancelled.clone(), over: over.clone() };
-        let open = Opened::new(&self.streams);
+        let signals = StreamSignals { cancelled: cancelled.clone(), over: over.clone() };
+        let open = CountedStream::new(&self.streams);
         let client = self.client.clone();
         self.tasks.spawn("http1 stream", async move {
             // Its own place in the count, until the appends are done as well.
@@ -158,9 +158,9 @@ impl Http1 {
             };
             serve(run, appender, queued, fail, signals).await;
         });
-        let sender = Sender { queue, cancelled: cancelled.clone() };
-        let receiver = Receiver {
-            state: State::Head(head),
+        let sender = Http1Sender { queue, cancelled: cancelled.clone() };
+        let receiver = Http1Receiver {
+            state: Http1State::Head(head),
             failed: Some(failed),
             cancelled,
             fallback: Arc::clone(&self.fallback),
@@ -173,7 +173,7 @@ impl Http1 {
         let stream = BidiRequestId { request_id: open.request_id.clone() };
         self.request(
             RUN_SSE,
-            headers::Call::ServerStream,
+            headers::CallKind::ServerStream,
             &open.token,
             headers::Ids { request: &open.request_id, original: Some(&open.original_request_id) },
             connect::encode(&stream),
@@ -183,7 +183,7 @@ impl Http1 {
     fn request(
         &self,
         path: &str,
-        call: headers::Call,
+        call: headers::CallKind,
         token: &SecretString,
         ids: headers::Ids<'_>,
         body: Bytes,
@@ -200,7 +200,7 @@ impl Http1 {
     }
 }
 
-struct Signals {
+struct StreamSignals {
     /// The turn is no longer wanted.
     cancelled: CancellationToken,
     /// Nobody reads the answer any more.
@@ -214,9 +214,9 @@ async fn serve(
     mut appender: Appender,
     mut queued: mpsc::Receiver<Bytes>,
     fail: oneshot::Sender<LinkError>,
-    signals: Signals,
+    signals: StreamSignals,
 ) {
-    let Signals { cancelled, over } = signals;
+    let StreamSignals { cancelled, over } = signals;
     let mut run = pin!(run);
     let mut appends = pin!(appender.pump(&mut queued, &cancelled));
     let mut answered = false;
@@ -293,7 +293,7 @@ impl Appender {
         self.freshen().await;
         let request = self.http1.request(
             BIDI_APPEND,
-            headers::Call::Json,
+            headers::CallKind::Json,
             &self.token,
             headers::Ids { request: &crate::random::uuid(), original: Some(&self.original) },
             body.into(),
@@ -321,7 +321,7 @@ impl Appender {
     }
 }
 
-impl Sender {
+impl Http1Sender {
     pub(super) async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
         let over = || LinkError::Reset("stream is over".to_owned());
         if self.cancelled.is_cancelled() {
@@ -335,9 +335,9 @@ impl Sender {
     }
 }
 
-impl Receiver {
+impl Http1Receiver {
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
-        let (cancel, running) = (self.cancelled.clone(), !matches!(self.state, State::Over));
+        let (cancel, running) = (self.cancelled.clone(), !matches!(self.state, Http1State::Over));
         let item = tokio::select! {
             biased;
             () = cancel.cancelled(), if running => {
@@ -348,7 +348,7 @@ impl Receiver {
         };
         if !matches!(item, Some(Ok(_))) {
             // Drops the answer's body, and with it the connection.
-            self.state = State::Over;
+            self.state = Http1State::Over;
             self.reading = None;
         }
         item
@@ -370,22 +370,22 @@ async fn failure(failed: &mut Option<oneshot::Receiver<LinkError>>) -> LinkError
 
 /// Every step leaves its result in `state` before the next wait, so that this may be
 /// dropped at any of them.
-async fn advance(state: &mut State, fallback: &Fallback) -> Option<Result<Bytes, LinkError>> {
+async fn advance(state: &mut Http1State, fallback: &Fallback) -> Option<Result<Bytes, LinkError>> {
     loop {
         match state {
-            State::Head(head) => match head.await {
+            Http1State::Head(head) => match head.await {
                 Ok(Ok(response)) if response.status() == StatusCode::OK => {
-                    *state = State::Body(response.into_body());
+                    *state = Http1State::Body(response.into_body());
                 }
                 Ok(Ok(response)) => {
                     let until = Instant::now() + errors::REFUSAL_WAIT;
                     let (response, text) = (Box::new(response), BytesMut::new());
-                    *state = State::Refusal { response, text, until };
+                    *state = Http1State::Refusal { response, text, until };
                 }
                 Ok(Err(error)) => return Some(Err(errors::http_error(&error))),
-                Err(_) => *state = State::Lost,
+                Err(_) => *state = Http1State::Lost,
             },
-            State::Refusal { response, text, until } => {
+            Http1State::Refusal { response, text, until } => {
                 let frame = timeout_at(*until, response.body_mut().frame()).await;
                 if let Ok(Some(Ok(frame))) = frame
                     && let Ok(chunk) = frame.into_data()
@@ -401,7 +401,7 @@ async fn advance(state: &mut State, fallback: &Fallback) -> Option<Result<Bytes,
                 }
                 return Some(Err(errors::status_error(status, response.headers(), text)));
             }
-            State::Body(body) => match body.frame().await {
+            Http1State::Body(body) => match body.frame().await {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(chunk) => return Some(Ok(chunk)),
                     Err(_trailers) => {}
@@ -409,23 +409,23 @@ async fn advance(state: &mut State, fallback: &Fallback) -> Option<Result<Bytes,
                 Some(Err(error)) => return Some(Err(LinkError::Reset(crate::net::chain(&error)))),
                 None => return None,
             },
-            State::Lost => return std::future::pending().await,
-            State::Over => return None,
+            Http1State::Lost => return std::future::pending().await,
+            Http1State::Over => return None,
         }
     }
 }
 
 /// An open stream, in the count.
-struct Opened(Arc<AtomicUsize>);
+struct CountedStream(Arc<AtomicUsize>);
 
-impl Opened {
+impl CountedStream {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Opened {
+impl Drop for CountedStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -55,7 +55,7 @@ pub(super) enum OpenError {
 
 /// What both halves share.
 #[derive(Debug)]
-struct Shared {
+struct Http2Shared {
     send: Mutex<SendStream<Bytes>>,
     /// `h2` wakes one waiter per stream, so senders wait in line here.
     line: tokio::sync::Mutex<()>,
@@ -65,21 +65,21 @@ struct Shared {
 }
 
 #[derive(Debug)]
-pub struct Sender {
-    shared: Arc<Shared>,
+pub struct Http2Sender {
+    shared: Arc<Http2Shared>,
 }
 
 #[derive(Debug)]
-pub struct Receiver {
-    state: State,
+pub struct Http2Receiver {
+    state: Http2State,
     /// What came while nobody read. Its share of the window is not given back yet.
     held: BytesMut,
-    shared: Arc<Shared>,
+    shared: Arc<Http2Shared>,
     fallback: Arc<Fallback>,
 }
 
 #[derive(Debug)]
-enum State {
+enum Http2State {
     Head(ResponseFuture),
     /// The answer is a refusal; its body says why.
     Refusal {
@@ -101,7 +101,7 @@ pub(super) async fn open(
 ) -> Result<AgentLink, OpenError> {
     let ids = headers::Ids { request: &open.request_id, original: Some(&open.original_request_id) };
     let headers = profile
-        .headers(headers::Call::Bidi, &open.token, ids)
+        .headers(headers::CallKind::Bidi, &open.token, ids)
         .map_err(|error| OpenError::Link(LinkError::Connect(error.to_string())))?;
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
@@ -113,19 +113,23 @@ pub(super) async fn open(
             PoolError::Dial(crate::net::connect::DialError::NotH2(why)) => OpenError::NotH2(why),
             other => OpenError::Link(errors::pool_error(&other)),
         })?;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(Http2Shared {
         send: Mutex::new(send),
         line: tokio::sync::Mutex::new(()),
         cancelled: CancellationToken::new(),
         lease,
     });
-    let sender = Sender { shared: Arc::clone(&shared) };
-    let receiver =
-        Receiver { state: State::Head(response), held: BytesMut::new(), shared, fallback };
+    let sender = Http2Sender { shared: Arc::clone(&shared) };
+    let receiver = Http2Receiver {
+        state: Http2State::Head(response),
+        held: BytesMut::new(),
+        shared,
+        fallback,
+    };
     Ok(AgentLink { tx: AgentSender::H2(sender), rx: AgentReceiver::H2(receiver) })
 }
 
-impl Shared {
+impl Http2Shared {
     fn cancel(&self) {
         self.send.lock().send_reset(Reason::CANCEL);
         self.cancelled.cancel();
@@ -138,7 +142,7 @@ impl Shared {
     }
 }
 
-impl Sender {
+impl Http2Sender {
     pub(super) async fn send(&self, framed: Bytes) -> Result<(), LinkError> {
         let _turn = self.shared.line.lock().await;
         let mut framed = Some(framed);
@@ -179,7 +183,7 @@ impl Sender {
 /// What the connection does for a stream that nobody attends to.
 #[derive(Debug)]
 struct Pulse {
-    shared: Weak<Shared>,
+    shared: Weak<Http2Shared>,
     /// Sent again and again.
     framed: Bytes,
     unread: FlowControl,
@@ -206,11 +210,11 @@ impl Beat for Pulse {
     }
 }
 
-impl Receiver {
+impl Http2Receiver {
     /// Leaves the stream to the connection, which repeats this message, and says when
     /// there is more to read than a peer sends that only waits. Not before there is a body.
     pub(super) fn sleep(&mut self, framed: Bytes) -> Option<(Asleep, Arc<Notify>)> {
-        let State::Body(body) = &mut self.state else { return None };
+        let Http2State::Body(body) = &mut self.state else { return None };
         let (unread, called) = (body.flow_control().clone(), Arc::default());
         let shared = Arc::downgrade(&self.shared);
         let pulse = Pulse { shared, framed, unread, called: Arc::clone(&called) };
@@ -221,7 +225,7 @@ impl Receiver {
     /// much that is.
     pub(super) async fn hold(&mut self) -> Infallible {
         poll_fn(|cx| {
-            if let State::Body(body) = &mut self.state {
+            if let Http2State::Body(body) = &mut self.state {
                 // An end or an error is not lost: `next` finds it again.
                 while let Poll::Ready(Some(Ok(chunk))) = body.poll_data(cx) {
                     self.held.extend_from_slice(&chunk);
@@ -235,7 +239,7 @@ impl Receiver {
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
         let item = self.advance().await;
         if !matches!(item, Some(Ok(_))) {
-            self.state = State::Over;
+            self.state = Http2State::Over;
         }
         item
     }
@@ -245,15 +249,16 @@ impl Receiver {
     async fn advance(&mut self) -> Option<Result<Bytes, LinkError>> {
         loop {
             match &mut self.state {
-                State::Head(response) => match response.await {
+                Http2State::Head(response) => match response.await {
                     Ok(response) if response.status() == http::StatusCode::OK => {
-                        self.state = State::Body(response.into_body());
+                        self.state = Http2State::Body(response.into_body());
                     }
                     Ok(response) => {
                         let (head, body) = response.into_parts();
                         let until = Instant::now() + errors::REFUSAL_WAIT;
                         let text = BytesMut::new();
-                        self.state = State::Refusal { head: Box::new(head), body, text, until };
+                        self.state =
+                            Http2State::Refusal { head: Box::new(head), body, text, until };
                     }
                     Err(error) => {
                         if errors::wants_http1(&error) {
@@ -262,7 +267,7 @@ impl Receiver {
                         return Some(Err(errors::h2_before_answer(&error)));
                     }
                 },
-                State::Refusal { head, body, text, until } => {
+                Http2State::Refusal { head, body, text, until } => {
                     if let Ok(Some(Ok(chunk))) = timeout_at(*until, body.data()).await
                         && text.len() + chunk.len() <= errors::REFUSAL_BODY
                     {
@@ -274,7 +279,7 @@ impl Receiver {
                     self.shared.cancel();
                     return Some(Err(error));
                 }
-                State::Body(body) if !self.held.is_empty() => {
+                Http2State::Body(body) if !self.held.is_empty() => {
                     let chunk = self.held.split_to(self.held.len().min(GATHER_TO)).freeze();
                     if self.held.is_empty() {
                         self.held = BytesMut::new();
@@ -282,7 +287,7 @@ impl Receiver {
                     let _ = body.flow_control().release_capacity(chunk.len());
                     return Some(Ok(chunk));
                 }
-                State::Body(body) => {
+                Http2State::Body(body) => {
                     return match poll_fn(|cx| gather(body, cx)).await {
                         Some(Ok(chunk)) => Some(Ok(chunk)),
                         // "I need no more input", after an answer that is complete.
@@ -294,7 +299,7 @@ impl Receiver {
                         }
                     };
                 }
-                State::Over => return None,
+                Http2State::Over => return None,
             }
         }
     }
@@ -330,9 +335,9 @@ fn take(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes
     Poll::Ready(taken)
 }
 
-impl Drop for Receiver {
+impl Drop for Http2Receiver {
     fn drop(&mut self) {
-        if !matches!(self.state, State::Over) {
+        if !matches!(self.state, Http2State::Over) {
             self.shared.cancel();
         }
     }

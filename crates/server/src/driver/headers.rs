@@ -20,7 +20,7 @@ pub struct ClientProfile {
 
 /// Which kind of call the headers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum CallKind {
     /// `Run`, over HTTP/2.
     Bidi,
     /// `RunSSE`, over HTTP/1.1.
@@ -51,7 +51,7 @@ impl Default for ClientProfile {
 impl ClientProfile {
     pub(super) fn headers(
         &self,
-        call: Call,
+        call: CallKind,
         token: &SecretString,
         ids: Ids<'_>,
     ) -> Result<HeaderMap, BadValue> {
@@ -76,23 +76,23 @@ impl ClientProfile {
             out.insert(name("x-cursor-timezone"), text(zone, "timezone")?);
         }
         match call {
-            Call::Bidi | Call::ServerStream => {
+            CallKind::Bidi | CallKind::ServerStream => {
                 // Without it the answer may come in blobs only.
                 out.insert(name("x-cursor-streaming"), HeaderValue::from_static("true"));
                 out.insert(name("connect-accept-encoding"), HeaderValue::from_static("gzip"));
             }
-            Call::Proto | Call::Json => {
+            CallKind::Proto | CallKind::Json => {
                 out.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
             }
         }
-        if call == Call::Bidi {
+        if call == CallKind::Bidi {
             out.insert(header::TE, HeaderValue::from_static("trailers"));
         }
         Ok(out)
     }
 }
 
-impl Call {
+impl CallKind {
     fn content_type(self) -> &'static str {
         match self {
             Self::Bidi | Self::ServerStream => "application/connect+proto",

@@ -1,6 +1,6 @@
 use super::*;
 
-fn shown(profile: &ClientProfile, call: Call) -> Vec<String> {
+fn shown(profile: &ClientProfile, call: CallKind) -> Vec<String> {
     let ids = Ids { request: "r-1", original: Some("o-1") };
     let headers = profile.headers(call, &"tok".to_owned().into(), ids).unwrap();
     let mut lines: Vec<String> =
@@ -13,7 +13,7 @@ fn shown(profile: &ClientProfile, call: Call) -> Vec<String> {
 fn the_cli_profile() {
     let mut profile = ClientProfile::default();
     assert_eq!(
-        shown(&profile, Call::Bidi),
+        shown(&profile, CallKind::Bidi),
         [
             "authorization: Bearer tok",
             "connect-accept-encoding: gzip",
@@ -31,7 +31,7 @@ fn the_cli_profile() {
     );
     profile.timezone = Some("Europe/Paris".to_owned());
     profile.ghost_mode = false;
-    let unary = shown(&profile, Call::Proto);
+    let unary = shown(&profile, CallKind::Proto);
     assert!(unary.contains(&"content-type: application/proto".to_owned()));
     assert!(unary.contains(&"x-cursor-timezone: Europe/Paris".to_owned()));
     assert!(unary.contains(&"x-ghost-mode: false".to_owned()));
@@ -42,7 +42,7 @@ fn the_cli_profile() {
 fn a_token_that_is_no_header_is_not_repeated() {
     let ids = Ids { request: "r", original: None };
     let secret = "line\nbreak".to_owned().into();
-    let error = ClientProfile::default().headers(Call::Proto, &secret, ids).unwrap_err();
+    let error = ClientProfile::default().headers(CallKind::Proto, &secret, ids).unwrap_err();
     assert_eq!(error.to_string(), "the access token has characters that a header cannot carry");
 }
 
@@ -50,6 +50,6 @@ fn a_token_that_is_no_header_is_not_repeated() {
 fn the_authorization_is_marked_as_sensitive() {
     let ids = Ids { request: "r", original: None };
     let headers =
-        ClientProfile::default().headers(Call::Proto, &"tok".to_owned().into(), ids).unwrap();
+        ClientProfile::default().headers(CallKind::Proto, &"tok".to_owned().into(), ids).unwrap();
     assert!(!format!("{headers:?}").contains("tok"), "{headers:?}");
 }

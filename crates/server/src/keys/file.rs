@@ -82,13 +82,13 @@ pub struct Listed {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Document {
+struct KeyDocument {
     version: u32,
-    keys: Vec<Line>,
+    keys: Vec<KeyLine>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
+struct KeyLine {
     name: String,
     sha256: String,
     created: u64,
@@ -129,7 +129,9 @@ impl<'a> KeyFile<'a> {
     /// The file cannot be used.
     pub fn list(&self) -> Result<Vec<Listed>, KeyFileError> {
         let keys = self.load()?.keys.into_iter();
-        Ok(keys.map(|Line { name, created, limit, .. }| Listed { name, created, limit }).collect())
+        Ok(keys
+            .map(|KeyLine { name, created, limit, .. }| Listed { name, created, limit })
+            .collect())
     }
 
     /// Makes a key. This is the only time that anyone sees it.
@@ -154,7 +156,7 @@ impl<'a> KeyFile<'a> {
             return Err(KeyFileError::Many);
         }
         let key = generate();
-        document.keys.push(Line {
+        document.keys.push(KeyLine {
             name: name.to_owned(),
             sha256: ids::hex(&Sha256::digest(key.expose_secret())),
             created: now,
@@ -194,18 +196,18 @@ impl<'a> KeyFile<'a> {
         keys.collect::<Result<_, _>>().map(Set)
     }
 
-    fn load(&self) -> Result<Document, KeyFileError> {
+    fn load(&self) -> Result<KeyDocument, KeyFileError> {
         let text = match std::fs::read(self.0) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Document { version: VERSION, keys: Vec::new() });
+                return Ok(KeyDocument { version: VERSION, keys: Vec::new() });
             }
             Err(error) => return Err(self.io(error)),
         };
         if files::others_may_use(self.0) {
             return Err(KeyFileError::Open(self.0.to_path_buf()));
         }
-        let document: Document =
+        let document: KeyDocument =
             serde_json::from_slice(&text).map_err(|error| self.broken(error.to_string()))?;
         match document.version {
             VERSION => Ok(document),
@@ -214,7 +216,7 @@ impl<'a> KeyFile<'a> {
         }
     }
 
-    fn save(&self, document: &Document) -> Result<(), KeyFileError> {
+    fn save(&self, document: &KeyDocument) -> Result<(), KeyFileError> {
         let text =
             serde_json::to_vec_pretty(document).map_err(|error| self.broken(error.to_string()))?;
         let text = [text.as_slice(), b"\n"].concat();

@@ -17,8 +17,8 @@ pub use super::output::Output;
 use super::{
     config::{Gathered, Places, ServerSpec, gather},
     http::Web,
-    names::{self, Origin},
-    servers::{Server, State, ToolInfo},
+    names::{self, ToolOrigin},
+    servers::{Server, ServerState, ToolInfo},
 };
 use crate::{config::Config, net::tls::Tls, tasks::Tasks};
 
@@ -140,7 +140,7 @@ impl Bridge {
     /// Servers that are ready.
     #[must_use]
     pub fn connected(&self) -> usize {
-        let ready = |server: &&Arc<Server>| matches!(server.state(), State::Ready);
+        let ready = |server: &&Arc<Server>| matches!(server.state(), ServerState::Ready);
         self.servers().iter().filter(ready).count()
     }
 
@@ -203,7 +203,8 @@ impl Bridge {
         let mut all = BTreeMap::new();
         for server in self.servers() {
             for tool in server.tools().iter() {
-                let origin = Origin { server: server.spec().name.clone(), tool: tool.name.clone() };
+                let origin =
+                    ToolOrigin { server: server.spec().name.clone(), tool: tool.name.clone() };
                 all.entry(origin).or_insert_with(|| (Arc::clone(server), tool.clone()));
             }
         }

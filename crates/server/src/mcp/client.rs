@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, warn};
 
 use super::{
-    config::{ServerSpec, Way},
+    config::{ServerSpec, ServerTransport},
     http::{Remote, ServerHttp, Web},
     peer::{Peer, RequestFailure},
     pipe::{self, PipeReader, PipeWriter},
@@ -34,7 +34,7 @@ pub(super) async fn connect(spec: &ServerSpec, web: &Web) -> Result<Client, Stri
     let end = CancellationToken::new();
     let stop = end.clone().drop_guard();
     let (peer, greeting, hold) = match &spec.way {
-        Way::Stdio(program) => {
+        ServerTransport::Stdio(program) => {
             let child = stdio::spawn(program, &web.tasks)
                 .map_err(|error| format!("`{}` cannot be started: {error}", program.command))?;
             let (reader, writer) = (Box::new(child.stdout), Box::new(child.stdin));
@@ -47,11 +47,11 @@ pub(super) async fn connect(spec: &ServerSpec, web: &Web) -> Result<Client, Stri
                 }
             }
         }
-        Way::Http(remote) => {
+        ServerTransport::Http(remote) => {
             let (peer, greeting) = Box::pin(over_http(remote, web, end)).await?;
             (peer, greeting, None)
         }
-        Way::Memory(pipe) => {
+        ServerTransport::Memory(pipe) => {
             let (reader, writer) = tokio::io::split(pipe());
             let (peer, greeting) = over_pipe(Box::new(reader), Box::new(writer), web, end).await?;
             (peer, greeting, None)

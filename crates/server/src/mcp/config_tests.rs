@@ -57,14 +57,14 @@ impl Desk {
 
 fn program(found: &Gathered, name: &str) -> Program {
     match &found.servers.iter().find(|spec| spec.name == name).unwrap().way {
-        Way::Stdio(program) => program.clone(),
+        ServerTransport::Stdio(program) => program.clone(),
         other => panic!("{name} is {other:?}"),
     }
 }
 
 fn remote(found: &Gathered, name: &str) -> Remote {
     match &found.servers.iter().find(|spec| spec.name == name).unwrap().way {
-        Way::Http(remote) => remote.clone(),
+        ServerTransport::Http(remote) => remote.clone(),
         other => panic!("{name} is {other:?}"),
     }
 }

@@ -329,7 +329,8 @@ mod tests {
     fn nothing_of_a_secret_is_printed() {
         let headers = vec![("Authorization".to_owned(), Hidden::from("Bearer hunter2".to_owned()))];
         let remote = Remote::new("https://x.test/path?key=hunter3", headers, false).unwrap();
-        let text = format!("{remote:?} {}", super::super::config::Way::Http(remote.clone()));
+        let text =
+            format!("{remote:?} {}", super::super::config::ServerTransport::Http(remote.clone()));
         assert!(!text.contains("hunter"), "{text}");
     }
 }

@@ -11,7 +11,7 @@ const HASHED: usize = 8;
 
 /// A tool of a server, as the server itself calls it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Origin {
+pub struct ToolOrigin {
     pub server: String,
     pub tool: String,
 }
@@ -21,8 +21,8 @@ pub struct Origin {
 /// Of several that would have the same name, the first in order keeps it, so that the names
 /// do not depend on who came up first.
 #[must_use]
-pub fn table(origins: impl IntoIterator<Item = Origin>) -> BTreeMap<String, Origin> {
-    let origins: BTreeSet<Origin> = origins.into_iter().collect();
+pub fn table(origins: impl IntoIterator<Item = ToolOrigin>) -> BTreeMap<String, ToolOrigin> {
+    let origins: BTreeSet<ToolOrigin> = origins.into_iter().collect();
     let mut table = BTreeMap::new();
     for origin in origins {
         let plain = plain(&origin);
@@ -36,11 +36,11 @@ pub fn table(origins: impl IntoIterator<Item = Origin>) -> BTreeMap<String, Orig
     table
 }
 
-fn plain(origin: &Origin) -> String {
+fn plain(origin: &ToolOrigin) -> String {
     format!("mcp__{}__{}", clean(&origin.server), clean(&origin.tool))
 }
 
-fn hashed(plain: &str, origin: &Origin) -> String {
+fn hashed(plain: &str, origin: &ToolOrigin) -> String {
     let mut hash = Sha256::new();
     hash.update((origin.server.len() as u64).to_be_bytes());
     hash.update(&origin.server);
@@ -60,8 +60,8 @@ fn clean(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn origin(server: &str, tool: &str) -> Origin {
-        Origin { server: server.to_owned(), tool: tool.to_owned() }
+    fn origin(server: &str, tool: &str) -> ToolOrigin {
+        ToolOrigin { server: server.to_owned(), tool: tool.to_owned() }
     }
 
     fn name(server: &str, tool: &str) -> String {

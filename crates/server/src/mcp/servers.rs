@@ -33,7 +33,7 @@ const CALLS: usize = 16;
 
 /// Where a server stands.
 #[derive(Clone, Debug)]
-pub enum State {
+pub enum ServerState {
     /// Nobody said that it may be started.
     Off,
     Starting,
@@ -42,7 +42,7 @@ pub enum State {
     Down(String),
 }
 
-impl State {
+impl ServerState {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl State {
 
 #[derive(Debug)]
 struct Now {
-    state: State,
+    state: ServerState,
     peer: Option<Peer>,
     /// The last known ones: those of a server that is started again are not forgotten.
     tools: Arc<[ToolInfo]>,
@@ -74,7 +74,7 @@ pub struct Server {
 
 impl Server {
     pub(super) fn new(spec: ServerSpec) -> Self {
-        let now = Now { state: State::Off, peer: None, tools: Arc::default() };
+        let now = Now { state: ServerState::Off, peer: None, tools: Arc::default() };
         Self {
             spec,
             now: Mutex::new(now),
@@ -89,7 +89,7 @@ impl Server {
     }
 
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ServerState {
         self.now.lock().state.clone()
     }
 
@@ -107,7 +107,7 @@ impl Server {
 
     pub(super) fn start(self: &Arc<Self>, web: &Web, patience: Duration, stop: CancellationToken) {
         self.settled.send_replace(false);
-        self.now.lock().state = State::Starting;
+        self.now.lock().state = ServerState::Starting;
         let (server, stopping) = (Arc::clone(self), web.tasks.stopped());
         let web = web.clone();
         web.tasks.clone().spawn("mcp server", async move {
@@ -133,12 +133,12 @@ impl Server {
             );
             {
                 let mut now = self.now.lock();
-                now.state = State::Down(why);
+                now.state = ServerState::Down(why);
                 now.peer = None;
             }
             self.settled.send_replace(true);
             sleep(wait).await;
-            self.now.lock().state = State::Starting;
+            self.now.lock().state = ServerState::Starting;
         }
     }
 
@@ -158,7 +158,7 @@ impl Server {
         info!(server = name, tools = tools.len(), "an MCP server is ready");
         {
             let mut now = self.now.lock();
-            now.state = State::Ready;
+            now.state = ServerState::Ready;
             now.peer = Some(client.peer.clone());
             now.tools = tools.into();
         }
@@ -228,7 +228,7 @@ impl Server {
         let peer = self.now.lock().peer.clone();
         let Some(peer) = peer else {
             return Err(match self.state() {
-                State::Down(why) => format!("the server is down: {why}"),
+                ServerState::Down(why) => format!("the server is down: {why}"),
                 state => format!("the server is {}", state.word()),
             });
         };

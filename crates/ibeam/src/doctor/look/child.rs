@@ -7,15 +7,15 @@ use crate::doctor::findings::{BackendFailure, ChildFindings};
 use ibeam_server::{
     app::child_config,
     config::{Backend, Config},
-    driver::child::{ChildDriver, Kind, likely},
+    driver::child::{ChildDriver, ChildKind, likely},
     tasks::Tasks,
 };
 
 pub(super) async fn look(config: &Config, offline: bool, tasks: &Tasks) -> ChildFindings {
     let simulated = matches!(config.backend, Backend::Sim { .. });
     let (kind, backend) = match config.backend_kind() {
-        BackendKind::Acp => (Kind::Acp, BackendKind::Acp),
-        BackendKind::Agent | BackendKind::Cli => (Kind::Cli, BackendKind::Cli),
+        BackendKind::Acp => (ChildKind::Acp, BackendKind::Acp),
+        BackendKind::Agent | BackendKind::Cli => (ChildKind::Cli, BackendKind::Cli),
     };
     let driver = ChildDriver::new(child_config(config, kind, simulated), tasks);
     let program = driver.program().await.map(|program| program.path);

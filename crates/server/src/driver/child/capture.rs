@@ -11,7 +11,7 @@ use tokio::{
 use super::{
     environment::Sight,
     find::Program,
-    spawn::{Start, spawn},
+    spawn::{Spawn, spawn},
 };
 use crate::tasks::Tasks;
 
@@ -82,7 +82,7 @@ pub(super) async fn capture(
         let text = format!("Cannot create a folder to run `cursor-agent` in: {error}.");
         TurnError::new(ErrorCode::Unavailable, text)
     })?;
-    let start = Start { program: asking.program, folder: folder.path(), name: "ask", sight };
+    let start = Spawn { program: asking.program, folder: folder.path(), name: "ask", sight };
     let (mut child, mut pipes) = spawn(start, &list, asking.tasks)?;
     drop(pipes.stdin.take());
     let ended = async {

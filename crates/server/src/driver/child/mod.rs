@@ -40,10 +40,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     find::{Program, likely},
-    status::Gate,
+    status::SignInGate,
     trust::check_program,
 };
-use self::{kit::Kit, pool::Pool};
+use self::{kit::Kit, pool::ChildPool};
 use super::{
     BoxFuture, Dial, Driver, DriverStats, Link, LinkPeer, LinkReceiver, LinkSender, MakeRoom, Open,
 };
@@ -57,7 +57,7 @@ const MODELS_TIME: Duration = Duration::from_secs(20);
 
 /// How the child is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ChildKind {
     /// One process for each turn, which answers in stream-json.
     Cli,
     /// Processes that stay.
@@ -66,7 +66,7 @@ pub enum Kind {
 
 #[derive(Clone, Debug)]
 pub struct ChildConfig {
-    pub kind: Kind,
+    pub kind: ChildKind,
     pub agent: CursorAgent,
     /// How long a turn waits for a process.
     pub queue: Duration,
@@ -80,9 +80,9 @@ pub struct ChildConfig {
 #[derive(Debug)]
 pub struct ChildDriver {
     kit: Arc<Kit>,
-    kind: Kind,
-    pool: Pool,
-    gate: Gate,
+    kind: ChildKind,
+    pool: ChildPool,
+    gate: SignInGate,
 }
 
 impl ChildDriver {
@@ -90,7 +90,7 @@ impl ChildDriver {
     pub fn new(config: ChildConfig, tasks: &Tasks) -> Self {
         let kind = config.kind;
         let kit = Arc::new(Kit::new(config, tasks));
-        let (pool, gate) = (Pool::new(&kit), Gate::new(&kit));
+        let (pool, gate) = (ChildPool::new(&kit), SignInGate::new(&kit));
         Self { kit, kind, pool, gate }
     }
 
@@ -104,21 +104,21 @@ impl ChildDriver {
 
     /// Who is signed in to the CLI.
     #[must_use]
-    pub fn gate(&self) -> Gate {
+    pub fn gate(&self) -> SignInGate {
         self.gate.clone()
     }
 
     async fn start(&self, start: Start) -> Result<ChildLink, TurnError> {
         match self.kind {
-            Kind::Cli => run::open(&self.kit, start).await,
-            Kind::Acp => self.pool.open(start).await,
+            ChildKind::Cli => run::open(&self.kit, start).await,
+            ChildKind::Acp => self.pool.open(start).await,
         }
     }
 
     async fn list(&self) -> Result<Vec<ModelInfo>, TurnError> {
         let said = self.kit.ask(&["models"], MODELS_TIME).await?;
         // Over stream-json the prompt is text, over ACP it is not only that.
-        let images = self.kind == Kind::Acp;
+        let images = self.kind == ChildKind::Acp;
         let models = listing::models(&said.stdout, images).list.models().to_vec();
         if said.code != Some(0) || models.is_empty() {
             let text = "`cursor-agent models` gave no list. Run it by hand to see why.";
@@ -131,8 +131,8 @@ impl ChildDriver {
 pub(crate) type ChildLink = Link<ChildPeer>;
 
 impl LinkPeer for ChildPeer {
-    type Sender = Sender;
-    type Receiver = Receiver;
+    type Sender = ChildSender;
+    type Receiver = ChildReceiver;
 }
 
 impl Dial<ChildPeer> for ChildDriver {
@@ -150,15 +150,15 @@ impl Driver for ChildDriver {
 
     fn kind(&self) -> BackendKind {
         match self.kind {
-            Kind::Cli => BackendKind::Cli,
-            Kind::Acp => BackendKind::Acp,
+            ChildKind::Cli => BackendKind::Cli,
+            ChildKind::Acp => BackendKind::Acp,
         }
     }
 
     fn warm_up(&self) {
         self.kit.sweep();
         self.gate.look();
-        if self.kind == Kind::Acp {
+        if self.kind == ChildKind::Acp {
             self.pool.warm_up();
         }
     }
@@ -173,13 +173,13 @@ impl Driver for ChildDriver {
 }
 
 #[derive(Debug)]
-pub struct Sender {
+pub struct ChildSender {
     messages: mpsc::Sender<ToChild>,
     kill: CancellationToken,
 }
 
 #[derive(Debug)]
-pub struct Receiver(mpsc::Receiver<FromChild>);
+pub struct ChildReceiver(mpsc::Receiver<FromChild>);
 
 /// The end of a link that the task of a child holds.
 #[derive(Debug)]
@@ -206,12 +206,12 @@ pub(crate) fn link() -> (ChildLink, ChildEnd) {
     let (to_child, told) = mpsc::channel(MESSAGES);
     let (heard, from_child) = mpsc::channel(MESSAGES);
     let kill = CancellationToken::new();
-    let sender = Sender { messages: to_child, kill: kill.clone() };
-    let link = Link { tx: sender, rx: Receiver(from_child) };
+    let sender = ChildSender { messages: to_child, kill: kill.clone() };
+    let link = Link { tx: sender, rx: ChildReceiver(from_child) };
     (link, ChildEnd { told, heard, kill })
 }
 
-impl LinkSender<ToChild> for Sender {
+impl LinkSender<ToChild> for ChildSender {
     async fn send(&self, message: ToChild) -> Result<(), LinkError> {
         let gone = |_| LinkError::Reset("the child is gone".to_owned());
         self.messages.send(message).await.map_err(gone)
@@ -226,7 +226,7 @@ impl LinkSender<ToChild> for Sender {
     }
 }
 
-impl LinkReceiver<FromChild> for Receiver {
+impl LinkReceiver<FromChild> for ChildReceiver {
     async fn next(&mut self) -> Option<Result<FromChild, LinkError>> {
         self.0.recv().await.map(Ok)
     }

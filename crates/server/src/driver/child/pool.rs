@@ -40,7 +40,7 @@ use super::{
 use crate::mcp::host::Room;
 
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
+pub(super) struct ChildPool {
     kit: Arc<Kit>,
     shelf: Arc<Shelf>,
 }
@@ -48,7 +48,7 @@ pub(super) struct Pool {
 /// Processes without a turn, the one that has lain longest first.
 #[derive(Debug, Default)]
 struct Shelf {
-    idle: Mutex<Vec<Idle>>,
+    idle: Mutex<Vec<IdleChild>>,
     returned: Notify,
     /// Those that are started to be kept ready, and are not here yet.
     coming: AtomicUsize,
@@ -56,29 +56,29 @@ struct Shelf {
 
 /// A process that waits for a turn. Dropped, it is ended.
 #[derive(Debug)]
-struct Idle {
-    place: Place,
-    job: oneshot::Sender<Job>,
+struct IdleChild {
+    place: PoolPlace,
+    job: oneshot::Sender<PoolJob>,
 }
 
 /// What a turn chooses a process by.
 #[derive(Clone, Debug)]
-struct Place {
+struct PoolPlace {
     workspace: Arc<Workspace>,
     beside: Option<PathBuf>,
-    open: Option<Conversation>,
+    open: Option<OpenConversation>,
 }
 
 /// What is open in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Conversation {
+struct OpenConversation {
     session: String,
     tools: [u8; 32],
 }
 
 /// A turn for a process.
 #[derive(Debug)]
-struct Job {
+struct PoolJob {
     end: ChildEnd,
     /// None: the one it has is the right one, and its conversation is open.
     room: Option<Option<Room>>,
@@ -86,7 +86,7 @@ struct Job {
     tools: [u8; 32],
 }
 
-impl Pool {
+impl ChildPool {
     pub(super) fn new(kit: &Arc<Kit>) -> Self {
         Self { kit: Arc::clone(kit), shelf: Arc::default() }
     }
@@ -99,11 +99,11 @@ impl Pool {
         let beside = self.kit.beside(&start);
         let wanted = start.resume.clone().map(|session| {
             let tools = digest(&start.tools);
-            Conversation { session, tools }
+            OpenConversation { session, tools }
         });
         let link = match self.find(beside.as_ref(), wanted.as_ref()).await? {
-            Found::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
-            Found::Room(place) => self.fresh(place, beside, start).await?,
+            FoundPlace::Idle(idle) => self.assign(idle, start, wanted.as_ref()).await?,
+            FoundPlace::Room(place) => self.fresh(place, beside, start).await?,
         };
         self.warm_up();
         Ok(link)
@@ -138,29 +138,31 @@ impl Pool {
     async fn find(
         &self,
         beside: Option<&PathBuf>,
-        wanted: Option<&Conversation>,
-    ) -> Result<Found, TurnError> {
+        wanted: Option<&OpenConversation>,
+    ) -> Result<FoundPlace, TurnError> {
         let mut crowded = pin!(self.kit.crowded(Instant::now() + self.kit.queue));
         loop {
             let mut returned = pin!(self.shelf.returned.notified());
             // Before looking: one that comes back meanwhile is noticed.
             returned.as_mut().enable();
             if let Some(idle) = self.shelf.take(beside, wanted) {
-                return Ok(Found::Idle(idle));
+                return Ok(FoundPlace::Idle(idle));
             }
             if let Ok(place) = Arc::clone(&self.kit.places).try_acquire_owned() {
-                return Ok(Found::Room(place));
+                return Ok(FoundPlace::Room(place));
             }
             // One that has another conversation open can begin a new one; one that has
             // another folder has to make room.
             let leaves = match self.shelf.oldest(beside) {
-                Some(idle) if idle.place.beside.as_ref() == beside => return Ok(Found::Idle(idle)),
+                Some(idle) if idle.place.beside.as_ref() == beside => {
+                    return Ok(FoundPlace::Idle(idle));
+                }
                 other => other.is_some(),
             };
             tokio::select! {
                 biased;
                 place = Arc::clone(&self.kit.places).acquire_owned() => {
-                    return place.map(Found::Room).map_err(|_| self.kit.full());
+                    return place.map(FoundPlace::Room).map_err(|_| self.kit.full());
                 }
                 () = returned => {}
                 () = async {
@@ -177,11 +179,11 @@ impl Pool {
     /// Gives a turn to a process that waits.
     async fn assign(
         &self,
-        idle: Idle,
+        idle: IdleChild,
         start: Start,
-        wanted: Option<&Conversation>,
+        wanted: Option<&OpenConversation>,
     ) -> Result<ChildLink, TurnError> {
-        let Idle { place, job } = idle;
+        let IdleChild { place, job } = idle;
         let same = wanted.is_some() && place.open.as_ref() == wanted;
         let room = match same {
             true => None,
@@ -194,7 +196,7 @@ impl Pool {
         let (link, end) = link();
         // If it crashed this very moment, the turn hears that, as of any other crash.
         let tools = digest(&start.tools);
-        if job.send(Job { end, room, resume: start.resume, tools }).is_err() {
+        if job.send(PoolJob { end, room, resume: start.resume, tools }).is_err() {
             debug!("a process exited before its turn");
         }
         Ok(link)
@@ -212,7 +214,7 @@ impl Pool {
         self.kit.furnish(&worker.place.workspace, room.as_ref().map(Room::address)).await?;
         let (link, end) = link();
         let tools = digest(&start.tools);
-        let job = Job { end, room: Some(room), resume: start.resume, tools };
+        let job = PoolJob { end, room: Some(room), resume: start.resume, tools };
         self.kit.tasks.spawn("cursor-agent acp", worker.work(Some(job), None));
         Ok(link)
     }
@@ -234,7 +236,7 @@ impl Pool {
             kit: Arc::clone(&self.kit),
             shelf: Arc::clone(&self.shelf),
             process: Process::new(child, pipes, tasks),
-            place: Place { workspace, beside, open: None },
+            place: PoolPlace { workspace, beside, open: None },
             room: None,
             greeted: false,
             permit,
@@ -242,8 +244,8 @@ impl Pool {
     }
 }
 
-enum Found {
-    Idle(Idle),
+enum FoundPlace {
+    Idle(IdleChild),
     Room(OwnedSemaphorePermit),
 }
 
@@ -272,10 +274,14 @@ impl Shelf {
     }
 
     /// The process that a turn goes on in, or one that has nothing open.
-    fn take(&self, beside: Option<&PathBuf>, wanted: Option<&Conversation>) -> Option<Idle> {
+    fn take(
+        &self,
+        beside: Option<&PathBuf>,
+        wanted: Option<&OpenConversation>,
+    ) -> Option<IdleChild> {
         let mut idle = self.idle.lock();
-        let fits = |idle: &Idle| idle.place.beside.as_ref() == beside;
-        let session = |idle: &Idle| idle.place.open.as_ref().map(|open| open.session.clone());
+        let fits = |idle: &IdleChild| idle.place.beside.as_ref() == beside;
+        let session = |idle: &IdleChild| idle.place.open.as_ref().map(|open| open.session.clone());
         let wanted = wanted.map(|wanted| wanted.session.clone());
         let at = match &wanted {
             Some(_) => idle.iter().position(|idle| fits(idle) && session(idle) == wanted),
@@ -287,15 +293,15 @@ impl Shelf {
     }
 
     /// The one that has lain longest, of those that fit if there are any.
-    fn oldest(&self, beside: Option<&PathBuf>) -> Option<Idle> {
+    fn oldest(&self, beside: Option<&PathBuf>) -> Option<IdleChild> {
         let mut idle = self.idle.lock();
         let at = idle.iter().position(|idle| idle.place.beside.as_ref() == beside).unwrap_or(0);
         (at < idle.len()).then(|| idle.remove(at))
     }
 
-    fn put(&self, place: Place) -> oneshot::Receiver<Job> {
+    fn put(&self, place: PoolPlace) -> oneshot::Receiver<PoolJob> {
         let (job, jobs) = oneshot::channel();
-        self.idle.lock().push(Idle { place, job });
+        self.idle.lock().push(IdleChild { place, job });
         self.returned.notify_waiters();
         jobs
     }
@@ -313,14 +319,14 @@ struct Worker {
     kit: Arc<Kit>,
     shelf: Arc<Shelf>,
     process: Process,
-    place: Place,
+    place: PoolPlace,
     room: Option<Room>,
     greeted: bool,
     permit: OwnedSemaphorePermit,
 }
 
 impl Worker {
-    async fn work(mut self, first: Option<Job>, mut coming: Option<Coming>) {
+    async fn work(mut self, first: Option<PoolJob>, mut coming: Option<Coming>) {
         let mut next = first;
         while let Some(job) = match next.take() {
             Some(job) => Some(job),
@@ -339,7 +345,7 @@ impl Worker {
     }
 
     /// Waits for a turn. None: nobody will come.
-    async fn idle(&mut self, coming: Option<Coming>) -> Option<Job> {
+    async fn idle(&mut self, coming: Option<Coming>) -> Option<PoolJob> {
         let mut jobs = self.shelf.put(self.place.clone());
         drop(coming);
         tokio::select! {
@@ -356,8 +362,8 @@ impl Worker {
     }
 
     /// Serves one turn. False: the process is of no more use.
-    async fn turn(&mut self, job: Job) -> bool {
-        let Job { mut end, room, resume, tools } = job;
+    async fn turn(&mut self, job: PoolJob) -> bool {
+        let PoolJob { mut end, room, resume, tools } = job;
         let open = match room {
             Some(room) => {
                 self.room = room;
@@ -379,7 +385,7 @@ impl Worker {
             Over::Released => {
                 self.kit.look_back(self.room.as_ref());
                 self.greeted = true;
-                self.place.open = session.map(|session| Conversation { session, tools });
+                self.place.open = session.map(|session| OpenConversation { session, tools });
                 true
             }
             Over::Exited(exit) => {

@@ -38,7 +38,7 @@ const LAST_INPUT: Duration = Duration::from_millis(250);
 pub(super) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
-    stdout: Output,
+    stdout: ChildOutput,
     errors: Option<Tail>,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum Over {
 impl Process {
     pub(super) fn new(child: Child, pipes: Pipes, tasks: &Tasks) -> Self {
         let Pipes { stdin, stdout, stderr } = pipes;
-        let stdout = Output { pipe: stdout, mid_line: false, skip: false };
+        let stdout = ChildOutput { pipe: stdout, mid_line: false, skip: false };
         Self { child, stdin, stdout, errors: stderr.map(|pipe| Tail::of(pipe, tasks)) }
     }
 
@@ -76,18 +76,20 @@ impl Process {
             tokio::pin!(writing);
             let stop = tokio::select! {
                 biased;
-                () = kill.cancelled() => Stop::Left,
+                () = kill.cancelled() => ProcessStop::Left,
                 stop = talk(told, room, input, heard) => stop,
-                () = self.stdout.listen(heard, session, None) => Stop::Mute,
-                _ = self.child.wait() => Stop::Dead,
-                () = async { writing.as_mut().await; pending().await } => Stop::Left,
+                () = self.stdout.listen(heard, session, None) => ProcessStop::Mute,
+                _ = self.child.wait() => ProcessStop::Dead,
+                () = async { writing.as_mut().await; pending().await } => ProcessStop::Left,
                 // The turn's last words may still be on their way to a child that stays.
-                () = async { heard.closed().await; sleep(LAST_INPUT).await } => Stop::Left,
+                () = async { heard.closed().await; sleep(LAST_INPUT).await } => ProcessStop::Left,
             };
             match stop {
-                Stop::Released if timeout(LAST_INPUT, writing).await.is_ok() => Stop::Released,
+                ProcessStop::Released if timeout(LAST_INPUT, writing).await.is_ok() => {
+                    ProcessStop::Released
+                }
                 // Half a message is in its pipe. Nobody could speak to it any more.
-                Stop::Released => Stop::Left,
+                ProcessStop::Released => ProcessStop::Left,
                 stop => stop,
             }
         };
@@ -98,10 +100,10 @@ impl Process {
             }
         };
         match stop {
-            Stop::Released => return Over::Released,
-            Stop::Left => return Over::Left,
-            Stop::Mute => {}
-            Stop::Dead => {
+            ProcessStop::Released => return Over::Released,
+            ProcessStop::Left => return Over::Left,
+            ProcessStop::Mute => {}
+            ProcessStop::Dead => {
                 // Before the rest is read: others may hold the pipe open.
                 self.child.clear().await;
                 tokio::select! {
@@ -163,7 +165,7 @@ impl Process {
 }
 
 /// Why the carrying stopped.
-enum Stop {
+enum ProcessStop {
     Left,
     Released,
     /// It closed its output.
@@ -172,7 +174,7 @@ enum Stop {
 }
 
 /// What the child is to be given.
-enum Input {
+enum ChildInput {
     Bytes(Bytes),
     End,
 }
@@ -181,24 +183,24 @@ enum Input {
 async fn talk(
     told: &mut mpsc::Receiver<ToChild>,
     room: &mut Option<Room>,
-    input: mpsc::Sender<Input>,
+    input: mpsc::Sender<ChildInput>,
     heard: &mpsc::Sender<FromChild>,
-) -> Stop {
+) -> ProcessStop {
     loop {
         tokio::select! {
             biased;
             message = told.recv() => {
                 let next = match message {
-                    None => return Stop::Left,
-                    Some(ToChild::Release) => return Stop::Released,
+                    None => return ProcessStop::Left,
+                    Some(ToChild::Release) => return ProcessStop::Released,
                     Some(ToChild::Result(result)) => {
                         if let Some(room) = room {
                             room.answer(result);
                         }
                         continue;
                     }
-                    Some(ToChild::Input(bytes)) => Input::Bytes(bytes),
-                    Some(ToChild::CloseInput) => Input::End,
+                    Some(ToChild::Input(bytes)) => ChildInput::Bytes(bytes),
+                    Some(ToChild::CloseInput) => ChildInput::End,
                 };
                 // Who takes them lives as long as this.
                 let _ = input.send(next).await;
@@ -228,15 +230,15 @@ async fn called<'a>(
 }
 
 /// Gives the child what it is told, at its pace.
-async fn write(mut inputs: mpsc::Receiver<Input>, stdin: &mut Option<ChildStdin>) {
+async fn write(mut inputs: mpsc::Receiver<ChildInput>, stdin: &mut Option<ChildStdin>) {
     while let Some(input) = inputs.recv().await {
         let Some(pipe) = stdin else { continue };
         let done = match input {
-            Input::Bytes(bytes) => match pipe.write_all(&bytes).await {
+            ChildInput::Bytes(bytes) => match pipe.write_all(&bytes).await {
                 Ok(()) => pipe.flush().await.is_err(),
                 Err(_) => true,
             },
-            Input::End => true,
+            ChildInput::End => true,
         };
         if done {
             *stdin = None;
@@ -246,7 +248,7 @@ async fn write(mut inputs: mpsc::Receiver<Input>, stdin: &mut Option<ChildStdin>
 
 /// Its standard output.
 #[derive(Debug)]
-struct Output {
+struct ChildOutput {
     pipe: Option<ChildStdout>,
     /// What was read last was no end of a line.
     mid_line: bool,
@@ -254,7 +256,7 @@ struct Output {
     skip: bool,
 }
 
-impl Output {
+impl ChildOutput {
     /// Passes it on, up to its end. Nothing is read before the turn has room for it. With
     /// `patience`, a silence is taken for the end.
     async fn listen(

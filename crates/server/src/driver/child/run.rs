@@ -34,13 +34,13 @@ pub(super) async fn open(kit: &Arc<Kit>, start: Start) -> Result<ChildLink, Turn
     let (child, pipes) = spawn(workspace.start(program), &args, &kit.tasks)?;
     let process = Process::new(child, pipes, &kit.tasks);
     let (link, end) = link();
-    let run = Run { kit: Arc::clone(kit), process, workspace, room, end, _place: place };
+    let run = ChildRun { kit: Arc::clone(kit), process, workspace, room, end, _place: place };
     kit.tasks.spawn("cursor-agent run", run.go());
     Ok(link)
 }
 
 /// In the order in which they go, if the task is dropped.
-struct Run {
+struct ChildRun {
     kit: Arc<Kit>,
     process: Process,
     workspace: Arc<Workspace>,
@@ -49,7 +49,7 @@ struct Run {
     _place: OwnedSemaphorePermit,
 }
 
-impl Run {
+impl ChildRun {
     async fn go(mut self) {
         let ready = Ready {
             workspace: self.workspace.path().to_string_lossy().into_owned(),

@@ -50,7 +50,7 @@ pub(super) struct Pipes {
 
 /// What is started, and where.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct Spawn<'a> {
     pub(super) program: &'a Program,
     pub(super) folder: &'a Path,
     /// Begins the mark that all it starts will have.
@@ -64,11 +64,11 @@ pub(super) struct Start<'a> {
 /// # Errors
 /// It is not started. Says why.
 pub(super) fn spawn(
-    start: Start<'_>,
+    start: Spawn<'_>,
     args: &[OsString],
     tasks: &Tasks,
 ) -> Result<(Child, Pipes), TurnError> {
-    let Start { program, folder, name, sight } = start;
+    let Spawn { program, folder, name, sight } = start;
     check(program)?;
     let mark = format!("{name}.{}", random::uuid());
     let mut command = CommandWrap::with_new(&program.path, |command| {

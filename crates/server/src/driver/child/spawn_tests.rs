@@ -23,7 +23,7 @@ async fn a_child_that_is_dropped_is_dead() {
     let args = ["-c", "sleep 1000"].map(OsString::from);
     let program = Program::at("/bin/sh");
     let folder = std::env::temp_dir();
-    let start = Start { program: &program, folder: &folder, name: "test", sight: Sight::Full };
+    let start = Spawn { program: &program, folder: &folder, name: "test", sight: Sight::Full };
     let (child, pipes) = spawn(start, &args, &tasks).unwrap();
     drop(child);
     // The other end of its streams is closed only by its death.
@@ -50,7 +50,7 @@ async fn a_program_is_checked_again_before_each_start() {
     fs::write(&program.path, "#!/bin/sh\ntouch started\n").unwrap();
     mode(&program.path, 0o755);
     let tasks = Tasks::new();
-    let start = Start { program: &program, folder: &work, name: "test", sight: Sight::Bare };
+    let start = Spawn { program: &program, folder: &work, name: "test", sight: Sight::Bare };
     mode(&bin, 0o777);
     let error = spawn(start, &[], &tasks).unwrap_err();
     assert!(error.message.contains("other users may write to"), "{error}");

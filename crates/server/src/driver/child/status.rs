@@ -21,26 +21,26 @@ const NAMELESS: &str = "cli";
 
 /// Asks the CLI who is signed in, once for all who want to know. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Gate(Arc<Inner>);
+pub struct SignInGate(Arc<GateInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct GateInner {
     kit: Arc<Kit>,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<KnownAccount>>,
     /// Held by who asks, so that others wait for the answer.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownAccount {
     account: Result<String, TurnError>,
     until: Instant,
 }
 
-impl Gate {
+impl SignInGate {
     pub(super) fn new(kit: &Arc<Kit>) -> Self {
         let kit = Arc::clone(kit);
-        Self(Arc::new(Inner { kit, known: Mutex::new(None), asking: Default::default() }))
+        Self(Arc::new(GateInner { kit, known: Mutex::new(None), asking: Default::default() }))
     }
 
     /// The account that is signed in.
@@ -58,7 +58,7 @@ impl Gate {
         }
         let account = self.ask().await;
         let until = Instant::now() + if account.is_ok() { GOOD } else { BAD };
-        *self.0.known.lock() = Some(Known { account: account.clone(), until });
+        *self.0.known.lock() = Some(KnownAccount { account: account.clone(), until });
         account
     }
 
@@ -105,7 +105,7 @@ fn nobody() -> TurnError {
     TurnError::new(ErrorCode::NotAuthenticated, text)
 }
 
-impl Delegate for Gate {
+impl Delegate for SignInGate {
     fn check(&self) -> BoxFuture<'_, Result<(), TurnError>> {
         Box::pin(async { self.account().await.map(|_| ()) })
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::driver::{
     Driver as _,
     child::{
-        Kind,
+        ChildKind,
         tests::{Bench, bench},
     },
 };
@@ -15,7 +15,7 @@ fn asked(count: &Path) -> usize {
 
 fn counting(count: &Path, says: &str) -> Bench {
     let text = format!("test \"$1\" = status && echo x >> '{}'; {says}", count.display());
-    bench(Kind::Cli, &text, |config| config.agent.auth_timeout = Duration::from_secs(20))
+    bench(ChildKind::Cli, &text, |config| config.agent.auth_timeout = Duration::from_secs(20))
 }
 
 async fn pass(time: Duration) {
@@ -80,7 +80,7 @@ async fn a_bad_answer_counts_for_less() {
 
 #[tokio::test]
 async fn one_that_does_not_answer_is_not_waited_for() {
-    let bench = bench(Kind::Cli, "exec sleep 1000", |config| {
+    let bench = bench(ChildKind::Cli, "exec sleep 1000", |config| {
         config.agent.auth_timeout = Duration::from_millis(50);
     });
     let error = bench.driver.gate().account().await.unwrap_err();

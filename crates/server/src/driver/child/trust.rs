@@ -57,17 +57,17 @@ mod unix {
         let mut links = 0_usize;
         while let Some(part) = ahead.pop_front() {
             let name = match part {
-                Part::Root => {
+                PathPart::Root => {
                     folder = PathBuf::from("/");
                     let meta = fs::metadata(&folder).map_err(|error| failed(&folder, error))?;
                     check_folder(&folder, &meta, &accounts)?;
                     continue;
                 }
-                Part::Up => {
+                PathPart::Up => {
                     folder.pop();
                     continue;
                 }
-                Part::Name(name) => name,
+                PathPart::Name(name) => name,
             };
             let at = folder.join(name);
             let meta = fs::symlink_metadata(&at).map_err(|error| failed(&at, error))?;
@@ -97,18 +97,18 @@ mod unix {
     }
 
     /// A step on the way to a program.
-    enum Part {
+    enum PathPart {
         Root,
         Up,
         Name(OsString),
     }
 
-    fn parts(path: &Path) -> VecDeque<Part> {
+    fn parts(path: &Path) -> VecDeque<PathPart> {
         let part = |component: Component<'_>| match component {
-            Component::RootDir | Component::Prefix(_) => Some(Part::Root),
-            Component::ParentDir => Some(Part::Up),
+            Component::RootDir | Component::Prefix(_) => Some(PathPart::Root),
+            Component::ParentDir => Some(PathPart::Up),
             Component::CurDir => None,
-            Component::Normal(name) => Some(Part::Name(name.to_owned())),
+            Component::Normal(name) => Some(PathPart::Name(name.to_owned())),
         };
         path.components().filter_map(part).collect()
     }

@@ -35,7 +35,7 @@ use serde_json::json;
 use tokio::{sync::Notify, time::timeout};
 use tracing::{debug, info};
 
-use super::{environment::Sight, find::Program, spawn::Start, tree};
+use super::{environment::Sight, find::Program, spawn::Spawn, tree};
 use crate::{clock, files::private, random};
 
 const LOCK: &str = "lock";
@@ -199,8 +199,8 @@ impl Drop for Home {
 
 impl Workspace {
     /// How Cursor's program is started in it.
-    pub(super) fn start<'a>(&'a self, program: &'a Program) -> Start<'a> {
-        Start { program, folder: &self.path, name: &self.name, sight: Sight::Full }
+    pub(super) fn start<'a>(&'a self, program: &'a Program) -> Spawn<'a> {
+        Spawn { program, folder: &self.path, name: &self.name, sight: Sight::Full }
     }
 
     fn make(home: &Path, name: String, left: &Arc<Notify>) -> io::Result<Self> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    Program, Way,
+    Program, ServerTransport,
     expand::{Expander, VariableSyntax},
 };
 use crate::{config::servers::Hidden, mcp::http::Remote};
@@ -44,7 +44,7 @@ pub(super) fn read(
     style: Style,
     value: &Value,
     expander: &Expander<'_>,
-) -> Result<Option<Way>, String> {
+) -> Result<Option<ServerTransport>, String> {
     let table = value.as_object().ok_or("is not an object")?;
     let is = |key: &str, wanted: bool| table.get(key).and_then(Value::as_bool) == Some(wanted);
     if is("enabled", false) || is("disabled", true) {
@@ -55,7 +55,7 @@ pub(super) fn read(
         let url = expander.text(url.as_str().ok_or("url: is not a string")?)?;
         let headers = texts(table.get("headers"), "headers", expander)?;
         return Remote::new(&url, headers.into_iter().collect(), kind == "sse")
-            .map(|remote| Some(Way::Http(remote)));
+            .map(|remote| Some(ServerTransport::Http(remote)));
     }
     let mut line = match table.get("command") {
         Some(Value::String(command)) => vec![expander.text(command)?],
@@ -80,7 +80,7 @@ pub(super) fn read(
         return Err("command: is empty".to_owned());
     }
     let command = line.remove(0);
-    Ok(Some(Way::Stdio(Program { command, args: line, env, cwd: cwd.map(Into::into) })))
+    Ok(Some(ServerTransport::Stdio(Program { command, args: line, env, cwd: cwd.map(Into::into) })))
 }
 
 fn list(items: &[Value], key: &str, expander: &Expander<'_>) -> Result<Vec<String>, String> {

@@ -32,7 +32,7 @@ pub struct ServerSpec {
     pub name: String,
     /// The file that has its command or its URL.
     pub source: PathBuf,
-    pub way: Way,
+    pub way: ServerTransport,
     /// The user named it in ibeam's settings.
     pub named: bool,
     /// Its tools are offered to models.
@@ -54,16 +54,16 @@ impl ServerSpec {
     #[must_use]
     pub fn secrets(&self) -> Vec<Hidden> {
         match &self.way {
-            Way::Stdio(program) => program.env.values().cloned().collect(),
-            Way::Http(remote) => remote.secrets(),
-            Way::Memory(_) => Vec::new(),
+            ServerTransport::Stdio(program) => program.env.values().cloned().collect(),
+            ServerTransport::Http(remote) => remote.secrets(),
+            ServerTransport::Memory(_) => Vec::new(),
         }
     }
 }
 
 /// How a server is reached.
 #[derive(Clone)]
-pub enum Way {
+pub enum ServerTransport {
     /// A child that speaks on its standard streams.
     Stdio(Program),
     Http(Remote),
@@ -71,7 +71,7 @@ pub enum Way {
     Memory(Arc<dyn Fn() -> DuplexStream + Send + Sync>),
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for ServerTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio(program) => program.fmt(f),
@@ -82,7 +82,7 @@ impl fmt::Debug for Way {
 }
 
 /// What a user may see of it: no argument, no header, no query.
-impl fmt::Display for Way {
+impl fmt::Display for ServerTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdio(program) => f.write_str(&program.command),
@@ -138,7 +138,7 @@ struct Foreign {
 
 #[derive(Debug)]
 enum FoundServer {
-    Server(Box<Way>),
+    Server(Box<ServerTransport>),
     /// The user switched it off there.
     Off,
     /// It cannot be used; a warning says why.
@@ -147,7 +147,7 @@ enum FoundServer {
 }
 
 impl Foreign {
-    fn way(self) -> Result<(PathBuf, Way), String> {
+    fn way(self) -> Result<(PathBuf, ServerTransport), String> {
         let source = self.source.display();
         match self.found {
             FoundServer::Server(way) => Ok((self.source, *way)),
@@ -222,7 +222,7 @@ fn own(
             }
             let command = expander.text(command)?;
             let program = Program { command, args, env, cwd: server.cwd.clone() };
-            (server.file.clone(), Way::Stdio(program))
+            (server.file.clone(), ServerTransport::Stdio(program))
         }
         (None, Some(url)) => {
             let mut headers = Vec::new();
@@ -230,7 +230,7 @@ fn own(
                 headers.push((name.clone(), Hidden::from(expander.text(value.expose())?)));
             }
             let remote = Remote::new(&expander.text(url)?, headers, false)?;
-            (server.file.clone(), Way::Http(remote))
+            (server.file.clone(), ServerTransport::Http(remote))
         }
         (None, None) => match foreign {
             Some(entry) => entry.way()?,

@@ -37,11 +37,11 @@ pub(super) struct Source {
     pub(super) style: Style,
     /// Of all its bytes.
     pub(super) hash: String,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<ServerEntry>,
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ServerEntry {
     /// `mcpServers.files`, for messages.
     pub(super) place: String,
     pub(super) name: String,
@@ -80,7 +80,7 @@ impl Source {
             let Some(servers) = document.get(*section) else { continue };
             let servers =
                 servers.as_object().ok_or_else(|| format!("{section} is not an object"))?;
-            entries.extend(servers.iter().map(|(name, value)| Entry {
+            entries.extend(servers.iter().map(|(name, value)| ServerEntry {
                 place: format!("{section}.{}", name.escape_debug()),
                 name: name.clone(),
                 value: value.clone(),

@@ -36,7 +36,7 @@ pub(super) fn script(text: &str) -> Program {
     Program { leading, ..Program::at("/bin/sh") }
 }
 
-pub(super) fn bench(kind: Kind, text: &str, change: impl FnOnce(&mut ChildConfig)) -> Bench {
+pub(super) fn bench(kind: ChildKind, text: &str, change: impl FnOnce(&mut ChildConfig)) -> Bench {
     let base = tempfile::tempdir().unwrap();
     let tasks = Tasks::new();
     let folders = base.path().join("runs");

@@ -12,7 +12,7 @@ use crate::{
     mcp::{
         Remote,
         client::{self, Client},
-        config::{ServerSpec, Way},
+        config::{ServerSpec, ServerTransport},
         http::Web,
     },
     net::tls::Tls,
@@ -24,7 +24,7 @@ async fn connect(house: &House, bearer: &str) -> Result<Client, String> {
     let spec = ServerSpec {
         name: "host".to_owned(),
         source: PathBuf::new(),
-        way: Way::Http(remote),
+        way: ServerTransport::Http(remote),
         named: true,
         offer: false,
         allow: Vec::new(),
