@@ -28,19 +28,11 @@ mod wire;
 pub use crate::{
     config::{SimConfig, SimHttp2, SimSignIn},
     protobuf::SchemaError,
-    record::{
-        counters::Stats,
-        runs::RunReport,
-        transcript::{Direction, FrameRecord, FrameRecorder},
-    },
+    record::{Direction, FrameRecord, FrameRecorder, RunReport, Stats},
     scenario::{
-        Scenario, ScenarioError, ScenarioRule, When,
-        faults::{Chaos, ChaosEffect, ErrorSpec, Refuse, ResetCode, StreamCut, StreamFault},
-        quirks::{Quirk, Quirks},
-        step::{
-            AbortStep, Blob, BlobRef, ExecStep, MessageArm, RawFrame, Say, ScenarioStep, StepError,
-            UnknownArm, UsageStep,
-        },
+        AbortStep, Blob, BlobRef, Chaos, ChaosEffect, ErrorSpec, ExecStep, MessageArm, Quirk,
+        Quirks, RawFrame, Refuse, ResetCode, Say, Scenario, ScenarioError, ScenarioRule,
+        ScenarioStep, StepError, StreamCut, StreamFault, UnknownArm, UsageStep, When,
     },
     wire::Sim,
 };

@@ -9,7 +9,7 @@ pub use ibeam_sim::Sim;
 use ibeam_sim::{Quirk, Scenario, ScenarioError, SimConfig};
 
 #[cfg(not(feature = "sim"))]
-pub use self::absent::Sim;
+pub use self::absent::NoSim as Sim;
 
 /// Given by flags only: these are for trying things out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,9 +74,9 @@ mod absent {
 
     /// Stands for the simulator so that code for one compiles. It has no constructor.
     #[derive(Clone, Debug)]
-    pub struct Sim(());
+    pub struct NoSim(());
 
-    impl Sim {
+    impl NoSim {
         pub const TOKEN: &str = "";
 
         /// A connection that is closed already.

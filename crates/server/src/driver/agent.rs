@@ -2,6 +2,7 @@
 //! come by plain requests.
 
 use std::{
+    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -187,6 +188,13 @@ impl LinkReceiver<Bytes> for AgentReceiver {
         match self {
             Self::H2(rx) => rx.next().await,
             Self::H1(rx) => rx.next().await,
+        }
+    }
+
+    async fn hold(&mut self) -> Infallible {
+        match self {
+            Self::H2(rx) => rx.hold().await,
+            Self::H1(_) => std::future::pending().await,
         }
     }
 

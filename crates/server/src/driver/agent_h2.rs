@@ -2,9 +2,12 @@
 //!
 //! Neither half needs a task. Sending hands the message to `h2` once the peer's
 //! window has any room, so at most one message waits in memory; receiving gives the
-//! window back as the bytes are taken, so a reader that pauses stops the peer.
+//! window back as the bytes are taken, so a reader that pauses stops the peer. What came until
+//! then is held here: in the queue of `h2` a word of a model costs 250 bytes, and the connection
+//! keeps the longest queue that it ever had.
 
 use std::{
+    convert::Infallible,
     future::poll_fn,
     sync::{Arc, Weak},
     task::{Context, Poll, Waker, ready},
@@ -69,6 +72,8 @@ pub struct Http2Sender {
 #[derive(Debug)]
 pub struct Http2Receiver {
     state: Http2State,
+    /// What came while nobody read. Its share of the window is not given back yet.
+    held: BytesMut,
     shared: Arc<Http2Shared>,
     fallback: Arc<Fallback>,
 }
@@ -115,7 +120,12 @@ pub(super) async fn open(
         lease,
     });
     let sender = Http2Sender { shared: Arc::clone(&shared) };
-    let receiver = Http2Receiver { state: Http2State::Head(response), shared, fallback };
+    let receiver = Http2Receiver {
+        state: Http2State::Head(response),
+        held: BytesMut::new(),
+        shared,
+        fallback,
+    };
     Ok(AgentLink { tx: AgentSender::H2(sender), rx: AgentReceiver::H2(receiver) })
 }
 
@@ -211,6 +221,21 @@ impl Http2Receiver {
         Some((self.shared.lease.sleep(Arc::new(pulse)), called))
     }
 
+    /// Takes what arrives out of the connection's queue, for [`Self::next`]. The window bounds how
+    /// much that is.
+    pub(super) async fn hold(&mut self) -> Infallible {
+        poll_fn(|cx| {
+            if let Http2State::Body(body) = &mut self.state {
+                // An end or an error is not lost: `next` finds it again.
+                while let Poll::Ready(Some(Ok(chunk))) = body.poll_data(cx) {
+                    self.held.extend_from_slice(&chunk);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, LinkError>> {
         let item = self.advance().await;
         if !matches!(item, Some(Ok(_))) {
@@ -253,6 +278,14 @@ impl Http2Receiver {
                     let error = refusal(head, text, &self.fallback);
                     self.shared.cancel();
                     return Some(Err(error));
+                }
+                Http2State::Body(body) if !self.held.is_empty() => {
+                    let chunk = self.held.split_to(self.held.len().min(GATHER_TO)).freeze();
+                    if self.held.is_empty() {
+                        self.held = BytesMut::new();
+                    }
+                    let _ = body.flow_control().release_capacity(chunk.len());
+                    return Some(Ok(chunk));
                 }
                 Http2State::Body(body) => {
                     return match poll_fn(|cx| gather(body, cx)).await {

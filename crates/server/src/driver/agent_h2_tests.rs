@@ -114,6 +114,39 @@ async fn small_frames_come_together_and_no_ending_is_lost() {
     }
 }
 
+/// The connection keeps memory for the longest queue of frames that it ever had.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_read_is_held_outside_of_the_connection() {
+    const FRAMES: u32 = 100_000;
+    let peer = Peer::new(100, move |_, _, mut respond| {
+        Box::pin(async move {
+            let mut send = respond.send_response(answer(200), false).unwrap();
+            for n in 0..FRAMES {
+                send.send_data(Bytes::copy_from_slice(&n.to_be_bytes()), n + 1 == FRAMES).unwrap();
+            }
+        })
+    });
+    let (driver, _tasks) = driver(&peer.connector(), Transport::H2);
+    let mut link = driver.open(spec()).await.unwrap();
+    let first = link.rx.next().await.unwrap().unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(1), link.rx.hold()).await.is_err());
+    {
+        let AgentReceiver::H2(receiver) = &mut link.rx else { panic!("it is HTTP/2") };
+        let held = receiver.held.len();
+        let Http2State::Body(body) = &mut receiver.state else { panic!("it has a body") };
+        assert!(held > 100_000, "{held}");
+        assert_eq!(body.flow_control().used_capacity(), held, "none is left in the queue");
+        assert!(held < 4 * FRAMES as usize - first.len(), "the window stops the peer");
+    }
+    let mut bytes = first.to_vec();
+    while let Some(chunk) = link.rx.next().await {
+        let chunk = chunk.unwrap();
+        assert!(chunk.len() <= GATHER_TO + GATHER_BELOW);
+        bytes.extend_from_slice(&chunk);
+    }
+    assert_eq!(bytes, (0..FRAMES).flat_map(u32::to_be_bytes).collect::<Vec<_>>());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_stream_beats_and_calls_when_more_is_unread_than_signs_of_life() {
     let peer = Peer::echo(100);

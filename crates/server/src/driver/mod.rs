@@ -11,7 +11,7 @@ mod headers;
 #[cfg(test)]
 mod testing;
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{convert::Infallible, fmt, ops::Deref, sync::Arc};
 
 use bytes::Bytes;
 use ibeam_core::{
@@ -91,6 +91,13 @@ pub trait LinkReceiver<M>: fmt::Debug + Send + 'static {
     /// What comes next. `None` is a clean end; after it, or after an error, there is
     /// nothing more. Safe to drop half-way.
     fn next(&mut self) -> impl Future<Output = Option<Result<M, LinkError>>> + Send;
+
+    /// Keeps what arrives in as little memory as it can, while nothing is read. Safe to drop
+    /// half-way.
+    fn hold(&mut self) -> impl Future<Output = Infallible> + Send {
+        // Most links have a connection or a pipe of their own, which holds little.
+        std::future::pending()
+    }
 
     /// Leaves the link to its connection until the first half of the answer is dropped:
     /// the connection sends `framed` again and again, and notifies through the other when the

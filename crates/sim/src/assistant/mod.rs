@@ -1,12 +1,12 @@
 //! The built-in model's judgement: what the user asks for, which of the offered tools does it,
 //! and with which arguments. Pure functions of the prompt.
 
-pub(crate) mod edit_format;
+mod edit_format;
 pub(crate) mod intent;
 mod patch_tool;
 mod script_tool;
 mod title;
 pub(crate) mod tool_choice;
-pub(crate) mod tool_fit;
+mod tool_fit;
 
-pub(crate) use self::title::title_of;
+pub(crate) use self::{edit_format::EditFormat, title::title_of, tool_fit::ToolPurpose};

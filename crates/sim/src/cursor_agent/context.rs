@@ -22,10 +22,7 @@ use super::{
 use crate::{
     config::SimConfig,
     engine::SimState,
-    scenario::{
-        Scenario,
-        quirks::{Quirk, Quirks},
-    },
+    scenario::{Quirk, Quirks, Scenario},
 };
 
 /// Timeouts do not apply inside one process.

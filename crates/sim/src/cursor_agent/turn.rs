@@ -35,12 +35,9 @@ use crate::{
     blobs::id_of,
     engine::{RunHeaders, RunIo, SimRun, SimState},
     protobuf::{put_bytes_field, value_to_proto},
-    record::runs::{RunReport, RunTally},
+    record::{RunReport, RunTally},
     stream::{
-        control::ConnectionControl,
-        format::BodyFormat,
-        inbound::RunInbound,
-        outbound::{CHUNKS_CAP, Chunk, FrameStyle, RunOutbound},
+        BodyFormat, CHUNKS_CAP, Chunk, ConnectionControl, FrameStyle, RunInbound, RunOutbound,
     },
 };
 

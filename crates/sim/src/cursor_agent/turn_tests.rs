@@ -5,7 +5,7 @@ use crate::{
     config::SimConfig,
     cursor_agent::toolbox::FakeTools,
     engine::SimState,
-    scenario::{Scenario, quirks::Quirk},
+    scenario::{Quirk, Scenario},
 };
 
 fn sim(scenario: &str) -> Arc<SimState> {

@@ -13,13 +13,12 @@ use super::{
 };
 use crate::{
     assistant::{
-        edit_format::EditFormat,
+        EditFormat, ToolPurpose,
         intent::{self, Intent},
         title_of, tool_choice,
-        tool_fit::ToolPurpose,
     },
     prompt::{HistoryMessage, OfferedTool},
-    scenario::quirks::Quirk,
+    scenario::Quirk,
 };
 
 /// Characters in a delta.
@@ -87,9 +86,9 @@ impl SimRun {
             }
             let names: Vec<_> = calls.iter().map(|call| call.tool_name.clone()).collect();
             let answers = Box::pin(self.call_all(calls)).await?;
-            let told =
+            let lines =
                 names.iter().zip(&answers).map(|(name, answer)| describe_answer(name, answer));
-            report.extend(told);
+            report.extend(lines);
         } else {
             for intent in open {
                 let (line, good) = self.carry_out(intent).await?;
@@ -156,8 +155,8 @@ impl SimRun {
     /// The edit format that the instructions ask for, if there are no tools.
     fn format(&self, text: &str) -> Option<EditFormat> {
         let rules = self.rules();
-        let told = rules.iter().map(String::as_str).chain([text]);
-        EditFormat::of(told).filter(|_| self.prompt.tools.is_empty())
+        let instructions = rules.iter().map(String::as_str).chain([text]);
+        EditFormat::of(instructions).filter(|_| self.prompt.tools.is_empty())
     }
 
     /// The answer to a question about the prompt itself, or a title.
@@ -172,8 +171,10 @@ impl SimRun {
             let text = text.to_lowercase();
             text.contains("title") && TITLE_WORDS.iter().any(|word| text.contains(word))
         };
-        let told = rules.iter().chain(&self.prompt.system);
-        if self.prompt.tools.is_empty() && (titled(text) || told.into_iter().any(|t| titled(t))) {
+        let instructions = rules.iter().chain(&self.prompt.system);
+        if self.prompt.tools.is_empty()
+            && (titled(text) || instructions.into_iter().any(|t| titled(t)))
+        {
             let subject = lower
                 .split_once("conversation:")
                 .and_then(|(head, _)| text.get(head.len() + "conversation:".len()..))

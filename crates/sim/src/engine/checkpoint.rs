@@ -23,8 +23,8 @@ use crate::{
     blobs::{BlobId, id_of},
     models::{self, SimModel},
     prompt::{image_blobs, validate},
-    record::counters::add,
-    scenario::quirks::Quirk,
+    record::add,
+    scenario::Quirk,
 };
 
 /// Blobs asked for at the same time.

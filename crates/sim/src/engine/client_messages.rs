@@ -20,9 +20,9 @@ use super::{
     run_io::{ClientAnswer, QuestionKey, RunIo, RunResult, RunStop, fail},
 };
 use crate::{
-    record::{counters::add, transcript::Direction},
-    scenario::quirks::Quirk,
-    stream::inbound::InboundEvent,
+    record::{Direction, add},
+    scenario::Quirk,
+    stream::InboundEvent,
 };
 
 /// The arms of KV messages, the same in both directions.

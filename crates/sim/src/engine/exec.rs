@@ -11,7 +11,7 @@ use ibeam_proto::agent::{
 
 use crate::{
     protobuf::{put_bytes_field, put_varint_field},
-    scenario::step::EncodedArm,
+    scenario::EncodedArm,
 };
 
 /// The longest result text that is kept and quoted.

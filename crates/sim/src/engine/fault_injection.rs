@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ibeam_core::codec::connect::{self, Code};
 
 use super::run_io::{RunIo, RunResult, RunStop};
-use crate::scenario::faults::{ResetCode, StreamFault};
+use crate::scenario::{ResetCode, StreamFault};
 
 /// What was sent must be on the wire before a fault breaks it.
 const SETTLE: Duration = Duration::from_millis(5);

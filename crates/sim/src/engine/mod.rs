@@ -26,8 +26,8 @@ pub(crate) use self::{
 use crate::{
     blobs::BlobCache,
     config::SimConfig,
-    record::{Records, counters::SimCounters},
-    scenario::quirks::Quirks,
+    record::{Records, SimCounters},
+    scenario::Quirks,
 };
 
 /// What all runs of a simulator share.

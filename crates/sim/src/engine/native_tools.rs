@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     assistant::intent::Intent,
-    scenario::{quirks::Quirk, step::EncodedArm},
+    scenario::{EncodedArm, Quirk},
 };
 
 const WRITE: u32 = 3;

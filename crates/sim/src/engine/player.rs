@@ -20,11 +20,8 @@ use super::{
 use crate::{
     blobs::id_of,
     protobuf::unhex,
-    record::counters::add,
-    scenario::{
-        quirks::Quirk,
-        step::{Blob, BlobRef, EncodedArm, ExecStep, Say, ScenarioStep, message_bytes},
-    },
+    record::add,
+    scenario::{Blob, BlobRef, EncodedArm, ExecStep, Quirk, Say, ScenarioStep, message_bytes},
 };
 
 /// Characters by which the assistant's arguments grow.
@@ -432,6 +429,6 @@ impl Speech {
 }
 
 /// The error for a step that does not encode, although the scenario was checked.
-fn broken(error: &crate::scenario::step::StepError) -> RunStop {
+fn broken(error: &crate::scenario::StepError) -> RunStop {
     fail(Code::Internal, &error.to_string())
 }

@@ -13,8 +13,8 @@ use super::run::SimRun;
 use crate::{
     blobs::{BlobId, id_of},
     prompt::HistoryMessage,
-    record::counters::add,
-    scenario::step::{ExecStep, ScenarioStep},
+    record::add,
+    scenario::{ExecStep, ScenarioStep},
 };
 
 /// Where an interrupted turn stopped.

@@ -27,13 +27,8 @@ use crate::{
     blobs::{BlobId, id_of},
     models::SimModel,
     prompt::{OfferedTool, RunPrompt, image_ids, tokens, validate},
-    record::counters::{add, sub},
-    scenario::{
-        ScenarioRule,
-        faults::{Refuse, ResetCode},
-        quirks::Quirk,
-        step::{EncodedArm, UsageStep},
-    },
+    record::{add, sub},
+    scenario::{EncodedArm, Quirk, Refuse, ResetCode, ScenarioRule, UsageStep},
 };
 
 /// The model whose bare id is the fast tier.

@@ -24,20 +24,9 @@ use super::{
     exec::{self, ExecAnswer},
 };
 use crate::{
-    record::{
-        counters::add,
-        runs::RunTally,
-        transcript::{Direction, RunTape},
-    },
-    scenario::{
-        faults::{ChaosEffect, Refuse, StreamCut},
-        quirks::Quirks,
-    },
-    stream::{
-        control::ConnectionControl,
-        inbound::{InboundEvent, RunInbound},
-        outbound::RunOutbound,
-    },
+    record::{Direction, RunTally, RunTape, add},
+    scenario::{ChaosEffect, Quirks, Refuse, StreamCut},
+    stream::{ConnectionControl, InboundEvent, RunInbound, RunOutbound},
 };
 
 /// The exec arm that asks for the request context.
@@ -312,7 +301,7 @@ impl RunIo {
         &mut self,
         id: u32,
         exec_id: &str,
-        arm: &crate::scenario::step::EncodedArm,
+        arm: &crate::scenario::EncodedArm,
     ) -> RunResult<QuestionKey> {
         let key = QuestionKey::Exec(id);
         let asked = OpenQuestion {

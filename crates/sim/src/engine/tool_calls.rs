@@ -21,7 +21,7 @@ use crate::{
     blobs::id_of,
     prompt::OfferedTool,
     protobuf::{hex, value_from_proto, value_to_proto},
-    scenario::quirks::Quirk,
+    scenario::Quirk,
 };
 
 impl SimRun {

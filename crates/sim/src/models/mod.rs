@@ -11,7 +11,7 @@ use ibeam_proto::{
     },
 };
 
-use crate::scenario::quirks::{Quirk, Quirks};
+use crate::scenario::{Quirk, Quirks};
 
 const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh"];
 const BOTH: &[&str] = &["false", "true"];

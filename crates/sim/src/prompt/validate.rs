@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     models::{self, SimModel},
     protobuf::value_from_proto,
-    scenario::quirks::{Quirk, Quirks},
+    scenario::{Quirk, Quirks},
 };
 
 /// Checks a run request.

@@ -1,14 +1,21 @@
 //! What the simulator records: counters, runs and their frames.
 
-pub(crate) mod counters;
-pub(crate) mod runs;
-pub(crate) mod transcript;
+mod counters;
+mod runs;
+mod transcript;
 
 use serde_json::{Value, json};
 
-use self::{
-    counters::{SimCounters, Stats},
-    runs::{RunLedger, RunReport},
+use self::runs::RunLedger;
+pub use self::{
+    counters::Stats,
+    runs::RunReport,
+    transcript::{Direction, FrameRecord, FrameRecorder},
+};
+pub(crate) use self::{
+    counters::{SimCounters, add, add_many, sub},
+    runs::RunTally,
+    transcript::RunTape,
 };
 
 /// The counters and the newest runs.

@@ -1,18 +1,22 @@
 //! Scenario files: rules that pick a script for each run. TOML and JSON have the same
 //! shape. A scenario is checked when it is read, so that a run never finds an unknown name.
 
-pub(crate) mod faults;
-pub(crate) mod quirks;
-pub(crate) mod step;
+mod faults;
+mod quirks;
+mod step;
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use self::{
-    faults::{Chaos, Refuse, StreamCut},
-    quirks::Quirks,
-    step::{ScenarioStep, StepError},
+pub(crate) use self::step::{EncodedArm, message_bytes};
+pub use self::{
+    faults::{Chaos, ChaosEffect, ErrorSpec, Refuse, ResetCode, StreamCut, StreamFault},
+    quirks::{Quirk, Quirks},
+    step::{
+        AbortStep, Blob, BlobRef, ExecStep, MessageArm, RawFrame, Say, ScenarioStep, StepError,
+        UnknownArm, UsageStep,
+    },
 };
 
 /// The largest scenario file that is read.

@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use ibeam_core::codec::connect::{Decoder, Envelope};
 use tokio::sync::mpsc;
 
-use crate::record::runs::RunTally;
+use crate::record::RunTally;
 
 /// Where client messages come from.
 #[derive(Debug)]

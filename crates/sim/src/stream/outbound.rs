@@ -8,7 +8,7 @@ use ibeam_proto::Wire;
 use tokio::sync::mpsc;
 
 use super::format::{self, BodyFormat};
-use crate::scenario::faults::ResetCode;
+use crate::scenario::ResetCode;
 
 /// Chunks that wait for the peer's window. Four of 16 KiB keep a stream busy and a
 /// thousand streams small.

@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     protobuf::unhex,
-    record::counters::{add, add_many},
-    stream::format::BodyFormat,
+    record::{add, add_many},
+    stream::BodyFormat,
 };
 
 /// Messages that wait for the run to read them.

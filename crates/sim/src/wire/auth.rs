@@ -18,7 +18,7 @@ use super::{
     Sim, login,
     responses::{self, SimResponse},
 };
-use crate::{config::SimConfig, record::counters::add};
+use crate::{config::SimConfig, record::add};
 
 /// The signature of every token: `simulated-signature`.
 pub(crate) const SIGNATURE: &str = "c2ltdWxhdGVkLXNpZ25hdHVyZQ";

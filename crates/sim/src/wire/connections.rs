@@ -20,8 +20,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{Sim, routes};
 use crate::{
     config::SimHttp2,
-    record::counters::{add, sub},
-    stream::control::ConnectionControl,
+    record::{add, sub},
+    stream::ConnectionControl,
 };
 
 /// How long open streams may continue after `serve` is stopped.

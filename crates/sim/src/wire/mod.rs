@@ -15,10 +15,7 @@ use self::{append::Appends, auth::Auth, login::Logins};
 use crate::{
     config::{self, SimConfig},
     engine::SimState,
-    record::{
-        counters::{SimCounters, Stats},
-        runs::RunReport,
-    },
+    record::{RunReport, SimCounters, Stats},
 };
 
 /// The simulator. Clones share everything.

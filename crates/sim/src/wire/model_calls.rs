@@ -19,8 +19,8 @@ use super::{
 use crate::{
     assistant::title_of,
     models::{MODELS, proto_json},
-    scenario::quirks::Quirk,
-    stream::format::BodyFormat,
+    scenario::Quirk,
+    stream::BodyFormat,
 };
 
 const CONFIG_VERSION: &str = "5c3f0a52-6f0e-4a53-9d0e-2f1f5a1c7b11";

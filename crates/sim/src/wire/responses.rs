@@ -14,11 +14,8 @@ use ibeam_proto::aiserver::ErrorKind;
 use tokio::sync::mpsc;
 
 use crate::{
-    scenario::faults::Refuse,
-    stream::{
-        format::{BodyFormat, trailer_frame},
-        outbound::Chunk,
-    },
+    scenario::Refuse,
+    stream::{BodyFormat, Chunk, trailer_frame},
 };
 
 /// A response body: whole or streamed.

@@ -23,14 +23,9 @@ use super::{
 use crate::{
     config::SimHttp2,
     engine::{RunHeaders, RunIo, RunStop, SimRun},
-    record::runs::{RunReport, RunTally},
-    scenario::faults::Refuse,
-    stream::{
-        control::ConnectionControl,
-        format::BodyFormat,
-        inbound::RunInbound,
-        outbound::{CHUNKS_CAP, FrameStyle, RunOutbound},
-    },
+    record::{RunReport, RunTally},
+    scenario::Refuse,
+    stream::{BodyFormat, CHUNKS_CAP, ConnectionControl, FrameStyle, RunInbound, RunOutbound},
 };
 
 /// The largest body of a unary call.

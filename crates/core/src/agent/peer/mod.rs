@@ -69,6 +69,9 @@ pub struct AgentPeer {
     spec: RunSpec,
     /// Send the request context with the first message instead of waiting to be asked for it.
     inline_context: bool,
+    /// The first message of the first stream, until that is open. It is made with the peer: for a
+    /// large request that takes long, and must not be done where streams are read.
+    first: Option<Bytes>,
     purpose: Purpose,
     prefer_h1: bool,
     stream: Stream,
@@ -92,9 +95,12 @@ impl Peer for AgentPeer {
     fn new(request: &TurnRequest, plan: Plan) -> Self {
         let mut since = Since::default();
         since.begin(request);
+        let inline_context = plan.inline_context;
+        let spec = RunSpec::new(request, plan);
         Self {
-            inline_context: plan.inline_context,
-            spec: RunSpec::new(request, plan),
+            first: Some(spec.first_frame(inline_context, None)),
+            inline_context,
+            spec,
             purpose: Purpose::Start,
             prefer_h1: false,
             stream: Stream::new(Millis(0)),
@@ -119,7 +125,8 @@ impl Peer for AgentPeer {
             Purpose::Start => None,
             Purpose::Resume => self.checkpoint.as_ref().map(|checkpoint| &checkpoint.bytes[..]),
         };
-        let first = self.spec.first_frame(self.inline_context, checkpoint);
+        let first = self.first.take();
+        let first = first.unwrap_or_else(|| self.spec.first_frame(self.inline_context, checkpoint));
         self.stream = Stream {
             upload: upload_time(first.len()),
             next_heartbeat: Some(now + clocks.heartbeat),
@@ -248,10 +255,12 @@ impl Peer for AgentPeer {
     }
 
     fn resume_run(&mut self) {
+        self.first = None;
         self.purpose = Purpose::Resume;
     }
 
     fn repeat_run(&mut self) {
+        self.first = None;
         self.purpose = Purpose::Start;
         self.since.clear();
         self.checkpoint = None;
@@ -283,6 +292,7 @@ impl Peer for AgentPeer {
 
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
         let Some(request) = turn.request else { return };
+        self.first = None;
         self.purpose = Purpose::Start;
         let Some(answered) = answered else {
             let newest = self.checkpoint(turn);

@@ -91,7 +91,7 @@ async fn a_broken_file_matters_only_where_it_would_be_asked() {
     assert!(look(&[]).unwrap().found.is_none());
     home.write(".config/cursor/auth.json", r#"{"accessToken":"theirs"}"#);
     let error = look(&[]).unwrap_err();
-    assert!(error.to_string().contains("delete it to start with no consent"), "{error}");
+    assert!(error.to_string().contains("delete it to reset the consents"), "{error}");
     // What goes before in the order does not need it.
     let key = look(&[("CURSOR_API_KEY", "k")]).unwrap().found.unwrap();
     assert_eq!(key.source, CredentialSource::ApiKeyEnv);

@@ -1,5 +1,7 @@
 //! A connection on which every stream is asleep reads once a second, and not for every
-//! sign of life that the peer sends on one of them.
+//! sign of life that the peer sends on one of them. And one that has much to read lets the readers
+//! of its streams have it in between: `h2` needs many times the memory for frames that wait, and
+//! keeps it.
 
 use std::{
     io,
@@ -20,6 +22,9 @@ use crate::net::connect::Io;
 /// The peer's pings wait no longer than this for their answer.
 const LENGTH: Duration = Duration::from_secs(1);
 
+/// So much is read before others get their turn.
+const BURST: usize = 64 * 1024;
+
 /// The bytes of a connection, read only now and then while it naps.
 #[derive(Debug)]
 pub(super) struct Napping<T = Io> {
@@ -28,11 +33,13 @@ pub(super) struct Napping<T = Io> {
     /// All naps of a pool end together: one wake-up serves hundreds of connections.
     epoch: Instant,
     nap: Pin<Box<Sleep>>,
+    /// Bytes since the last pause.
+    burst: usize,
 }
 
 impl<T: AsyncRead + Unpin> Napping<T> {
     pub(super) fn new(io: T, gauge: Arc<Gauge>, epoch: Instant) -> Self {
-        Self { io, gauge, epoch, nap: Box::pin(tokio::time::sleep(Duration::ZERO)) }
+        Self { io, gauge, epoch, nap: Box::pin(tokio::time::sleep(Duration::ZERO)), burst: 0 }
     }
 
     /// Looks once per nap, and asks the socket for no wake-up in between.
@@ -63,7 +70,15 @@ impl<T: AsyncRead + Unpin> AsyncRead for Napping<T> {
         if self.gauge.naps(cx.waker()) {
             return self.poll_now_and_then(cx, buf);
         }
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        if self.burst >= BURST {
+            self.burst = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        self.burst = if read.is_ready() { self.burst + buf.filled().len() - before } else { 0 };
+        read
     }
 }
 
@@ -118,6 +133,25 @@ mod tests {
 
     fn asleep(gauge: &Arc<Gauge>) -> Asleep {
         Asleep::new(gauge, Arc::new(Silent))
+    }
+
+    #[tokio::test]
+    async fn others_get_their_turn_after_a_burst() {
+        let (ours, mut theirs) = tokio::io::duplex(4 * BURST);
+        theirs.write_all(&vec![7; 2 * BURST]).await.unwrap();
+        let mut io = Napping::new(ours, Arc::default(), Instant::now());
+        let mut piece = vec![0; BURST / 2];
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut read = || {
+            let mut piece = ReadBuf::new(&mut piece);
+            Pin::new(&mut io).poll_read(&mut cx, &mut piece).map(|_| piece.filled().len())
+        };
+        for _ in 0..2 {
+            assert_eq!(read(), Poll::Ready(BURST / 2));
+            assert_eq!(read(), Poll::Ready(BURST / 2));
+            assert_eq!(read(), Poll::Pending);
+        }
+        assert_eq!(read(), Poll::Pending, "there is no more");
     }
 
     #[tokio::test(start_paused = true)]

@@ -290,7 +290,7 @@ impl<W: LinkPeer> Task<W> {
     /// The order matters: what is to be sent goes before what is to be read, and
     /// the common before the rare.
     async fn wait(&mut self) -> Wake<W> {
-        let read = self.reads() && self.doze.is_none();
+        let (reads, dozes) = (self.reads(), self.doze.is_some());
         let (tx, rx) = match self.link.as_mut() {
             Some(Link { tx, rx }) => (Some(&*tx), Some(rx)),
             None => (None, None),
@@ -308,7 +308,8 @@ impl<W: LinkPeer> Task<W> {
             } => Wake::Sent(sent),
             chunk = async {
                 match rx {
-                    Some(rx) if read => rx.next().await,
+                    Some(rx) if reads && !dozes => rx.next().await,
+                    Some(rx) if !dozes => match rx.hold().await {},
                     _ => std::future::pending().await,
                 }
             } => Wake::Heard(chunk),

@@ -2,6 +2,21 @@
 
 use super::*;
 
+/// The machine of a large request is made outside the event loop, and its first message with it.
+#[test]
+fn first_message_is_made_with_the_machine() {
+    let mut bench = Bench::closed(&[]);
+    let prepared = bench.turn.peer().first.clone().unwrap();
+    assert_eq!(prepared, bench.turn.peer().spec.first_frame(false, None));
+    bench.opened();
+    assert!(bench.commands.iter().any(|sent| matches!(sent, Command::Send(f) if *f == prepared)));
+    assert!(bench.turn.peer().first.is_none(), "it is not kept");
+    // What is sent after a rebuild differs.
+    let mut bench = Bench::closed(&[]);
+    bench.turn.peer().repeat_run();
+    assert!(bench.turn.peer().first.is_none());
+}
+
 #[test]
 fn a_plain_turn_from_open_to_end() {
     let mut bench = Bench::open(&[]);
