@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Global, INTERRUPTED, Listening, Refusal, Upstream, block_on, print, require_account};
 use crate::{
     instance::{self, Registration},
-    notify,
+    memory, notify,
 };
 use ibeam_server::{
     app::App,
@@ -140,7 +140,10 @@ pub(super) async fn serve(
             shutdown.draining().await;
             registration.as_ref().inspect(|registration| registration.retire());
         };
-        tokio::join!(server.run(shutdown.clone()), leaving);
+        tokio::select! {
+            _ = async { tokio::join!(server.run(shutdown.clone()), leaving) } => {}
+            never = memory::return_free() => match never {},
+        }
         match tasks.join_within(LAST_TASKS).await {
             0 => tracing::info!("stopped"),
             left => tracing::warn!(left, "stopped, though not every task has ended"),
