@@ -7,6 +7,7 @@ mod clients;
 pub mod doctor;
 pub mod harden;
 pub mod instance;
+mod memory;
 mod notify;
 mod service;
 pub mod telemetry;

@@ -108,11 +108,15 @@ impl Counter {
         let known = Arc::clone(&self.known);
         let left = CancellationToken::new();
         let _leaves = left.clone().drop_guard();
-        let counted = self.tasks.spawn_blocking(move || {
+        let count = move || {
             let texts = known.all_while(request.texts(), measure, || !left.is_cancelled());
             drop(permit);
             Some(texts?.plus(images(request.images())))
-        });
+        };
+        let counted = match length > LARGE {
+            true => self.tasks.spawn_large(count),
+            false => self.tasks.spawn_blocking(count),
+        };
         let count = counted.await.ok().flatten().ok_or_else(failed)?;
         self.known.requests.lock().put(known_as, count);
         Ok(count)

@@ -65,7 +65,7 @@ impl LargeWork {
         let permit = self.permits.acquire(key).await;
         #[cfg(test)]
         self.done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let done = self.tasks.spawn_blocking(move || {
+        let done = self.tasks.spawn_large(move || {
             let done = work();
             drop(permit);
             done

@@ -1,7 +1,7 @@
 //! Every task of the program. They have names, their logs carry them, and shutdown
 //! waits for all.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, panic::resume_unwind, pin::Pin, thread, time::Duration};
 
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -47,6 +47,21 @@ impl Tasks {
         // Boxed for the same reason as tasks.
         let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
         self.tracker.spawn_blocking(work)
+    }
+
+    /// The same for work that needs much memory, on a thread of its own: when it ends, the allocator
+    /// gets back all that the thread had. One that goes on to other work would keep it.
+    pub fn spawn_large<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
+        self.spawn_blocking(move || {
+            let thread = thread::Builder::new().name("large work".to_owned()).spawn(work);
+            // What went wrong there goes on here, and to whoever waits for the work.
+            let thread = thread.unwrap_or_else(|error| resume_unwind(Box::new(error)));
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 
     /// For libraries that start tasks themselves: all of them under one name.
@@ -124,6 +139,16 @@ mod tests {
         tasks.join().await;
         assert!(tasks.is_empty());
         assert_eq!(task.await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn large_work_has_a_thread_of_its_own_and_its_panics_arrive() {
+        let tasks = Tasks::new();
+        let name = || thread::current().name().map(str::to_owned);
+        assert_eq!(tasks.spawn_large(name).await.unwrap().as_deref(), Some("large work"));
+        let failed = tasks.spawn_large(|| -> u8 { panic!("on purpose") }).await;
+        assert!(failed.unwrap_err().is_panic());
+        tasks.join().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     instance::{self, Registration},
-    notify,
+    memory, notify,
 };
 use ibeam_server::{
     app::App,
@@ -144,7 +144,10 @@ pub(super) async fn serve(
             shutdown.draining().await;
             registration.as_ref().inspect(|registration| registration.retire());
         };
-        tokio::join!(server.run(shutdown.clone()), leaving);
+        tokio::select! {
+            _ = async { tokio::join!(server.run(shutdown.clone()), leaving) } => {}
+            never = memory::return_free() => match never {},
+        }
         match tasks.join_within(LAST_TASKS).await {
             0 => tracing::info!("stopped"),
             left => tracing::warn!(left, "stopped, but some tasks did not end"),

@@ -9,7 +9,7 @@ pub(crate) const OPTIONS: [&str; 8] =
     ["-f", "-qq", "-y", "-s", "4096", "-e", "trace=%process,%file,connect,listen,accept4", "-o"];
 
 /// Read, never written, while the program starts: libraries, limits, certificates.
-const AT_START: [&str; 12] = [
+const AT_START: [&str; 13] = [
     "/etc/ld.so.",
     "/lib/",
     "/lib64/",
@@ -17,6 +17,7 @@ const AT_START: [&str; 12] = [
     "/usr/lib64/",
     "/proc/",
     "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
     "/etc/ssl/",
     "/usr/share/ca-certificates/",
     "/usr/share/zoneinfo/",
