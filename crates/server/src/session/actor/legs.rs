@@ -80,6 +80,8 @@ impl<W: LinkPeer> Task<W> {
             }
             self.carry_out();
         }
+        // A verdict of the controls may have asked for another run without any output.
+        self.carry_out();
         // A reader whose place was found empty is gone from the list, and does not wake us.
         self.look_for_readers();
         let reads = self.reads();
