@@ -278,3 +278,24 @@ fn failure_of_a_turn_is_the_last_event() {
     bench.drain();
     assert_eq!(bench.shown.len(), 2, "one ending");
 }
+
+/// A reader that attaches while another one is slow must not get an ending that is not stored.
+#[test]
+fn record_has_only_what_was_passed_on() {
+    let mut bench = Bench::new(request(&[]), &[]);
+    bench.text("Hello.");
+    let leg = &mut bench.leg;
+    leg.turn_mut().on_message(Said(PeerEvent::Ended(FinishReason::Stop)), bench.now);
+    assert!(matches!(leg.poll(), Some(LegOutput::Estimate(_))));
+    leg.on_estimate(Usage::default());
+    assert!(matches!(leg.poll(), Some(LegOutput::Event(TurnEvent::Usage(_)))));
+    let ends = |leg: &Leg<ScriptedPeer>| {
+        leg.record().unwrap().events().unwrap().iter().any(TurnEvent::is_terminal)
+    };
+    assert!(!ends(leg), "the ending waits for the store");
+    assert!(matches!(leg.poll(), Some(LegOutput::Save)));
+    assert!(!ends(leg));
+    assert!(matches!(leg.poll(), Some(LegOutput::Event(TurnEvent::Finished(_)))));
+    assert!(ends(leg));
+    assert!(leg.poll().is_none(), "until the leg is finished");
+}

@@ -27,7 +27,7 @@ use crate::{
 /// What the caller must do for a leg.
 #[derive(Debug)]
 pub enum LegOutput {
-    /// Pass this on to the readers. It is recorded already.
+    /// Pass this on to the readers. After the last one, call [`Leg::finish`].
     Event(TurnEvent),
     /// Store the conversation before anything else goes out.
     Save,
@@ -90,6 +90,8 @@ struct Present {
     usage_told: bool,
     /// The conversation was stored before the first call went out.
     saved: bool,
+    /// Its last event is among the outputs.
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl<P: Peer> Leg<P> {
             verdict: None,
             usage_told: false,
             saved: false,
+            ended: false,
         }));
         if let Some(bridged) = &mut self.bridged
             && self.count > 1
@@ -174,7 +177,8 @@ impl<P: Peer> Leg<P> {
 
     /// Ends the leg of a turn that is over.
     pub fn fail(&mut self, error: TurnError) {
-        if self.present.take().is_some() {
+        if let Some(present) = self.present.as_mut().filter(|present| !present.ended) {
+            present.ended = true;
             self.output.push_back(LegOutput::Event(TurnEvent::Failed(error)));
         }
     }
@@ -183,13 +187,19 @@ impl<P: Peer> Leg<P> {
     pub fn poll(&mut self) -> Option<LegOutput> {
         loop {
             if let Some(output) = self.output.pop_front() {
+                // Recorded only now: a reader that attaches gets what the others were given.
+                if let (LegOutput::Event(event), Some(present)) = (&output, &mut self.present) {
+                    present.record.push(event);
+                }
                 return Some(output);
             }
             if self.counting.is_some() || self.judging {
                 return None;
             }
-            let present = self.present.as_mut();
-            if let Some(present) = present {
+            if let Some(present) = &mut self.present {
+                if present.ended {
+                    return None;
+                }
                 if let Some(event) = present.controls.as_mut().and_then(|all| all.pop()) {
                     self.take(event);
                     continue;
@@ -441,16 +451,17 @@ impl<P: Peer> Leg<P> {
     }
 
     fn end(&mut self, reason: FinishReason) {
-        if let Some(present) = self.present.as_ref().filter(|_| !self.turn.is_cut())
-            && present.controls.as_ref().is_some_and(|controls| controls.asked_again())
-        {
+        let Some(present) = &mut self.present else { return };
+        present.ended = true;
+        let asked_again = present.controls.as_ref().is_some_and(|all| all.asked_again());
+        if asked_again && !self.turn.is_cut() {
             self.turn.show_only(present.record.text());
         }
         self.output.push_back(LegOutput::Save);
         self.show(TurnEvent::Finished(reason));
     }
 
-    /// Ends the leg whose last event was passed on, and gives its record.
+    /// Ends the leg whose last event came out of [`Self::poll`], and gives its record.
     pub fn finish(&mut self) -> Option<LegRecord> {
         self.present.take().map(|present| present.record)
     }
@@ -462,9 +473,6 @@ impl<P: Peer> Leg<P> {
             (TurnEvent::Usage(usage), Some(before)) => TurnEvent::Usage(before.plus(usage)),
             (event, _) => event,
         };
-        if let Some(present) = &mut self.present {
-            present.record.push(&event);
-        }
         self.output.push_back(LegOutput::Event(event));
     }
 }

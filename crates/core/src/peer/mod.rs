@@ -77,21 +77,29 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// When the backend last did something other than being alive.
     fn last_progress(&self) -> Millis;
 
-    // === another run ===
+    // === another run: the defaults are those of a wire that cannot resume one ===
 
     /// Whether the link that is open, or opened next, resumes an interrupted run.
-    fn resumes(&self) -> bool;
+    fn resumes(&self) -> bool {
+        false
+    }
     /// Whether an interrupted run can be resumed so that the client sees nothing twice.
-    fn can_resume(&self, turn: &TurnView<'_>) -> bool;
+    fn can_resume(&self, _: &TurnView<'_>) -> bool {
+        false
+    }
     /// The next link resumes the interrupted run.
-    fn resume_run(&mut self);
+    fn resume_run(&mut self) {}
     /// The next link repeats the run from its beginning.
-    fn repeat_run(&mut self);
+    fn repeat_run(&mut self) {}
     /// Whether the first message of a run lacks results that came later, so that a repeated
     /// run would not know them.
-    fn lacks_results(&self) -> bool;
+    fn lacks_results(&self) -> bool {
+        false
+    }
     /// Whether the whole conversation can be sent again.
-    fn can_rebuild(&self) -> bool;
+    fn can_rebuild(&self) -> bool {
+        true
+    }
     /// The next link sends the whole conversation, under this id if there is one.
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>);
     /// The next link asks for something beyond the request. `answered`: what the model said
@@ -101,9 +109,11 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     // === legs ===
 
     /// Whether the link can stay open while the client runs its tools.
-    fn can_park(&self) -> bool;
+    fn can_park(&self) -> bool {
+        true
+    }
     /// The leg ends with calls, and the link waits for their results.
-    fn end_leg(&mut self, text: &str);
+    fn end_leg(&mut self, _text: &str) {}
     /// A request brings the results of these calls in its items from `new` on.
     fn begin_leg(
         &mut self,
@@ -114,7 +124,7 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
         now: Millis,
     );
     /// The client has this call.
-    fn on_handed_out(&mut self, call: &Self::Call);
+    fn on_handed_out(&mut self, _call: &Self::Call) {}
     /// Sends the result of a call, and behind it what the user said beside the results. Gives
     /// the texts that the model reads.
     fn send_result(
@@ -141,7 +151,9 @@ pub trait Peer: fmt::Debug + Send + Sized + 'static {
     /// number of images. `None`: the request that is needed for it is gone.
     fn prompt_texts(&self, turn: &TurnView<'_>) -> Option<(Vec<String>, usize)>;
     /// About how many bytes it holds.
-    fn memory(&self) -> usize;
+    fn memory(&self) -> usize {
+        0
+    }
     /// What was not understood so far.
     fn drift(&self) -> DriftReport;
 

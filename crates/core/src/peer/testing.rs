@@ -94,30 +94,11 @@ impl Peer for ScriptedPeer {
     fn last_progress(&self) -> Millis {
         Millis(0)
     }
-    fn resumes(&self) -> bool {
-        false
-    }
-    fn can_resume(&self, _: &TurnView<'_>) -> bool {
-        false
-    }
-    fn resume_run(&mut self) {}
-    fn repeat_run(&mut self) {}
-    fn lacks_results(&self) -> bool {
-        false
-    }
-    fn can_rebuild(&self) -> bool {
-        true
-    }
     fn rebuild(&mut self, _: Option<String>, _: &TurnView<'_>) {}
     fn ask_more(&mut self, text: &str, _: Option<&str>, _: &TurnView<'_>) {
         self.events.push_back(PeerOutput::Send(Sent::Ask(text.to_owned())));
     }
-    fn can_park(&self) -> bool {
-        true
-    }
-    fn end_leg(&mut self, _: &str) {}
     fn begin_leg(&mut self, _: &TurnRequest, _: usize, _: Vec<ToolCall>, _: &Clocks, _: Millis) {}
-    fn on_handed_out(&mut self, _: &u64) {}
     fn send_result(
         &mut self,
         _: &str,
@@ -140,9 +121,6 @@ impl Peer for ScriptedPeer {
     }
     fn prompt_texts(&self, turn: &TurnView<'_>) -> Option<(Vec<String>, usize)> {
         Some((turn.request?.texts().map(str::to_owned).collect(), 0))
-    }
-    fn memory(&self) -> usize {
-        0
     }
     fn drift(&self) -> DriftReport {
         DriftReport::default()

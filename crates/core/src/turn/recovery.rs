@@ -40,8 +40,8 @@ impl Tried {
 
 impl<P: Peer> Turn<P> {
     /// The rules for another try, in one place. As long as the client has seen nothing of the
-    /// leg, a temporary failure is retried with back-off, whatever the backend has asked for
-    /// meanwhile, and a fresh conversation is tried once where that is what helps. A turn
+    /// leg, or the backend said nothing on the link, a temporary failure is retried with
+    /// back-off, whatever the backend has asked for meanwhile, and a fresh conversation is tried once where that is what helps. A turn
     /// whose transport was lost is resumed once, from the newest checkpoint, unless the
     /// client has seen more than that: it would come twice. A token that is refused is
     /// replaced once, while nothing of this link has reached the model.
@@ -101,6 +101,7 @@ impl<P: Peer> Turn<P> {
         {
             self.leave(Leave::Replaced);
             self.peer.repeat_run();
+            self.answer.start_over();
             self.state = TurnState::Backoff { until: now + wait };
             return;
         }

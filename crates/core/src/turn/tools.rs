@@ -66,7 +66,7 @@ impl<P: Peer> Turn<P> {
                 _ => None,
             });
         if let Some((at, streamed)) = announced {
-            self.hand_out(at, asked, &streamed, now);
+            self.hand_out(at, asked, Some(&streamed), now);
             return;
         }
         let id = self.calls.next_id();
@@ -125,17 +125,19 @@ impl<P: Peer> Turn<P> {
         let Some(call) = self.calls.list.get_mut(at) else { return };
         let named = CallStage::Announced { streamed: String::new() };
         match std::mem::replace(&mut call.stage, named) {
-            CallStage::Held(asked) => {
-                self.answer.started();
-                self.answer.call_begin(call.id.clone(), call.name.clone());
-                self.hand_out(at, asked, "", now);
-            }
+            CallStage::Held(asked) => self.hand_out(at, asked, None, now),
             other => call.stage = other,
         }
     }
 
-    /// Completes a call of which the client has the name, and `streamed` arguments.
-    fn hand_out(&mut self, at: usize, asked: AskedCall<P::Call>, streamed: &str, now: Millis) {
+    /// Gives the client a call, or the rest of one whose name it has, and `streamed` arguments.
+    fn hand_out(
+        &mut self,
+        at: usize,
+        asked: AskedCall<P::Call>,
+        streamed: Option<&str>,
+        now: Millis,
+    ) {
         let Some(call) = self.calls.list.get_mut(at) else { return };
         if asked.is_client_tool
             && let LoopVerdict::Stop(text) =
@@ -144,11 +146,16 @@ impl<P: Peer> Turn<P> {
             self.fail(TurnError::new(ErrorCode::ToolLoop, text));
             return;
         }
-        let rest = if streamed.is_empty() {
-            Some(asked.arguments.clone())
-        } else {
-            let whole = serde_json::from_str(&asked.arguments).ok();
-            whole.and_then(|whole| json_tail::tail(streamed, &whole))
+        if streamed.is_none() {
+            self.answer.started();
+            self.answer.call_begin(call.id.clone(), call.name.clone());
+        }
+        let rest = match streamed.filter(|streamed| !streamed.is_empty()) {
+            None => Some(asked.arguments.clone()),
+            Some(streamed) => {
+                let whole = serde_json::from_str(&asked.arguments).ok();
+                whole.and_then(|whole| json_tail::tail(streamed, &whole))
+            }
         };
         let Some(rest) = rest else {
             let text = "Cursor changed the arguments of a tool call after it had announced them.";

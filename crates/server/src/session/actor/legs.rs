@@ -165,6 +165,7 @@ impl<W: LinkPeer> Task<W> {
         self.retire();
         self.writer.leave();
         self.abandoned = None;
+        self.leg.finish();
         if let Some(served) = self.served.take() {
             served.timing.log();
             if error.code.row().retryable {

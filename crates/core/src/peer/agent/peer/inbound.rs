@@ -318,11 +318,9 @@ impl AgentPeer {
 
     pub(super) fn on_end(&mut self, error: Option<&ConnectError>, now: Millis) {
         self.stream.last_frame = now;
+        self.stream.over = true;
         match error {
-            None => {
-                self.stream.over = true;
-                self.event(PeerEvent::Ended(FinishReason::Stop));
-            }
+            None => self.event(PeerEvent::Ended(FinishReason::Stop)),
             Some(error) => {
                 let Failure { error, remedy } = classify::connect_error(error);
                 self.give_up(error, remedy);

@@ -117,6 +117,8 @@ impl Peer for AgentPeer {
     // === the link ===
 
     fn open(&mut self) -> AgentOpen {
+        // What the last stream said is no reason to take a failure to open this one for an ending.
+        self.stream = Stream::new(Millis(0));
         AgentOpen { prefer_h1: self.prefer_h1 }
     }
 
@@ -270,13 +272,10 @@ impl Peer for AgentPeer {
         true
     }
 
-    fn can_rebuild(&self) -> bool {
-        true
-    }
-
     fn rebuild(&mut self, conversation_id: Option<String>, turn: &TurnView<'_>) {
         if let Some(id) = conversation_id {
             self.spec.rename(id);
+            self.prefer_h1 = false;
         }
         if !self.since.is_bare() {
             if let Some(request) = turn.request {
@@ -293,6 +292,7 @@ impl Peer for AgentPeer {
     fn ask_more(&mut self, text: &str, answered: Option<&str>, turn: &TurnView<'_>) {
         let Some(request) = turn.request else { return };
         self.first = None;
+        self.prefer_h1 = false;
         self.purpose = Purpose::Start;
         let Some(answered) = answered else {
             let newest = self.checkpoint(turn);

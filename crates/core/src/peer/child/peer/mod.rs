@@ -223,23 +223,6 @@ impl Peer for ChildPeer {
 
     // === another run ===
 
-    fn resumes(&self) -> bool {
-        false
-    }
-
-    fn can_resume(&self, _: &TurnView<'_>) -> bool {
-        false
-    }
-
-    fn resume_run(&mut self) {}
-
-    /// What a run is told has everything, results included.
-    fn repeat_run(&mut self) {}
-
-    fn lacks_results(&self) -> bool {
-        false
-    }
-
     /// A request that has nothing of the conversation would be answered as if nothing had
     /// been said.
     fn can_rebuild(&self) -> bool {
@@ -269,12 +252,6 @@ impl Peer for ChildPeer {
 
     // === legs ===
 
-    fn can_park(&self) -> bool {
-        true
-    }
-
-    fn end_leg(&mut self, _: &str) {}
-
     fn begin_leg(
         &mut self,
         request: &TurnRequest,
@@ -294,8 +271,6 @@ impl Peer for ChildPeer {
             run.last_heard = now;
         }
     }
-
-    fn on_handed_out(&mut self, _: &u64) {}
 
     fn send_result(
         &mut self,
@@ -346,10 +321,6 @@ impl Peer for ChildPeer {
     fn prompt_texts(&self, turn: &TurnView<'_>) -> Option<(Vec<String>, usize)> {
         let request = turn.request?;
         Some((request.texts().map(str::to_owned).collect(), request.images()))
-    }
-
-    fn memory(&self) -> usize {
-        0
     }
 
     fn drift(&self) -> DriftReport {

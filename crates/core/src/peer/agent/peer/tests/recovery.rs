@@ -367,3 +367,18 @@ fn a_silent_backend_is_unreachable_only_if_nothing_came_on_the_stream() {
         assert_eq!((error.code, error.unreachable), (ErrorCode::Timeout, !heard));
     }
 }
+
+/// The stream before it had ended in order, which says nothing about this one.
+#[test]
+fn failure_to_open_a_second_stream_is_retried() {
+    let mut bench = Bench::open(&[]);
+    bench.update(ended());
+    bench.end(None);
+    assert_eq!(bench.opens(), 2, "an empty answer is asked for under a fresh id");
+    bench.broke(&LinkError::ConnectTimeout);
+    assert!(matches!(bench.turn.state(), TurnState::Backoff { .. }), "{:?}", bench.turn.state());
+    bench.wait(Duration::from_secs(8));
+    bench.opened();
+    finish(&mut bench, "at last");
+    assert_eq!(bench.said(), "at last");
+}
