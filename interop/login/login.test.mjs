@@ -166,7 +166,7 @@ test("nobody comes", SCENE, async (t) => {
   assert.equal(code, 1);
   assert.deepEqual(lines.slice(-2), [
     "error: the sign-in was not completed in time",
-    "hint: run `ibeam login` again; this link is of no use any more",
+    "hint: run `ibeam login` again; this link no longer works",
   ]);
   assertRestored(screen);
   user.assertNothingKept();
