@@ -42,7 +42,7 @@ for (const [name, { setup, ask }] of Object.entries(CLIENTS)) {
     const machine = await clean(t);
     await machine.command("npm install -g ibeam-gateway");
     // It was the client that was tried, and not only the gateway.
-    await machine.command(`ibeam setup ${setup} --yes`, { says: /Tried: .* answered and used a tool of its own/ });
+    await machine.command(`ibeam setup ${setup} --yes`, { says: /Tested: .* answered and used one of its tools/ });
     await machine.command(ask(machine.question), { token: true });
     machine.tell(3);
   });

@@ -24,8 +24,9 @@ use bytes::Bytes;
 use ibeam_core::{
     error::ErrorCode,
     model::{FinishReason, Image, ImageSource, UsageSource},
+    peer::Remedy,
     peer::acp::{Policy, Speaker},
-    peer::child::{Ask, Heard, HostAddress, Prompt, Ready, Remedy, Speaker as _, ToChild},
+    peer::child::{Ask, Heard, HostAddress, Prompt, Ready, Speaker as _, ToChild},
 };
 use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};
@@ -254,7 +255,7 @@ fn a_conversation_is_loaded_or_lost() {
     agent.answer::<LoadSessionResponse>(id, Err(Error::session_not_found("s1")));
     let heard = agent.heard();
     let [Heard::Failed(failure)] = &heard[..] else { panic!("{heard:?}") };
-    assert_eq!(failure.remedy, Remedy::TellAnew);
+    assert_eq!(failure.remedy, Remedy::FreshConversation);
 }
 
 #[test]

@@ -8,7 +8,10 @@ use connectrpc::{
     ServiceStream, bidi_streaming_handler_fn,
 };
 use futures_util::StreamExt as _;
-use ibeam_core::codec::connect::{self, Code, Decoder, Envelope};
+use ibeam_core::{
+    codec::connect::{self, Code, Decoder, Envelope},
+    peer::agent::{AgentOpen, AgentPeer},
+};
 use ibeam_interop::Raw;
 use ibeam_proto::{
     agent::{
@@ -18,7 +21,8 @@ use ibeam_proto::{
     aiserver::{ErrorDetails, ErrorKind},
 };
 use ibeam_server::{
-    driver::{AgentConfig, AgentDriver, Driver as _, Link, Open, Transport},
+    config::Transport,
+    driver::{AgentConfig, AgentDriver, Dial as _, Link, LinkReceiver as _, LinkSender as _, Open},
     net::{
         connect::{Connector, Host},
         hosts::Reach,
@@ -104,26 +108,25 @@ fn tcp(url: &str) -> Connector {
     }
 }
 
-async fn open(driver: &AgentDriver) -> Link {
+async fn open(driver: &AgentDriver) -> Link<AgentPeer> {
     let open = Open {
         token: SecretString::from("token"),
         tokens: None,
         request_id: ID.to_owned(),
         original_request_id: ID.to_owned(),
-        prefer_h1: false,
-        child: None,
+        peer: AgentOpen { prefer_h1: false },
     };
     driver.open(open).await.unwrap()
 }
 
 /// The next envelope of the stream.
-async fn next(link: &mut Link, decoder: &mut Decoder) -> Option<Envelope> {
+async fn next(link: &mut Link<AgentPeer>, decoder: &mut Decoder) -> Option<Envelope> {
     loop {
         if let Some(envelope) = decoder.next().unwrap() {
             return Some(envelope);
         }
         let bytes = tokio::time::timeout(Duration::from_secs(10), link.rx.next()).await.unwrap();
-        decoder.push(bytes?.unwrap().bytes()?);
+        decoder.push(bytes?.unwrap());
     }
 }
 
