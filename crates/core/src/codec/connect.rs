@@ -476,7 +476,10 @@ pub(crate) fn percent_decode(text: &str) -> String {
 
 fn inflate(payload: &[u8]) -> Result<Bytes, FrameError> {
     let most = payload.len().saturating_mul(MAX_RATIO).clamp(ANY_RATIO, MAX_INFLATED);
-    let mut out = Vec::with_capacity(payload.len().saturating_mul(3).min(most));
+    // Its last four bytes say how long it is. Memory that grows step by step would be several times
+    // that, and what a lie costs beyond the bytes that come is never touched.
+    let length = payload.last_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+    let mut out = Vec::with_capacity(usize::try_from(length).unwrap_or(most).min(most));
     let read = flate2::read::GzDecoder::new(payload)
         .take(u64::try_from(most).unwrap_or(u64::MAX) + 1)
         .read_to_end(&mut out)

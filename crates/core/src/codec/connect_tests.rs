@@ -87,6 +87,14 @@ fn a_payload_inflates_up_to_the_limit() {
 }
 
 #[test]
+fn a_payload_inflates_into_one_piece_of_memory() {
+    let text: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_be_bytes).collect();
+    let packed = gzip(&text);
+    let memory = Vec::from(inflate(&packed).unwrap());
+    assert_eq!((memory.len(), memory.capacity()), (text.len(), text.len()));
+}
+
+#[test]
 fn a_few_kilobytes_do_not_become_megabytes() {
     let zeros = |len| frame(FLAG_GZIP, &gzip(&vec![0; len]));
     let payload = Bytes::from(vec![0; ANY_RATIO]);
