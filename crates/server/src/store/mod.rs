@@ -28,6 +28,9 @@ pub use self::responses::{Link, NoChain, StoredResponse};
 use self::vault::{Gauges, Vault};
 use crate::{clock, tasks::Tasks};
 
+/// Saving more than this needs much memory for a moment.
+const LARGE: usize = 1 << 20;
+
 /// Whom a stored conversation belongs to: a hash of account, client key and profile.
 pub type Scope = [u8; 32];
 
@@ -148,7 +151,9 @@ impl Store {
         new_blobs: Vec<(Bytes, Bytes)>,
         now_unix: u64,
     ) -> Result<(), StoreError> {
-        self.run(move |vault| vault.save(&conversation, &new_blobs, now_unix)).await
+        let bytes: usize = new_blobs.iter().map(|(_, data)| data.len()).sum();
+        let save = move |vault: &mut Vault| vault.save(&conversation, &new_blobs, now_unix);
+        self.run_sized(bytes, save).await
     }
 
     /// Conversations in which exactly this was said, the newest first, at most 8.
@@ -219,15 +224,28 @@ impl Store {
         &self,
         work: impl FnOnce(&mut Vault) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_sized(0, work).await
+    }
+
+    /// `bytes`: how many are written. SQLite copies them.
+    async fn run_sized<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce(&mut Vault) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let mut vault = Arc::clone(&self.vault).lock_owned().await;
-        let work = self.tasks.spawn_blocking(move || {
+        let work = move || {
             let outcome = work(&mut vault);
             if outcome.as_ref().is_err_and(StoreError::is_corrupt) {
                 vault.start_afresh();
             }
             outcome
-        });
-        work.await.unwrap_or(Err(StoreError::Stopped))
+        };
+        let done = match bytes > LARGE {
+            true => self.tasks.spawn_large(work),
+            false => self.tasks.spawn_blocking(work),
+        };
+        done.await.unwrap_or(Err(StoreError::Stopped))
     }
 }
 
