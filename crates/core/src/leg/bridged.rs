@@ -127,7 +127,7 @@ impl BridgedTools {
                     return Sifted::Drop;
                 }
             }
-            // Whose tokens these are is known at the end of the part.
+            // Only the end of the part shows whether these tokens are for the client.
             TurnEvent::Usage(usage) => {
                 self.usage = Some(*usage);
                 return Sifted::Drop;

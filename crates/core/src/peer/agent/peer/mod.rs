@@ -117,7 +117,7 @@ impl Peer for AgentPeer {
     // === the link ===
 
     fn open(&mut self) -> AgentOpen {
-        // What the last stream said is no reason to take a failure to open this one for an ending.
+        // Else a failure to open this stream would look like the end of the one before it.
         self.stream = Stream::new(Millis(0));
         AgentOpen { prefer_h1: self.prefer_h1 }
     }

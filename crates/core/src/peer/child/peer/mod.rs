@@ -434,7 +434,7 @@ fn gone() -> Failure {
     from_link(&LinkError::Reset("its process exited".to_owned()))
 }
 
-/// What it means that there is no link to a child.
+/// The failure behind a lost link to a child.
 fn from_link(error: &LinkError) -> Failure {
     match error {
         LinkError::Reset(why) => {
