@@ -83,12 +83,13 @@ impl Server {
         tasks: &Tasks,
     ) -> Result<Self, StartError> {
         given.settle(&mut config);
-        let policy = keys::policy(config.keys_file.as_deref())?;
+        let policy = keys::policy(config.access.keys_file.as_deref())?;
         config.check_serving(policy == KeyPolicy::Keys)?;
-        for weak in config.weak_points(config.api_key.is_some() || policy != KeyPolicy::Open) {
+        for weak in config.weak_points(config.access.api_key.is_some() || policy != KeyPolicy::Open)
+        {
             warn!("{weak}");
         }
-        let tls = config.tls.as_ref().map(secure).transpose()?;
+        let tls = config.server.tls.as_ref().map(secure).transpose()?;
         let doors = match given.is_empty() {
             true => Doors::bind(config.places()).await?,
             false => Doors::given(given)?,
@@ -101,7 +102,7 @@ impl Server {
     /// # Errors
     /// A file cannot be used, or there is no memory for the store.
     pub fn on(listener: TcpListener, config: Config, tasks: &Tasks) -> Result<Self, StartError> {
-        let tls = config.tls.as_ref().map(secure).transpose()?;
+        let tls = config.server.tls.as_ref().map(secure).transpose()?;
         Self::with(listener.into(), tls, config, tasks)
     }
 
@@ -176,7 +177,7 @@ impl Server {
             shutdown: shutdown.clone(),
             executor: tasks.executor("client stream"),
         };
-        let after = config.idle_exit.unwrap_or_default();
+        let after = config.server.idle_exit.unwrap_or_default();
         let unused = idle::unused(after, || {
             let (running, last) = crowd.traffic();
             let turns = app.sessions();

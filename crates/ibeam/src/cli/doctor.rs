@@ -194,7 +194,7 @@ fn account(report: &DoctorReport) -> Option<String> {
 fn answered_by_cli(config: &Config) -> bool {
     let nobody = config.backend == Backend::Cursor
         && config.named_backend.is_none()
-        && config.access_token.is_none()
+        && config.account.access_token.is_none()
         && Here::of(config)
             .ok()
             .and_then(|here| here.discover().ok())

@@ -119,7 +119,7 @@ impl KeysCommand {
 
 fn file(global: &Global) -> anyhow::Result<PathBuf> {
     let config = global.load_quietly(RawConfig::default(), &UpstreamOptions::default())?;
-    config.keys_file.ok_or_else(|| {
+    config.access.keys_file.ok_or_else(|| {
         Refusal::new("no folder for keys was found on this machine")
             .hint("name a file: `--set keys_file=/path/to/keys.json`")
             .into()

@@ -120,7 +120,7 @@ impl LoginCommand {
         } else {
             say(&account.greeting());
         }
-        if config.access_token.is_some() {
+        if config.account.access_token.is_some() {
             say("note: an access token is set, too (`ibeam config show`), and takes precedence");
         } else if std::env::var_os("CURSOR_API_KEY").is_some_and(|key| !key.is_empty()) {
             say("note: CURSOR_API_KEY is set, too, and takes precedence");
@@ -214,7 +214,7 @@ pub(super) async fn sign_in(
     // Before the user goes to the browser for nothing.
     file.reach()?;
     let tasks = Tasks::new();
-    let http = AuthHttp::new(&connector(config), &config.api, &tasks);
+    let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
     let pending = PendingLogin::begin(http, config.clocks.login);
     invite(&pending, way)?;
     let waiting = WaitingLine::until(pending.deadline());
@@ -225,7 +225,7 @@ pub(super) async fn sign_in(
         () = waiting.show() => Err(PollError::TimedOut),
     };
     waiting.clear();
-    let refusal = |error| refusal(&error, &login_command(&config.profile));
+    let refusal = |error| refusal(&error, &login_command(&config.account.profile));
     let credential = outcome.map_err(refusal)?;
     let saved = tokio::select! {
         biased;
@@ -247,7 +247,7 @@ async fn sign_in_with(
 ) -> anyhow::Result<Credential> {
     file.reach()?;
     let tasks = Tasks::new();
-    let http = AuthHttp::new(&connector(config), &config.api, &tasks);
+    let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
     let credential = with_key(&http, key).await.map_err(|error| match error {
         RefreshError::SignedOut(_) => Refusal::new("Cursor rejected this API key")
             .hint("check it, or create another one, at https://cursor.com/dashboard"),

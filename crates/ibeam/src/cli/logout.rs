@@ -38,7 +38,8 @@ impl Logout {
         let here = Here::of(&config)?;
         let file = here.file();
         // Where there is nothing, not even a lock is made.
-        let nothing = config.credentials == CredentialStorage::File && !file.path().exists();
+        let nothing =
+            config.account.credentials == CredentialStorage::File && !file.path().exists();
         let removed = match nothing {
             true => Ok(false),
             false => block_on(async { Ok(file.lock(LOCK_WAIT).await?.remove()?) }),
@@ -60,7 +61,7 @@ impl Logout {
         if !revoked.is_empty() {
             say(&format!("ibeam no longer reads the sign-in of {}.", revoked.join(" or ")));
         }
-        if config.access_token.is_some() {
+        if config.account.access_token.is_some() {
             say("note: an access token is still set; `ibeam config show` shows where");
         } else if let Ok(discovery) = here.discover()
             && let Some(found) = discovery.found

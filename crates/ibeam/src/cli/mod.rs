@@ -267,7 +267,7 @@ fn require_account(config: &mut Config) -> anyhow::Result<()> {
     if children::answers(config) {
         return children::require_account(config);
     }
-    if config.access_token.is_some() {
+    if config.account.access_token.is_some() {
         return Ok(());
     }
     let here = Here::of(config)?;

@@ -156,7 +156,7 @@ impl Install {
         if self.upstream.sim {
             config.backend = Backend::Sim { scenario: None };
         }
-        let policy = keys::policy(config.keys_file.as_deref()).map_err(|error| {
+        let policy = keys::policy(config.access.keys_file.as_deref()).map_err(|error| {
             let hint = error.hint();
             Refusal::new(error.to_string()).hint(hint)
         })?;
@@ -187,7 +187,7 @@ impl Install {
             args.extend(["--log-file".into(), log.into()]);
         }
         args.extend(self.listening.args());
-        if manager.starts_on_demand() && config.idle_exit.is_none() {
+        if manager.starts_on_demand() && config.server.idle_exit.is_none() {
             args.push(format!("--idle-exit={IDLE_EXIT}").into());
         }
         args.extend(self.upstream.args());
@@ -196,7 +196,7 @@ impl Install {
             args: args.into_iter().map(text).collect::<Result<_, _>>()?,
             env: carried(env),
             places: config.places().cloned().collect(),
-            tls: config.tls.is_some(),
+            tls: config.server.tls.is_some(),
             drain: config.clocks.drain,
         })
     }

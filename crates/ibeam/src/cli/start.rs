@@ -94,7 +94,7 @@ fn words(running: &RunningInstance, config: &Config) -> Vec<String> {
     });
     lines.extend(other_version(running));
     if !running.authenticated {
-        let login = login_command(&config.profile);
+        let login = login_command(&config.account.profile);
         lines.push(format!(
             "Not signed in to Cursor yet; run `{login}`. The gateway notices the sign-in by itself."
         ));

@@ -123,12 +123,12 @@ impl UpFacts {
             backend: loaded.config.backend_kind(),
             login: match children::answers(&loaded.config) {
                 true => "ibeam login --backend cli".to_owned(),
-                false => login_command(&loaded.config.profile),
+                false => login_command(&loaded.config.account.profile),
             },
-            key: match &loaded.config.api_key {
+            key: match &loaded.config.access.api_key {
                 Some(_) => ClientKey::From(loaded.key_from.clone()),
                 // If the file is no good, the server says so.
-                None => match keys::policy(loaded.config.keys_file.as_deref()) {
+                None => match keys::policy(loaded.config.access.keys_file.as_deref()) {
                     Ok(KeyPolicy::Open) => ClientKey::Any,
                     Ok(KeyPolicy::Shut) => ClientKey::NoneYet,
                     Ok(KeyPolicy::Keys) | Err(_) => ClientKey::From(Origin::Detected("ibeam keys")),

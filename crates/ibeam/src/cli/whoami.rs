@@ -86,7 +86,7 @@ impl Whoami {
             };
         }
         let here = Here::of(&config)?;
-        if config.access_token.is_none() {
+        if config.account.access_token.is_none() {
             let discovery = here.discover()?;
             if discovery.found.is_none() {
                 if let Some(account) = children::instead(&config) {
@@ -117,8 +117,8 @@ impl Whoami {
 /// The account that requests are made for.
 pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<AccountIdentity> {
     let tasks = Tasks::new();
-    let http = AuthHttp::new(&connector(config), &config.api, &tasks);
-    let known = match config.access_token {
+    let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
+    let known = match config.account.access_token {
         None => here.discover()?.found.and_then(|found| found.credential.account),
         Some(_) => None,
     };
@@ -129,7 +129,7 @@ pub(super) async fn in_use(config: &Config, here: &Here) -> anyhow::Result<Accou
 /// The account of the profile's own file, whatever goes before it.
 pub(super) async fn kept(config: &Config, here: &Here) -> anyhow::Result<AccountIdentity> {
     let tasks = Tasks::new();
-    let http = AuthHttp::new(&connector(config), &config.api, &tasks);
+    let http = AuthHttp::new(&connector(config), &config.upstream.api, &tasks);
     let known = here.file().load()?.and_then(|credential| credential.account);
     let tokens = Tokens::own(here.file(), http.clone(), &tasks);
     look(&http, &tokens, known, here).await

@@ -30,7 +30,7 @@ pub fn configured(
     places: &Places,
 ) -> Vec<SecretString> {
     let mut found = FoundSecrets::default();
-    for secret in [&config.api_key, &config.access_token].into_iter().flatten() {
+    for secret in [&config.access.api_key, &config.account.access_token].into_iter().flatten() {
         found.known(secret.expose_secret());
     }
     if let Some(path) = file

@@ -14,13 +14,14 @@ fn a_gateway_fits_that_would_answer_the_same() {
     let plain = Config::default();
     assert!(wanted(&plain).fits(&kind(&plain)));
     let others: [fn(&mut Config); 5] = [
-        |config| config.profile = "work".parse().unwrap(),
+        |config| config.account.profile = "work".parse().unwrap(),
         |config| config.backend = Backend::Sim { scenario: None },
         |config| config.backend = Backend::Sim { scenario: Some("a.toml".into()) },
         |config| {
-            config.api = ibeam_server::net::connect::Host::parse("http://127.0.0.1:9").unwrap()
+            config.upstream.api =
+                ibeam_server::net::connect::Host::parse("http://127.0.0.1:9").unwrap()
         },
-        |config| config.access_token = Some("a-token".into()),
+        |config| config.account.access_token = Some("a-token".into()),
     ];
     for (at, change) in others.iter().enumerate() {
         let mut other = Config::default();
@@ -47,7 +48,8 @@ fn the_backend_matters_to_those_who_named_it() {
 
 #[test]
 fn no_secret_is_in_what_tells_gateways_apart() {
-    let mut config = Config { access_token: Some("a-token-of-mine".into()), ..Config::default() };
+    let mut config = Config::default();
+    config.account.access_token = Some("a-token-of-mine".into());
     let text = serde_json::to_string(&kind(&config)).unwrap();
     assert!(text.contains("\"token\"") && !text.contains("a-token-of-mine"), "{text}");
     config.backend = Backend::Sim { scenario: None };
@@ -57,17 +59,16 @@ fn no_secret_is_in_what_tells_gateways_apart() {
 #[test]
 fn the_one_for_all_is_on_this_machine_only() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut config = Config {
-        listen: Listen::Tcp(([0, 0, 0, 0], taken.local_addr().unwrap().port()).into()),
-        also: vec![Listen::Unix("/run/ibeam.sock".into())],
-        tls: Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() }),
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.server.listen = Listen::Tcp(([0, 0, 0, 0], taken.local_addr().unwrap().port()).into());
+    config.server.also = vec![Listen::Unix("/run/ibeam.sock".into())];
+    config.server.tls = Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() });
     share(&mut config);
-    assert_eq!(config.listen, Listen::Tcp(([127, 0, 0, 1], 0).into()));
-    assert!(config.also.is_empty() && config.tls.is_none() && config.shared);
-    assert_eq!(config.idle_exit, Some(IDLE_EXIT));
-    let mut config = Config { idle_exit: Some(Duration::ZERO), ..Config::default() };
+    assert_eq!(config.server.listen, Listen::Tcp(([127, 0, 0, 1], 0).into()));
+    assert!(config.server.also.is_empty() && config.server.tls.is_none() && config.server.shared);
+    assert_eq!(config.server.idle_exit, Some(IDLE_EXIT));
+    let mut config = Config::default();
+    config.server.idle_exit = Some(Duration::ZERO);
     share(&mut config);
-    assert_eq!(config.idle_exit, Some(Duration::ZERO));
+    assert_eq!(config.server.idle_exit, Some(Duration::ZERO));
 }

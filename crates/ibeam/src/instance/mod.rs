@@ -310,7 +310,7 @@ pub fn register(
         key: key.expose_secret().to_owned(),
         pid: std::process::id(),
         version: OURS.to_owned(),
-        shared: config.shared,
+        shared: config.server.shared,
         kind: kind(config),
     };
     app.settings().keys.admit(&key, &address.to_string());
@@ -320,15 +320,15 @@ pub fn register(
 /// Settings of the gateway for all: on one port of this machine and nowhere else, whatever
 /// the settings say of others.
 pub fn share(config: &mut Config) {
-    config.listen = start::local(port(config)).into();
-    config.also.clear();
-    config.tls = None;
-    config.idle_exit.get_or_insert(IDLE_EXIT);
-    config.shared = true;
+    config.server.listen = start::local(port(config)).into();
+    config.server.also.clear();
+    config.server.tls = None;
+    config.server.idle_exit.get_or_insert(IDLE_EXIT);
+    config.server.shared = true;
 }
 
 fn port(config: &Config) -> u16 {
-    match &config.listen {
+    match &config.server.listen {
         Listen::Tcp(address) => address.port(),
         Listen::Unix(_) => DEFAULT_PORT,
     }
@@ -337,7 +337,7 @@ fn port(config: &Config) -> u16 {
 fn kind(config: &Config) -> InstanceKind {
     let simulator = &config.simulator;
     let upstream = match &config.backend {
-        Backend::Cursor => config.api.to_string(),
+        Backend::Cursor => config.upstream.api.to_string(),
         Backend::Sim { scenario } => {
             let whole = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone());
             let scenario = scenario.as_ref().map(whole).unwrap_or_default();
@@ -346,7 +346,7 @@ fn kind(config: &Config) -> InstanceKind {
     };
     let sim = matches!(config.backend, Backend::Sim { .. });
     InstanceKind {
-        profile: config.profile.to_string(),
+        profile: config.account.profile.to_string(),
         backend: config.backend_kind().name().to_owned(),
         sim,
         upstream,
@@ -357,7 +357,7 @@ fn kind(config: &Config) -> InstanceKind {
 /// Two gateways with the same profile are not the same if the environment of one has a
 /// credential that comes first.
 fn token(config: &Config) -> Option<String> {
-    let own = config.access_token.clone();
+    let own = config.account.access_token.clone();
     let key = || std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
     let secret = own.or_else(|| key().map(SecretString::from))?;
     let hash = Sha256::new().chain_update(b"ibeam instance\0").chain_update(secret.expose_secret());

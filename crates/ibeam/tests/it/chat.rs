@@ -101,7 +101,7 @@ async fn an_answer_at_the_end_of_the_history_is_continued() {
 #[tokio::test(start_paused = true)]
 async fn the_context_may_travel_with_the_first_message() {
     for inline in [false, true] {
-        let lab = Lab::with(SimConfig::default(), |config| config.inline_context = inline);
+        let lab = Lab::with(SimConfig::default(), |config| config.upstream.inline_context = inline);
         assert!(!lab.ask("Say hello").await.is_empty());
         let asked = u64::from(!inline);
         assert_eq!(lab.sim.stats().execs_sent, asked, "asked for it only if it did not come");

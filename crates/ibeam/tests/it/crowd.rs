@@ -66,7 +66,8 @@ async fn window(lab: Arc<Lab>, me: u64) -> String {
 
 async fn crowd(transport: Transport) {
     let scenario = Scenario::from_toml(SCRIPT).unwrap();
-    let lab = Lab::with(SimConfig::scenario(scenario), |config| config.transport = transport);
+    let lab =
+        Lab::with(SimConfig::scenario(scenario), |config| config.upstream.transport = transport);
     let lab = Arc::new(lab);
     let mut windows = JoinSet::new();
     for me in 0..WINDOWS {

@@ -81,7 +81,7 @@ fn lab(transport: Transport, cut: Option<(u64, &str)>) -> Lab {
         format!("[[rule]]\ntimes = 1\ncut = {{ after_frames = {frames}, how = {how} }}")
     });
     let scenario = Scenario::from_toml(&rule).unwrap();
-    Lab::with(SimConfig::scenario(scenario), |config| config.transport = transport)
+    Lab::with(SimConfig::scenario(scenario), |config| config.upstream.transport = transport)
 }
 
 async fn at_every_frame(transport: Transport, how: &str) {

@@ -80,11 +80,9 @@ impl Certificate {
     }
 
     fn config(&self) -> Config {
-        Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-            tls: Some(self.files()),
-            ..Config::default()
-        }
+        let mut config = local();
+        config.server.tls = Some(self.files());
+        config
     }
 
     async fn connect(&self, address: SocketAddr, alpn: &[&str]) -> TlsStream<TcpStream> {
@@ -182,7 +180,8 @@ async fn bad_files_are_told_at_the_start() {
         (files(&cert, &certificate.path("missing.pem")), "missing.pem"),
         (files(&cert, &other.path("key.pem")), "cannot serve TLS"),
     ] {
-        let config = Config { tls: Some(files), ..certificate.config() };
+        let mut config = local();
+        config.server.tls = Some(files);
         let error = Server::bind(config, &Tasks::new()).await.unwrap_err();
         assert!(error.to_string().contains(word), "{error}");
         assert!(error.hint().unwrap().contains("tls_key"), "{error}");
@@ -193,13 +192,13 @@ async fn bad_files_are_told_at_the_start() {
 async fn a_unix_socket_is_a_door_without_a_port() {
     let folder = crate::watch::folder();
     let path = folder.path().join("ibeam.sock");
-    let running = start(Config { listen: Listen::Unix(path.clone()), ..Config::default() }).await;
+    let running = start(listening_on(Listen::Unix(path.clone()))).await;
     let stream = UnixStream::connect(&path).await.unwrap();
     let reply = ask(stream, "localhost").await;
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("data: [DONE]"), "{reply}");
     let stream = UnixStream::connect(&path).await.unwrap();
     assert!(ask(stream, "evil.example").await.starts_with("HTTP/1.1 403"));
-    let taken = Config { listen: Listen::Unix(path.clone()), ..Config::default() };
+    let taken = listening_on(Listen::Unix(path.clone()));
     let error = Server::bind(taken, &Tasks::new()).await.unwrap_err();
     assert!(error.to_string().contains("ibeam.sock"), "{error}");
     running.stop().await;
@@ -210,8 +209,9 @@ async fn a_unix_socket_is_a_door_without_a_port() {
 async fn several_doors_lead_to_the_same_place() {
     let folder = crate::watch::folder();
     let path = folder.path().join("ibeam.sock");
-    let also = vec![local().listen, Listen::Unix(path.clone())];
-    let running = start(Config { also, ..local() }).await;
+    let mut config = local();
+    config.server.also = vec![config.server.listen.clone(), Listen::Unix(path.clone())];
+    let running = start(config).await;
     let Some(Listen::Tcp(second)) = running.also.first() else { panic!("{:?}", running.also) };
     assert_ne!(running.address(), *second);
     for address in [running.address(), *second, running.address()] {
@@ -221,7 +221,8 @@ async fn several_doors_lead_to_the_same_place() {
     }
     let stream = UnixStream::connect(&path).await.unwrap();
     assert!(ask(stream, "localhost").await.contains("data: [DONE]"));
-    let taken = Config { listen: local().listen, also: running.also.clone(), ..Config::default() };
+    let mut taken = local();
+    taken.server.also.clone_from(&running.also);
     assert!(Server::bind(taken, &Tasks::new()).await.is_err(), "one that is taken is told");
     running.stop().await;
     assert!(!path.exists());
@@ -234,11 +235,8 @@ async fn when_all_are_busy_one_more_hears_so_at_once() {
     let scenario = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     let ticks = "[[rule]]\nsteps = [{ text = { text = \"tick \", repeat = 100, pace_ms = 10 } }]";
     std::fs::write(scenario.path(), ticks).unwrap();
-    let mut config = Config {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-        backend: Backend::Sim { scenario: Some(scenario.path().to_path_buf()) },
-        ..Config::default()
-    };
+    let mut config = local();
+    config.backend = Backend::Sim { scenario: Some(scenario.path().to_path_buf()) };
     config.limits.connections = 2;
     let server = Server::bind(config, &Tasks::new()).await.unwrap();
     let (address, shutdown) = (server.address().unwrap(), Shutdown::new());
@@ -276,7 +274,13 @@ async fn http2(address: SocketAddr) -> (Sender, JoinSet<Result<(), h2::Error>>) 
 }
 
 fn local() -> Config {
-    Config { listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(), ..Config::default() }
+    listening_on(SocketAddr::from(([127, 0, 0, 1], 0)).into())
+}
+
+fn listening_on(listen: Listen) -> Config {
+    let mut config = Config::default();
+    config.server.listen = listen;
+    config
 }
 
 fn get(address: SocketAddr) -> http::Request<()> {

@@ -255,8 +255,9 @@ async fn a_resume_that_brings_nothing_is_an_error() {
         .unwrap(),
     );
     // Over HTTP/2 alone the resume is empty; with HTTP/1.1 at hand it works.
-    let forced =
-        Lab::with(sim.clone(), |config| config.transport = ibeam_server::config::Transport::H2);
+    let forced = Lab::with(sim.clone(), |config| {
+        config.upstream.transport = ibeam_server::config::Transport::H2
+    });
     let reply = forced.stream("hi").await;
     assert_eq!(reply.error().as_deref(), Some("upstream_closed"), "{}", reply.body);
     assert_eq!(reply.finish_reason(), None);

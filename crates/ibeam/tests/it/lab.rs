@@ -83,7 +83,8 @@ impl Lab {
         tokens: impl FnOnce(&Connector, &Tasks) -> Tokens,
     ) -> Self {
         watch::logs();
-        let config = Config { transport, ..Config::default() };
+        let mut config = Config::default();
+        config.upstream.transport = transport;
         let (limit, tasks, connector) = (config.limits.turns, Tasks::new(), in_memory(&sim));
         let tokens = tokens(&connector, &tasks);
         let app = App::with_tokens(config, &connector, "sim", tokens, &tasks).unwrap();

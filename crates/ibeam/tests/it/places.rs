@@ -45,7 +45,7 @@ impl Shop {
         let keys = folder.path().join("keys.json");
         let scenario = Scenario::from_toml(SCRIPT).unwrap();
         let lab = Lab::with(SimConfig::scenario(scenario), |config| {
-            config.keys_file = Some(keys.clone());
+            config.access.keys_file = Some(keys.clone());
             change(config);
         });
         Self { lab, keys, _folder: folder }

@@ -29,11 +29,8 @@ struct Running {
 async fn start(scenario: &str, change: impl FnOnce(&mut Config)) -> Running {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     std::fs::write(file.path(), scenario).unwrap();
-    let mut config = Config {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-        backend: Backend::Sim { scenario: Some(file.path().to_path_buf()) },
-        ..Config::default()
-    };
+    let mut config = listening_on(SocketAddr::from(([127, 0, 0, 1], 0)));
+    config.backend = Backend::Sim { scenario: Some(file.path().to_path_buf()) };
     change(&mut config);
     crate::watch::logs();
     let server = Server::bind(config, &Tasks::new()).await.unwrap();
@@ -41,6 +38,12 @@ async fn start(scenario: &str, change: impl FnOnce(&mut Config)) -> Running {
     let mut tasks = JoinSet::new();
     tasks.spawn(server.run(shutdown.clone()));
     Running { address, shutdown, server: tasks, _scenario: file }
+}
+
+fn listening_on(address: SocketAddr) -> Config {
+    let mut config = Config::default();
+    config.server.listen = address.into();
+    config
 }
 
 impl Running {
@@ -118,11 +121,11 @@ async fn the_drain_limit_holds() {
 #[tokio::test]
 async fn a_taken_port_is_named_and_an_open_door_needs_a_key() {
     let running = start(SLOW, |_| {}).await;
-    let taken = Config { listen: running.address.into(), ..Config::default() };
+    let taken = listening_on(running.address);
     let error = Server::bind(taken, &Tasks::new()).await.unwrap_err();
     assert!(error.hint().unwrap().contains("--port"), "{error}");
     assert_eq!(error.to_string(), format!("cannot listen on {}", running.address));
-    let open = Config { listen: SocketAddr::from(([0, 0, 0, 0], 0)).into(), ..Config::default() };
+    let open = listening_on(SocketAddr::from(([0, 0, 0, 0], 0)));
     let error = Server::bind(open, &Tasks::new()).await.unwrap_err();
     assert!(error.hint().unwrap().contains("IBEAM_API_KEY"), "{error}");
 }

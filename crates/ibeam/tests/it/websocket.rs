@@ -57,11 +57,9 @@ impl Gateway {
         let folder = watch::folder();
         let path: PathBuf = folder.path().join("scenario.toml");
         std::fs::write(&path, scenario).unwrap();
-        let mut config = Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-            backend: Backend::Sim { scenario: Some(path) },
-            ..Config::default()
-        };
+        let mut config =
+            Config { backend: Backend::Sim { scenario: Some(path) }, ..Config::default() };
+        config.server.listen = SocketAddr::from(([127, 0, 0, 1], 0)).into();
         change(&mut config);
         watch::logs();
         let server = Server::bind(config, &Tasks::new()).await.unwrap();
@@ -324,8 +322,8 @@ async fn a_client_that_closes_has_left() {
 #[tokio::test]
 async fn the_door_is_the_same_for_upgrades() {
     let gateway = Gateway::start(HELLO, |config| {
-        config.api_key = Some(watch::CLIENT_KEY.into());
-        config.cors_origins = vec!["https://app.example".to_owned()];
+        config.access.api_key = Some(watch::CLIENT_KEY.into());
+        config.access.cors_origins = vec!["https://app.example".to_owned()];
     })
     .await;
     let key = ("x-api-key", watch::CLIENT_KEY);
@@ -353,7 +351,8 @@ async fn a_revoked_key_is_refused_on_an_open_connection() {
     watch::secret(key.expose_secret());
     // Without any key the door would be open.
     watch::secret(keys.add("other", None, 0).unwrap().expose_secret());
-    let gateway = Gateway::start(HELLO, |config| config.keys_file = Some(path.clone())).await;
+    let gateway =
+        Gateway::start(HELLO, |config| config.access.keys_file = Some(path.clone())).await;
     let key = [("x-api-key", key.expose_secret())];
     let mut socket = gateway.open("/v1/chat/completions", &key).await.unwrap();
     assert_eq!(said(&socket.chat("one").await), "Hello one");
@@ -375,7 +374,7 @@ async fn a_revoked_key_is_refused_on_an_open_connection() {
 
 #[tokio::test]
 async fn switched_off_they_are_426() {
-    let gateway = Gateway::start(HELLO, |config| config.websocket = false).await;
+    let gateway = Gateway::start(HELLO, |config| config.server.websocket = false).await;
     for path in ["/v1/responses", "/v1/chat/completions"] {
         assert_eq!(gateway.refused(path, &[]).await, 426);
     }

@@ -311,7 +311,9 @@ async fn a_named_key_is_known_by_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys.json");
     let secret = KeyFile::at(&path).add("laptop", Some(3), 0).unwrap();
-    let keys = Keys::new(&Config { keys_file: Some(path), ..Config::default() });
+    let mut config = Config::default();
+    config.access.keys_file = Some(path);
+    let keys = Keys::new(&config);
     let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
     let captured = Captured::default();
     let subscriber = tracing_subscriber::fmt().with_writer(captured.clone()).finish();

@@ -65,7 +65,7 @@ impl App {
             }
             None => {
                 let connector = connector(&config);
-                let http = AuthHttp::new(&connector, &config.api, tasks);
+                let http = AuthHttp::new(&connector, &config.upstream.api, tasks);
                 let tokens = local_user::tokens(&config, http, tasks);
                 Self::with_tokens(config, &connector, AGENT, tokens, tasks)
             }
@@ -196,10 +196,10 @@ pub(super) fn store_file(config: &Config) -> Option<&Path> {
 /// The way to Cursor.
 pub fn connector(config: &Config) -> Connector {
     Connector::Tcp {
-        tls: Arc::new(Tls::new(config.ca_file.clone())),
+        tls: Arc::new(Tls::new(config.upstream.ca_file.clone())),
         proxy: Proxy::from_env(),
         connect_timeout: config.clocks.connect,
-        reach: Reach::of(&config.api),
+        reach: Reach::of(&config.upstream.api),
     }
 }
 
@@ -211,13 +211,13 @@ pub fn in_memory(sim: &Sim) -> Connector {
 }
 
 fn agent_config(config: &Config) -> AgentConfig {
-    let mut agent = AgentConfig::new(config.api.clone());
+    let mut agent = AgentConfig::new(config.upstream.api.clone());
     agent.profile = ClientProfile {
-        client_version: config.client_version.clone(),
-        ghost_mode: config.privacy,
+        client_version: config.upstream.client_version.clone(),
+        ghost_mode: config.upstream.privacy,
         timezone: None,
     };
-    agent.transport = config.transport;
+    agent.transport = config.upstream.transport;
     agent.pool = PoolConfig {
         max_streams: config.limits.upstream_streams,
         max_connections: config.limits.upstream_connections,
@@ -256,18 +256,18 @@ pub fn child_config(config: &Config, kind: ChildKind, simulated: bool) -> ChildC
 
 fn http_settings(config: &Config, backend: Capabilities) -> api::Settings {
     api::Settings {
-        bind: config.exposed().unwrap_or(&config.listen).ip(),
-        allowed_hosts: config.hosts.clone(),
-        cors_origins: config.cors_origins.clone(),
+        bind: config.exposed().unwrap_or(&config.server.listen).ip(),
+        allowed_hosts: config.access.hosts.clone(),
+        cors_origins: config.access.cors_origins.clone(),
         keys: Arc::new(Keys::new(config)),
         body_limit: config.limits.body,
         // One that is allowed fits.
         bodies: api::Bodies::new(config.limits.bodies.max(config.limits.body)),
         body_pause: config.clocks.body,
         keep_alive: config.clocks.keep_alive,
-        strict: config.strict,
+        strict: config.server.strict,
         header_grace: config.clocks.header_grace,
-        websocket: config.websocket,
+        websocket: config.server.websocket,
         websocket_idle: config.clocks.websocket_idle,
         client_stall: config.clocks.client_stall,
         keep_responses: !config.responses.retention.is_zero(),
@@ -304,7 +304,7 @@ pub(super) fn turn_settings(config: &Config) -> TurnSettings {
         park: config.sessions.reuse,
         parked_bytes: config.sessions.buffer,
         max_repeat: config.tools.max_repeat,
-        sign_in: login_command(&config.profile).into(),
+        sign_in: login_command(&config.account.profile).into(),
     }
 }
 
@@ -374,7 +374,7 @@ async fn unsigned(driver: &dyn Driver, tokens: &Tokens) -> Result<Vec<ModelInfo>
 /// machine has another list, so the name carries a hash of it.
 fn models_file(config: &Config, tokens: &Tokens) -> Option<std::path::PathBuf> {
     let account = Some(tokens.account()).filter(|account| !account.is_empty())?;
-    let host = config.api.authority.as_str();
+    let host = config.upstream.api.authority.as_str();
     let parts = [b"models".as_slice(), host.as_bytes(), account.as_bytes()];
     Some(config::cache_dir()?.join(format!("models-{}.json", ids::uuid_from_content(parts))))
 }

@@ -76,7 +76,7 @@ impl Blueprint {
                         blob_bytes: config.limits.blob_size,
                         total_bytes: config.limits.blob_bytes,
                     },
-                    inline_context: config.inline_context,
+                    inline_context: config.upstream.inline_context,
                     kept,
                 };
                 let turn = Turn::new(request, plan, session, settings, seed, Millis(0));

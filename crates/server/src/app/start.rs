@@ -178,8 +178,8 @@ impl App {
         let mut hash = Sha256::new_with_prefix(b"scope");
         let account = self.hub.tokens.account();
         let config = &self.config;
-        let host = config.api.authority.as_str();
-        for part in [self.backend, host, config.profile.as_str(), account.as_str()] {
+        let host = config.upstream.api.authority.as_str();
+        for part in [self.backend, host, config.account.profile.as_str(), account.as_str()] {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }

@@ -50,8 +50,8 @@ impl Here {
     /// The user has no home directory.
     pub fn of(config: &Config) -> Result<Self, NoHome> {
         let home = etcetera::home_dir().map_err(|_| NoHome)?;
-        let here = Self::with(environment(), &home, config.profile.clone());
-        Ok(Self { keep: config.credentials, ..here })
+        let here = Self::with(environment(), &home, config.account.profile.clone());
+        Ok(Self { keep: config.account.credentials, ..here })
     }
 
     #[must_use]
@@ -118,14 +118,18 @@ impl Here {
 /// One that is there and cannot be used is not passed over: requests are told why.
 #[must_use]
 pub fn tokens(config: &Config, http: AuthHttp, tasks: &Tasks) -> Tokens {
-    if let Some(token) = &config.access_token {
+    if let Some(token) = &config.account.access_token {
         return Tokens::fixed(token.clone(), "the setting `access_token`", tasks);
     }
     let here = match Here::of(config) {
         Ok(here) => here,
         Err(error) => {
             let why: Reread = Arc::new(move || Err(NotRead::Unusable(error.to_string())));
-            return Tokens::unusable(CredentialSource::Own(config.profile.clone()), why, tasks);
+            return Tokens::unusable(
+                CredentialSource::Own(config.account.profile.clone()),
+                why,
+                tasks,
+            );
         }
     };
     let file = here.file();

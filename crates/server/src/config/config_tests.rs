@@ -29,10 +29,14 @@ fn the_defaults_are_sound_and_as_documented() {
     let resolution = resolve(&RawConfig::default(), None);
     assert_eq!(problems(&resolution), Vec::<String>::new());
     let config = resolution.config;
-    assert_eq!(config.listen.to_string(), "127.0.0.1:18741");
-    assert_eq!(config.api.name(), "api2.cursor.sh");
-    assert!(config.privacy && config.access_token.is_none() && config.api_key.is_none());
-    assert_eq!(config.client_version, DEFAULT_CLIENT_VERSION);
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:18741");
+    assert_eq!(config.upstream.api.name(), "api2.cursor.sh");
+    assert!(
+        config.upstream.privacy
+            && config.account.access_token.is_none()
+            && config.access.api_key.is_none()
+    );
+    assert_eq!(config.upstream.client_version, DEFAULT_CLIENT_VERSION);
     let clocks = config.clocks;
     assert_eq!(clocks.connect, Duration::from_secs(10));
     assert_eq!(clocks.no_frame, Duration::from_secs(45));
@@ -43,7 +47,7 @@ fn the_defaults_are_sound_and_as_documented() {
     assert_eq!(config.limits.body, 64 << 20);
     assert_eq!((config.limits.turns, config.limits.turns_per_key), (32, 32));
     assert_eq!((config.limits.reserve, config.limits.connections), (8, 4096));
-    assert!(config.tls.is_none() && config.keys_file.is_none());
+    assert!(config.server.tls.is_none() && config.access.keys_file.is_none());
     let sessions = config.sessions;
     assert!(sessions.reuse);
     assert_eq!(sessions.ttl, Duration::from_secs(15 * 60));
@@ -75,8 +79,8 @@ fn flags_beat_environment_beats_file_beats_default() {
         .or(file("port = 3\nhost = '127.0.0.3'\ntransport = 'h1'"));
     let resolution = resolve(&raw, None);
     assert_eq!(problems(&resolution), Vec::<String>::new());
-    assert_eq!(resolution.config.listen.to_string(), "127.0.0.2:1");
-    assert_eq!(resolution.config.transport, Transport::H1);
+    assert_eq!(resolution.config.server.listen.to_string(), "127.0.0.2:1");
+    assert_eq!(resolution.config.upstream.transport, Transport::H1);
     let origin = |name: &str| {
         resolution.shown.iter().find(|shown| shown.name == name).unwrap().origin.clone()
     };
@@ -132,20 +136,20 @@ fn the_variables_of_the_older_programs_still_work() {
           (from env CURSOR_VALIDATE_SHELL)"]
     );
     let config = resolution.config;
-    assert_eq!(config.access_token.unwrap().expose_secret(), "abc");
+    assert_eq!(config.account.access_token.unwrap().expose_secret(), "abc");
     assert_eq!(
         config.log,
         LogConfig { filter: "debug".to_owned(), json: true, timing: true, file: None }
     );
-    assert!(!config.privacy);
-    assert_eq!(config.client_version, "cli-2026.01.28-fd13201");
+    assert!(!config.upstream.privacy);
+    assert_eq!(config.upstream.client_version, "cli-2026.01.28-fd13201");
     assert_eq!(config.models.cache_ttl, Duration::from_millis(1500));
     assert_eq!(config.clocks.turn, Duration::from_secs(120));
     assert_eq!(config.retry.retries, 1);
     assert_eq!(config.retry.base, Duration::from_secs(1));
     assert_eq!(config.retry.cap, Duration::from_secs(30));
     assert_eq!((config.limits.blobs, config.limits.blob_size), (7, 10 << 20));
-    assert_eq!((config.api.name(), config.api.port()), ("127.0.0.1", 9999));
+    assert_eq!((config.upstream.api.name(), config.upstream.api.port()), ("127.0.0.1", 9999));
     assert!(!config.sessions.reuse);
     assert_eq!(config.sessions.ttl, Duration::from_secs(60));
     assert_eq!(config.sessions.max_parked, 0);
@@ -156,7 +160,7 @@ fn the_variables_of_the_older_programs_still_work() {
 fn credentials_are_kept_in_a_file_unless_there_is_a_keychain_to_choose() {
     let keep = |pairs: &[(&str, &str)]| {
         let resolution = resolve(&RawConfig::from_env(&env(pairs)), None);
-        (resolution.config.credentials, problems(&resolution).concat())
+        (resolution.config.account.credentials, problems(&resolution).concat())
     };
     assert_eq!(keep(&[]), (CredentialStorage::File, String::new()));
     assert_eq!(keep(&[("IBEAM_CREDENTIALS", "file")]), (CredentialStorage::File, String::new()));
@@ -176,7 +180,7 @@ fn a_profile_is_named_by_flag_environment_or_file() {
     let profile = |flag: &[&str], env_pairs: &[(&str, &str)], text: &str| {
         let raw = flags(flag).or(RawConfig::from_env(&env(env_pairs))).or(file(text));
         let resolution = resolve(&raw, None);
-        (resolution.config.profile.to_string(), problems(&resolution))
+        (resolution.config.account.profile.to_string(), problems(&resolution))
     };
     let named = ("IBEAM_PROFILE", "env");
     let text = "profile = 'file'";
@@ -206,7 +210,7 @@ fn the_store_has_a_place_on_this_machine_unless_told_otherwise() {
     assert_eq!(named.config.store.file(), Some(Path::new("/x/y.db")));
     assert_eq!(shown(&named).1, "flag --set");
 
-    let keys = machine.config.keys_file.unwrap();
+    let keys = machine.config.access.keys_file.unwrap();
     assert!(keys.is_absolute() && keys.ends_with("ibeam/keys.json"), "{keys:?}");
 
     let off = load(RawConfig::default(), &env(&[("IBEAM_STORE_ENABLED", "off")]), None);
@@ -269,7 +273,7 @@ fn listen_takes_the_place_of_host_and_port() {
             flags(&[&format!("listen={given}")]).or(RawConfig::from_env(&env(&[("PORT", "5")])));
         let resolution = resolve(&raw, None);
         assert_eq!(problems(&resolution), Vec::<String>::new(), "{given}");
-        assert_eq!(resolution.config.listen.to_string(), expect, "{given}");
+        assert_eq!(resolution.config.server.listen.to_string(), expect, "{given}");
     }
 }
 
@@ -324,7 +328,7 @@ fn tls_needs_both_files_and_a_port() {
     );
     let both = resolve(&flags(&[&cert, &key]), None);
     assert_eq!(problems(&both), Vec::<String>::new());
-    assert_eq!(both.config.tls.unwrap().key, file.path());
+    assert_eq!(both.config.server.tls.unwrap().key, file.path());
     for (pairs, word) in [
         (vec![cert.as_str()], "needs `tls_key`"),
         (vec![key.as_str()], "needs `tls_cert`"),
@@ -335,7 +339,7 @@ fn tls_needs_both_files_and_a_port() {
         let text = problems(&resolve(&flags(&pairs), None)).join("\n");
         assert!(text.contains(word), "{pairs:?}: {text}");
     }
-    assert!(resolve(&RawConfig::default(), None).config.tls.is_none());
+    assert!(resolve(&RawConfig::default(), None).config.server.tls.is_none());
 }
 
 #[test]
@@ -390,7 +394,7 @@ fn the_installed_cli_gives_the_version() {
         std::fs::create_dir_all(versions.join(name)).unwrap();
     }
     let resolution = resolve(&RawConfig::default(), Some(home.path()));
-    assert_eq!(resolution.config.client_version, "cli-2026.10.01-e373342");
+    assert_eq!(resolution.config.upstream.client_version, "cli-2026.10.01-e373342");
     let shown = resolution.shown.iter().find(|shown| shown.name == "client_version").unwrap();
     assert_eq!(shown.origin, "installed CLI");
 }
@@ -404,7 +408,7 @@ fn a_named_file_must_exist_and_a_default_one_need_not() {
     std::fs::write(&path, "port = 5\n[clocks]\nturn = 90\n").unwrap();
     let some = load(RawConfig::default(), &env(&[]), Some(&path));
     assert_eq!(problems(&some), Vec::<String>::new());
-    assert_eq!(some.config.listen.to_string(), "127.0.0.1:5");
+    assert_eq!(some.config.server.listen.to_string(), "127.0.0.1:5");
     assert_eq!(some.config.clocks.turn, Duration::from_secs(90));
 }
 

@@ -41,11 +41,11 @@ fn the_new_name_counts_more_than_the_former_one() {
     let both = [("hosts", "old"), ("allowed_hosts", "new")];
     for text in ["hosts = 'old'\nallowed_hosts = 'new'", "allowed_hosts = 'new'\nhosts = 'old'"] {
         let raw = RawConfig::from_toml(text, Path::new("config.toml"));
-        assert_eq!(resolve(&raw, None).config.hosts, ["new"], "{text}");
+        assert_eq!(resolve(&raw, None).config.access.hosts, ["new"], "{text}");
         assert_eq!(raw.warnings.len(), 1, "{text}");
     }
     let raw = RawConfig::from_env(&variables(&both));
-    assert_eq!(resolve(&raw, None).config.hosts, ["new"]);
+    assert_eq!(resolve(&raw, None).config.access.hosts, ["new"]);
     assert_eq!(raw.warnings.len(), 1);
 }
 

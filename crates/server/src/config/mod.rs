@@ -47,43 +47,13 @@ pub const DEFAULT_PORT: u16 = 18741;
 /// Everything that can be set, checked and typed.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub listen: Listen,
-    /// Further places.
-    pub also: Vec<Listen>,
-    /// Serve TLS.
-    pub tls: Option<TlsFiles>,
-    /// What local clients must send, if anything.
-    pub api_key: Option<SecretString>,
-    /// Where the hashes of further keys are. None: no file was named, and this machine
-    /// has no place for one.
-    pub keys_file: Option<PathBuf>,
-    /// Names besides loopback under which clients may call.
-    pub hosts: Vec<String>,
-    /// Web origins that may call; `*` stands for all.
-    pub cors_origins: Vec<String>,
-    pub websocket: bool,
-    /// The gateway ends after so long without a request. Zero: never.
-    pub idle_exit: Option<Duration>,
-    /// Parameters that would be ignored are refused.
-    pub strict: bool,
-    pub access_token: Option<SecretString>,
-    /// Whose credentials are used.
-    pub profile: Profile,
-    /// Where ibeam's own credentials are kept.
-    pub credentials: CredentialStorage,
-    /// Stands for every host of the backend.
-    pub api: Host,
-    /// With its `cli-` prefix.
-    pub client_version: String,
-    /// Ghost mode.
-    pub privacy: bool,
-    pub transport: Transport,
-    pub ca_file: Option<PathBuf>,
+    pub server: ServerConfig,
+    pub access: AccessConfig,
+    pub account: AccountConfig,
+    pub upstream: UpstreamConfig,
     pub log: LogConfig,
     pub models: ModelsConfig,
     pub allow: AllowConfig,
-    /// The request context goes with the first message, unasked.
-    pub inline_context: bool,
     pub sessions: SessionsConfig,
     pub tools: ToolsConfig,
     pub mcp: McpConfig,
@@ -98,8 +68,61 @@ pub struct Config {
     pub named_backend: Option<BackendKind>,
     pub cursor_agent: CursorAgent,
     pub simulator: Simulator,
+}
+
+/// Where the gateway listens, and how it serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    pub listen: Listen,
+    /// Further addresses and sockets.
+    pub also: Vec<Listen>,
+    /// Serve TLS.
+    pub tls: Option<TlsFiles>,
+    pub websocket: bool,
+    /// The gateway ends after this long without a request. Zero: never.
+    pub idle_exit: Option<Duration>,
+    /// Parameters that would be ignored are refused.
+    pub strict: bool,
     /// It is the gateway that `ibeam start` put in the background.
     pub shared: bool,
+}
+
+/// Which clients may call.
+#[derive(Clone, Debug)]
+pub struct AccessConfig {
+    /// What local clients must send, if anything.
+    pub api_key: Option<SecretString>,
+    /// Where the hashes of further keys are. None: no file was named, and this machine
+    /// has no place for one.
+    pub keys_file: Option<PathBuf>,
+    /// Names besides loopback under which clients may call.
+    pub hosts: Vec<String>,
+    /// Web origins that may call; `*` stands for all.
+    pub cors_origins: Vec<String>,
+}
+
+/// The Cursor account that is used.
+#[derive(Clone, Debug)]
+pub struct AccountConfig {
+    pub access_token: Option<SecretString>,
+    pub profile: Profile,
+    /// Where ibeam's own credentials are kept.
+    pub credentials: CredentialStorage,
+}
+
+/// How Cursor is reached, and what it learns of this program.
+#[derive(Clone, Debug)]
+pub struct UpstreamConfig {
+    /// Stands for every host of the backend.
+    pub api: Host,
+    /// With its `cli-` prefix.
+    pub client_version: String,
+    /// Ghost mode.
+    pub privacy: bool,
+    pub transport: Transport,
+    pub ca_file: Option<PathBuf>,
+    /// The request context goes with the first message, unasked.
+    pub inline_context: bool,
 }
 
 /// Where clients come in.
@@ -370,7 +393,9 @@ impl Config {
     /// Says why serving would be unsafe.
     pub fn check_serving(&self, keys: bool) -> Result<(), UnprotectedListen> {
         match self.exposed() {
-            Some(place) if self.api_key.is_none() && !keys => Err(UnprotectedListen(place.clone())),
+            Some(place) if self.access.api_key.is_none() && !keys => {
+                Err(UnprotectedListen(place.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -392,7 +417,7 @@ impl Config {
 
     /// Every place where clients come in.
     pub fn places(&self) -> impl Iterator<Item = &Listen> {
-        std::iter::once(&self.listen).chain(&self.also)
+        std::iter::once(&self.server.listen).chain(&self.server.also)
     }
 
     /// The first of them that other machines can reach.
@@ -405,14 +430,14 @@ impl Config {
     #[must_use]
     pub fn weak_points(&self, key_needed: bool) -> Vec<&'static str> {
         let mut found = Vec::new();
-        let length = self.api_key.as_ref().map(|key| key.expose_secret().chars().count());
+        let length = self.access.api_key.as_ref().map(|key| key.expose_secret().chars().count());
         if self.exposed().is_some() && length.is_some_and(|length| length < KEY_LENGTH) {
             found.push(
                 "`api_key` has fewer than 16 characters and can be guessed from other machines; \
                  make it longer, or use `ibeam keys add NAME` in its place",
             );
         }
-        if !key_needed && self.cors_origins.iter().any(|origin| origin == "*") {
+        if !key_needed && self.access.cors_origins.iter().any(|origin| origin == "*") {
             found.push(
                 "every web page may call (`cors_origins` has `*`), and no key is needed; \
                  `ibeam keys add NAME` changes that",

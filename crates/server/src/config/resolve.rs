@@ -17,9 +17,10 @@ use secrecy::SecretString;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    AllowConfig, Backend, ClocksConfig, Config, DEFAULT_CLIENT_VERSION, InvalidProfile,
-    LimitsConfig, LogConfig, McpConfig, ModelsConfig, Profile, ResponsesConfig, SessionsConfig,
-    Simulator, StoreConfig, ToolsConfig, Transport, fixed, installed_cli_version,
+    AccessConfig, AccountConfig, AllowConfig, Backend, ClocksConfig, Config,
+    DEFAULT_CLIENT_VERSION, InvalidProfile, LimitsConfig, LogConfig, McpConfig, ModelsConfig,
+    Profile, ResponsesConfig, ServerConfig, SessionsConfig, Simulator, StoreConfig, ToolsConfig,
+    Transport, UpstreamConfig, fixed, installed_cli_version,
     key::Key,
     parse,
     raw::{Origin, Problem, RawConfig, RawValue},
@@ -97,26 +98,27 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     fn config(&mut self, home: Option<&Path>) -> Config {
-        let (first, also) = self.places();
         Config {
-            listen: first,
-            also,
-            tls: self.tls(),
-            api_key: self.secret(Key::ApiKey),
-            keys_file: self.place(Key::KeysFile),
-            hosts: self.list(Key::Hosts),
-            cors_origins: self.origins(),
-            websocket: self.switch(Key::WebSocket),
-            idle_exit: self.idle_exit(),
-            strict: self.switch(Key::Strict),
-            access_token: self.secret(Key::AccessToken),
-            profile: self.profile(),
-            credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),
-            api: self.api(),
-            client_version: self.client_version(home),
-            privacy: self.switch(Key::PrivacyMode),
-            transport: self.transport(),
-            ca_file: self.path(Key::CaFile),
+            server: self.server(),
+            access: AccessConfig {
+                api_key: self.secret(Key::ApiKey),
+                keys_file: self.place(Key::KeysFile),
+                hosts: self.list(Key::Hosts),
+                cors_origins: self.origins(),
+            },
+            account: AccountConfig {
+                access_token: self.secret(Key::AccessToken),
+                profile: self.profile(),
+                credentials: self.value(Key::Credentials, str::parse).unwrap_or_default(),
+            },
+            upstream: UpstreamConfig {
+                api: self.api(),
+                client_version: self.client_version(home),
+                privacy: self.switch(Key::PrivacyMode),
+                transport: self.transport(),
+                ca_file: self.path(Key::CaFile),
+                inline_context: self.switch(Key::InlineContext),
+            },
             log: self.log(),
             models: ModelsConfig {
                 cache_ttl: self.duration(Key::ModelsCacheTtl),
@@ -130,7 +132,6 @@ impl Resolver<'_> {
                 web_search: self.switch(Key::AllowWebSearch),
                 web_fetch: self.switch(Key::AllowWebFetch),
             },
-            inline_context: self.switch(Key::InlineContext),
             sessions: self.sessions(),
             tools: ToolsConfig {
                 max_repeat: self.value(Key::ToolMaxRepeat, parse::small_count).unwrap_or_default(),
@@ -156,7 +157,6 @@ impl Resolver<'_> {
             named_backend: self.named_backend(),
             cursor_agent: self.cursor_agent(),
             simulator: Simulator::default(),
-            shared: false,
         }
     }
 
@@ -254,6 +254,19 @@ impl Resolver<'_> {
     }
 
     // === values with rules of their own ===
+
+    fn server(&mut self) -> ServerConfig {
+        let (listen, also) = self.places();
+        ServerConfig {
+            listen,
+            also,
+            tls: self.tls(),
+            websocket: self.switch(Key::WebSocket),
+            idle_exit: self.idle_exit(),
+            strict: self.switch(Key::Strict),
+            shared: false,
+        }
+    }
 
     fn api(&mut self) -> Host {
         let read = |text: &str| {

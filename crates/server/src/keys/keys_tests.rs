@@ -17,7 +17,9 @@ impl Place {
     }
 
     fn config(&self) -> Config {
-        Config { keys_file: Some(self.path()), ..Config::default() }
+        let mut config = Config::default();
+        config.access.keys_file = Some(self.path());
+        config
     }
 
     fn add(&self, name: &str, limit: Option<usize>) -> SecretString {
@@ -182,10 +184,11 @@ fn a_door_is_open_shut_or_has_keys() {
 #[test]
 fn beyond_this_machine_a_key_is_needed_whatever_the_file_says() {
     let open = "0.0.0.0:1".parse().unwrap();
-    let config = Config { listen: Listen::Tcp(open), ..Place::new().config() };
+    let mut config = Place::new().config();
+    config.server.listen = Listen::Tcp(open);
     assert_eq!(Keys::new(&config).check(None, None), Err(Unknown::Missing));
-    let api_key = Some(SecretString::from("sesame"));
-    let keys = Keys::new(&Config { api_key, ..config });
+    config.access.api_key = Some(SecretString::from("sesame"));
+    let keys = Keys::new(&config);
     assert_eq!(keys.check(Some("sesame"), None).unwrap().name, None);
     assert_eq!(keys.check(None, Some("sesam")), Err(Unknown::Wrong));
 }
@@ -201,8 +204,10 @@ fn a_key_is_needed_if_any_listener_is_beyond_this_machine() {
         (&socket, vec![here.clone(), open.clone()], true),
         (&here, vec![socket.clone(), place("[::1]:3")], false),
     ] {
-        let config = Config { listen: listen.clone(), also, ..Place::new().config() };
-        assert_eq!(Keys::new(&config).are_required(), needed, "{listen} {:?}", config.also);
+        let mut config = Place::new().config();
+        config.server.listen = listen.clone();
+        config.server.also = also;
+        assert_eq!(Keys::new(&config).are_required(), needed, "{listen} {:?}", config.server.also);
     }
 }
 
@@ -264,7 +269,9 @@ async fn keys_share_as_soon_as_there_are_two() {
     assert!(bearer(&keys, &laptop).unwrap().shares);
     assert!(bearer(&keys, &instance).unwrap().shares);
     let own = SecretString::from("own");
-    let keys = Keys::new(&Config { api_key: Some(own.clone()), ..place.config() });
+    let mut config = place.config();
+    config.access.api_key = Some(own.clone());
+    let keys = Keys::new(&config);
     assert!(bearer(&keys, &own).unwrap().shares);
     assert!(!Keys::single(Some(&own)).check(Some("own"), None).unwrap().shares);
 }

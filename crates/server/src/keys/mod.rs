@@ -104,8 +104,8 @@ impl Keys {
     /// The keys of a gateway with these settings.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        let mut keys = Self::single(config.api_key.as_ref());
-        keys.file.clone_from(&config.keys_file);
+        let mut keys = Self::single(config.access.api_key.as_ref());
+        keys.file.clone_from(&config.access.keys_file);
         // One listener that others can reach is enough: all of them share the keys.
         keys.state.get_mut().required |= config.exposed().is_some();
         keys.look(true);

@@ -100,7 +100,7 @@ impl Bridge {
         Self(Some(Arc::new(BridgeInner {
             servers: gathered.servers.into_iter().map(|spec| Arc::new(Server::new(spec))).collect(),
             web: Web {
-                tls: Arc::new(Tls::new(config.ca_file.clone())),
+                tls: Arc::new(Tls::new(config.upstream.ca_file.clone())),
                 connect: config.clocks.connect,
                 tasks: tasks.clone(),
             },

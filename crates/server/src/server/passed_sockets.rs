@@ -53,8 +53,8 @@ impl Given {
     pub(super) fn settle(&self, config: &mut Config) {
         let mut places = self.sockets.iter().map(|socket| socket.place.clone());
         if let Some(first) = places.next() {
-            config.listen = first;
-            config.also = places.collect();
+            config.server.listen = first;
+            config.server.also = places.collect();
         }
     }
 

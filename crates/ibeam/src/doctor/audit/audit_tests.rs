@@ -120,24 +120,26 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
     assert!(listener.local && !listener.tls && !listener.key_needed && !listener.any_address);
     assert_eq!((found.problems.len(), found.notes.len()), (0, 1));
 
-    let (listener, _, found) = look(|config| config.listen = Listen::Tcp(([0, 0, 0, 0], 1).into()));
+    let (listener, _, found) =
+        look(|config| config.server.listen = Listen::Tcp(([0, 0, 0, 0], 1).into()));
     assert!(!listener.local && listener.key_needed && listener.any_address);
     assert_eq!(found.problems[0].mend.as_deref(), Some("ibeam keys add NAME"));
     assert!(found.notes[0].contains("unencrypted"), "{found:?}");
 
     let (listener, keys, found) = look(|config| {
-        config.api_key = Some("very-secret".into());
-        config.cors_origins = vec!["*".to_owned()];
-        config.hosts = vec!["box.lan".to_owned()];
+        config.access.api_key = Some("very-secret".into());
+        config.access.cors_origins = vec!["*".to_owned()];
+        config.access.hosts = vec!["box.lan".to_owned()];
     });
     assert_eq!(keys.setting.as_deref(), Some("env IBEAM_API_KEY"));
     assert!(listener.key_needed && listener.hosts.contains(&"box.lan".to_owned()));
     assert!(found.problems.is_empty() && found.notes[0].contains("every web page"), "{found:?}");
 
-    let (_, _, found) = look(|config| config.cors_origins = vec!["*".to_owned()]);
+    let (_, _, found) = look(|config| config.access.cors_origins = vec!["*".to_owned()]);
     assert!(found.problems[0].what.contains("no key is needed"), "{found:?}");
 
-    let (listener, _, found) = look(|config| config.listen = Listen::Unix(PathBuf::from("/x/y")));
+    let (listener, _, found) =
+        look(|config| config.server.listen = Listen::Unix(PathBuf::from("/x/y")));
     assert!(listener.unix && listener.local && found.notes.is_empty(), "{found:?}");
 }
 
@@ -145,8 +147,10 @@ fn an_open_door_is_a_problem_and_an_unlocked_one_a_note() {
 fn the_table_of_hosts_is_what_is_shown() {
     let config = Config::default();
     let shown: Vec<String> = contacts(&config).into_iter().map(|line| line.origin).collect();
-    let table: Vec<String> =
-        hosts::contacts(&config.api).into_iter().map(|contact| contact.host.to_string()).collect();
+    let table: Vec<String> = hosts::contacts(&config.upstream.api)
+        .into_iter()
+        .map(|contact| contact.host.to_string())
+        .collect();
     assert_eq!(shown, table);
     assert_eq!(shown, [hosts::API.origin, hosts::SITE.origin]);
     let sim = Config { backend: Backend::Sim { scenario: None }, ..config };

@@ -179,7 +179,7 @@ impl AuditedFiles {
     }
 
     fn listener(&mut self, config: &Config) {
-        if let Some(path) = &config.keys_file {
+        if let Some(path) = &config.access.keys_file {
             self.folder_of(path, "keys folder");
             self.write(path, "key hashes", ModeRule::Secret);
             self.write(KeyFile::at(path).lock_path(), "keys lock", ModeRule::Secret);
@@ -190,7 +190,7 @@ impl AuditedFiles {
                 self.write(path, "socket", ModeRule::Secret);
             }
         }
-        if let Some(tls) = &config.tls {
+        if let Some(tls) = &config.server.tls {
             self.read(&tls.cert, "certificate", ModeRule::Safe);
             self.read(&tls.key, "certificate key", ModeRule::Shared);
         }
@@ -234,7 +234,7 @@ impl AuditedFiles {
     }
 
     fn given(&mut self, config: &Config) {
-        if let Some(path) = &config.ca_file {
+        if let Some(path) = &config.upstream.ca_file {
             self.read(path, "certificate authorities", ModeRule::Safe);
         }
         if let Backend::Sim { scenario: Some(path) } = &config.backend {

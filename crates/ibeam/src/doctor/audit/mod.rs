@@ -216,7 +216,8 @@ impl AuditFindings {
     }
 
     fn keys(&mut self, config: &Config, from: &Origin) -> KeyReport {
-        let listed = config.keys_file.as_deref().map_or(Ok(Vec::new()), |p| KeyFile::at(p).list());
+        let listed =
+            config.access.keys_file.as_deref().map_or(Ok(Vec::new()), |p| KeyFile::at(p).list());
         let list = listed.unwrap_or_else(|error| {
             if !matches!(error, KeyFileError::Open(_)) {
                 self.problem(format!("{}: {}", net::chain(&error), error.hint()), None);
@@ -224,7 +225,7 @@ impl AuditFindings {
             Vec::new()
         });
         KeyReport {
-            setting: config.api_key.as_ref().map(|_| from.to_string()),
+            setting: config.access.api_key.as_ref().map(|_| from.to_string()),
             count: list.len(),
             list,
         }
@@ -241,33 +242,33 @@ impl AuditFindings {
                  `ibeam keys add NAME` changes that",
             );
         }
-        if !local && config.tls.is_none() {
+        if !local && config.server.tls.is_none() {
             self.note("keys and conversations cross the network unencrypted; see `tls_cert`");
         }
         for weak in config.weak_points(key_needed) {
             self.problem(weak, None);
         }
-        if key_needed && config.cors_origins.iter().any(|origin| origin == "*") {
+        if key_needed && config.access.cors_origins.iter().any(|origin| origin == "*") {
             self.note("every web page that knows a key may call (`cors_origins` has `*`)");
         }
-        if key_needed && config.api_key.is_none() && !keys {
+        if key_needed && config.access.api_key.is_none() && !keys {
             self.note(
                 "a key is required, but none exists, so no client can call; `ibeam keys add NAME`",
             );
         }
         let mut hosts = vec!["localhost".to_owned(), "*.localhost".to_owned()];
-        hosts.extend(config.hosts.iter().cloned());
+        hosts.extend(config.access.hosts.iter().cloned());
         ListenerReport {
-            address: config.listen.to_string(),
-            also: config.also.iter().map(ToString::to_string).collect(),
+            address: config.server.listen.to_string(),
+            also: config.server.also.iter().map(ToString::to_string).collect(),
             unix: config.places().all(|place| matches!(place, Listen::Unix(_))),
             local,
-            tls: config.tls.is_some(),
+            tls: config.server.tls.is_some(),
             key_needed,
             open_paths: &OPEN_PATHS,
             hosts,
             any_address: config.exposed().is_some(),
-            origins: config.cors_origins.clone(),
+            origins: config.access.cors_origins.clone(),
         }
     }
 
@@ -288,7 +289,7 @@ impl AuditFindings {
 
     fn credential(&mut self, subject: &AuditSubject<'_>) -> CredentialReport {
         let config = subject.config;
-        let profile = config.profile.to_string();
+        let profile = config.account.profile.to_string();
         let mut report = CredentialReport { profile, ..CredentialReport::default() };
         if matches!(config.backend, Backend::Sim { .. }) {
             return report;
@@ -297,7 +298,7 @@ impl AuditFindings {
             report.source = Some("`cursor-agent` itself".to_owned());
             return report;
         }
-        if let Some(token) = &config.access_token {
+        if let Some(token) = &config.account.access_token {
             let credential = Credential::of_access_token(token.clone());
             report.describe("the setting `access_token`".to_owned(), &credential);
             return report;
@@ -351,7 +352,7 @@ fn contacts(config: &Config) -> Vec<HostLine> {
         },
         purpose: contact.purpose,
     };
-    hosts::contacts(&config.api).into_iter().map(line).collect()
+    hosts::contacts(&config.upstream.api).into_iter().map(line).collect()
 }
 
 #[cfg(test)]

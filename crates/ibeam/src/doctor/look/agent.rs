@@ -48,7 +48,7 @@ fn credential(
     subject: &DoctorSubject<'_>,
     here: Option<&Here>,
 ) -> Result<CredentialFindings, NoCredential> {
-    if let Some(token) = &subject.config.access_token {
+    if let Some(token) = &subject.config.account.access_token {
         let credential = auth::Credential::of_access_token(token.clone());
         let given = match subject.token_from.strip_prefix("env ") {
             Some(name) => TokenOrigin::Variable(name.to_owned()),

@@ -19,7 +19,7 @@ pub(super) fn look(config: &Config, here: Option<&Here>) -> Vec<FolderFindings> 
     let parent = |path: Option<&Path>| path.and_then(Path::parent).map(Path::to_path_buf);
     let own = [
         here.map(|here| here.config_dir().to_path_buf()),
-        parent(config.keys_file.as_deref()),
+        parent(config.access.keys_file.as_deref()),
         config::state_dir(),
         parent(config.store.file()),
         config::cache_dir(),

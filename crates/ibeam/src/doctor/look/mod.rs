@@ -143,7 +143,7 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
     let clients = clients::look().await;
     let login = match config.uses_cursor_agent() {
         true => "ibeam login --backend cli".to_owned(),
-        false => login_command(&config.profile),
+        false => login_command(&config.account.profile),
     };
     let mut found = Findings {
         warnings: subject.warnings.clone(),
@@ -156,7 +156,7 @@ async fn look(subject: &DoctorSubject<'_>, tasks: &Tasks) -> Findings {
         running,
         clients,
         way: BackendRoute::Simulator,
-        client_version: config.client_version.clone(),
+        client_version: config.upstream.client_version.clone(),
         login,
         asked: None,
         model: subject.model.to_owned(),
@@ -206,9 +206,9 @@ fn files(subject: &DoctorSubject<'_>, here: Option<&Here>) -> FileFindings {
 }
 
 fn door(config: &Config) -> AccessFindings {
-    let door = keys::policy(config.keys_file.as_deref());
+    let door = keys::policy(config.access.keys_file.as_deref());
     let key_needed = match &door {
-        Ok(door) => Ok(config.api_key.is_some() || *door != keys::KeyPolicy::Open),
+        Ok(door) => Ok(config.access.api_key.is_some() || *door != keys::KeyPolicy::Open),
         // That others may read it is said with the files.
         Err(keys::KeyFileError::Open(_)) => Ok(true),
         Err(error) => {

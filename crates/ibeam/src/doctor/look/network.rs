@@ -31,7 +31,7 @@ const DNS: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(10);
 
 pub(super) async fn look(config: &Config, tasks: &Tasks) -> Network {
-    let host = &config.api;
+    let host = &config.upstream.api;
     let mut way = Network {
         host: host.to_string(),
         name: host.name().to_owned(),
@@ -49,7 +49,7 @@ pub(super) async fn look(config: &Config, tasks: &Tasks) -> Network {
         }
     }
     let connector = connector(config);
-    let wanted = match config.transport {
+    let wanted = match config.upstream.transport {
         Transport::Auto | Transport::H2 => Alpn::Http2,
         Transport::H1 => Alpn::Http1,
     };

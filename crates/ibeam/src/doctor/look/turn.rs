@@ -76,7 +76,7 @@ pub(super) async fn ask(subject: &DoctorSubject<'_>, tasks: &Tasks) -> BackendFi
         asked.tools = Some(probe.tool().await);
     }
     let stats = app.driver().stats();
-    asked.fell_back = stats.fallen_back && subject.config.transport == Transport::Auto;
+    asked.fell_back = stats.fallen_back && subject.config.upstream.transport == Transport::Auto;
     asked.http2_forbidden = stats.http2_forbidden;
     app.stop_turns();
     asked.drift = app.sessions().drift;
@@ -87,8 +87,8 @@ pub(super) async fn ask(subject: &DoctorSubject<'_>, tasks: &Tasks) -> BackendFi
 fn app(config: &Config, tasks: &Tasks) -> Result<App, BackendFailure> {
     let mut config = config.clone();
     config.store.enabled = false;
-    config.api_key = None;
-    config.keys_file = None;
+    config.access.api_key = None;
+    config.access.keys_file = None;
     let internal = |what: String| BackendFailure { code: ErrorCode::Internal, what };
     let sim = match &config.backend {
         Backend::Cursor => None,

@@ -51,7 +51,7 @@ async fn client_rule_13_items_are_added_grown_and_done_under_one_id() {
 
 #[tokio::test(start_paused = true)]
 async fn client_rule_14_a_socket_that_is_not_served_is_426() {
-    let lab = Lab::with(SimConfig::default(), |config| config.websocket = false);
+    let lab = Lab::with(SimConfig::default(), |config| config.server.websocket = false);
     let upgrade = [
         ("connection", "Upgrade"),
         ("upgrade", "websocket"),

@@ -133,7 +133,9 @@ async fn response_without_store_is_not_kept() {
 
 #[tokio::test]
 async fn responses_are_separated_by_key() {
-    let keys = Keys::new(&Config { api_key: Some("one-key-for-all".into()), ..Config::default() });
+    let mut config = Config::default();
+    config.access.api_key = Some("one-key-for-all".into());
+    let keys = Keys::new(&config);
     let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
     let desk = Desk::new(Fake { steps: hello(), settings, ..Fake::default() });
     let with = |mut request: Request<Body>, key: &str| {
