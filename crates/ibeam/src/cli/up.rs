@@ -16,7 +16,7 @@ use super::{
     serve::serve,
 };
 use ibeam_server::{
-    api::Service as _,
+    api::GatewayService as _,
     auth::{Here, tokens::login_command},
     config::{Backend, Config, Listen, Origin},
     keys::{self, KeyPolicy},

@@ -25,7 +25,7 @@ use self::record::{InstanceEntry, InstanceKind, InstanceRecord, VERSION, living}
 pub(crate) use self::start::{DETACH, detach};
 pub use self::start::{ensure, ready};
 use ibeam_server::{
-    api::Service as _,
+    api::GatewayService as _,
     app::App,
     auth::KEY_VARIABLE,
     config::{self, Backend, Config, DEFAULT_PORT, Listen},

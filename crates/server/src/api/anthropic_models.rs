@@ -6,7 +6,7 @@ use ibeam_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Models;
+use super::DatedModelList;
 use crate::clock;
 
 /// The default size of a page, and the largest.
@@ -16,22 +16,22 @@ const MOST: usize = 1000;
 /// Which part of the list is wanted. Texts, so that a wrong one gets an error of ours.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Part {
+pub(super) struct PageQuery {
     limit: Option<String>,
     after_id: Option<String>,
     before_id: Option<String>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Page<'a> {
-    data: Vec<Card<'a>>,
+pub(super) struct ModelPage<'a> {
+    data: Vec<AnthropicModel<'a>>,
     has_more: bool,
     first_id: Option<&'a str>,
     last_id: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Card<'a> {
+pub(super) struct AnthropicModel<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     id: &'a str,
@@ -43,7 +43,7 @@ pub(super) struct Card<'a> {
     max_tokens: Option<u32>,
 }
 
-impl<'a> Card<'a> {
+impl<'a> AnthropicModel<'a> {
     pub(super) fn new(id: &'a str, info: &'a ModelInfo, created: u64) -> Self {
         Self {
             kind: "model",
@@ -57,10 +57,10 @@ impl<'a> Card<'a> {
     }
 }
 
-impl<'a> Page<'a> {
+impl<'a> ModelPage<'a> {
     /// # Errors
     /// `part` asks for something that cannot be.
-    pub(super) fn new(models: &'a Models, part: &Part) -> Result<Self, TurnError> {
+    pub(super) fn new(models: &'a DatedModelList, part: &PageQuery) -> Result<Self, TurnError> {
         let limit = part.limit()?;
         let all: Vec<_> = models.list.visible().map(|info| (info.public_id(), info)).collect();
         let place = |name, id: &Option<String>| match id {
@@ -79,7 +79,10 @@ impl<'a> Page<'a> {
         let shown = if backwards { between.get(skipped..) } else { between.get(..limit) };
         let shown = shown.unwrap_or(between);
         Ok(Self {
-            data: shown.iter().map(|(id, info)| Card::new(id, info, models.created)).collect(),
+            data: shown
+                .iter()
+                .map(|(id, info)| AnthropicModel::new(id, info, models.created))
+                .collect(),
             has_more: skipped > 0,
             first_id: shown.first().map(|(id, _)| *id),
             last_id: shown.last().map(|(id, _)| *id),
@@ -87,7 +90,7 @@ impl<'a> Page<'a> {
     }
 }
 
-impl Part {
+impl PageQuery {
     fn limit(&self) -> Result<usize, TurnError> {
         let Some(text) = &self.limit else { return Ok(LIMIT) };
         let limit = text.parse().ok().filter(|limit| (1..=MOST).contains(limit));

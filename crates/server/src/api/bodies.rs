@@ -20,11 +20,11 @@ use crate::keys::Hash;
 #[derive(Debug)]
 pub struct Bodies {
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<BodiesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BodiesState {
     bytes: usize,
     /// Keys without a body are not in it.
     keys: HashMap<Hash, KeyBodies>,
@@ -39,22 +39,22 @@ struct KeyBodies {
     bytes: usize,
     /// Those that can be evicted, by size and number: the last is the largest, and of equal
     /// ones the newest.
-    evictable: BTreeMap<(usize, u64), (Stage, CancellationToken)>,
+    evictable: BTreeMap<(usize, u64), (BodyStage, CancellationToken)>,
 }
 
 /// One body's part of the memory. Dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct BodyShare {
     bodies: Arc<Bodies>,
     key: Hash,
     number: u64,
     bytes: usize,
-    stage: Stage,
+    stage: BodyStage,
     evicted: CancellationToken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum BodyStage {
     /// It is being read, and can be evicted.
     Coming,
     /// It was read completely, and moves to the next stage at once.
@@ -65,7 +65,7 @@ enum Stage {
 
 /// There is no room for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub(super) struct BodyEvicted;
 
 /// A look at them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -90,7 +90,7 @@ impl Bodies {
         let state = self.state.lock();
         let evictable = state.keys.values().flat_map(|key| key.evictable.values());
         BodyHealth {
-            reading: evictable.filter(|(stage, _)| *stage == Stage::Coming).count() as u64,
+            reading: evictable.filter(|(stage, _)| *stage == BodyStage::Coming).count() as u64,
             bytes: state.bytes as u64,
             max_bytes: self.limit as u64,
             refused: state.refused,
@@ -98,17 +98,17 @@ impl Bodies {
     }
 
     /// A client that called with this key begins to send a body.
-    pub(super) fn begin(self: &Arc<Self>, key: Hash) -> Share {
+    pub(super) fn begin(self: &Arc<Self>, key: Hash) -> BodyShare {
         let evicted = CancellationToken::new();
         let mut state = self.state.lock();
         state.numbers += 1;
         let number = state.numbers;
-        let share = Share {
+        let share = BodyShare {
             bodies: Arc::clone(self),
             key,
             number,
             bytes: 0,
-            stage: Stage::Coming,
+            stage: BodyStage::Coming,
             evicted,
         };
         state.add(&share);
@@ -117,9 +117,9 @@ impl Bodies {
     }
 }
 
-impl State {
+impl BodiesState {
     /// Counts a body, which can be evicted from now on.
-    fn add(&mut self, share: &Share) {
+    fn add(&mut self, share: &BodyShare) {
         self.bytes += share.bytes;
         let key = self.keys.entry(share.key).or_default();
         key.bytes += share.bytes;
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// The body keeps its bytes and cannot be evicted any more. False: it was evicted before.
-    fn pin(&mut self, share: &Share) -> bool {
+    fn pin(&mut self, share: &BodyShare) -> bool {
         let key = self.keys.get_mut(&share.key);
         key.is_some_and(|key| key.evictable.remove(&(share.bytes, share.number)).is_some())
     }
@@ -161,15 +161,15 @@ impl State {
     }
 }
 
-impl Share {
+impl BodyShare {
     /// So many more bytes arrived.
     ///
     /// # Errors
     /// It was evicted.
-    pub(super) fn grow(&mut self, more: usize) -> Result<(), NoRoom> {
+    pub(super) fn grow(&mut self, more: usize) -> Result<(), BodyEvicted> {
         let mut state = self.bodies.state.lock();
         if !state.pin(self) {
-            return Err(NoRoom);
+            return Err(BodyEvicted);
         }
         state.discount(&self.key, self.bytes);
         self.bytes += more;
@@ -177,22 +177,22 @@ impl Share {
     }
 
     /// Counts it with its present size, and evicts bodies until the limit holds.
-    fn fit(&self, state: &mut State) -> Result<(), NoRoom> {
+    fn fit(&self, state: &mut BodiesState) -> Result<(), BodyEvicted> {
         state.add(self);
         while state.bytes > self.bodies.limit && state.evict() {}
-        if self.evicted.is_cancelled() { Err(NoRoom) } else { Ok(()) }
+        if self.evicted.is_cancelled() { Err(BodyEvicted) } else { Ok(()) }
     }
 
     /// It was read completely, and stays until [`Self::wait`].
     ///
     /// # Errors
     /// It was evicted.
-    pub(super) fn complete(&mut self) -> Result<(), NoRoom> {
+    pub(super) fn complete(&mut self) -> Result<(), BodyEvicted> {
         let mut state = self.bodies.state.lock();
         if !state.pin(self) {
-            return Err(NoRoom);
+            return Err(BodyEvicted);
         }
-        self.stage = Stage::Whole;
+        self.stage = BodyStage::Whole;
         Ok(())
     }
 
@@ -200,13 +200,13 @@ impl Share {
     ///
     /// # Errors
     /// It was evicted.
-    pub(super) fn wait(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub(super) fn wait(&mut self, bytes: usize) -> Result<(), BodyEvicted> {
         let mut state = self.bodies.state.lock();
         match self.stage {
-            Stage::Coming => return Err(NoRoom),
-            Stage::Whole => self.stage = Stage::Waiting,
-            Stage::Waiting if !state.pin(self) => return Err(NoRoom),
-            Stage::Waiting => {}
+            BodyStage::Coming => return Err(BodyEvicted),
+            BodyStage::Whole => self.stage = BodyStage::Waiting,
+            BodyStage::Waiting if !state.pin(self) => return Err(BodyEvicted),
+            BodyStage::Waiting => {}
         }
         state.discount(&self.key, self.bytes);
         // A body that has all the memory for itself is accepted, however large it has become.
@@ -221,11 +221,11 @@ impl Share {
     pub(super) async fn unless_evicted<T>(
         &self,
         work: impl Future<Output = T>,
-    ) -> Result<T, NoRoom> {
+    ) -> Result<T, BodyEvicted> {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.evicted() => Err(NoRoom),
+            () = self.evicted() => Err(BodyEvicted),
         }
     }
 
@@ -240,12 +240,12 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BodyShare {
     fn drop(&mut self) {
         let mut state = self.bodies.state.lock();
         let counted = match self.stage {
-            Stage::Coming | Stage::Waiting => state.pin(self),
-            Stage::Whole => true,
+            BodyStage::Coming | BodyStage::Waiting => state.pin(self),
+            BodyStage::Whole => true,
         };
         if counted {
             state.discount(&self.key, self.bytes);

@@ -18,7 +18,7 @@ fn the_largest_body_of_a_key_is_evicted_for_smaller_ones() {
     small.grow(1).unwrap();
     assert!(large.evicted.is_cancelled() && !small.evicted.is_cancelled());
     assert_eq!(bytes(&bodies), (1, 21, 1));
-    assert_eq!((large.grow(1), large.complete()), (Err(NoRoom), Err(NoRoom)));
+    assert_eq!((large.grow(1), large.complete()), (Err(BodyEvicted), Err(BodyEvicted)));
     drop(large);
     assert_eq!(bytes(&bodies), (1, 21, 1));
     small.complete().unwrap();
@@ -34,11 +34,11 @@ fn a_body_that_would_be_the_largest_is_refused() {
         (bodies.begin(KEY), bodies.begin(KEY), bodies.begin(KEY));
     first.grow(50).unwrap();
     second.grow(40).unwrap();
-    assert_eq!(late.grow(60), Err(NoRoom));
+    assert_eq!(late.grow(60), Err(BodyEvicted));
     assert_eq!(second.grow(10), Ok(()), "it fits");
     // Of equal ones, the newest.
     let mut third = bodies.begin(KEY);
-    assert_eq!(third.grow(50), Err(NoRoom));
+    assert_eq!(third.grow(50), Err(BodyEvicted));
     assert_eq!(bytes(&bodies), (2, 100, 2));
     drop((first, second, late, third));
     assert_eq!(bytes(&bodies), (0, 0, 2));
@@ -48,17 +48,17 @@ fn a_body_that_would_be_the_largest_is_refused() {
 #[test]
 fn many_small_bodies_do_not_lock_out_a_larger_body_of_another_key() {
     let bodies = Bodies::new(100);
-    let mut small: Vec<Share> = (0..10).map(|_| bodies.begin(KEY)).collect();
+    let mut small: Vec<BodyShare> = (0..10).map(|_| bodies.begin(KEY)).collect();
     for share in &mut small {
         share.grow(10).unwrap();
     }
     let evicted =
-        |small: &[Share]| small.iter().filter(|share| share.evicted.is_cancelled()).count();
+        |small: &[BodyShare]| small.iter().filter(|share| share.evicted.is_cancelled()).count();
     let mut large = bodies.begin(OTHER);
     assert_eq!((large.grow(30), evicted(&small)), (Ok(()), 3));
     large.complete().unwrap();
     assert_eq!((large.wait(50), evicted(&small)), (Ok(()), 5), "also once it is decoded");
-    assert_eq!(large.wait(51), Err(NoRoom), "it would hold more than the other key");
+    assert_eq!(large.wait(51), Err(BodyEvicted), "it would hold more than the other key");
     assert_eq!((bytes(&bodies), evicted(&small)), ((5, 50, 6), 5));
 }
 
@@ -83,7 +83,7 @@ fn complete_body_is_not_evicted() {
     whole.grow(90).unwrap();
     whole.complete().unwrap();
     let mut next = bodies.begin(KEY);
-    assert_eq!(next.grow(20), Err(NoRoom));
+    assert_eq!(next.grow(20), Err(BodyEvicted));
     drop(whole);
     let mut next = bodies.begin(KEY);
     assert_eq!(next.grow(20), Ok(()));
@@ -102,11 +102,11 @@ fn what_is_decoded_counts_by_its_own_size_and_gives_way() {
     assert_eq!(coming.grow(20), Ok(()), "both fit");
     assert_eq!(bodies.begin(KEY).grow(1), Ok(()), "a small one comes in");
     assert!(waiting.evicted.is_cancelled());
-    assert_eq!(waiting.wait(10), Err(NoRoom));
+    assert_eq!(waiting.wait(10), Err(BodyEvicted));
     assert_eq!(bytes(&bodies), (1, 20, 1));
     let mut large = bodies.begin(KEY);
     large.complete().unwrap();
-    assert_eq!(large.wait(101), Err(NoRoom), "it is the largest itself");
+    assert_eq!(large.wait(101), Err(BodyEvicted), "it is the largest itself");
     drop((waiting, coming, large));
     assert_eq!(bytes(&bodies), (0, 0, 2));
     let mut alone = bodies.begin(KEY);
@@ -118,7 +118,7 @@ fn what_is_decoded_counts_by_its_own_size_and_gives_way() {
 #[test]
 fn the_limit_holds() {
     let bodies = Bodies::new(100);
-    let mut shares: Vec<Option<Share>> = (0..6).map(|_| None).collect();
+    let mut shares: Vec<Option<BodyShare>> = (0..6).map(|_| None).collect();
     let mut seed = 7_u32;
     let mut draw = |below: u32| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -130,7 +130,7 @@ fn the_limit_holds() {
         shares[at] = match share {
             None => Some(bodies.begin(if draw(3) == 0 { KEY } else { OTHER })),
             Some(mut share) => {
-                let whole = share.stage != Stage::Coming;
+                let whole = share.stage != BodyStage::Coming;
                 let over = match draw(8) {
                     0 => true,
                     1 => share.complete().is_ok() && draw(2) == 0,
@@ -142,9 +142,9 @@ fn the_limit_holds() {
         };
         let health = bodies.health();
         assert!(health.bytes <= 100);
-        let alive: Vec<&Share> =
+        let alive: Vec<&BodyShare> =
             shares.iter().flatten().filter(|share| !share.evicted.is_cancelled()).collect();
-        let coming = alive.iter().filter(|share| share.stage == Stage::Coming);
+        let coming = alive.iter().filter(|share| share.stage == BodyStage::Coming);
         assert_eq!(health.reading as usize, coming.count());
         assert_eq!(health.bytes as usize, alive.iter().map(|share| share.bytes).sum::<usize>());
     }

@@ -10,25 +10,25 @@ use ibeam_core::{
 };
 
 use super::{
-    Ctx, Service, Shared,
-    error::Failed,
-    turn::{self, Asked, Incoming, Reply},
+    Ctx, GatewayService, Shared,
+    error::HandlerError,
+    turn::{self, IncomingRequest, ReplyFormat, RequestHead},
 };
-pub(super) async fn completions<S: Service>(
+pub(super) async fn completions<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let (asked, request) = incoming.decode(&shared, chat::decode_request).await?;
     Ok(answer(&shared, asked, request).await?)
 }
 
 /// The answer to a request that is understood.
-pub(super) async fn answer<S: Service>(
+pub(super) async fn answer<S: GatewayService>(
     shared: &Shared<S>,
-    asked: Asked,
+    asked: RequestHead,
     ChatRequest { turn, custom }: ChatRequest,
 ) -> Result<Response, TurnError> {
-    let reply = Chat {
+    let reply = ChatReply {
         id: chat::completion_id(shared.service.random()),
         created: shared.service.unix_now(),
         model: turn.model.clone(),
@@ -38,7 +38,7 @@ pub(super) async fn answer<S: Service>(
     turn::respond(shared, asked, turn, reply).await
 }
 
-struct Chat {
+struct ChatReply {
     id: String,
     created: u64,
     model: String,
@@ -47,7 +47,7 @@ struct Chat {
     custom: Vec<String>,
 }
 
-impl Reply for Chat {
+impl ReplyFormat for ChatReply {
     fn stream(self) -> Box<dyn Encode> {
         let encoder = Encoder::new(&self.id, self.created, &self.model, self.include_usage);
         Box::new(encoder.with_custom(self.custom))

@@ -7,16 +7,16 @@ use ibeam_core::wire::{
 };
 
 use super::{
-    Ctx, Service,
-    error::Failed,
-    turn::{self, Incoming, Reply},
+    Ctx, GatewayService,
+    error::HandlerError,
+    turn::{self, IncomingRequest, ReplyFormat},
 };
-pub(super) async fn completions<S: Service>(
+pub(super) async fn completions<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let (asked, turn) = incoming.decode(&shared, completions::decode).await?;
-    let reply = Completion {
+    let reply = CompletionReply {
         id: completions::completion_id(shared.service.random()),
         created: shared.service.unix_now(),
         model: turn.model.clone(),
@@ -25,14 +25,14 @@ pub(super) async fn completions<S: Service>(
     Ok(turn::respond(&shared, asked, turn, reply).await?)
 }
 
-struct Completion {
+struct CompletionReply {
     id: String,
     created: u64,
     model: String,
     include_usage: bool,
 }
 
-impl Reply for Completion {
+impl ReplyFormat for CompletionReply {
     fn stream(self) -> Box<dyn Encode> {
         Box::new(Encoder::new(&self.id, self.created, &self.model, self.include_usage))
     }

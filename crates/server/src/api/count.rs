@@ -11,46 +11,46 @@ use ibeam_core::{error::TurnError, model::TurnRequest, wire::messages};
 use serde::Serialize;
 
 use super::{
-    CountedBody, Ctx, Service, Shared,
-    error::Failed,
-    turn::{Asked, Incoming},
+    CountedBody, Ctx, GatewayService, Shared,
+    error::HandlerError,
+    turn::{IncomingRequest, RequestHead},
 };
 
 /// Says whether the number is the tokenizer's own.
 const TOKENS: HeaderName = HeaderName::from_static("x-ibeam-tokens");
 
 #[derive(Serialize)]
-struct Counted {
+struct CountReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<&'static str>,
     input_tokens: u64,
 }
 
-pub(super) async fn tokens<S: Service>(
+pub(super) async fn tokens<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let (asked, request) = incoming.decode(&shared, messages::decode_count).await?;
     let body = CountedBody::Messages(asked.digest);
     reply(&shared, asked, request, body).await
 }
 
-pub(super) async fn input_tokens<S: Service>(
+pub(super) async fn input_tokens<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let (asked, prepared) = incoming.prepare(&shared, None).await?;
     let request = prepared.request.turn;
     let body = CountedBody::Responses(asked.digest);
     reply(&shared, asked, request, body).await
 }
 
-async fn reply<S: Service>(
+async fn reply<S: GatewayService>(
     shared: &Shared<S>,
-    mut asked: Asked,
+    mut asked: RequestHead,
     request: TurnRequest,
     body: CountedBody,
-) -> Result<Response, Failed> {
+) -> Result<Response, HandlerError> {
     asked.log.model(&request.model);
     let object = match body {
         CountedBody::Messages(_) => None,
@@ -64,5 +64,5 @@ async fn reply<S: Service>(
     };
     let word = if count.exact { "exact" } else { "estimate" };
     let header = [(TOKENS, HeaderValue::from_static(word))];
-    Ok((header, Json(Counted { object, input_tokens: count.tokens })).into_response())
+    Ok((header, Json(CountReply { object, input_tokens: count.tokens })).into_response())
 }

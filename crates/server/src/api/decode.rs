@@ -8,7 +8,7 @@ use ibeam_core::{
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{Service, Shared};
+use super::{GatewayService, Shared};
 use crate::keys::Caller;
 
 /// What a body was decoded to.
@@ -39,7 +39,7 @@ impl Decoded for messages::Request {
 ///
 /// # Errors
 /// The work failed altogether.
-pub(super) async fn run<S: Service, T: Send + 'static>(
+pub(super) async fn run<S: GatewayService, T: Send + 'static>(
     shared: &Shared<S>,
     caller: &Caller,
     bytes: usize,
@@ -52,7 +52,7 @@ pub(super) async fn run<S: Service, T: Send + 'static>(
 ///
 /// # Errors
 /// It cannot be understood.
-pub(super) async fn body<S: Service, T: Send + 'static>(
+pub(super) async fn body<S: GatewayService, T: Send + 'static>(
     shared: &Shared<S>,
     caller: &Caller,
     body: Bytes,
@@ -65,7 +65,7 @@ pub(super) async fn body<S: Service, T: Send + 'static>(
 ///
 /// # Errors
 /// As [`run`].
-pub(super) async fn digest<S: Service>(
+pub(super) async fn digest<S: GatewayService>(
     shared: &Shared<S>,
     caller: &Caller,
     body: Bytes,

@@ -15,13 +15,13 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Rides on a response, for the log line of its request.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
+pub(super) struct ResponseFailure {
     pub(super) error: TurnError,
     /// Another status than the table's.
     status: Option<u16>,
 }
 
-impl From<&TurnError> for Failure {
+impl From<&TurnError> for ResponseFailure {
     fn from(error: &TurnError) -> Self {
         Self { error: error.clone(), status: None }
     }
@@ -29,15 +29,15 @@ impl From<&TurnError> for Failure {
 
 /// A handler's failure, so that `?` ends it with the right response.
 #[derive(Debug)]
-pub(super) struct Failed(TurnError);
+pub(super) struct HandlerError(TurnError);
 
-impl From<TurnError> for Failed {
+impl From<TurnError> for HandlerError {
     fn from(error: TurnError) -> Self {
         Self(error)
     }
 }
 
-impl IntoResponse for Failed {
+impl IntoResponse for HandlerError {
     fn into_response(self) -> Response {
         response(&self.0)
     }
@@ -45,7 +45,7 @@ impl IntoResponse for Failed {
 
 /// The API that a request and the errors of its route belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum ApiDialect {
     OpenAi,
     Anthropic,
 }
@@ -54,33 +54,33 @@ pub(super) enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RouteDialect {
     /// The path alone: it belongs to one API.
-    Is(Dialect),
+    Is(ApiDialect),
     /// Both APIs have the path, or none has: Anthropic's clients are known by their header.
     ByHeader,
 }
 
 impl RouteDialect {
-    pub(super) fn of(self, headers: &HeaderMap) -> Dialect {
+    pub(super) fn of(self, headers: &HeaderMap) -> ApiDialect {
         match self {
             Self::Is(dialect) => dialect,
-            Self::ByHeader if headers.contains_key(ANTHROPIC_VERSION) => Dialect::Anthropic,
-            Self::ByHeader => Dialect::OpenAi,
+            Self::ByHeader if headers.contains_key(ANTHROPIC_VERSION) => ApiDialect::Anthropic,
+            Self::ByHeader => ApiDialect::OpenAi,
         }
     }
 }
 
 /// A response that only carries the failure. The guard renders it in the route's dialect.
 pub(super) fn response(error: &TurnError) -> Response {
-    carrier(Failure::from(error))
+    carrier(ResponseFailure::from(error))
 }
 
 /// The same with another status than the table's, for routes where the table's
 /// would be wrong.
 pub(super) fn with_status(error: &TurnError, status: u16) -> Response {
-    carrier(Failure { status: Some(status), ..Failure::from(error) })
+    carrier(ResponseFailure { status: Some(status), ..ResponseFailure::from(error) })
 }
 
-fn carrier(failure: Failure) -> Response {
+fn carrier(failure: ResponseFailure) -> Response {
     let mut response = Response::new(Body::empty());
     response.extensions_mut().insert(failure);
     response
@@ -89,18 +89,18 @@ fn carrier(failure: Failure) -> Response {
 /// Writes status, headers and body of a failure. What headers the response has already stay.
 pub(super) fn render(
     response: &mut Response,
-    failure: &Failure,
-    dialect: Dialect,
+    failure: &ResponseFailure,
+    dialect: ApiDialect,
     request_id: &str,
 ) {
     let error = &failure.error;
     let (status, body) = match dialect {
-        Dialect::OpenAi => {
+        ApiDialect::OpenAi => {
             let mut body = chat::ErrorBody::from(error);
             body.error.status = failure.status.unwrap_or(body.error.status);
             (body.error.status, serde_json::to_string(&body))
         }
-        Dialect::Anthropic => {
+        ApiDialect::Anthropic => {
             let body = messages::ErrorBody::new(error, Some(request_id));
             let status = failure.status.unwrap_or(error.code.row().anthropic_status);
             (status, serde_json::to_string(&body))

@@ -4,16 +4,16 @@ use axum::response::Response;
 use http_body_util::BodyExt as _;
 use ibeam_core::error::{ErrorCode, TurnError};
 
-use super::{Dialect, Failure, render};
+use super::{ApiDialect, ResponseFailure, render};
 
-fn rendered(error: &TurnError, dialect: Dialect) -> Response {
+fn rendered(error: &TurnError, dialect: ApiDialect) -> Response {
     let mut response = super::response(error);
-    render(&mut response, &Failure::from(error), dialect, "r1");
+    render(&mut response, &ResponseFailure::from(error), dialect, "r1");
     response
 }
 
 fn response(error: &TurnError) -> Response {
-    rendered(error, Dialect::OpenAi)
+    rendered(error, ApiDialect::OpenAi)
 }
 
 /// The table of the decisions: every code, with its status and headers.
@@ -43,7 +43,7 @@ fn every_error_that_a_retry_cannot_fix_says_so() {
         let row = code.row();
         for (status, response) in [
             (row.status, response(&error)),
-            (row.anthropic_status, rendered(&error, Dialect::Anthropic)),
+            (row.anthropic_status, rendered(&error, ApiDialect::Anthropic)),
         ] {
             let headers = response.headers();
             let refused = headers.get("x-should-retry").is_some_and(|value| value == "false");

@@ -27,8 +27,8 @@ use ibeam_core::{
 use tracing::Instrument as _;
 
 use super::{
-    OnLine, Service, Settings, Shared,
-    error::{self, Dialect, Failure, RouteDialect},
+    ApiSettings, ConnectionHandle, GatewayService, Shared,
+    error::{self, ApiDialect, ResponseFailure, RouteDialect},
     log::RequestLog,
 };
 use crate::keys::{Caller, Keys, Unknown};
@@ -57,7 +57,7 @@ pub const OPEN_PATHS: [&str; 8] = [
 ];
 
 /// The settings, made ready for checking.
-pub(super) struct Rules {
+pub(super) struct AccessRules {
     hosts: Vec<String>,
     /// A rebound name is a name: a `Host` that is an address cannot be one.
     any_address: bool,
@@ -65,8 +65,8 @@ pub(super) struct Rules {
     keys: Arc<Keys>,
 }
 
-impl Rules {
-    pub(super) fn new(settings: &Settings) -> Self {
+impl AccessRules {
+    pub(super) fn new(settings: &ApiSettings) -> Self {
         let lower = |list: &[String]| {
             list.iter()
                 .map(|word| word.trim().trim_end_matches(['/', '.']).to_ascii_lowercase())
@@ -93,27 +93,27 @@ impl Rules {
         }
     }
 
-    fn origin(&self, origin: &str, authority: Option<&str>) -> Origin {
+    fn origin(&self, origin: &str, authority: Option<&str>) -> PageOrigin {
         let origin = origin.to_ascii_lowercase();
         if self.origins.iter().any(|allowed| *allowed == "*" || *allowed == origin) {
-            return Origin::Listed;
+            return PageOrigin::Listed;
         }
         let own = origin.split_once("://").map(|(_, rest)| rest);
         match (own, authority) {
-            (Some(own), Some(authority)) if own.eq_ignore_ascii_case(authority) => Origin::Own,
-            _ => Origin::Foreign,
+            (Some(own), Some(authority)) if own.eq_ignore_ascii_case(authority) => PageOrigin::Own,
+            _ => PageOrigin::Foreign,
         }
     }
 
-    /// Where a request without an `Origin` comes from. A page's images, scripts and links
+    /// Where a request without an `PageOrigin` comes from. A page's images, scripts and links
     /// have none, but browsers say that it is another site's page.
-    fn unsaid(&self, parts: &Parts) -> Origin {
+    fn unsaid(&self, parts: &Parts) -> PageOrigin {
         let says = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
         let elsewhere = matches!(says(FETCH_SITE), Some(b"cross-site" | b"same-site"));
         // Who follows a link sees what is for everyone, and the page it is on does not.
         let link = says(FETCH_MODE) == Some(b"navigate") && OPEN_PATHS.contains(&parts.uri.path());
         let any = self.origins.iter().any(|allowed| allowed == "*");
-        if elsewhere && !link && !any { Origin::Foreign } else { Origin::None }
+        if elsewhere && !link && !any { PageOrigin::Foreign } else { PageOrigin::None }
     }
 
     /// Whose key came with these headers.
@@ -146,7 +146,7 @@ fn presented_keys(headers: &HeaderMap) -> (Option<&str>, Option<&str>) {
 
 /// Where a web page that calls comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum PageOrigin {
     /// From no page at all.
     None,
     /// From this gateway.
@@ -157,19 +157,19 @@ enum Origin {
 }
 
 /// The guard of one route.
-pub(super) struct Gate<S> {
+pub(super) struct RouteGuard<S> {
     pub(super) shared: Shared<S>,
     pub(super) dialect: RouteDialect,
 }
 
-impl<S> Clone for Gate<S> {
+impl<S> Clone for RouteGuard<S> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone(), dialect: self.dialect }
     }
 }
 
-pub(super) async fn guard<S: Service>(
-    State(Gate { shared, dialect }): State<Gate<S>>,
+pub(super) async fn guard<S: GatewayService>(
+    State(RouteGuard { shared, dialect }): State<RouteGuard<S>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -188,12 +188,12 @@ pub(super) async fn guard<S: Service>(
 
     let dialect = dialect.of(&parts.headers);
     let checked = check(&shared.rules, &parts, origin);
-    let keyless = match parts.extensions.get::<OnLine>() {
-        Some(OnLine(line)) if checked.is_err() || is_open(&parts) => {
+    let keyless = match parts.extensions.get::<ConnectionHandle>() {
+        Some(ConnectionHandle(line)) if checked.is_err() || is_open(&parts) => {
             let permit = line.keyless();
             permit.await
         }
-        Some(OnLine(line)) => {
+        Some(ConnectionHandle(line)) => {
             line.showed_key();
             None
         }
@@ -215,7 +215,7 @@ pub(super) async fn guard<S: Service>(
         }
     };
 
-    if let Some(failure) = response.extensions_mut().remove::<Failure>() {
+    if let Some(failure) = response.extensions_mut().remove::<ResponseFailure>() {
         error::render(&mut response, &failure, dialect, &id);
         log.failed(failure);
     }
@@ -225,12 +225,12 @@ pub(super) async fn guard<S: Service>(
     }
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::try_from(id) {
-        if dialect == Dialect::Anthropic {
+        if dialect == ApiDialect::Anthropic {
             headers.insert(ANTHROPIC_REQUEST_ID, id.clone());
         }
         headers.insert(REQUEST_ID, id);
     }
-    if let (Origin::Listed, Some(origin)) = (origin, origin_header) {
+    if let (PageOrigin::Listed, Some(origin)) = (origin, origin_header) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         headers.insert(
@@ -244,7 +244,7 @@ pub(super) async fn guard<S: Service>(
     response
 }
 
-fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnError> {
+fn check(rules: &AccessRules, parts: &Parts, origin: PageOrigin) -> Result<Caller, TurnError> {
     // RFC 9112, section 3.2, and RFC 9113, section 8.3.1. What is older than the header may
     // leave it out, and is not a page then.
     let headers = parts.headers.get_all(header::HOST).iter().count();
@@ -269,7 +269,7 @@ fn check(rules: &Rules, parts: &Parts, origin: Origin) -> Result<Caller, TurnErr
              use localhost, or add the name to the setting `allowed_hosts`",
         ));
     }
-    if origin == Origin::Foreign {
+    if origin == PageOrigin::Foreign {
         return Err(TurnError::new(
             ErrorCode::ForbiddenOrigin,
             "web pages of this origin may not use the gateway; \
@@ -287,8 +287,8 @@ fn is_open(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS || OPEN_PATHS.contains(&parts.uri.path())
 }
 
-fn is_preflight(parts: &Parts, origin: Origin) -> bool {
-    origin == Origin::Listed
+fn is_preflight(parts: &Parts, origin: PageOrigin) -> bool {
+    origin == PageOrigin::Listed
         && parts.method == Method::OPTIONS
         && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }

@@ -18,7 +18,7 @@ use crate::{
     keys::KeyFile,
 };
 
-fn with(settings: Settings) -> Fake {
+fn with(settings: ApiSettings) -> Fake {
     Fake { settings, steps: hello(), ..Fake::default() }
 }
 
@@ -27,13 +27,13 @@ fn header<B>(mut request: Request<B>, name: &'static str, value: &str) -> Reques
     request
 }
 
-fn host(settings: &Settings, host: &str) -> bool {
-    Rules::new(settings).host(host)
+fn host(settings: &ApiSettings, host: &str) -> bool {
+    AccessRules::new(settings).host(host)
 }
 
 #[test]
 fn hosts() {
-    let plain = Settings::default();
+    let plain = ApiSettings::default();
     for good in [
         "localhost",
         "localhost:18741",
@@ -66,9 +66,10 @@ fn hosts() {
     ] {
         assert!(!host(&plain, bad), "{bad}");
     }
-    let named = Settings { allowed_hosts: vec!["Box.Lan".to_owned()], ..Settings::default() };
+    let named = ApiSettings { allowed_hosts: vec!["Box.Lan".to_owned()], ..ApiSettings::default() };
     assert!(host(&named, "box.lan:18741") && !host(&named, "other.lan"));
-    let open = Settings { bind: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..Settings::default() };
+    let open =
+        ApiSettings { bind: Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), ..ApiSettings::default() };
     assert!(host(&open, "192.168.1.5:18741") && host(&open, "[fe80::1]:18741"));
     assert!(!host(&open, "evil.example"));
 }
@@ -135,7 +136,7 @@ async fn host_and_target_must_both_be_allowed() {
     }
 }
 
-/// What a page loads without asking, as an image or a script, has no `Origin`.
+/// What a page loads without asking, as an image or a script, has no `PageOrigin`.
 #[tokio::test]
 async fn requests_embedded_in_foreign_pages_are_refused() {
     let fetch = |path: &str, site: &str, mode: &str| {
@@ -153,7 +154,7 @@ async fn requests_embedded_in_foreign_pages_are_refused() {
         let response = call(Fake::default(), fetch(path, site, mode)).await;
         assert_eq!(response.status().as_u16(), status, "{path} {site} {mode}");
     }
-    let any = Settings { cors_origins: vec!["*".to_owned()], ..Settings::default() };
+    let any = ApiSettings { cors_origins: vec!["*".to_owned()], ..ApiSettings::default() };
     is(&call(with(any), fetch("/v1/models", "cross-site", "no-cors")).await, 200);
     // Browsers send both with a request that a page was allowed to make.
     let listed = header(get("/v1/models"), "origin", "https://app.example");
@@ -165,24 +166,24 @@ async fn requests_embedded_in_foreign_pages_are_refused() {
 async fn foreign_pages_are_refused_and_get_no_cors() {
     for origin in ["https://evil.example", "null", "http://localhost:3000", "http://127.0.0.1"] {
         let request = header(post(chat_body(false)), "origin", origin);
-        let (router, fake) = app(with(Settings::default()));
+        let (router, fake) = app(with(ApiSettings::default()));
         let response = tower::ServiceExt::oneshot(router, request).await.unwrap();
         is(&response, 403);
         assert!(!response.headers().contains_key("access-control-allow-origin"));
         assert!(fake.seen.lock().is_empty());
     }
     let own = header(post(chat_body(false)), "origin", "http://127.0.0.1:18741");
-    let response = call(with(Settings::default()), own).await;
+    let response = call(with(ApiSettings::default()), own).await;
     is(&response, 200);
     assert!(!response.headers().contains_key("access-control-allow-origin"));
 }
 
-fn cors() -> Settings {
+fn cors() -> ApiSettings {
     let cors_origins = vec!["https://app.example/".to_owned()];
-    Settings {
+    ApiSettings {
         cors_origins,
         keys: Arc::new(Keys::single(Some(&"the-key".into()))),
-        ..Settings::default()
+        ..ApiSettings::default()
     }
 }
 
@@ -225,7 +226,7 @@ async fn listed_pages_get_cors() {
     is(&response, 401);
     assert!(has(&response, "access-control-allow-origin").is_some());
 
-    let any = Settings { cors_origins: vec!["*".to_owned()], ..Settings::default() };
+    let any = ApiSettings { cors_origins: vec!["*".to_owned()], ..ApiSettings::default() };
     let request = header(get("/v1/models"), "origin", "https://who.example");
     let response = call(with(any), request).await;
     assert_eq!(
@@ -265,15 +266,15 @@ async fn the_key() {
     }
     // Without a configured key, whatever clients send is fine.
     let request = header(get("/v1/models"), "authorization", "Bearer anything");
-    is(&call(with(Settings::default()), request).await, 200);
+    is(&call(with(ApiSettings::default()), request).await, 200);
 }
 
 /// A client that has the gateway's key can verify who answers without sending the key.
 #[tokio::test]
 async fn health_shows_that_the_gateway_has_its_key() {
-    let settings = Settings::default();
+    let settings = ApiSettings::default();
     let challenge = "0123456789abcdef".repeat(4);
-    let ask = |settings: &Settings| {
+    let ask = |settings: &ApiSettings| {
         let request = header(get("/health"), "x-ibeam-challenge", &challenge);
         call(with(settings.clone()), request)
     };
@@ -314,7 +315,7 @@ async fn a_named_key_is_known_by_its_name() {
     let mut config = Config::default();
     config.access.keys_file = Some(path);
     let keys = Keys::new(&config);
-    let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
+    let settings = ApiSettings { keys: Arc::new(keys), ..ApiSettings::default() };
     let captured = Captured::default();
     let subscriber = tracing_subscriber::fmt().with_writer(captured.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);

@@ -13,7 +13,7 @@ use http::{HeaderMap, StatusCode};
 use ibeam_core::challenge::{CHALLENGE, PROOF};
 use serde::Serialize;
 
-use super::{BodyHealth, Ctx, Service, Shared};
+use super::{BodyHealth, Ctx, GatewayService, Shared};
 use crate::session::Fates;
 
 /// A look at the running program.
@@ -23,9 +23,9 @@ pub struct Health {
     pub authenticated: bool,
     /// The name of the backend that answers.
     pub backend: String,
-    pub sessions: Sessions,
+    pub sessions: SessionHealth,
     pub store: StoreHealth,
-    pub mcp: Mcp,
+    pub mcp: McpHealth,
     /// What the backend said that this version does not know, and how often.
     pub drift: BTreeMap<String, u64>,
     pub uptime_seconds: u64,
@@ -39,7 +39,7 @@ pub struct Health {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Sessions {
+pub struct SessionHealth {
     /// Turns that run, also those whose client has just left.
     pub active: u64,
     /// Turns that wait for tool results, what they hold, and how much may be.
@@ -65,7 +65,7 @@ pub struct StoreHealth {
 
 /// The MCP bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Mcp {
+pub struct McpHealth {
     pub enabled: bool,
     pub servers: u64,
     pub tools: u64,
@@ -74,7 +74,7 @@ pub struct Mcp {
 /// How the gateway is, from well to ill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+enum HealthStatus {
     #[default]
     Ok,
     /// Something is wrong, and requests may work all the same.
@@ -85,7 +85,7 @@ enum Status {
 
 /// Why it is not well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+enum HealthProblem {
     ShuttingDown,
     NotSignedIn,
     BackendUnreachable,
@@ -93,41 +93,41 @@ enum Trouble {
 }
 
 #[derive(Serialize)]
-struct Reason {
+struct HealthReason {
     code: &'static str,
     message: &'static str,
 }
 
 #[derive(Serialize)]
-pub(super) struct Report {
-    status: Status,
+pub(super) struct HealthReport {
+    status: HealthStatus,
     version: &'static str,
     auth: &'static str,
     backend: String,
-    sessions: Sessions,
+    sessions: SessionHealth,
     bodies: BodyHealth,
     store: StoreHealth,
-    mcp: Mcp,
+    mcp: McpHealth,
     drift: BTreeMap<String, u64>,
     uptime_seconds: u64,
     /// For probes that were written for other gateways.
     ok: bool,
-    reasons: Vec<Reason>,
+    reasons: Vec<HealthReason>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Alive {
-    status: Status,
+pub(super) struct LivenessReport {
+    status: HealthStatus,
 }
 
 #[derive(Serialize)]
-struct Readiness {
+struct ReadinessReport {
     ready: bool,
-    status: Status,
-    reasons: Vec<Reason>,
+    status: HealthStatus,
+    reasons: Vec<HealthReason>,
 }
 
-impl Trouble {
+impl HealthProblem {
     fn all(health: &Health) -> Vec<Self> {
         [
             (health.shutting_down, Self::ShuttingDown),
@@ -140,10 +140,10 @@ impl Trouble {
         .collect()
     }
 
-    fn status(self) -> Status {
+    fn status(self) -> HealthStatus {
         match self {
-            Self::ShuttingDown | Self::NotSignedIn => Status::Error,
-            Self::BackendUnreachable | Self::StoreUnusable => Status::Degraded,
+            Self::ShuttingDown | Self::NotSignedIn => HealthStatus::Error,
+            Self::BackendUnreachable | Self::StoreUnusable => HealthStatus::Degraded,
         }
     }
 
@@ -155,7 +155,7 @@ impl Trouble {
         }
     }
 
-    fn reason(self) -> Reason {
+    fn reason(self) -> HealthReason {
         let (code, message) = match self {
             Self::ShuttingDown => ("shutting_down", "the gateway is shutting down"),
             Self::NotSignedIn => {
@@ -170,21 +170,21 @@ impl Trouble {
                 "the store file cannot be used; conversations are kept in memory only",
             ),
         };
-        Reason { code, message }
+        HealthReason { code, message }
     }
 }
 
-fn status(troubles: &[Trouble]) -> Status {
+fn status(troubles: &[HealthProblem]) -> HealthStatus {
     troubles.iter().map(|trouble| trouble.status()).max().unwrap_or_default()
 }
 
-fn reasons(troubles: &[Trouble]) -> Vec<Reason> {
+fn reasons(troubles: &[HealthProblem]) -> Vec<HealthReason> {
     troubles.iter().map(|trouble| trouble.reason()).collect()
 }
 
 /// With the header [`CHALLENGE`], the answer also shows that it comes from the gateway whose
 /// key the caller has.
-pub(super) async fn health<S: Service>(
+pub(super) async fn health<S: GatewayService>(
     State(shared): Ctx<S>,
     headers: HeaderMap,
 ) -> impl IntoResponse {
@@ -196,11 +196,11 @@ pub(super) async fn health<S: Service>(
     (proof.map(|proof| [(PROOF, proof)]), report(&shared))
 }
 
-fn report<S: Service>(shared: &Shared<S>) -> Json<Report> {
+fn report<S: GatewayService>(shared: &Shared<S>) -> Json<HealthReport> {
     let health = shared.service.health();
-    let troubles = Trouble::all(&health);
+    let troubles = HealthProblem::all(&health);
     let status = status(&troubles);
-    Json(Report {
+    Json(HealthReport {
         status,
         version: env!("CARGO_PKG_VERSION"),
         auth: if health.authenticated { "authenticated" } else { "not_authenticated" },
@@ -211,21 +211,21 @@ fn report<S: Service>(shared: &Shared<S>) -> Json<Report> {
         mcp: health.mcp,
         drift: health.drift,
         uptime_seconds: health.uptime_seconds,
-        ok: status != Status::Error,
+        ok: status != HealthStatus::Error,
         reasons: reasons(&troubles),
     })
 }
 
 /// The process serves; nothing else is looked at, since a restart would change nothing else.
-pub(super) async fn live() -> Json<Alive> {
-    Json(Alive { status: Status::Ok })
+pub(super) async fn live() -> Json<LivenessReport> {
+    Json(LivenessReport { status: HealthStatus::Ok })
 }
 
-pub(super) async fn ready<S: Service>(State(shared): Ctx<S>) -> Response {
-    let troubles = Trouble::all(&shared.service.health());
+pub(super) async fn ready<S: GatewayService>(State(shared): Ctx<S>) -> Response {
+    let troubles = HealthProblem::all(&shared.service.health());
     let ready = !troubles.iter().any(|trouble| trouble.prevents_requests());
     let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let body = Readiness { ready, status: status(&troubles), reasons: reasons(&troubles) };
+    let body = ReadinessReport { ready, status: status(&troubles), reasons: reasons(&troubles) };
     (code, Json(body)).into_response()
 }
 

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Health, Status, Trouble, status};
+use super::{Health, HealthProblem, HealthStatus, status};
 use crate::api::tests::{Fake, call, get, whole};
 
 fn well() -> Health {
@@ -54,7 +54,10 @@ async fn health_reports_the_state_and_its_reasons() {
 
 #[test]
 fn the_worst_trouble_decides() {
-    assert_eq!(status(&[]), Status::Ok);
-    assert_eq!(status(&[Trouble::NotSignedIn, Trouble::StoreUnusable]), Status::Error);
-    assert_eq!(status(&[Trouble::StoreUnusable]), Status::Degraded);
+    assert_eq!(status(&[]), HealthStatus::Ok);
+    assert_eq!(
+        status(&[HealthProblem::NotSignedIn, HealthProblem::StoreUnusable]),
+        HealthStatus::Error
+    );
+    assert_eq!(status(&[HealthProblem::StoreUnusable]), HealthStatus::Degraded);
 }

@@ -12,7 +12,7 @@ use ibeam_core::{
 };
 use tokio::time::Instant;
 
-use super::error::Failure;
+use super::error::ResponseFailure;
 
 /// The status in the log when the client disconnected before one was sent.
 const CLIENT_LEFT: u16 = 499;
@@ -29,7 +29,7 @@ pub(super) struct RequestLog {
     /// The name of the key that came with it.
     key: OnceLock<Arc<str>>,
     model: OnceLock<String>,
-    failure: OnceLock<Failure>,
+    failure: OnceLock<ResponseFailure>,
     /// Set for streams: whether the ending went out.
     streamed: OnceLock<&'static str>,
 }
@@ -62,12 +62,12 @@ impl RequestLog {
         let _ = self.model.set(visible(&model).into_owned());
     }
 
-    pub(super) fn failed(&self, failure: Failure) {
+    pub(super) fn failed(&self, failure: ResponseFailure) {
         let _ = self.failure.set(failure);
     }
 
     pub(super) fn failed_in_stream(&self, error: &TurnError) {
-        self.failed(Failure::from(error));
+        self.failed(ResponseFailure::from(error));
         self.streamed("failed");
     }
 

@@ -10,17 +10,17 @@ use ibeam_core::{
 };
 
 use super::{
-    Ctx, Service,
-    error::Failed,
-    turn::{self, Incoming, Reply},
+    Ctx, GatewayService,
+    error::HandlerError,
+    turn::{self, IncomingRequest, ReplyFormat},
 };
-pub(super) async fn create<S: Service>(
+pub(super) async fn create<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let (asked, request) = incoming.decode(&shared, messages::decode).await?;
     let messages::Request { turn, thinking } = request;
-    let reply = Message {
+    let reply = MessageReply {
         id: messages::message_id(shared.service.random()),
         model: turn.model.clone(),
         thinking,
@@ -30,7 +30,7 @@ pub(super) async fn create<S: Service>(
     Ok(turn::respond(&shared, asked, turn, reply).await?)
 }
 
-struct Message {
+struct MessageReply {
     id: String,
     model: String,
     thinking: Thinking,
@@ -39,7 +39,7 @@ struct Message {
     input_estimate: u64,
 }
 
-impl Reply for Message {
+impl ReplyFormat for MessageReply {
     fn stream(self) -> Box<dyn Encode> {
         let encoder = Encoder::new(self.id, self.model, self.thinking, self.stop);
         Box::new(encoder.with_input_estimate(self.input_estimate))

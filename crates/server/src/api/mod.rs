@@ -1,28 +1,28 @@
-//! The HTTP face: thin handlers between the clients' APIs and the [`Service`] that
+//! The HTTP face: thin handlers between the clients' APIs and the [`GatewayService`] that
 //! runs turns.
 //!
 //! *Invariant:* nothing in here knows which backend answers.
 
-mod answer;
+mod answer_stream;
 mod anthropic_models;
 mod bodies;
-mod body;
-mod buffer;
+mod body_buffer;
+mod body_reader;
 mod chat;
 mod completions;
+mod connection;
 mod count;
 mod decode;
 mod error;
 mod guard;
 mod health;
-mod line;
 mod log;
 mod messages;
-mod missing;
 mod models;
+mod not_found;
 mod openapi;
-mod read;
 mod responses;
+mod sse_body;
 mod tools;
 mod turn;
 mod ws;
@@ -53,18 +53,18 @@ use ibeam_core::{
 use serde::Serialize;
 
 pub use bodies::{Bodies, BodyHealth};
-pub use body::FRAME_CAP;
+pub(crate) use body_reader::amount;
+pub(crate) use connection::{ClientConnection, ConnectionHandle, KeylessPermit};
 pub use guard::OPEN_PATHS;
-pub use health::{Health, Mcp, Sessions, StoreHealth};
-pub(crate) use line::{Keyless, Line, OnLine};
-pub(crate) use read::amount;
+pub use health::{Health, McpHealth, SessionHealth, StoreHealth};
+pub use sse_body::FRAME_CAP;
 pub use tools::ToolList;
 
 pub use crate::{counter::CountedBody, large::LargeWork};
 
 use self::{
-    error::{Dialect, RouteDialect},
-    guard::Gate,
+    error::{ApiDialect, RouteDialect},
+    guard::RouteGuard,
 };
 use crate::{
     keys::{Caller, Keys},
@@ -74,11 +74,11 @@ use crate::{
 };
 
 /// What the handlers need from the program.
-pub trait Service: Send + Sync + 'static {
+pub trait GatewayService: Send + Sync + 'static {
     /// A running turn. Dropping it means that the client has left.
     type Turn: EventSource;
 
-    fn settings(&self) -> &Settings;
+    fn settings(&self) -> &ApiSettings;
 
     /// Starts (or resumes, or attaches to) the turn of a request. May take as long
     /// as the queue's clock allows: until then a client gets not even headers.
@@ -88,7 +88,7 @@ pub trait Service: Send + Sync + 'static {
         context: RequestContext,
     ) -> impl Future<Output = Result<Self::Turn, TurnError>> + Send;
 
-    fn models(&self) -> impl Future<Output = Result<Models, TurnError>> + Send;
+    fn models(&self) -> impl Future<Output = Result<DatedModelList, TurnError>> + Send;
 
     /// How many tokens the model would read. `body` is the request as it came.
     fn count_tokens(
@@ -137,7 +137,7 @@ pub trait EventSource: Send + Unpin + 'static {
 
 /// The models of the account, and when the list was made.
 #[derive(Clone, Debug)]
-pub struct Models {
+pub struct DatedModelList {
     pub list: Arc<ModelList>,
     /// Unix seconds.
     pub created: u64,
@@ -145,7 +145,7 @@ pub struct Models {
 
 /// The part of the configuration that concerns HTTP.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ApiSettings {
     /// Where the listener is bound. On an address that is not loopback, a `Host`
     /// that is an IP address is accepted too.
     pub bind: Option<IpAddr>,
@@ -183,7 +183,7 @@ pub struct Settings {
     pub workspaces: Option<Arc<[PathBuf]>>,
 }
 
-impl Default for Settings {
+impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             bind: None,
@@ -220,15 +220,15 @@ const POST: &str = "POST, OPTIONS";
 const GET_POST: &str = "GET, POST, OPTIONS";
 const GET_DELETE: &str = "GET, HEAD, DELETE, OPTIONS";
 
-const OPENAI: RouteDialect = RouteDialect::Is(Dialect::OpenAi);
-const ANTHROPIC: RouteDialect = RouteDialect::Is(Dialect::Anthropic);
+const OPENAI: RouteDialect = RouteDialect::Is(ApiDialect::OpenAi);
+const ANTHROPIC: RouteDialect = RouteDialect::Is(ApiDialect::Anthropic);
 
 /// A path, the methods that it allows, the dialect of its errors, and who answers them.
 /// `openapi` describes each.
-type Route<S> = (&'static str, &'static str, RouteDialect, MethodRouter<Shared<S>>);
+type ApiRoute<S> = (&'static str, &'static str, RouteDialect, MethodRouter<Shared<S>>);
 
 /// What is served under `/v1`, and without it.
-fn versioned<S: Service>(websocket: bool) -> Vec<Route<S>> {
+fn versioned<S: GatewayService>(websocket: bool) -> Vec<ApiRoute<S>> {
     // An upgrade is answered in any case, and offered only if it works.
     let upgradable = if websocket { GET_POST } else { POST };
     vec![
@@ -255,7 +255,7 @@ fn versioned<S: Service>(websocket: bool) -> Vec<Route<S>> {
 }
 
 /// What is about the gateway itself.
-fn unversioned<S: Service>() -> Vec<Route<S>> {
+fn unversioned<S: GatewayService>() -> Vec<ApiRoute<S>> {
     vec![
         ("/health", GET, OPENAI, get(health::health::<S>)),
         ("/healthz", GET, OPENAI, get(health::health::<S>)),
@@ -270,17 +270,17 @@ fn unversioned<S: Service>() -> Vec<Route<S>> {
 }
 
 /// The whole API over `service`.
-pub fn router<S: Service>(service: Arc<S>) -> Router {
-    let rules = Arc::new(guard::Rules::new(service.settings()));
+pub fn router<S: GatewayService>(service: Arc<S>) -> Router {
+    let rules = Arc::new(guard::AccessRules::new(service.settings()));
     let websocket = service.settings().websocket;
     let shared = Shared {
         service,
         rules,
         background: Arc::default(),
-        remembered: responses::Room::default(),
+        remembered: responses::RecentBytes::default(),
     };
     let guarded = |dialect, methods: MethodRouter<Shared<S>>| {
-        let gate = Gate { shared: shared.clone(), dialect };
+        let gate = RouteGuard { shared: shared.clone(), dialect };
         methods.layer(middleware::from_fn_with_state(gate, guard::guard::<S>))
     };
     let mut router = Router::new();
@@ -293,19 +293,19 @@ pub fn router<S: Service>(service: Arc<S>) -> Router {
     }
     // What is not served is not served in the dialect of its neighbours.
     for path in ["/messages/", "/messages/{*rest}"] {
-        let absent = guarded(ANTHROPIC, any(missing::not_found::<S>));
+        let absent = guarded(ANTHROPIC, any(not_found::not_found::<S>));
         router = router.route(path, absent.clone()).route(&format!("/v1{path}"), absent);
     }
-    let absent = guarded(RouteDialect::ByHeader, any(missing::not_found::<S>));
+    let absent = guarded(RouteDialect::ByHeader, any(not_found::not_found::<S>));
     router.fallback_service(absent.with_state(shared.clone())).with_state(shared)
 }
 
 /// What every handler gets.
 struct Shared<S> {
     service: Arc<S>,
-    rules: Arc<guard::Rules>,
+    rules: Arc<guard::AccessRules>,
     background: Arc<responses::Background>,
-    remembered: responses::Room,
+    remembered: responses::RecentBytes,
 }
 
 impl<S> Clone for Shared<S> {
@@ -323,7 +323,7 @@ type Ctx<S> = State<Shared<S>>;
 
 /// Answers the other methods of a route: `OPTIONS` with what is allowed, the rest
 /// with a 405 that says so too.
-fn only<S: Service>(
+fn only<S: GatewayService>(
     allow: &'static str,
     route: MethodRouter<Shared<S>>,
 ) -> MethodRouter<Shared<S>> {
@@ -346,15 +346,15 @@ fn not_allowed(method: &Method, uri: &Uri, allow: &'static str) -> Response {
 }
 
 #[derive(Serialize)]
-struct Index {
+struct IndexPage {
     name: &'static str,
     version: &'static str,
     description: &'static str,
     endpoints: &'static [String],
 }
 
-async fn index<S: Service>(State(shared): Ctx<S>) -> Json<Index> {
-    Json(Index {
+async fn index<S: GatewayService>(State(shared): Ctx<S>) -> Json<IndexPage> {
+    Json(IndexPage {
         name: "ibeam",
         version: env!("CARGO_PKG_VERSION"),
         description: env!("CARGO_PKG_DESCRIPTION"),

@@ -16,19 +16,19 @@ use ibeam_core::{
 use serde::Serialize;
 
 use super::{
-    Ctx, Service,
-    anthropic_models::{self, Page, Part},
-    error::{self, Dialect, Failed},
+    Ctx, GatewayService,
+    anthropic_models::{self, ModelPage, PageQuery},
+    error::{self, ApiDialect, HandlerError},
 };
 
 #[derive(Serialize)]
-struct List<'a> {
+struct OpenAiModelList<'a> {
     object: &'static str,
-    data: Vec<Card<'a>>,
+    data: Vec<OpenAiModel<'a>>,
 }
 
 #[derive(Serialize)]
-struct Card<'a> {
+struct OpenAiModel<'a> {
     id: &'a str,
     name: &'a str,
     object: &'static str,
@@ -38,12 +38,12 @@ struct Card<'a> {
     context_window: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
-    capabilities: Capabilities<'a>,
+    capabilities: ModelFeatures<'a>,
     aliases: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Capabilities<'a> {
+struct ModelFeatures<'a> {
     tools: bool,
     images: bool,
     reasoning: bool,
@@ -52,7 +52,7 @@ struct Capabilities<'a> {
     efforts: Vec<&'a str>,
 }
 
-impl<'a> Card<'a> {
+impl<'a> OpenAiModel<'a> {
     fn new(id: &'a str, info: &'a ModelInfo, created: u64) -> Self {
         Self {
             id,
@@ -62,7 +62,7 @@ impl<'a> Card<'a> {
             owned_by: info.owner(),
             context_window: Some(info.context_window).filter(|&tokens| tokens > 0),
             max_output_tokens: Some(info.output_limit).filter(|&tokens| tokens > 0),
-            capabilities: Capabilities {
+            capabilities: ModelFeatures {
                 // Client tools reach every model the same way.
                 tools: true,
                 images: info.images,
@@ -74,32 +74,32 @@ impl<'a> Card<'a> {
     }
 }
 
-pub(super) async fn list<S: Service>(
+pub(super) async fn list<S: GatewayService>(
     State(shared): Ctx<S>,
-    Extension(dialect): Extension<Dialect>,
-    part: Result<Query<Part>, QueryRejection>,
-) -> Result<Response, Failed> {
+    Extension(dialect): Extension<ApiDialect>,
+    part: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, HandlerError> {
     let models = shared.service.models().await?;
     Ok(match dialect {
-        Dialect::Anthropic => {
+        ApiDialect::Anthropic => {
             // A query that cannot be read asks for nothing.
             let part = part.map(|Query(part)| part).unwrap_or_default();
-            Json(Page::new(&models, &part)?).into_response()
+            Json(ModelPage::new(&models, &part)?).into_response()
         }
-        Dialect::OpenAi => {
+        ApiDialect::OpenAi => {
             let visible = models.list.visible();
-            let data = visible.map(|info| Card::new(info.public_id(), info, models.created));
-            Json(List { object: "list", data: data.collect() }).into_response()
+            let data = visible.map(|info| OpenAiModel::new(info.public_id(), info, models.created));
+            Json(OpenAiModelList { object: "list", data: data.collect() }).into_response()
         }
     })
 }
 
 /// Any name that a request may use, under the name that was asked for.
-pub(super) async fn one<S: Service>(
+pub(super) async fn one<S: GatewayService>(
     State(shared): Ctx<S>,
-    Extension(dialect): Extension<Dialect>,
+    Extension(dialect): Extension<ApiDialect>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<Response, Failed> {
+) -> Result<Response, HandlerError> {
     let Ok(Path(id)) = id else {
         let text = "the id in the path is not UTF-8";
         return Err(TurnError::new(ErrorCode::InvalidValue, text).into());
@@ -115,9 +115,9 @@ pub(super) async fn one<S: Service>(
     };
     let info = resolved.info.unwrap_or_else(|| ModelInfo::from_id(&id));
     Ok(match dialect {
-        Dialect::Anthropic => {
-            Json(anthropic_models::Card::new(&id, &info, models.created)).into_response()
+        ApiDialect::Anthropic => {
+            Json(anthropic_models::AnthropicModel::new(&id, &info, models.created)).into_response()
         }
-        Dialect::OpenAi => Json(Card::new(&id, &info, models.created)).into_response(),
+        ApiDialect::OpenAi => Json(OpenAiModel::new(&id, &info, models.created)).into_response(),
     })
 }

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use serde::Serialize;
 
-use super::{Ctx, Service};
+use super::{Ctx, GatewayService};
 use crate::mcp::bridge::ListedTool;
 
 /// Tools, and how many servers are connected.
@@ -14,19 +14,19 @@ pub struct ToolList {
 }
 
 #[derive(Serialize)]
-pub(super) struct List {
+pub(super) struct ToolListReply {
     object: &'static str,
     data: Vec<ListedTool>,
-    mcp: Counts,
+    mcp: ToolCounts,
 }
 
 #[derive(Serialize)]
-struct Counts {
+struct ToolCounts {
     servers: usize,
     tools: usize,
 }
 
-pub(super) async fn list<S: Service>(State(shared): Ctx<S>) -> Json<List> {
+pub(super) async fn list<S: GatewayService>(State(shared): Ctx<S>) -> Json<ToolListReply> {
     let ToolList { servers, data } = shared.service.tools();
-    Json(List { object: "list", mcp: Counts { servers, tools: data.len() }, data })
+    Json(ToolListReply { object: "list", mcp: ToolCounts { servers, tools: data.len() }, data })
 }

@@ -21,15 +21,15 @@ use ibeam_core::{
 };
 
 use super::{
-    EventSource, Service, Settings, Shared,
-    answer::Answer,
-    bodies::{NoRoom, Share},
-    body::SseBody,
+    ApiSettings, EventSource, GatewayService, Shared,
+    answer_stream::AnswerStream,
+    bodies::{BodyEvicted, BodyShare},
+    body_reader::{self, BodyReadError},
     decode::{self, Decoded},
     error,
     log::RequestLog,
-    read::{self, Unread},
-    responses::{self, Prepared, Recent},
+    responses::{self, PreparedRequest, RecentResponses},
+    sse_body::SseBody,
 };
 use crate::{
     keys::Caller,
@@ -57,7 +57,7 @@ const WORKSPACE: &str = "x-cursor-workspace";
 const VALUE_CAP: usize = 256;
 
 /// How a dialect writes its answer.
-pub(super) trait Reply {
+pub(super) trait ReplyFormat {
     fn stream(self) -> Box<dyn Encode>;
     fn whole(self) -> Box<dyn Collect>;
 
@@ -69,26 +69,26 @@ pub(super) trait Reply {
 }
 
 /// A request whose body was read.
-pub(super) struct Incoming {
+pub(super) struct IncomingRequest {
     pub(super) body: Bytes,
-    pub(super) asked: Asked,
+    pub(super) asked: RequestHead,
     /// What the body counts for in memory.
-    pub(super) share: Share,
+    pub(super) share: BodyShare,
 }
 
 /// What a request says beside its body.
-pub(super) struct Asked {
+pub(super) struct RequestHead {
     pub(super) headers: HeaderMap,
     pub(super) log: Arc<RequestLog>,
     pub(super) caller: Caller,
     /// SHA-256 of the body.
     pub(super) digest: [u8; 32],
     /// What the request counts for in memory, until its turn has begun.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<BodyShare>,
 }
 
 /// Reads the body. What went wrong is a response already.
-impl<S: Service> FromRequest<Shared<S>> for Incoming {
+impl<S: GatewayService> FromRequest<Shared<S>> for IncomingRequest {
     type Rejection = Response;
 
     async fn from_request(request: Request, shared: &Shared<S>) -> Result<Self, Response> {
@@ -101,7 +101,7 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
         };
         let limits = (settings.body_limit, settings.body_pause);
         let share = settings.bodies.begin(caller.id);
-        match read::read(&parts.headers, body, limits, share).await {
+        match body_reader::read(&parts.headers, body, limits, share).await {
             Ok((body, mut share)) => {
                 // From here on a larger one can be refused for the sake of smaller ones.
                 share.wait(body.len()).map_err(|none| error::response(&none.into()))?;
@@ -109,21 +109,22 @@ impl<S: Service> FromRequest<Shared<S>> for Incoming {
                     share.unless_evicted(decode::digest(shared, &caller, body.clone())).await;
                 let digest = digest.unwrap_or_else(|none| Err(none.into()));
                 let digest = digest.map_err(|failure| error::response(&failure))?;
-                let asked = Asked { headers: parts.headers, log, caller, digest, share: None };
+                let asked =
+                    RequestHead { headers: parts.headers, log, caller, digest, share: None };
                 Ok(Self { body, asked, share })
             }
-            Err(Unread::Failed(failure)) => Err(error::response(&failure)),
-            Err(Unread::Stalled) => Err(read::stalled()),
+            Err(BodyReadError::Failed(failure)) => Err(error::response(&failure)),
+            Err(BodyReadError::Stalled) => Err(body_reader::stalled()),
         }
     }
 }
 
-impl Incoming {
+impl IncomingRequest {
     /// Decodes something of the body.
     ///
     /// # Errors
     /// It cannot be understood.
-    pub(super) async fn peek<S: Service, T: Send + 'static>(
+    pub(super) async fn peek<S: GatewayService, T: Send + 'static>(
         &self,
         shared: &Shared<S>,
         decode: fn(&[u8]) -> Result<T, TurnError>,
@@ -136,11 +137,11 @@ impl Incoming {
     ///
     /// # Errors
     /// It cannot be understood.
-    pub(super) async fn decode<S: Service, T: Decoded>(
+    pub(super) async fn decode<S: GatewayService, T: Decoded>(
         self,
         shared: &Shared<S>,
         decode: fn(&[u8]) -> Result<T, TurnError>,
-    ) -> Result<(Asked, T), TurnError> {
+    ) -> Result<(RequestHead, T), TurnError> {
         let Self { body, asked, mut share } = self;
         share.wait(body.len())?;
         let decoded =
@@ -153,24 +154,24 @@ impl Incoming {
     ///
     /// # Errors
     /// It cannot be understood, or there is no such response.
-    pub(super) async fn prepare<S: Service>(
+    pub(super) async fn prepare<S: GatewayService>(
         self,
         shared: &Shared<S>,
-        recent: Option<&Recent>,
-    ) -> Result<(Asked, Prepared), TurnError> {
-        self.prepare_and(shared, recent, Prepared::without_before).await
+        recent: Option<&RecentResponses>,
+    ) -> Result<(RequestHead, PreparedRequest), TurnError> {
+        self.prepare_and(shared, recent, PreparedRequest::without_before).await
     }
 
     /// As [`Self::prepare`]. `trim` lets go what is not needed; what is left counts.
     ///
     /// # Errors
     /// As [`Self::prepare`].
-    pub(super) async fn prepare_and<S: Service>(
+    pub(super) async fn prepare_and<S: GatewayService>(
         self,
         shared: &Shared<S>,
-        recent: Option<&Recent>,
-        trim: impl FnOnce(Prepared) -> Prepared,
-    ) -> Result<(Asked, Prepared), TurnError> {
+        recent: Option<&RecentResponses>,
+        trim: impl FnOnce(PreparedRequest) -> PreparedRequest,
+    ) -> Result<(RequestHead, PreparedRequest), TurnError> {
         let Self { body, asked, mut share } = self;
         share.wait(body.len())?;
         let evicted = share.eviction();
@@ -178,15 +179,15 @@ impl Incoming {
         let prepared = tokio::select! {
             biased;
             prepared = prepare => trim(prepared?),
-            () = evicted => return Err(NoRoom.into()),
+            () = evicted => return Err(BodyEvicted.into()),
         };
         Ok((asked.holding(share, prepared.bytes())?, prepared))
     }
 }
 
-impl Asked {
+impl RequestHead {
     /// The body was dropped, and what it was decoded to has so many bytes in memory.
-    fn holding(mut self, mut share: Share, bytes: usize) -> Result<Self, NoRoom> {
+    fn holding(mut self, mut share: BodyShare, bytes: usize) -> Result<Self, BodyEvicted> {
         share.wait(bytes)?;
         self.share = Some(share);
         Ok(self)
@@ -198,15 +199,15 @@ impl Asked {
     }
 
     /// Starts the turn.
-    pub(super) fn start<S: Service>(
+    pub(super) fn start<S: GatewayService>(
         &mut self,
         shared: &Shared<S>,
         turn: TurnRequest,
-    ) -> Answer<S::Turn> {
+    ) -> AnswerStream<S::Turn> {
         self.log.model(&turn.model);
         let mut context = match self.context(shared.service.settings(), &turn) {
             Ok(context) => context,
-            Err(refusal) => return Answer::new(Box::pin(std::future::ready(Err(refusal)))),
+            Err(refusal) => return AnswerStream::new(Box::pin(std::future::ready(Err(refusal)))),
         };
         let service = Arc::clone(&shared.service);
         let asked = self.headers.get(WORKSPACE).cloned();
@@ -221,7 +222,7 @@ impl Asked {
             }
             service.start_turn(turn, context).await
         };
-        Answer::new(Box::pin(async move {
+        AnswerStream::new(Box::pin(async move {
             match share {
                 // Also while it waits for a permit.
                 Some(share) => share.unless_evicted(start).await?,
@@ -233,7 +234,7 @@ impl Asked {
     /// What the headers say about the turn.
     fn context(
         &self,
-        settings: &Settings,
+        settings: &ApiSettings,
         turn: &TurnRequest,
     ) -> Result<RequestContext, TurnError> {
         if self.switch(STRICT)?.unwrap_or(settings.strict)
@@ -283,7 +284,7 @@ impl Asked {
 }
 
 /// How this backend treats the parameters of a request.
-fn served_params(settings: &Settings, turn: &TurnRequest) -> Params {
+fn served_params(settings: &ApiSettings, turn: &TurnRequest) -> Params {
     let mut params = turn.sampling.params.clone();
     params.serve(&settings.served_tools);
     params
@@ -293,11 +294,11 @@ fn served_params(settings: &Settings, turn: &TurnRequest) -> Params {
 ///
 /// # Errors
 /// The turn failed before anything of it went out.
-pub(super) async fn respond<S: Service>(
+pub(super) async fn respond<S: GatewayService>(
     shared: &Shared<S>,
-    mut asked: Asked,
+    mut asked: RequestHead,
     turn: TurnRequest,
-    reply: impl Reply,
+    reply: impl ReplyFormat,
 ) -> Result<Response, TurnError> {
     let controls = controls(&served_params(shared.service.settings(), &turn));
     let stream = turn.hints.stream;
@@ -340,17 +341,17 @@ pub(super) async fn respond<S: Service>(
 ///
 /// # Errors
 /// As [`respond`].
-pub(super) async fn streamed<S: Service>(
+pub(super) async fn streamed<S: GatewayService>(
     shared: &Shared<S>,
-    asked: &Asked,
-    mut answer: Answer<S::Turn>,
-    reply: impl Reply,
+    asked: &RequestHead,
+    mut answer: AnswerStream<S::Turn>,
+    reply: impl ReplyFormat,
 ) -> Result<SseBody<S::Turn>, TurnError> {
     let settings = shared.service.settings();
     let late = match begin(&mut answer, settings.header_grace).await {
         Ok(late) => late,
         Err(failure) if reply.fails_in_stream(&asked.headers, &failure) => {
-            answer = Answer::failed(failure);
+            answer = AnswerStream::failed(failure);
             false
         }
         Err(failure) => return Err(failure),
@@ -360,7 +361,10 @@ pub(super) async fn streamed<S: Service>(
 }
 
 /// Waits for the first event of an answer. Returns whether it is late.
-async fn begin<T: EventSource>(answer: &mut Answer<T>, grace: Duration) -> Result<bool, TurnError> {
+async fn begin<T: EventSource>(
+    answer: &mut AnswerStream<T>,
+    grace: Duration,
+) -> Result<bool, TurnError> {
     // A permit is waited for without this limit, since it has a limit of its own: "too many
     // requests" must be a status.
     answer.started().await?;

@@ -6,7 +6,7 @@ mod chat;
 mod handshake;
 mod metered;
 mod responses;
-mod wire;
+mod socket;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -20,14 +20,13 @@ use serde::Serialize;
 use tokio::time::sleep;
 use tracing::{Instrument as _, debug};
 
-use self::wire::{Gone, Limits, Said, Wire};
+use self::socket::{RequestSocket, SocketEnd, SocketLimits, SocketRequest};
 pub(super) use self::{chat::chat, responses::responses};
 use super::{
-    OnLine, Service, Shared, decode,
-    error::Failure,
+    ConnectionHandle, GatewayService, Shared, body_reader, decode,
+    error::ResponseFailure,
     log::RequestLog,
-    read,
-    turn::{Asked, Incoming},
+    turn::{IncomingRequest, RequestHead},
 };
 use crate::keys::Caller;
 
@@ -38,12 +37,12 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const ONCE: [&str; 2] = ["idempotency-key", "x-stainless-retry-count"];
 
 /// A dialect, as it is spoken over one connection.
-trait Talk<S: Service>: Send + 'static {
+trait SocketDialect<S: GatewayService>: Send + 'static {
     /// The answer to a message: an event stream. None: it needs none.
     fn answer(
         &mut self,
         shared: &Shared<S>,
-        incoming: Incoming,
+        incoming: IncomingRequest,
     ) -> impl Future<Output = Result<Option<Body>, TurnError>> + Send;
 
     /// A request that failed before it had an answer.
@@ -60,12 +59,12 @@ trait Talk<S: Service>: Send + 'static {
 
 /// What a failure would have as headers of a response.
 #[derive(Serialize)]
-struct Headers {
+struct FailureHeaders {
     #[serde(rename = "retry-after")]
     retry_after: String,
 }
 
-impl Headers {
+impl FailureHeaders {
     /// None: there is no time after which to try again.
     fn of(error: &TurnError) -> Option<Self> {
         let wait = error.retry_after_header()?;
@@ -74,23 +73,23 @@ impl Headers {
 }
 
 /// What all requests of one connection have in common.
-struct Caption {
+struct SocketHead {
     path: String,
     headers: HeaderMap,
     /// Who opened it.
     caller: Caller,
 }
 
-impl Caption {
+impl SocketHead {
     /// A request of its own, as far as the log and the turn are concerned. The hash of its
     /// message takes a while, and is put in later.
-    fn asked<S: Service>(&self, shared: &Shared<S>) -> Asked {
+    fn asked<S: GatewayService>(&self, shared: &Shared<S>) -> RequestHead {
         let id = format!("req_{}", ids::hex(&shared.service.random()));
         let log = RequestLog::new(id, Method::GET, &self.path);
         if let Some(name) = &self.caller.name {
             log.key(name);
         }
-        Asked {
+        RequestHead {
             headers: self.headers.clone(),
             log: Arc::new(log),
             caller: self.caller.clone(),
@@ -101,27 +100,27 @@ impl Caption {
 }
 
 /// Switches protocols, and starts the task that speaks the new one.
-fn begin<S: Service>(
+fn begin<S: GatewayService>(
     shared: Shared<S>,
     caller: Caller,
     log: Arc<RequestLog>,
     mut request: Request,
-    talk: impl Talk<S>,
+    talk: impl SocketDialect<S>,
 ) -> Response {
     let settings = shared.service.settings();
     let accept = match handshake::check(settings.websocket, &request) {
         Ok(accept) => accept,
         Err(response) => return *response,
     };
-    let Some(line) = request.extensions_mut().remove::<OnLine>() else {
+    let Some(line) = request.extensions_mut().remove::<ConnectionHandle>() else {
         return handshake::impossible();
     };
     let mut headers = request.headers().clone();
     for name in ONCE {
         headers.remove(name);
     }
-    let caption = Caption { path: request.uri().path().to_owned(), headers, caller };
-    let limits = Limits {
+    let caption = SocketHead { path: request.uri().path().to_owned(), headers, caller };
+    let limits = SocketLimits {
         message: settings.body_limit,
         idle: settings.websocket_idle,
         stall: settings.client_stall,
@@ -135,8 +134,8 @@ fn begin<S: Service>(
             Ok(io) => TokioIo::new(io),
             Err(error) => return debug!(%error, "a WebSocket upgrade failed"),
         };
-        let wire = Wire::new(io, limits, bodies, caption.caller.id).await;
-        let connection = Connection { shared, caption, line, wire, talk };
+        let wire = RequestSocket::new(io, limits, bodies, caption.caller.id).await;
+        let connection = SocketConnection { shared, caption, line, wire, talk };
         tokio::select! {
             () = connection.run() => {}
             () = async {
@@ -150,17 +149,17 @@ fn begin<S: Service>(
     handshake::accepted(&accept)
 }
 
-struct Connection<S, T> {
+struct SocketConnection<S, T> {
     shared: Shared<S>,
-    caption: Caption,
-    line: OnLine,
-    wire: Wire,
+    caption: SocketHead,
+    line: ConnectionHandle,
+    wire: RequestSocket,
     talk: T,
 }
 
-impl<S: Service, T: Talk<S>> Connection<S, T> {
+impl<S: GatewayService, T: SocketDialect<S>> SocketConnection<S, T> {
     async fn run(mut self) {
-        let OnLine(line) = self.line.clone();
+        let ConnectionHandle(line) = self.line.clone();
         loop {
             let message = match self.wire.next(line.asked_to_leave()).await {
                 Ok(message) => message,
@@ -175,18 +174,18 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
         }
     }
 
-    async fn answer(&mut self, message: Said) -> Result<(), Gone> {
+    async fn answer(&mut self, message: SocketRequest) -> Result<(), SocketEnd> {
         let mut asked = self.caption.asked(&self.shared);
         let log = Arc::clone(&asked.log);
         let span = tracing::info_span!("request", request_id = %log.id);
         let start = async {
             // A key may be revoked while its connection is open.
             self.shared.rules.caller(&self.caption.headers)?;
-            let Said { text, share } = message;
+            let SocketRequest { text, share } = message;
             let body = Bytes::from(text);
             let digest = decode::digest(&self.shared, &asked.caller, body.clone());
             asked.digest = share.unless_evicted(digest).await??;
-            let incoming = Incoming { body, asked, share };
+            let incoming = IncomingRequest { body, asked, share };
             self.talk.answer(&self.shared, incoming).await
         };
         match self.wire.until(start.instrument(span)).await? {
@@ -202,7 +201,7 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
             Err(failure) => {
                 let text = self.talk.failure(&failure);
                 log.status(failure.code.row().status);
-                log.failed(Failure::from(&failure));
+                log.failed(ResponseFailure::from(&failure));
                 self.wire.say([text]).await?;
             }
         }
@@ -210,7 +209,7 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
     }
 
     /// A piece of an event stream has whole events in it, as its body writes them.
-    async fn pass_on(&mut self, data: &[u8]) -> Result<(), Gone> {
+    async fn pass_on(&mut self, data: &[u8]) -> Result<(), SocketEnd> {
         let text = std::str::from_utf8(data).unwrap_or_default();
         let mut silent = true;
         let mut messages = Vec::new();
@@ -223,12 +222,18 @@ impl<S: Service, T: Talk<S>> Connection<S, T> {
         if silent { self.wire.ping().await } else { self.wire.say(messages).await }
     }
 
-    async fn goodbye(mut self, gone: Gone) {
+    async fn goodbye(mut self, gone: SocketEnd) {
         debug!(?gone, "a WebSocket closed");
         let failure = match gone {
-            Gone::TooLarge => Some(read::too_large(self.shared.service.settings().body_limit)),
-            Gone::NoRoom => Some(read::no_room()),
-            Gone::Left | Gone::Stalled | Gone::Idle | Gone::Asked | Gone::NoText => None,
+            SocketEnd::TooLarge => {
+                Some(body_reader::too_large(self.shared.service.settings().body_limit))
+            }
+            SocketEnd::NoRoom => Some(body_reader::no_room()),
+            SocketEnd::Left
+            | SocketEnd::Stalled
+            | SocketEnd::Idle
+            | SocketEnd::Asked
+            | SocketEnd::NoText => None,
         };
         if let Some(failure) = failure {
             let _ = self.wire.say([self.talk.failure(&failure)]).await;

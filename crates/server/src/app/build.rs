@@ -254,8 +254,8 @@ pub fn child_config(config: &Config, kind: ChildKind, simulated: bool) -> ChildC
     }
 }
 
-fn http_settings(config: &Config, backend: Capabilities) -> api::Settings {
-    api::Settings {
+fn http_settings(config: &Config, backend: Capabilities) -> api::ApiSettings {
+    api::ApiSettings {
         bind: config.exposed().unwrap_or(&config.server.listen).ip(),
         allowed_hosts: config.access.hosts.clone(),
         cors_origins: config.access.cors_origins.clone(),

@@ -21,8 +21,8 @@ use tracing::{Instrument as _, info_span};
 
 use crate::{
     api::{
-        self, CountedBody, EventSource, Health, Mcp, Models, Service, Sessions, StoreHealth,
-        ToolList,
+        self, CountedBody, DatedModelList, EventSource, GatewayService, Health, McpHealth,
+        SessionHealth, StoreHealth, ToolList,
     },
     auth::Tokens,
     catalog::Catalog,
@@ -48,7 +48,7 @@ const MODELS_CREATED: u64 = 1_735_689_600;
 #[derive(Debug)]
 pub struct App {
     config: Arc<Config>,
-    http: api::Settings,
+    http: api::ApiSettings,
     hub: Arc<Hub>,
     backend: &'static str,
     catalog: Catalog,
@@ -101,8 +101,8 @@ impl App {
         Self { bridge, ..self }
     }
 
-    fn mcp(&self) -> Mcp {
-        Mcp {
+    fn mcp(&self) -> McpHealth {
+        McpHealth {
             enabled: self.bridge.is_enabled(),
             servers: self.bridge.connected() as u64,
             tools: self.bridge.tools().len() as u64,
@@ -130,16 +130,16 @@ impl App {
     ///
     /// # Errors
     /// There is no list, neither from the backend nor from an earlier run.
-    pub async fn model_list(&self) -> Result<Models, TurnError> {
+    pub async fn model_list(&self) -> Result<DatedModelList, TurnError> {
         let list = self.catalog.get().await?;
-        Ok(Models { list, created: MODELS_CREATED })
+        Ok(DatedModelList { list, created: MODELS_CREATED })
     }
 }
 
-impl Service for App {
+impl GatewayService for App {
     type Turn = TurnStream;
 
-    fn settings(&self) -> &api::Settings {
+    fn settings(&self) -> &api::ApiSettings {
         &self.http
     }
 
@@ -152,7 +152,7 @@ impl Service for App {
         self.start(request, context).instrument(span).await
     }
 
-    async fn models(&self) -> Result<Models, TurnError> {
+    async fn models(&self) -> Result<DatedModelList, TurnError> {
         self.model_list().await
     }
 
@@ -172,7 +172,7 @@ impl Service for App {
         Health {
             authenticated: self.signed_in() && !self.hub.registry.credential_refused(),
             backend: self.backend.to_owned(),
-            sessions: Sessions {
+            sessions: SessionHealth {
                 active: now.active as u64,
                 parked: now.parked as u64,
                 parked_bytes: now.parked_bytes as u64,

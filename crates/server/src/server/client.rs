@@ -25,7 +25,7 @@ use super::{
     progress::{Progress, Watched},
 };
 use crate::{
-    api::{Keyless, Line, OnLine},
+    api::{ClientConnection, ConnectionHandle, KeylessPermit},
     config::Config,
     shutdown::Shutdown,
     tasks::Executor,
@@ -153,11 +153,11 @@ pub(super) async fn client(stream: Box<dyn Io>, host: ClientHost, member: Arc<Cr
             shutdown: shutdown.clone(),
             keyless: Arc::clone(&keyless),
         };
-        request.extensions_mut().insert(OnLine(Arc::new(place)));
+        request.extensions_mut().insert(ConnectionHandle(Arc::new(place)));
         async move {
             let mut response = inner.call(request).await?;
             // While its bytes wait for the client, the connection is busy.
-            let kept = (busy, response.extensions_mut().remove::<Keyless>());
+            let kept = (busy, response.extensions_mut().remove::<KeylessPermit>());
             Ok::<_, Infallible>(response.map(|body| answers.answer(body, kept)))
         }
     });
@@ -301,7 +301,7 @@ struct RequestPlace {
     keyless: Arc<Semaphore>,
 }
 
-impl Line for RequestPlace {
+impl ClientConnection for RequestPlace {
     fn begin(&self) -> Box<dyn Send> {
         Box::new(self.member.begin())
     }
@@ -320,9 +320,9 @@ impl Line for RequestPlace {
         self.member.showed_key();
     }
 
-    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>> {
+    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>> {
         let permits = Arc::clone(&self.keyless);
-        Box::pin(async move { permits.acquire_owned().await.ok().map(Keyless::from) })
+        Box::pin(async move { permits.acquire_owned().await.ok().map(KeylessPermit::from) })
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    api::OnLine,
+    api::ConnectionHandle,
     config::Config,
     server::{
         client::{ClientHost, ClientLimits, client},
@@ -175,14 +175,14 @@ async fn a_quiet_stream_stays_for_as_long_as_it_is_read() {
 /// As `/docs` to clients that open a hundred streams and no window.
 #[tokio::test(start_paused = true)]
 async fn few_streams_without_a_key_are_answered_at_once() {
-    async fn page(OnLine(line): OnLine) -> Response {
+    async fn page(ConnectionHandle(line): ConnectionHandle) -> Response {
         let permit = line.keyless().await.unwrap();
         let mut response = PAGE.into_response();
         response.extensions_mut().insert(permit);
         response
     }
     let keyless = get(async |request: Request<Body>| {
-        page(request.extensions().get::<OnLine>().unwrap().clone()).await
+        page(request.extensions().get::<ConnectionHandle>().unwrap().clone()).await
     });
     let mut served = serve(router().route("/docs", keyless), 1 << 20).await;
     let (io, _) = duplex(1);

@@ -112,7 +112,7 @@ async fn strict_mode_refuses_ignored_parameters() {
         (false, Some("1"), true),
         (true, Some("False"), false),
     ] {
-        let settings = Settings { strict, ..Settings::default() };
+        let settings = ApiSettings { strict, ..ApiSettings::default() };
         let (router, fake) = app(Fake { settings, steps: hello(), ..Fake::default() });
         let mut request = post(body.to_owned());
         if let Some(header) = header {
@@ -195,7 +195,7 @@ async fn headers_reach_the_turn() {
 
 #[tokio::test]
 async fn large_bodies_are_refused() {
-    let settings = || Settings { body_limit: 200, ..Settings::default() };
+    let settings = || ApiSettings { body_limit: 200, ..ApiSettings::default() };
     let large = chat_body(false).replace("Hi", &"x".repeat(300));
     // With a length, and without one.
     let chunked = Body::new(Chunks(large.clone().into_bytes()));
@@ -212,7 +212,7 @@ async fn large_bodies_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endless_body_is_not_read_to_its_end() {
-    let settings = Settings { body_limit: 200, ..Settings::default() };
+    let settings = ApiSettings { body_limit: 200, ..ApiSettings::default() };
     let endless = post(Body::new(Endless));
     is(&call(Fake { settings, ..Fake::default() }, endless).await, 413);
 }

@@ -112,7 +112,7 @@ async fn web_search_is_listed_as_native_where_cursor_searches() {
         ] {
             for strict in [false, true] {
                 let served_tools = served.clone();
-                let settings = Settings { strict, served_tools, ..Settings::default() };
+                let settings = ApiSettings { strict, served_tools, ..ApiSettings::default() };
                 let fake = Fake { settings, steps: hello(), ..Fake::default() };
                 let response = call(fake, ask(path, body)).await;
                 if strict && served.is_empty() {

@@ -33,8 +33,8 @@ use tokio::time::Sleep;
 use tower::ServiceExt as _;
 
 use super::{
-    CountedBody, EventSource, Health, LargeWork, Models, RequestContext, Service, Sessions,
-    Settings, router,
+    ApiSettings, CountedBody, DatedModelList, EventSource, GatewayService, Health, LargeWork,
+    RequestContext, SessionHealth, router,
 };
 use crate::{
     keys::Caller,
@@ -84,7 +84,7 @@ impl Drop for Turn {
 }
 
 pub(super) struct Fake {
-    pub(super) settings: Settings,
+    pub(super) settings: ApiSettings,
     pub(super) steps: Vec<Step>,
     pub(super) start_after: Duration,
     pub(super) refuse: Option<TurnError>,
@@ -107,7 +107,7 @@ impl Default for Fake {
         let limits = StoreLimits { retention: day, bytes: 1 << 20, responses };
         let tasks = Tasks::new();
         Self {
-            settings: Settings::default(),
+            settings: ApiSettings::default(),
             steps: Vec::new(),
             start_after: Duration::ZERO,
             refuse: None,
@@ -115,7 +115,7 @@ impl Default for Fake {
             panics: false,
             health: Health {
                 backend: "agent".to_owned(),
-                sessions: Sessions { active: 2, parked: 1, ..Sessions::default() },
+                sessions: SessionHealth { active: 2, parked: 1, ..SessionHealth::default() },
                 uptime_seconds: 42,
                 ..Health::default()
             },
@@ -129,10 +129,10 @@ impl Default for Fake {
     }
 }
 
-impl Service for Fake {
+impl GatewayService for Fake {
     type Turn = Turn;
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &ApiSettings {
         &self.settings
     }
 
@@ -152,7 +152,7 @@ impl Service for Fake {
         Ok(Turn { steps, sleep: None, alive: Arc::clone(&self.alive) })
     }
 
-    async fn models(&self) -> Result<Models, TurnError> {
+    async fn models(&self) -> Result<DatedModelList, TurnError> {
         if let Some(error) = &self.no_models {
             return Err(error.clone());
         }
@@ -169,7 +169,7 @@ impl Service for Fake {
         let auto = ModelInfo { name: "Auto".to_owned(), ..ModelInfo::from_id("default") };
         let secret = ModelInfo { hidden: true, ..ModelInfo::from_id("composer-1") };
         let list = Arc::new(ModelList::new(vec![auto, claude, secret]));
-        Ok(Models { list, created: 1_710_877_200 })
+        Ok(DatedModelList { list, created: 1_710_877_200 })
     }
 
     async fn count_tokens(

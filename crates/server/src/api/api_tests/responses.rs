@@ -114,8 +114,8 @@ async fn a_response_can_be_asked_for_again_and_deleted() {
 
 #[tokio::test]
 async fn response_without_store_is_not_kept() {
-    let off = Settings { keep_responses: false, ..Settings::default() };
-    for (settings, store) in [(Settings::default(), false), (off, true)] {
+    let off = ApiSettings { keep_responses: false, ..ApiSettings::default() };
+    for (settings, store) in [(ApiSettings::default(), false), (off, true)] {
         let desk = Desk::new(Fake { steps: hello(), settings, ..Fake::default() });
         let mut body = hi();
         body["store"] = json!(store);
@@ -136,7 +136,7 @@ async fn responses_are_separated_by_key() {
     let mut config = Config::default();
     config.access.api_key = Some("one-key-for-all".into());
     let keys = Keys::new(&config);
-    let settings = Settings { keys: Arc::new(keys), ..Settings::default() };
+    let settings = ApiSettings { keys: Arc::new(keys), ..ApiSettings::default() };
     let desk = Desk::new(Fake { steps: hello(), settings, ..Fake::default() });
     let with = |mut request: Request<Body>, key: &str| {
         request.headers_mut().insert("x-api-key", key.parse().unwrap());
@@ -342,14 +342,14 @@ async fn unsupported_parameters_are_refused() {
     assert_eq!(desk.get(get("/v1/responses/%ff")).await.0, 400);
 }
 
-fn no_websockets() -> Settings {
-    Settings { websocket: false, ..Settings::default() }
+fn no_websockets() -> ApiSettings {
+    ApiSettings { websocket: false, ..ApiSettings::default() }
 }
 
 /// What is switched off is not offered.
 #[tokio::test]
 async fn lists_have_websockets_only_where_there_are_some() {
-    for (settings, offered) in [(no_websockets(), false), (Settings::default(), true)] {
+    for (settings, offered) in [(no_websockets(), false), (ApiSettings::default(), true)] {
         let (router, _) = app(Fake { settings, ..Fake::default() });
         for path in ["/", "/v1/nothing"] {
             let text = whole(router.clone().oneshot(get(path)).await.unwrap()).await;
@@ -369,7 +369,7 @@ async fn lists_have_websockets_only_where_there_are_some() {
 /// Client rule 14: a client that tries a WebSocket first falls back at once.
 #[tokio::test]
 async fn impossible_upgrades_get_426() {
-    for (settings, version) in [(no_websockets(), "13"), (Settings::default(), "8")] {
+    for (settings, version) in [(no_websockets(), "13"), (ApiSettings::default(), "8")] {
         for path in ["/v1/responses", "/v1/chat/completions"] {
             let mut request = get(path);
             for (name, value) in [

@@ -3,7 +3,7 @@
 use http::Request;
 use serde_json::Value;
 
-use super::{Fake, Settings, call, is, whole};
+use super::{ApiSettings, Fake, call, is, whole};
 
 /// Every route that reads a request for the model.
 const ROUTES: [&str; 5] = [
@@ -24,7 +24,7 @@ async fn refused(route: &str, extra: &str, limit: usize, status: u16) -> Value {
         .header("content-type", "application/json")
         .body(body.into())
         .unwrap();
-    let settings = Settings { body_limit: limit, ..Settings::default() };
+    let settings = ApiSettings { body_limit: limit, ..ApiSettings::default() };
     let response = call(Fake { settings, ..Fake::default() }, request).await;
     is(&response, status);
     serde_json::from_str(&whole(response).await).unwrap()

@@ -91,13 +91,13 @@ pub(super) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
     // The page loads nothing and runs nothing.
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
     let headers = [(header::CONTENT_TYPE, html), (header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, Body::new(Pieces(page.into()))).into_response()
+    (headers, Body::new(SharedBody(page.into()))).into_response()
 }
 
 /// A body in pieces that it shares with others.
-struct Pieces(VecDeque<Bytes>);
+struct SharedBody(VecDeque<Bytes>);
 
-impl http_body::Body for Pieces {
+impl http_body::Body for SharedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -140,14 +140,17 @@ fn tagged<'a>(document: &'a Value, tag: &'a str) -> impl Iterator<Item = Operati
 }
 
 /// A group of operations.
-struct Tag<'a> {
+struct OperationGroup<'a> {
     name: &'a str,
     description: &'a str,
 }
 
-fn tags(document: &Value) -> impl Iterator<Item = Tag<'_>> {
+fn tags(document: &Value) -> impl Iterator<Item = OperationGroup<'_>> {
     let tags = document.get("tags").and_then(Value::as_array).into_iter().flatten();
-    tags.map(|tag| Tag { name: text(tag, "name"), description: text(tag, "description") })
+    tags.map(|tag| OperationGroup {
+        name: text(tag, "name"),
+        description: text(tag, "description"),
+    })
 }
 
 /// Whether a path is one of a template, such as `/v1/models/{id}`. A value in it may have

@@ -16,12 +16,12 @@ const SERVER: &str = "http://127.0.0.1:18741";
 const DEPTH: usize = 3;
 
 pub(super) fn render(document: &Value) -> String {
-    let mut page = Page { document, html: String::with_capacity(128 << 10) };
+    let mut page = DocsPage { document, html: String::with_capacity(128 << 10) };
     page.head();
     page.contents();
     for tag in tags(document) {
-        page.put(format_args!("<h2 id=\"{0}\">{0}</h2>\n", Escaped(tag.name)));
-        page.put(format_args!("<p>{}</p>\n", Words(tag.description)));
+        page.put(format_args!("<h2 id=\"{0}\">{0}</h2>\n", HtmlText(tag.name)));
+        page.put(format_args!("<p>{}</p>\n", HtmlDescription(tag.description)));
         for operation in tagged(document, tag.name) {
             page.operation(operation);
         }
@@ -46,12 +46,12 @@ pub(super) fn seen_from(page: &'static str, host: Option<&str>) -> Vec<Bytes> {
     }
 }
 
-struct Page<'a> {
+struct DocsPage<'a> {
     document: &'a Value,
     html: String,
 }
 
-impl<'a> Page<'a> {
+impl<'a> DocsPage<'a> {
     /// A string takes whatever is written to it.
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
         let _ = self.html.write_fmt(text);
@@ -59,13 +59,13 @@ impl<'a> Page<'a> {
 
     fn paragraph(&mut self, words: &str) {
         if !words.is_empty() {
-            self.put(format_args!("<p>{}</p>\n", Words(words)));
+            self.put(format_args!("<p>{}</p>\n", HtmlDescription(words)));
         }
     }
 
     fn head(&mut self) {
         let info = self.document.get("info").unwrap_or(&Value::Null);
-        let (title, version) = (Escaped(text(info, "title")), Escaped(text(info, "version")));
+        let (title, version) = (HtmlText(text(info, "title")), HtmlText(text(info, "version")));
         self.put(format_args!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -73,7 +73,7 @@ impl<'a> Page<'a> {
              <header>\n<h1>{title} <span class=\"dim\">{version}</span></h1>\n<p>{}</p>\n\
              <p class=\"dim\">The same for programs: <a href=\"/openapi.json\">/openapi.json</a></p>\n\
              </header>\n",
-            Words(text(info, "description"))
+            HtmlDescription(text(info, "description"))
         ));
         self.put(format_args!(
             "<p>The examples use these variables. The key may be any text unless this gateway \
@@ -91,10 +91,10 @@ impl<'a> Page<'a> {
                     (text(operation.details, "operationId"), text(operation.details, "summary"));
                 self.put(format_args!(
                     "<li>{} <a href=\"#{}\"><code>{}</code></a> <span class=\"dim\">{}</span></li>\n",
-                    Method(operation),
-                    Escaped(id),
-                    Escaped(operation.path),
-                    Words(summary)
+                    MethodBadge(operation),
+                    HtmlText(id),
+                    HtmlText(operation.path),
+                    HtmlDescription(summary)
                 ));
             }
         }
@@ -105,22 +105,25 @@ impl<'a> Page<'a> {
         let details = operation.details;
         self.put(format_args!(
             "<section id=\"{}\">\n<h3>{} <code>{}</code></h3>\n<p>{}.</p>\n",
-            Escaped(text(details, "operationId")),
-            Method(operation),
-            Escaped(operation.path),
-            Words(text(details, "summary"))
+            HtmlText(text(details, "operationId")),
+            MethodBadge(operation),
+            HtmlText(operation.path),
+            HtmlDescription(text(details, "summary"))
         ));
         self.paragraph(text(details, "description"));
         self.parameters(details);
         let body = details.pointer("/requestBody/content/application~1json");
         if let Some(body) = body {
             let schema = body.get("schema").unwrap_or(&Value::Null);
-            self.put(format_args!("<h4>Body</h4>\n<p>{}</p>\n", Kind(schema, DEPTH)));
+            self.put(format_args!("<h4>Body</h4>\n<p>{}</p>\n", SchemaType(schema, DEPTH)));
             self.fields(self.resolve(schema));
         }
         if !has_upgrade(details) {
             let example = body.and_then(|body| body.get("example"));
-            self.put(format_args!("<h4>Example</h4>\n<pre>{}</pre>\n", Curl(operation, example)));
+            self.put(format_args!(
+                "<h4>Example</h4>\n<pre>{}</pre>\n",
+                CurlExample(operation, example)
+            ));
         }
         self.responses(details);
         self.put(format_args!("</section>\n"));
@@ -135,10 +138,10 @@ impl<'a> Page<'a> {
             let schema = parameter.get("schema").unwrap_or(&Value::Null);
             self.put(format_args!(
                 "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                Escaped(text(parameter, "name")),
-                Escaped(text(parameter, "in")),
-                Kind(schema, DEPTH),
-                Words(text(parameter, "description"))
+                HtmlText(text(parameter, "name")),
+                HtmlText(text(parameter, "in")),
+                SchemaType(schema, DEPTH),
+                HtmlDescription(text(parameter, "description"))
             ));
         }
         self.put(format_args!("</table></div>\n"));
@@ -154,22 +157,22 @@ impl<'a> Page<'a> {
             for (kind, media) in content.into_iter().flatten() {
                 if kind == "application/json" {
                     let schema = media.get("schema").unwrap_or(&Value::Null);
-                    let _ = write!(bodies, "{}<br>", Kind(schema, DEPTH));
+                    let _ = write!(bodies, "{}<br>", SchemaType(schema, DEPTH));
                 } else {
-                    let _ = write!(bodies, "{}<br>", Escaped(kind));
+                    let _ = write!(bodies, "{}<br>", HtmlText(kind));
                 }
             }
             self.put(format_args!(
                 "<tr><td>{}</td><td>{bodies}</td><td>{}",
-                Escaped(status),
-                Words(text(response, "description"))
+                HtmlText(status),
+                HtmlDescription(text(response, "description"))
             ));
             let headers = response.get("headers").and_then(Value::as_object);
             for (name, header) in headers.into_iter().flatten() {
                 self.put(format_args!(
                     "<br><span class=\"dim\"><code>{}</code>: {}</span>",
-                    Escaped(name),
-                    Words(text(self.resolve(header), "description"))
+                    HtmlText(name),
+                    HtmlDescription(text(self.resolve(header), "description"))
                 ));
             }
             self.put(format_args!("</td></tr>\n"));
@@ -181,17 +184,17 @@ impl<'a> Page<'a> {
         let schemas = self.document.pointer("/components/schemas").and_then(Value::as_object);
         self.put(format_args!("<h2 id=\"schemas\">schemas</h2>\n"));
         for (name, schema) in schemas.into_iter().flatten() {
-            self.put(format_args!("<section id=\"schema-{0}\">\n<h3>{0}</h3>\n", Escaped(name)));
+            self.put(format_args!("<section id=\"schema-{0}\">\n<h3>{0}</h3>\n", HtmlText(name)));
             self.paragraph(text(schema, "description"));
             match choices(schema) {
                 Some(choices) => {
                     for choice in choices {
-                        self.put(format_args!("<p>{}</p>\n", Kind(choice, 1)));
+                        self.put(format_args!("<p>{}</p>\n", SchemaType(choice, 1)));
                         self.fields(choice);
                     }
                 }
                 None if schema.get("properties").is_none() => {
-                    self.put(format_args!("<p>{}</p>\n", Kind(schema, DEPTH)));
+                    self.put(format_args!("<p>{}</p>\n", SchemaType(schema, DEPTH)));
                 }
                 None => self.fields(schema),
             }
@@ -210,10 +213,10 @@ impl<'a> Page<'a> {
         for (optional, name, field) in fields {
             self.put(format_args!(
                 "<tr><td><code>{}</code>{}</td><td>{}</td><td>{}</td></tr>\n",
-                Escaped(name),
+                HtmlText(name),
                 if optional { "" } else { " <span class=\"dim\">required</span>" },
-                Kind(field, DEPTH),
-                Words(text(field, "description"))
+                SchemaType(field, DEPTH),
+                HtmlDescription(text(field, "description"))
             ));
         }
         self.put(format_args!("</table></div>\n"));
@@ -246,9 +249,9 @@ fn choices(schema: &Value) -> Option<&Vec<Value>> {
 // === what is written ===
 
 /// Text between tags or in an attribute.
-struct Escaped<'a>(&'a str);
+struct HtmlText<'a>(&'a str);
 
-impl std::fmt::Display for Escaped<'_> {
+impl std::fmt::Display for HtmlText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for c in self.0.chars() {
             match c {
@@ -264,24 +267,24 @@ impl std::fmt::Display for Escaped<'_> {
 }
 
 /// A description: what is in backticks is code.
-struct Words<'a>(&'a str);
+struct HtmlDescription<'a>(&'a str);
 
-impl std::fmt::Display for Words<'_> {
+impl std::fmt::Display for HtmlDescription<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, piece) in self.0.split('`').enumerate() {
             if index % 2 == 1 {
-                write!(f, "<code>{}</code>", Escaped(piece))?;
+                write!(f, "<code>{}</code>", HtmlText(piece))?;
             } else {
-                write!(f, "{}", Escaped(piece))?;
+                write!(f, "{}", HtmlText(piece))?;
             }
         }
         Ok(())
     }
 }
 
-struct Method<'a>(Operation<'a>);
+struct MethodBadge<'a>(Operation<'a>);
 
-impl std::fmt::Display for Method<'_> {
+impl std::fmt::Display for MethodBadge<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let method = self.0.method;
         write!(f, "<span class=\"method {method}\">{}</span>", method.to_ascii_uppercase())
@@ -289,28 +292,28 @@ impl std::fmt::Display for Method<'_> {
 }
 
 /// What a schema allows, in a few words.
-struct Kind<'a>(&'a Value, usize);
+struct SchemaType<'a>(&'a Value, usize);
 
-impl std::fmt::Display for Kind<'_> {
+impl std::fmt::Display for SchemaType<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(schema, depth) = *self;
         if let Some(name) = text(schema, "$ref").strip_prefix("#/components/schemas/") {
-            return write!(f, "<a href=\"#schema-{0}\">{0}</a>", Escaped(name));
+            return write!(f, "<a href=\"#schema-{0}\">{0}</a>", HtmlText(name));
         }
         if let Some(value) = schema.get("const") {
-            return write!(f, "<code>{}</code>", Escaped(&value.to_string()));
+            return write!(f, "<code>{}</code>", HtmlText(&value.to_string()));
         }
         let one_of = schema.get("enum").and_then(Value::as_array);
         if let Some(values) = one_of {
             return listed(f, values, |f, value| {
-                write!(f, "<code>{}</code>", Escaped(&value.to_string()))
+                write!(f, "<code>{}</code>", HtmlText(&value.to_string()))
             });
         }
         if let Some(choices) = choices(schema).filter(|_| depth > 0) {
-            return listed(f, choices, |f, choice| write!(f, "{}", Kind(choice, depth - 1)));
+            return listed(f, choices, |f, choice| write!(f, "{}", SchemaType(choice, depth - 1)));
         }
         if let Some(items) = schema.get("items").filter(|_| depth > 0) {
-            return write!(f, "list of {}", Kind(items, depth - 1));
+            return write!(f, "list of {}", SchemaType(items, depth - 1));
         }
         match schema.get("type") {
             Some(Value::Array(types)) => {
@@ -323,7 +326,7 @@ impl std::fmt::Display for Kind<'_> {
     }
 }
 
-impl Kind<'_> {
+impl SchemaType<'_> {
     /// The names of an object's fields, or the word alone.
     fn object(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(schema, depth) = *self;
@@ -337,7 +340,7 @@ impl Kind<'_> {
 fn listed_names(f: &mut std::fmt::Formatter<'_>, fields: &Map<String, Value>) -> std::fmt::Result {
     for (index, name) in fields.keys().enumerate() {
         let comma = if index > 0 { ", " } else { "" };
-        write!(f, "{comma}<code>{}</code>", Escaped(name))?;
+        write!(f, "{comma}<code>{}</code>", HtmlText(name))?;
     }
     Ok(())
 }
@@ -357,9 +360,9 @@ fn listed(
 }
 
 /// A call of an endpoint with curl.
-struct Curl<'a>(Operation<'a>, Option<&'a Value>);
+struct CurlExample<'a>(Operation<'a>, Option<&'a Value>);
 
-impl std::fmt::Display for Curl<'_> {
+impl std::fmt::Display for CurlExample<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(operation, body) = *self;
         let path = operation.path.replace("/models/{id}", "/models/auto");
@@ -369,7 +372,7 @@ impl std::fmt::Display for Curl<'_> {
             "post" if body.is_none() => "-X POST ",
             _ => "",
         };
-        write!(f, "curl {method}$IBEAM{}", Escaped(&path))?;
+        write!(f, "curl {method}$IBEAM{}", HtmlText(&path))?;
         let open = operation.details.get("security").is_some();
         if !open {
             f.write_str(" -H &quot;authorization: Bearer $IBEAM_KEY&quot;")?;
@@ -377,7 +380,7 @@ impl std::fmt::Display for Curl<'_> {
         if let Some(body) = body {
             let body = body.to_string().replace('\'', "'\\''");
             f.write_str(" \\\n  -H 'content-type: application/json' \\\n  ")?;
-            write!(f, "-d '{}'", Escaped(&body))?;
+            write!(f, "-d '{}'", HtmlText(&body))?;
         }
         Ok(())
     }

@@ -18,11 +18,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    kept::{Keeper, Recorder, Wanted, list},
-    stored::{self, Id, json, named},
+    keeper::{EndingEncoder, KeepFor, ResponseKeeper, list},
+    stored::{self, PathId, json, named},
 };
 use crate::{
-    api::{Ctx, Service, Shared, error::Failed, turn::Asked},
+    api::{Ctx, GatewayService, Shared, error::HandlerError, turn::RequestHead},
     keys::Caller,
     store::Scope,
 };
@@ -36,21 +36,21 @@ const START: Duration = Duration::from_secs(2);
 /// Those that run.
 #[derive(Default)]
 pub(in crate::api) struct Background {
-    jobs: Mutex<HashMap<String, Arc<Job>>>,
+    jobs: Mutex<HashMap<String, Arc<BackgroundResponse>>>,
 }
 
-struct Job {
+struct BackgroundResponse {
     scope: Scope,
     /// What its request said.
     input: Arc<[Box<RawValue>]>,
-    recorder: Mutex<Recorder>,
+    recorder: Mutex<EndingEncoder>,
     cancel: CancellationToken,
     /// It has ended, and is kept.
     over: CancellationToken,
 }
 
 impl Background {
-    fn find(&self, scope: Scope, id: &str) -> Option<Arc<Job>> {
+    fn find(&self, scope: Scope, id: &str) -> Option<Arc<BackgroundResponse>> {
         self.jobs.lock().get(id).filter(|job| job.scope == scope).cloned()
     }
 
@@ -80,9 +80,9 @@ impl Background {
 }
 
 /// Starts one, and answers with what there is of it: nothing yet.
-pub(super) async fn start<S: Service>(
+pub(super) async fn start<S: GatewayService>(
     shared: &Shared<S>,
-    mut asked: Asked,
+    mut asked: RequestHead,
     request: Request,
 ) -> Result<Response, TurnError> {
     if request.turn.hints.stream {
@@ -97,15 +97,15 @@ pub(super) async fn start<S: Service>(
     }
     let scope = shared.service.scope(&asked.caller).await?;
     let (keeper, reply, turn) =
-        Keeper::new(shared, &asked.caller, request, Wanted::ByStore).await?;
-    let job = Arc::new(Job {
+        ResponseKeeper::new(shared, &asked.caller, request, KeepFor::Store).await?;
+    let job = Arc::new(BackgroundResponse {
         scope,
         input: keeper.items(),
         recorder: Mutex::new(reply.encoder()),
         cancel: CancellationToken::new(),
         over: CancellationToken::new(),
     });
-    let running = Running { shared: shared.clone(), id: keeper.id().to_owned(), job };
+    let running = RunningResponse { shared: shared.clone(), id: keeper.id().to_owned(), job };
     running.enter(&asked.caller)?;
     let current = running.job.recorder.lock().current();
     let mut events = asked.start(shared, turn);
@@ -148,13 +148,13 @@ fn check_slots(
 }
 
 /// One that runs. It is found until this is dropped.
-struct Running<S> {
+struct RunningResponse<S> {
     shared: Shared<S>,
     id: String,
-    job: Arc<Job>,
+    job: Arc<BackgroundResponse>,
 }
 
-impl<S: Service> Running<S> {
+impl<S: GatewayService> RunningResponse<S> {
     /// Takes a slot.
     fn enter(&self, caller: &Caller) -> Result<(), TurnError> {
         let mut jobs = self.shared.background.jobs.lock();
@@ -163,7 +163,7 @@ impl<S: Service> Running<S> {
         Ok(())
     }
 
-    async fn run(&self, mut events: crate::api::answer::Answer<S::Turn>) {
+    async fn run(&self, mut events: crate::api::answer_stream::AnswerStream<S::Turn>) {
         let mut unread = BytesMut::new();
         loop {
             let event = tokio::select! {
@@ -187,20 +187,20 @@ impl<S: Service> Running<S> {
     }
 }
 
-impl<S> Drop for Running<S> {
+impl<S> Drop for RunningResponse<S> {
     fn drop(&mut self) {
         self.shared.background.jobs.lock().remove(&self.id);
         self.job.over.cancel();
     }
 }
 
-pub(in crate::api) async fn cancel<S: Service>(
+pub(in crate::api) async fn cancel<S: GatewayService>(
     State(shared): Ctx<S>,
     Extension(caller): Extension<Caller>,
-    id: Id,
-) -> Result<Response, Failed> {
+    id: PathId,
+) -> Result<Response, HandlerError> {
     #[derive(Deserialize)]
-    struct Head {
+    struct BackgroundFlag {
         #[serde(default)]
         background: Option<bool>,
     }
@@ -208,7 +208,8 @@ pub(in crate::api) async fn cancel<S: Service>(
     let scope = shared.service.scope(&caller).await?;
     let ran = shared.background.cancel(scope, &id).await;
     let found = stored::find(&shared, scope, &id).await?;
-    let head: Head = serde_json::from_str(&found.body).unwrap_or(Head { background: None });
+    let head: BackgroundFlag =
+        serde_json::from_str(&found.body).unwrap_or(BackgroundFlag { background: None });
     if ran || found.status == "cancelled" {
         return Ok(json(found.body));
     }

@@ -10,8 +10,11 @@ use ibeam_core::{
     wire::{cut_off, responses},
 };
 
-use super::{before::Prepared, stored::json};
-use crate::api::{Ctx, Service, answer::Answer, decode, error::Failed, turn::Incoming};
+use super::{continuation::PreparedRequest, stored::json};
+use crate::api::{
+    Ctx, GatewayService, answer_stream::AnswerStream, decode, error::HandlerError,
+    turn::IncomingRequest,
+};
 
 const SUM_UP: &str = "Sum up this conversation for someone who has to continue it and can \
 see nothing of it but what you write now, and the user's own messages. Say what the task is and \
@@ -19,13 +22,13 @@ what was asked for on the way, what was found out and decided and why, which fil
 commands and values matter, what is done, and what comes next. Keep exact what has to be exact. \
 Write only the summary, and call no tool.";
 
-pub(in crate::api) async fn compact<S: Service>(
+pub(in crate::api) async fn compact<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let (mut asked, prepared) = incoming.prepare_and(&shared, None, |whole| whole).await?;
     let bytes = prepared.bytes();
-    let Prepared { request, before } = prepared;
+    let PreparedRequest { request, before } = prepared;
     let look = move || {
         let mut kept = responses::user_messages(&before);
         kept.extend(responses::user_messages(&request.input));
@@ -54,7 +57,7 @@ fn to_be_summed_up(mut turn: TurnRequest) -> TurnRequest {
 }
 
 async fn read<T: crate::api::EventSource>(
-    mut answer: Answer<T>,
+    mut answer: AnswerStream<T>,
 ) -> Result<(String, Usage), TurnError> {
     let (mut summary, mut usage) = (String::new(), Usage::default());
     while let Some(event) = answer.next().await {

@@ -2,9 +2,9 @@
 //! were kept.
 
 mod background;
-mod before;
 mod compact;
-mod kept;
+mod continuation;
+mod keeper;
 mod recent;
 mod stored;
 
@@ -13,27 +13,27 @@ use ibeam_core::error::{ErrorCode, TurnError};
 
 pub(super) use self::{
     background::{Background, cancel},
-    before::{Prepared, prepare},
     compact::compact,
-    kept::{Keeper, Wanted, answer},
-    recent::{Recent, Room},
+    continuation::{PreparedRequest, prepare},
+    keeper::{KeepFor, ResponseKeeper, answer},
+    recent::{RecentBytes, RecentResponses},
     stored::{delete, get, input_items},
 };
-use super::{Ctx, Service, error::Failed, turn::Incoming};
+use super::{Ctx, GatewayService, error::HandlerError, turn::IncomingRequest};
 
-pub(super) async fn create<S: Service>(
+pub(super) async fn create<S: GatewayService>(
     State(shared): Ctx<S>,
-    incoming: Incoming,
-) -> Result<Response, Failed> {
+    incoming: IncomingRequest,
+) -> Result<Response, HandlerError> {
     let keeps = shared.service.settings().keep_responses;
-    let trim = |mut prepared: Prepared| {
+    let trim = |mut prepared: PreparedRequest| {
         if !(prepared.request.store && keeps) {
             // It is not asked for again.
             prepared.request.input = Vec::new();
         }
         prepared.without_before()
     };
-    let (asked, Prepared { request, before: _ }) =
+    let (asked, PreparedRequest { request, before: _ }) =
         incoming.prepare_and(&shared, None, trim).await?;
     if !request.generate {
         let text = "`generate` is only supported over WebSockets";
@@ -42,7 +42,7 @@ pub(super) async fn create<S: Service>(
     if request.background {
         return Ok(background::start(&shared, asked, request).await?);
     }
-    let (response, keeper) = answer(&shared, asked, request, Wanted::ByStore).await?;
+    let (response, keeper) = answer(&shared, asked, request, KeepFor::Store).await?;
     Ok(keeper.before_the_end_of(response).await)
 }
 

@@ -22,18 +22,18 @@ const BYTES: usize = 32 << 20;
 const ALL_BYTES: usize = 256 << 20;
 
 /// How much all connections remember, in bytes.
-pub(in crate::api) type Room = Arc<AtomicUsize>;
+pub(in crate::api) type RecentBytes = Arc<AtomicUsize>;
 
 #[derive(Debug, Default)]
-pub(in crate::api) struct Recent {
+pub(in crate::api) struct RecentResponses {
     /// The newest last.
     responses: VecDeque<StoredResponse>,
     bytes: usize,
-    room: Room,
+    room: RecentBytes,
 }
 
-impl Recent {
-    pub(in crate::api) fn new(room: Room) -> Self {
+impl RecentResponses {
+    pub(in crate::api) fn new(room: RecentBytes) -> Self {
         Self { responses: VecDeque::new(), bytes: 0, room }
     }
 
@@ -79,7 +79,7 @@ impl Recent {
     }
 }
 
-impl Drop for Recent {
+impl Drop for RecentResponses {
     fn drop(&mut self) {
         self.room.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -100,14 +100,14 @@ mod tests {
         }
     }
 
-    fn ids(recent: &Recent, id: &str) -> (Vec<String>, Option<String>) {
+    fn ids(recent: &RecentResponses, id: &str) -> (Vec<String>, Option<String>) {
         let (chain, next) = recent.chain(id.to_owned());
         (chain.into_iter().map(|response| response.id.clone()).collect(), next)
     }
 
     #[test]
     fn known_part_of_a_chain_is_returned() {
-        let mut recent = Recent::default();
+        let mut recent = RecentResponses::default();
         for id in [3, 4, 7, 5] {
             recent.remember(response(id, 1));
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten() {
-        let mut recent = Recent::default();
+        let mut recent = RecentResponses::default();
         for id in 0..=COUNT {
             recent.remember(response(id, 1));
         }
@@ -132,8 +132,9 @@ mod tests {
     }
     #[test]
     fn all_connections_share_one_room() {
-        let room = Room::default();
-        let mut others: Vec<Recent> = (0..9).map(|_| Recent::new(room.clone())).collect();
+        let room = RecentBytes::default();
+        let mut others: Vec<RecentResponses> =
+            (0..9).map(|_| RecentResponses::new(room.clone())).collect();
         for (id, recent) in others.iter_mut().enumerate() {
             recent.remember(response(id, BYTES - 2));
         }

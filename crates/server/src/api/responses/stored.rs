@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{not_found, unreadable};
 use crate::{
-    api::{Ctx, Service, Shared, error::Failed},
+    api::{Ctx, GatewayService, Shared, error::HandlerError},
     keys::Caller,
     store::{Scope, StoredResponse},
 };
@@ -21,15 +21,15 @@ use crate::{
 const PAGE: usize = 20;
 const LARGEST_PAGE: usize = 100;
 
-pub(super) type Id = Result<Path<String>, PathRejection>;
-type Words = Query<Vec<(String, String)>>;
+pub(super) type PathId = Result<Path<String>, PathRejection>;
+type QueryPairs = Query<Vec<(String, String)>>;
 
-pub(in crate::api) async fn get<S: Service>(
+pub(in crate::api) async fn get<S: GatewayService>(
     State(shared): Ctx<S>,
     Extension(caller): Extension<Caller>,
-    id: Id,
-    Query(words): Words,
-) -> Result<Response, Failed> {
+    id: PathId,
+    Query(words): QueryPairs,
+) -> Result<Response, HandlerError> {
     if words.iter().any(|(name, value)| name == "stream" && value == "true") {
         let text = "a stored response cannot be streamed; poll it until its `status` is \
                     neither `queued` nor `in_progress`";
@@ -43,13 +43,13 @@ pub(in crate::api) async fn get<S: Service>(
     Ok(json(find(&shared, scope, &id).await?.body))
 }
 
-pub(in crate::api) async fn delete<S: Service>(
+pub(in crate::api) async fn delete<S: GatewayService>(
     State(shared): Ctx<S>,
     Extension(caller): Extension<Caller>,
-    id: Id,
-) -> Result<Response, Failed> {
+    id: PathId,
+) -> Result<Response, HandlerError> {
     #[derive(Serialize)]
-    struct Deleted {
+    struct DeletedResponse {
         id: String,
         object: &'static str,
         deleted: bool,
@@ -62,17 +62,17 @@ pub(in crate::api) async fn delete<S: Service>(
     if !deleted.map_err(|error| unreadable(&error))? {
         return Err(not_found(&id).into());
     }
-    Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
+    Ok(Json(DeletedResponse { id, object: "response", deleted: true }).into_response())
 }
 
-pub(in crate::api) async fn input_items<S: Service>(
+pub(in crate::api) async fn input_items<S: GatewayService>(
     State(shared): Ctx<S>,
     Extension(caller): Extension<Caller>,
-    id: Id,
-    Query(words): Words,
-) -> Result<Response, Failed> {
+    id: PathId,
+    Query(words): QueryPairs,
+) -> Result<Response, HandlerError> {
     let id = named(id)?;
-    let page = Page::of(&words)?;
+    let page = ItemPage::of(&words)?;
     let scope = shared.service.scope(&caller).await?;
     let input = match shared.background.input(scope, &id) {
         Some(input) => input,
@@ -84,14 +84,14 @@ pub(in crate::api) async fn input_items<S: Service>(
 
 /// One page of a list.
 #[derive(Debug, PartialEq, Eq)]
-struct Page {
+struct ItemPage {
     limit: usize,
     ascending: bool,
     after: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Items {
+struct ItemList {
     object: &'static str,
     data: Vec<Box<RawValue>>,
     first_id: Option<String>,
@@ -99,7 +99,7 @@ struct Items {
     has_more: bool,
 }
 
-impl Page {
+impl ItemPage {
     fn of(words: &[(String, String)]) -> Result<Self, TurnError> {
         let mut page = Self { limit: PAGE, ascending: false, after: None };
         for (name, value) in words {
@@ -124,7 +124,7 @@ impl Page {
         Ok(page)
     }
 
-    fn cut(self, mut items: Vec<Box<RawValue>>) -> Result<Items, TurnError> {
+    fn cut(self, mut items: Vec<Box<RawValue>>) -> Result<ItemList, TurnError> {
         if !self.ascending {
             items.reverse();
         }
@@ -141,7 +141,7 @@ impl Page {
         }
         let has_more = items.len() > self.limit;
         items.truncate(self.limit);
-        Ok(Items {
+        Ok(ItemList {
             object: "list",
             first_id: items.first().and_then(|item| id_of(item)),
             last_id: items.last().and_then(|item| id_of(item)),
@@ -157,15 +157,15 @@ fn invalid(param: &'static str, what: &str) -> TurnError {
 
 fn id_of(item: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
-    struct Named {
+    struct ItemId {
         id: String,
     }
-    serde_json::from_str::<Named>(item.get()).ok().map(|item| item.id)
+    serde_json::from_str::<ItemId>(item.get()).ok().map(|item| item.id)
 }
 
 // === what the routes share ===
 
-pub(super) async fn find<S: Service>(
+pub(super) async fn find<S: GatewayService>(
     shared: &Shared<S>,
     scope: Scope,
     id: &str,
@@ -175,7 +175,7 @@ pub(super) async fn find<S: Service>(
     found.map_err(|error| unreadable(&error))?.ok_or_else(|| not_found(id))
 }
 
-pub(super) fn named(id: Id) -> Result<String, TurnError> {
+pub(super) fn named(id: PathId) -> Result<String, TurnError> {
     match id {
         Ok(Path(id)) => Ok(id),
         Err(_) => Err(TurnError::new(ErrorCode::InvalidValue, "the id in the path is not UTF-8")),

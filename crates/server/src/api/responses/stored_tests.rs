@@ -5,9 +5,9 @@ fn items(ids: &[&str]) -> Vec<Box<RawValue>> {
     ids.iter().map(item).collect()
 }
 
-fn page(words: &[(&str, &str)]) -> Result<Page, TurnError> {
+fn page(words: &[(&str, &str)]) -> Result<ItemPage, TurnError> {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    Page::of(&words.iter().map(owned).collect::<Vec<_>>())
+    ItemPage::of(&words.iter().map(owned).collect::<Vec<_>>())
 }
 
 fn cut(words: &[(&str, &str)]) -> String {

@@ -12,31 +12,31 @@ use axum::{
 use ibeam_core::{error::TurnError, wire::chat};
 use serde::Serialize;
 
-use super::{Headers, Talk, begin};
+use super::{FailureHeaders, SocketDialect, begin};
 use crate::{
-    api::{Ctx, Service, Shared, log::RequestLog, turn::Incoming},
+    api::{Ctx, GatewayService, Shared, log::RequestLog, turn::IncomingRequest},
     keys::Caller,
 };
 
 /// Says that an answer is complete, where every message is JSON.
 const DONE: &str = r#"{"object":"chat.completion.done"}"#;
 
-pub(in crate::api) async fn chat<S: Service>(
+pub(in crate::api) async fn chat<S: GatewayService>(
     State(shared): Ctx<S>,
     Extension(log): Extension<Arc<RequestLog>>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
-    begin(shared, caller, log, request, Chat)
+    begin(shared, caller, log, request, ChatSocket)
 }
 
-struct Chat;
+struct ChatSocket;
 
-impl<S: Service> Talk<S> for Chat {
+impl<S: GatewayService> SocketDialect<S> for ChatSocket {
     async fn answer(
         &mut self,
         shared: &Shared<S>,
-        incoming: Incoming,
+        incoming: IncomingRequest,
     ) -> Result<Option<Body>, TurnError> {
         let (asked, mut request) = incoming.decode(shared, chat::decode_request).await?;
         request.turn.hints.stream = true;
@@ -46,13 +46,13 @@ impl<S: Service> Talk<S> for Chat {
 
     fn failure(&self, error: &TurnError) -> String {
         #[derive(Serialize)]
-        struct Failure<'a> {
+        struct ChatFailure<'a> {
             error: chat::ErrorObject<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            headers: Option<Headers>,
+            headers: Option<FailureHeaders>,
         }
         let error_object = chat::ErrorBody::from(error).error;
-        let failure = Failure { error: error_object, headers: Headers::of(error) };
+        let failure = ChatFailure { error: error_object, headers: FailureHeaders::of(error) };
         serde_json::to_string(&failure).unwrap_or_default()
     }
 

@@ -12,41 +12,41 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::{
-    api::bodies::{Bodies, Share},
+    api::bodies::{Bodies, BodyShare},
     keys::Hash,
 };
 
 /// What answers to pings may have, which are no messages.
 const SIGN: usize = 512;
 
-pub(super) struct Metered<I> {
+pub(super) struct MeteredIo<I> {
     io: I,
     bodies: Arc<Bodies>,
     /// Of the client.
     key: Hash,
-    coming: Option<Coming>,
+    coming: Option<PendingMessage>,
 }
 
 /// What came since the last message was whole.
-struct Coming {
-    share: Share,
+struct PendingMessage {
+    share: BodyShare,
     bytes: usize,
     evicted: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl<I> Metered<I> {
+impl<I> MeteredIo<I> {
     pub(super) fn new(io: I, bodies: Arc<Bodies>, key: Hash) -> Self {
         Self { io, bodies, key, coming: None }
     }
 
     /// A message of that length is whole. Gives its share of the memory; none if it had to
     /// give way.
-    pub(super) fn whole(&mut self, length: usize) -> Option<Share> {
+    pub(super) fn whole(&mut self, length: usize) -> Option<BodyShare> {
         // Two that come together are counted with the first.
         if self.coming.is_none() {
             self.count(length).ok()?;
         }
-        let Coming { mut share, .. } = self.coming.take()?;
+        let PendingMessage { mut share, .. } = self.coming.take()?;
         share.complete().is_ok().then_some(share)
     }
 
@@ -62,7 +62,7 @@ impl<I> Metered<I> {
         let coming = self.coming.get_or_insert_with(|| {
             let share = bodies.begin(key);
             let evicted = Box::pin(share.eviction());
-            Coming { share, bytes: 0, evicted }
+            PendingMessage { share, bytes: 0, evicted }
         });
         coming.bytes += bytes;
         coming.share.grow(bytes).map_err(|_| no_room())
@@ -73,7 +73,7 @@ fn no_room() -> io::Error {
     io::ErrorKind::OutOfMemory.into()
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Metered<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for MeteredIo<I> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Metered<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Metered<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for MeteredIo<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -124,7 +124,7 @@ mod tests {
     async fn what_comes_counts_until_it_is_used() {
         let bodies = Bodies::new(2000);
         let (mut client, server) = duplex(4096);
-        let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
+        let mut metered = MeteredIo::new(server, Arc::clone(&bodies), KEY);
         client.write_all(&[0; 1000]).await.unwrap();
         metered.read_exact(&mut [0; 1000]).await.unwrap();
         assert_eq!((bodies.health().reading, bodies.health().bytes), (1, 1000));
@@ -145,7 +145,7 @@ mod tests {
     async fn idle_evicted_socket_is_notified() {
         let bodies = Bodies::new(1000);
         let (mut client, server) = duplex(4096);
-        let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
+        let mut metered = MeteredIo::new(server, Arc::clone(&bodies), KEY);
         client.write_all(&[0; 900]).await.unwrap();
         metered.read_exact(&mut [0; 900]).await.unwrap();
         let mut other = bodies.begin(KEY);
@@ -159,7 +159,7 @@ mod tests {
     async fn pong_is_not_a_message() {
         let bodies = Bodies::new(1000);
         let (mut client, server) = duplex(4096);
-        let mut metered = Metered::new(server, Arc::clone(&bodies), KEY);
+        let mut metered = MeteredIo::new(server, Arc::clone(&bodies), KEY);
         client.write_all(&[0; 6]).await.unwrap();
         metered.read_exact(&mut [0; 6]).await.unwrap();
         metered.sign();

@@ -19,42 +19,42 @@ use ibeam_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Headers, Talk, begin};
+use super::{FailureHeaders, SocketDialect, begin};
 use crate::{
     api::{
-        Ctx, Service, Shared,
+        Ctx, GatewayService, Shared,
         log::RequestLog,
-        responses::{Keeper, Prepared, Recent, Wanted, answer},
-        turn::{Asked, Incoming},
+        responses::{KeepFor, PreparedRequest, RecentResponses, ResponseKeeper, answer},
+        turn::{IncomingRequest, RequestHead},
     },
     keys::Caller,
 };
 
-pub(in crate::api) async fn responses<S: Service>(
+pub(in crate::api) async fn responses<S: GatewayService>(
     State(shared): Ctx<S>,
     Extension(log): Extension<Arc<RequestLog>>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
-    let recent = Recent::new(Arc::clone(&shared.remembered));
-    begin(shared, caller, log, request, Responses { recent, running: None })
+    let recent = RecentResponses::new(Arc::clone(&shared.remembered));
+    begin(shared, caller, log, request, ResponsesSocket { recent, running: None })
 }
 
-struct Responses<S> {
-    recent: Recent,
-    running: Option<Keeper<S>>,
+struct ResponsesSocket<S> {
+    recent: RecentResponses,
+    running: Option<ResponseKeeper<S>>,
 }
 
 /// What a message is.
 #[derive(Deserialize)]
-struct Envelope {
+struct SocketMessage {
     #[serde(default)]
     r#type: String,
     #[serde(default)]
     stream_id: Option<serde::de::IgnoredAny>,
 }
 
-impl Envelope {
+impl SocketMessage {
     fn of(message: &[u8]) -> Result<Self, TurnError> {
         serde_json::from_slice(message).map_err(|error| {
             let text = format!("the message is not a JSON object with a `type`: {error}");
@@ -63,13 +63,13 @@ impl Envelope {
     }
 }
 
-impl<S: Service> Talk<S> for Responses<S> {
+impl<S: GatewayService> SocketDialect<S> for ResponsesSocket<S> {
     async fn answer(
         &mut self,
         shared: &Shared<S>,
-        incoming: Incoming,
+        incoming: IncomingRequest,
     ) -> Result<Option<Body>, TurnError> {
-        let envelope = incoming.peek(shared, Envelope::of).await?;
+        let envelope = incoming.peek(shared, SocketMessage::of).await?;
         match envelope.r#type.as_str() {
             "response.create" => {}
             // Codex reports what it has seen. That needs no answer.
@@ -84,7 +84,7 @@ impl<S: Service> Talk<S> for Responses<S> {
                         connection";
             return Err(TurnError::new(ErrorCode::UnsupportedParameter, text).param("stream_id"));
         }
-        let (asked, Prepared { mut request, before: _ }) =
+        let (asked, PreparedRequest { mut request, before: _ }) =
             incoming.prepare(shared, Some(&self.recent)).await?;
         if request.background {
             let text = "background responses are not available over a WebSocket; use POST \
@@ -95,7 +95,7 @@ impl<S: Service> Talk<S> for Responses<S> {
             return Ok(Some(self.warm_up(shared, &asked, request).await?));
         }
         request.turn.hints.stream = true;
-        let (response, keeper) = answer(shared, asked, request, Wanted::ByConnection).await?;
+        let (response, keeper) = answer(shared, asked, request, KeepFor::Connection).await?;
         self.running = Some(keeper.clone());
         Ok(Some(keeper.before_the_end_of(response).await.into_body()))
     }
@@ -103,18 +103,18 @@ impl<S: Service> Talk<S> for Responses<S> {
     /// As Codex reads it: the status and the headers are those that a response would have.
     fn failure(&self, error: &TurnError) -> String {
         #[derive(Serialize)]
-        struct Failure<'a> {
+        struct ResponsesFailure<'a> {
             r#type: &'static str,
             status: u16,
             error: ibeam_core::wire::chat::ErrorObject<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
-            headers: Option<Headers>,
+            headers: Option<FailureHeaders>,
         }
-        let failure = Failure {
+        let failure = ResponsesFailure {
             r#type: "error",
             status: error.code.row().status,
             error: ErrorBody::from(error).error,
-            headers: Headers::of(error),
+            headers: FailureHeaders::of(error),
         };
         serde_json::to_string(&failure).unwrap_or_default()
     }
@@ -126,16 +126,16 @@ impl<S: Service> Talk<S> for Responses<S> {
     }
 }
 
-impl<S: Service> Responses<S> {
+impl<S: GatewayService> ResponsesSocket<S> {
     /// A request that wants no answer yet. The next request continues it.
     async fn warm_up(
         &mut self,
         shared: &Shared<S>,
-        asked: &Asked,
+        asked: &RequestHead,
         request: responses::Request,
     ) -> Result<Body, TurnError> {
         let (keeper, reply, _) =
-            Keeper::new(shared, &asked.caller, request, Wanted::ByConnection).await?;
+            ResponseKeeper::new(shared, &asked.caller, request, KeepFor::Connection).await?;
         let mut recorder = reply.encoder();
         let mut events = BytesMut::new();
         recorder.on_event(&TurnEvent::Started, &mut events);

@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::{
     api::{
-        Bodies, Keyless, Line, router,
+        Bodies, ClientConnection, KeylessPermit, router,
         tests::{Fake, hello},
     },
     tasks::Tasks,
@@ -28,7 +28,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A connection that the server has no wishes about.
 struct Idle;
 
-impl Line for Idle {
+impl ClientConnection for Idle {
     fn showed_key(&self) {}
 
     fn begin(&self) -> Box<dyn Send> {
@@ -39,7 +39,7 @@ impl Line for Idle {
         Box::pin(std::future::pending())
     }
 
-    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>> {
+    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -52,7 +52,7 @@ impl Socket {
         let router = router.clone();
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(OnLine(Arc::new(Idle)));
+            request.extensions_mut().insert(ConnectionHandle(Arc::new(Idle)));
             router.clone().oneshot(request)
         });
         let connection =

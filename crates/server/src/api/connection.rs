@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A connection as the server knows it. Holding it counts as being connected.
-pub(crate) trait Line: Send + Sync {
+pub(crate) trait ClientConnection: Send + Sync {
     /// A request is being answered until this is dropped.
     fn begin(&self) -> Box<dyn Send>;
 
@@ -16,21 +16,21 @@ pub(crate) trait Line: Send + Sync {
     fn showed_key(&self);
 
     /// Waits until a request without a valid key may be answered.
-    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<Keyless>> + Send>>;
+    fn keyless(&self) -> Pin<Box<dyn Future<Output = Option<KeylessPermit>> + Send>>;
 }
 
 /// Rides on a request.
 #[derive(Clone)]
-pub(crate) struct OnLine(pub(crate) Arc<dyn Line>);
+pub(crate) struct ConnectionHandle(pub(crate) Arc<dyn ClientConnection>);
 
 /// Rides on the response to a request without a valid key, until the client has taken all of
 /// it.
 #[derive(Clone)]
-pub(crate) struct Keyless {
+pub(crate) struct KeylessPermit {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-impl From<OwnedSemaphorePermit> for Keyless {
+impl From<OwnedSemaphorePermit> for KeylessPermit {
     fn from(permit: OwnedSemaphorePermit) -> Self {
         Self { _permit: Arc::new(permit) }
     }

@@ -14,9 +14,9 @@ use tokio_tungstenite::{
     },
 };
 
-use super::metered::Metered;
+use super::metered::MeteredIo;
 use crate::{
-    api::bodies::{Bodies, Share},
+    api::bodies::{Bodies, BodyShare},
     keys::Hash,
 };
 
@@ -27,7 +27,7 @@ const PING: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct SocketLimits {
     /// Bytes of one message.
     pub(super) message: usize,
     /// Without a request.
@@ -38,7 +38,7 @@ pub(super) struct Limits {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gone {
+pub(super) enum SocketEnd {
     /// The client closed it, or is not there any more.
     Left,
     /// It takes nothing.
@@ -54,54 +54,57 @@ pub(super) enum Gone {
 }
 
 /// One message.
-pub(super) struct Said {
+pub(super) struct SocketRequest {
     pub(super) text: Utf8Bytes,
     /// What it counts for in memory. It can be evicted.
-    pub(super) share: Share,
+    pub(super) share: BodyShare,
 }
 
-enum Heard {
-    Text(Said),
+enum SocketInput {
+    Text(SocketRequest),
     /// It is alive.
     Sign,
 }
 
 /// What waits for the answer before it.
-enum Queued {
+enum QueuedRequest {
     Nothing,
-    Request(Said),
+    Request(SocketRequest),
     /// A request that was evicted from memory meanwhile.
     Evicted,
 }
 
-pub(super) struct Wire {
-    socket: WebSocketStream<Metered<TokioIo<Upgraded>>>,
-    limits: Limits,
+pub(super) struct RequestSocket {
+    socket: WebSocketStream<MeteredIo<TokioIo<Upgraded>>>,
+    limits: SocketLimits,
     /// A request that came while another was answered. While there is one, nothing is read.
-    queued: Queued,
+    queued: QueuedRequest,
 }
 
-impl Wire {
+impl RequestSocket {
     pub(super) async fn new(
         io: TokioIo<Upgraded>,
-        limits: Limits,
+        limits: SocketLimits,
         bodies: Arc<Bodies>,
         key: Hash,
     ) -> Self {
-        let io = Metered::new(io, bodies, key);
+        let io = MeteredIo::new(io, bodies, key);
         let config = WebSocketConfig::default()
             .max_message_size(Some(limits.message))
             .max_frame_size(Some(limits.message));
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-        Self { socket, limits, queued: Queued::Nothing }
+        Self { socket, limits, queued: QueuedRequest::Nothing }
     }
 
     /// The next request. `leave` ends when there should be none.
-    pub(super) async fn next(&mut self, leave: impl Future<Output = ()>) -> Result<Said, Gone> {
-        match std::mem::replace(&mut self.queued, Queued::Nothing) {
-            Queued::Nothing => {}
-            Queued::Request(queued) => return Ok(queued),
-            Queued::Evicted => return Err(Gone::NoRoom),
+    pub(super) async fn next(
+        &mut self,
+        leave: impl Future<Output = ()>,
+    ) -> Result<SocketRequest, SocketEnd> {
+        match std::mem::replace(&mut self.queued, QueuedRequest::Nothing) {
+            QueuedRequest::Nothing => {}
+            QueuedRequest::Request(queued) => return Ok(queued),
+            QueuedRequest::Evicted => return Err(SocketEnd::NoRoom),
         }
         let mut leave = pin!(leave);
         let mut idle = pin!(sleep(self.limits.idle));
@@ -110,14 +113,14 @@ impl Wire {
         loop {
             tokio::select! {
                 heard = self.hear() => match heard? {
-                    Heard::Text(said) => return Ok(said),
-                    Heard::Sign => silent = false,
+                    SocketInput::Text(said) => return Ok(said),
+                    SocketInput::Sign => silent = false,
                 },
-                () = leave.as_mut() => return Err(Gone::Asked),
-                () = idle.as_mut() => return Err(Gone::Idle),
+                () = leave.as_mut() => return Err(SocketEnd::Asked),
+                () = idle.as_mut() => return Err(SocketEnd::Idle),
                 () = ping.as_mut() => {
                     if silent {
-                        return Err(Gone::Left);
+                        return Err(SocketEnd::Left);
                     }
                     silent = true;
                     self.ping().await?;
@@ -128,47 +131,47 @@ impl Wire {
     }
 
     /// Waits for a future, and notices if the client disconnects meanwhile.
-    pub(super) async fn until<F: Future>(&mut self, wait: F) -> Result<F::Output, Gone> {
+    pub(super) async fn until<F: Future>(&mut self, wait: F) -> Result<F::Output, SocketEnd> {
         let mut wait = pin!(wait);
         loop {
             match &self.queued {
-                Queued::Nothing => tokio::select! {
+                QueuedRequest::Nothing => tokio::select! {
                     biased;
                     done = wait.as_mut() => return Ok(done),
                     heard = self.hear() => match heard? {
-                        Heard::Text(said) => self.queued = Queued::Request(said),
-                        Heard::Sign => {}
+                        SocketInput::Text(said) => self.queued = QueuedRequest::Request(said),
+                        SocketInput::Sign => {}
                     },
                 },
-                Queued::Request(said) => tokio::select! {
+                QueuedRequest::Request(said) => tokio::select! {
                     biased;
                     done = wait.as_mut() => return Ok(done),
-                    () = said.share.evicted() => self.queued = Queued::Evicted,
+                    () = said.share.evicted() => self.queued = QueuedRequest::Evicted,
                 },
-                Queued::Evicted => return Ok(wait.await),
+                QueuedRequest::Evicted => return Ok(wait.await),
             }
         }
     }
 
-    async fn hear(&mut self) -> Result<Heard, Gone> {
+    async fn hear(&mut self) -> Result<SocketInput, SocketEnd> {
         match self.socket.next().await {
             Some(Ok(Message::Text(text))) => {
                 let share = self.socket.get_mut().whole(text.len());
                 // A message that waits must not keep others from being read.
                 let share = share.and_then(|mut share| share.wait(text.len()).ok().map(|()| share));
-                let share = share.ok_or(Gone::NoRoom)?;
-                Ok(Heard::Text(Said { text, share }))
+                let share = share.ok_or(SocketEnd::NoRoom)?;
+                Ok(SocketInput::Text(SocketRequest { text, share }))
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                 self.socket.get_mut().sign();
-                Ok(Heard::Sign)
+                Ok(SocketInput::Sign)
             }
-            Some(Ok(Message::Binary(_))) => Err(Gone::NoText),
-            Some(Err(Error::Capacity(_))) => Err(Gone::TooLarge),
+            Some(Ok(Message::Binary(_))) => Err(SocketEnd::NoText),
+            Some(Err(Error::Capacity(_))) => Err(SocketEnd::TooLarge),
             Some(Err(Error::Io(error))) if error.kind() == io::ErrorKind::OutOfMemory => {
-                Err(Gone::NoRoom)
+                Err(SocketEnd::NoRoom)
             }
-            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Gone::Left),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(SocketEnd::Left),
         }
     }
 
@@ -176,7 +179,7 @@ impl Wire {
     pub(super) async fn say(
         &mut self,
         texts: impl IntoIterator<Item = String>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), SocketEnd> {
         let socket = &mut self.socket;
         let said = async {
             for text in texts {
@@ -187,20 +190,22 @@ impl Wire {
         taken(timeout(self.limits.stall, said).await)
     }
 
-    pub(super) async fn ping(&mut self) -> Result<(), Gone> {
+    pub(super) async fn ping(&mut self) -> Result<(), SocketEnd> {
         let ping = self.socket.send(Message::Ping(bytes::Bytes::new()));
         taken(timeout(self.limits.stall, ping).await)
     }
 
     /// Sends the reason, and waits a moment for the other side to read it.
-    pub(super) async fn close(mut self, gone: Gone) {
+    pub(super) async fn close(mut self, gone: SocketEnd) {
         let (code, reason) = match gone {
-            Gone::Left | Gone::Stalled => return,
-            Gone::Idle => (CloseCode::Normal, "the connection was idle for too long"),
-            Gone::Asked => (CloseCode::Away, "the gateway needs the connection for other clients"),
-            Gone::TooLarge => (CloseCode::Size, "the message is too large"),
-            Gone::NoRoom => (CloseCode::Again, "the memory for request bodies is full"),
-            Gone::NoText => (CloseCode::Unsupported, "send JSON as text messages"),
+            SocketEnd::Left | SocketEnd::Stalled => return,
+            SocketEnd::Idle => (CloseCode::Normal, "the connection was idle for too long"),
+            SocketEnd::Asked => {
+                (CloseCode::Away, "the gateway needs the connection for other clients")
+            }
+            SocketEnd::TooLarge => (CloseCode::Size, "the message is too large"),
+            SocketEnd::NoRoom => (CloseCode::Again, "the memory for request bodies is full"),
+            SocketEnd::NoText => (CloseCode::Unsupported, "send JSON as text messages"),
         };
         let frame = CloseFrame { code, reason: reason.into() };
         let until = Instant::now() + CLOSE;
@@ -216,10 +221,10 @@ impl Wire {
     }
 }
 
-fn taken<E>(sent: Result<Result<(), Error>, E>) -> Result<(), Gone> {
+fn taken<E>(sent: Result<Result<(), Error>, E>) -> Result<(), SocketEnd> {
     match sent {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(Gone::Left),
-        Err(_elapsed) => Err(Gone::Stalled),
+        Ok(Err(_)) => Err(SocketEnd::Left),
+        Err(_elapsed) => Err(SocketEnd::Stalled),
     }
 }

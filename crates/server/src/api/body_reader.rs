@@ -14,8 +14,8 @@ use ibeam_core::error::{ErrorCode, TurnError};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    bodies::{NoRoom, Share},
-    buffer::BodyBuffer,
+    bodies::{BodyEvicted, BodyShare},
+    body_buffer::BodyBuffer,
     error,
 };
 
@@ -32,28 +32,28 @@ const PAUSES: u32 = 4;
 
 /// Why there is no body.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(super) enum BodyReadError {
     Failed(TurnError),
     /// The client stopped sending and did not leave.
     Stalled,
 }
 
-impl From<TurnError> for Unread {
+impl From<TurnError> for BodyReadError {
     fn from(error: TurnError) -> Self {
         Self::Failed(error)
     }
 }
 
 /// Why reading stopped.
-enum Stop {
+enum ReadStop {
     TooLarge,
-    NoRoom,
+    BodyEvicted,
     Stalled,
     Cut,
 }
 
-impl From<NoRoom> for Stop {
-    fn from(_: NoRoom) -> Self {
+impl From<BodyEvicted> for ReadStop {
+    fn from(_: BodyEvicted) -> Self {
         Self::NoRoom
     }
 }
@@ -69,8 +69,8 @@ pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
     (limit, pause): (usize, Duration),
-    share: Share,
-) -> Result<(Bytes, Share), Unread> {
+    share: BodyShare,
+) -> Result<(Bytes, BodyShare), BodyReadError> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
@@ -92,16 +92,16 @@ pub(super) async fn read(
     // What there was of it is gone before the rest is thrown away.
     match collect(body.as_mut(), (limit, pause), share).await {
         Ok(whole) => Ok(whole),
-        Err(Stop::TooLarge) => {
+        Err(ReadStop::TooLarge) => {
             drain(body).await;
             Err(too_large(limit).into())
         }
-        Err(Stop::NoRoom) => {
+        Err(ReadStop::NoRoom) => {
             drain(body).await;
             Err(no_room().into())
         }
-        Err(Stop::Stalled) => Err(Unread::Stalled),
-        Err(Stop::Cut) => {
+        Err(ReadStop::Stalled) => Err(BodyReadError::Stalled),
+        Err(ReadStop::Cut) => {
             Err(TurnError::new(ErrorCode::Cancelled, "the request body was cut off").into())
         }
     }
@@ -110,22 +110,22 @@ pub(super) async fn read(
 async fn collect(
     mut body: Pin<&mut Body>,
     (limit, pause): (usize, Duration),
-    mut share: Share,
-) -> Result<(Bytes, Share), Stop> {
+    mut share: BodyShare,
+) -> Result<(Bytes, BodyShare), ReadStop> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
     let mut buffer = BodyBuffer::new(announced);
     let began = Instant::now();
     loop {
         let due = (Instant::now() + pause).min(began + pause * PAUSES + time_for(buffer.len()));
         let frame = tokio::select! {
-            frame = timeout_at(due, body.frame()) => frame.map_err(|_| Stop::Stalled)?,
-            () = share.evicted() => return Err(Stop::NoRoom),
+            frame = timeout_at(due, body.frame()) => frame.map_err(|_| ReadStop::Stalled)?,
+            () = share.evicted() => return Err(ReadStop::NoRoom),
         };
         let Some(frame) = frame else { break };
-        let Ok(frame) = frame else { return Err(Stop::Cut) };
+        let Ok(frame) = frame else { return Err(ReadStop::Cut) };
         let Ok(data) = frame.into_data() else { continue };
         if buffer.len().saturating_add(data.len()) > limit {
-            return Err(Stop::TooLarge);
+            return Err(ReadStop::TooLarge);
         }
         share.grow(data.len())?;
         buffer.push(data);
@@ -160,8 +160,8 @@ pub(super) fn stalled() -> Response {
     response
 }
 
-impl From<NoRoom> for TurnError {
-    fn from(_: NoRoom) -> Self {
+impl From<BodyEvicted> for TurnError {
+    fn from(_: BodyEvicted) -> Self {
         no_room()
     }
 }

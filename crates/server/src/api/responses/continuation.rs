@@ -13,9 +13,9 @@ use ibeam_core::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Recent, short, unreadable};
+use super::{RecentResponses, short, unreadable};
 use crate::{
-    api::{Service, Shared, bodies::Share, decode},
+    api::{GatewayService, Shared, bodies::BodyShare, decode},
     keys::Caller,
     store::{Link, NoChain, Scope, StoredResponse},
 };
@@ -29,13 +29,13 @@ const REFERENCES: usize = 256;
 
 /// A request with everything it continues.
 #[derive(Debug)]
-pub(in crate::api) struct Prepared {
+pub(in crate::api) struct PreparedRequest {
     pub(in crate::api) request: Request,
     /// The items of the responses before it.
     pub(in crate::api) before: Vec<Box<RawValue>>,
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// About how many bytes it has in memory.
     pub(in crate::api) fn bytes(&self) -> usize {
         self.request.bytes() + responses::bytes_of(&self.before)
@@ -53,16 +53,16 @@ impl Prepared {
 ///
 /// # Errors
 /// The request is invalid, the response does not exist, or memory for bodies is used up.
-pub(in crate::api) async fn prepare<S: Service>(
+pub(in crate::api) async fn prepare<S: GatewayService>(
     shared: &Shared<S>,
     caller: &Caller,
     body: Bytes,
-    recent: Option<&Recent>,
-    share: &mut Share,
-) -> Result<Prepared, TurnError> {
+    recent: Option<&RecentResponses>,
+    share: &mut BodyShare,
+) -> Result<PreparedRequest, TurnError> {
     let request = decode::body(shared, caller, body.clone(), responses::decode).await?;
     if request.is_whole() {
-        return Ok(Prepared { request, before: Vec::new() });
+        return Ok(PreparedRequest { request, before: Vec::new() });
     }
     let look = move || Asking::new(request);
     let Asking { mut request, bare, named, bytes } =
@@ -73,7 +73,7 @@ pub(in crate::api) async fn prepare<S: Service>(
     // Looking up the account may take a while, so it holds no permit.
     let scope = shared.service.scope(caller).await;
     let _permit = shared.service.large_work().load(&caller.id).await;
-    let past = Past { shared, recent, scope };
+    let past = EarlierResponses { shared, recent, scope };
     let (mut before, mut before_bytes) = (Vec::new(), 0);
     if let Some(previous) = request.previous.clone() {
         if bare && let Some(last) = past.response(&previous).await? {
@@ -122,7 +122,7 @@ pub(in crate::api) async fn prepare<S: Service>(
     let complete = move || {
         request.resolve(&found, most)?;
         request.after(&before)?;
-        Ok(Prepared { request, before })
+        Ok(PreparedRequest { request, before })
     };
     decode::run(shared, caller, own + found_bytes + before_bytes + resolved, complete).await?
 }
@@ -150,14 +150,14 @@ impl Asking {
     }
 }
 
-struct Past<'a, S> {
+struct EarlierResponses<'a, S> {
     shared: &'a Shared<S>,
-    recent: Option<&'a Recent>,
+    recent: Option<&'a RecentResponses>,
     /// The account and key that the stored responses belong to.
     scope: Result<Scope, TurnError>,
 }
 
-impl<S: Service> Past<'_, S> {
+impl<S: GatewayService> EarlierResponses<'_, S> {
     async fn response(&self, id: &str) -> Result<Option<StoredResponse>, TurnError> {
         if let Some(found) = self.recent.and_then(|recent| recent.last(id)) {
             return Ok(Some(found.clone()));
@@ -248,12 +248,12 @@ fn refusal(why: &NoChain) -> TurnError {
 /// Whether all that a request says itself are results of calls.
 fn only_results(input: &[Box<RawValue>]) -> bool {
     #[derive(Deserialize)]
-    struct Kind<'a> {
+    struct ItemType<'a> {
         #[serde(borrow)]
         r#type: Cow<'a, str>,
     }
     let is_result = |item: &RawValue| {
-        serde_json::from_str::<Kind<'_>>(item.get())
+        serde_json::from_str::<ItemType<'_>>(item.get())
             .is_ok_and(|item| item.r#type.ends_with("_output"))
     };
     !input.is_empty() && input.iter().all(|item| is_result(item))
@@ -281,5 +281,5 @@ fn says(request: &BTreeMap<String, &RawValue>, name: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "before_tests.rs"]
+#[path = "continuation_tests.rs"]
 mod tests;

@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use ibeam_core::{model::TurnEvent, wire::Encode};
 use tokio::time::{Instant, Sleep};
 
-use super::{EventSource, answer::Answer, log::RequestLog};
+use super::{EventSource, answer_stream::AnswerStream, log::RequestLog};
 use crate::session::MatchedConversation;
 
 /// Events that are ready together go out together, up to about this many bytes, so
@@ -27,7 +27,7 @@ const FULL_FRAME: usize = FRAME_CAP + FRAME_CAP / 8;
 /// Pulls the turn only when the connection can take more. Dropping it drops the
 /// turn, and that is how the session learns that the client has left.
 pub(super) struct SseBody<T> {
-    answer: Answer<T>,
+    answer: AnswerStream<T>,
     encoder: Box<dyn Encode>,
     buffer: BytesMut,
     /// What the last piece needed, and the next one is likely to.
@@ -46,7 +46,7 @@ impl<T: EventSource> SseBody<T> {
     /// `late`: the headers went out before the first event, so a comment follows
     /// them at once.
     pub(super) fn new(
-        answer: Answer<T>,
+        answer: AnswerStream<T>,
         encoder: Box<dyn Encode>,
         interval: Duration,
         late: bool,

@@ -7,7 +7,7 @@ use axum::{
 use http::{Method, StatusCode, Uri, header};
 use ibeam_core::error::{ErrorCode, TurnError};
 
-use super::{Ctx, Service, error, openapi, short};
+use super::{Ctx, GatewayService, error, openapi, short};
 
 /// Endpoints of the APIs whose dialects we speak, and why they are not here.
 const ABSENT: [(&str, &str); 16] = [
@@ -29,7 +29,7 @@ const ABSENT: [(&str, &str); 16] = [
     ("complete", "this API is obsolete; use messages"),
 ];
 
-pub(super) async fn not_found<S: Service>(
+pub(super) async fn not_found<S: GatewayService>(
     State(shared): Ctx<S>,
     method: Method,
     uri: Uri,

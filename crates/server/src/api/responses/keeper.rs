@@ -26,8 +26,8 @@ use tracing::warn;
 
 use crate::{
     api::{
-        Service, Shared,
-        turn::{self, Asked, Reply},
+        GatewayService, Shared,
+        turn::{self, ReplyFormat, RequestHead},
     },
     keys::Caller,
     session::STORE_PATIENCE,
@@ -39,28 +39,28 @@ use crate::{
 ///
 /// # Errors
 /// The turn failed before anything of it went out.
-pub(in crate::api) async fn answer<S: Service>(
+pub(in crate::api) async fn answer<S: GatewayService>(
     shared: &Shared<S>,
-    asked: Asked,
+    asked: RequestHead,
     request: Request,
-    wanted: Wanted,
-) -> Result<(Response, Keeper<S>), TurnError> {
-    let (keeper, reply, turn) = Keeper::new(shared, &asked.caller, request, wanted).await?;
+    wanted: KeepFor,
+) -> Result<(Response, ResponseKeeper<S>), TurnError> {
+    let (keeper, reply, turn) = ResponseKeeper::new(shared, &asked.caller, request, wanted).await?;
     let response = turn::respond(shared, asked, turn, reply).await?;
     Ok((response, keeper))
 }
 
 /// Who wants a response once it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::api) enum Wanted {
+pub(in crate::api) enum KeepFor {
     /// The store, if it is to be kept there.
-    ByStore,
+    Store,
     /// The connection too, in any case.
-    ByConnection,
+    Connection,
 }
 
 /// How a response ended, when it has.
-type Ending = Arc<OnceLock<Ended>>;
+type ResponseEnding = Arc<OnceLock<Ended>>;
 
 /// A list of items as JSON.
 pub(super) fn list(items: &[Box<RawValue>]) -> String {
@@ -68,7 +68,7 @@ pub(super) fn list(items: &[Box<RawValue>]) -> String {
 }
 
 /// Knows a response's request, and learns how it ended.
-pub(in crate::api) struct Keeper<S> {
+pub(in crate::api) struct ResponseKeeper<S> {
     shared: Shared<S>,
     id: String,
     previous: Option<String>,
@@ -76,10 +76,10 @@ pub(in crate::api) struct Keeper<S> {
     /// Whose it is when it is to be kept. Asked for in the beginning: by the end another
     /// account may be signed in.
     scope: Option<Scope>,
-    ending: Ending,
+    ending: ResponseEnding,
 }
 
-impl<S> Clone for Keeper<S> {
+impl<S> Clone for ResponseKeeper<S> {
     fn clone(&self) -> Self {
         Self {
             shared: self.shared.clone(),
@@ -92,15 +92,15 @@ impl<S> Clone for Keeper<S> {
     }
 }
 
-impl<S: Service> Keeper<S> {
+impl<S: GatewayService> ResponseKeeper<S> {
     /// # Errors
     /// It is not known whose the response would be.
     pub(in crate::api) async fn new(
         shared: &Shared<S>,
         caller: &Caller,
         request: Request,
-        wanted: Wanted,
-    ) -> Result<(Self, Answering<S>, TurnRequest), TurnError> {
+        wanted: KeepFor,
+    ) -> Result<(Self, ResponseReply<S>, TurnRequest), TurnError> {
         let service = &shared.service;
         let scope = if request.store && service.settings().keep_responses {
             Some(service.scope(caller).await?)
@@ -108,9 +108,9 @@ impl<S: Service> Keeper<S> {
             None
         };
         let id = responses::response_id(service.random());
-        let ending = Ending::default();
-        let wanted = scope.is_some() || wanted == Wanted::ByConnection;
-        let reply = Answering {
+        let ending = ResponseEnding::default();
+        let wanted = scope.is_some() || wanted == KeepFor::Connection;
+        let reply = ResponseReply {
             id: id.clone(),
             created: service.unix_now(),
             echo: request.echo,
@@ -174,11 +174,12 @@ impl<S: Service> Keeper<S> {
             self.keep().await;
             return response;
         }
-        response.map(|body| Body::new(Held { body, keeper: self, stage: Stage::Before }))
+        response
+            .map(|body| Body::new(KeptBody { body, keeper: self, stage: KeptBodyStage::Before }))
     }
 }
 
-async fn save<S: Service>(service: Arc<S>, scope: Scope, response: StoredResponse) {
+async fn save<S: GatewayService>(service: Arc<S>, scope: Scope, response: StoredResponse) {
     let now = service.unix_now();
     if let Err(error) = service.store().save_response(scope, response, now).await {
         warn!(%error, "cannot store a response");
@@ -188,24 +189,24 @@ async fn save<S: Service>(service: Arc<S>, scope: Scope, response: StoredRespons
 // === what the encoders leave ===
 
 /// The reply's encoders, with an eye on how they end.
-pub(in crate::api) struct Answering<S> {
+pub(in crate::api) struct ResponseReply<S> {
     id: String,
     created: u64,
     echo: Echo,
     service: Arc<S>,
     /// None: it is not needed.
-    ending: Option<Ending>,
+    ending: Option<ResponseEnding>,
 }
 
-impl<S: Service> Answering<S> {
-    pub(in crate::api) fn encoder(self) -> Recorder {
+impl<S: GatewayService> ResponseReply<S> {
+    pub(in crate::api) fn encoder(self) -> EndingEncoder {
         let Self { id, created, echo, service, ending } = self;
         let encoder = Encoder::new(id, created, echo).with_clock(move || service.unix_now());
-        Recorder { encoder, ending }
+        EndingEncoder { encoder, ending }
     }
 }
 
-impl<S: Service> Reply for Answering<S> {
+impl<S: GatewayService> ReplyFormat for ResponseReply<S> {
     fn stream(self) -> Box<dyn Encode> {
         Box::new(self.encoder())
     }
@@ -213,7 +214,7 @@ impl<S: Service> Reply for Answering<S> {
     fn whole(self) -> Box<dyn Collect> {
         let Self { id, created, echo, service, ending } = self;
         let collector = Collector::new(id, created, echo).with_clock(move || service.unix_now());
-        Box::new(WholeRecorder { collector, ending })
+        Box::new(EndingCollector { collector, ending })
     }
 
     fn fails_in_stream(&self, headers: &HeaderMap, error: &TurnError) -> bool {
@@ -229,12 +230,12 @@ fn is_codex(headers: &HeaderMap) -> bool {
     })
 }
 
-pub(in crate::api) struct Recorder {
+pub(in crate::api) struct EndingEncoder {
     encoder: Encoder,
-    ending: Option<Ending>,
+    ending: Option<ResponseEnding>,
 }
 
-impl Recorder {
+impl EndingEncoder {
     /// The response as it is now.
     pub(super) fn current(&self) -> String {
         self.encoder.current()
@@ -250,7 +251,7 @@ impl Recorder {
     }
 }
 
-impl Encode for Recorder {
+impl Encode for EndingEncoder {
     fn on_event(&mut self, event: &TurnEvent, out: &mut BytesMut) {
         self.encoder.on_event(event, out);
         self.look();
@@ -270,12 +271,12 @@ impl Encode for Recorder {
     }
 }
 
-struct WholeRecorder {
+struct EndingCollector {
     collector: Collector,
-    ending: Option<Ending>,
+    ending: Option<ResponseEnding>,
 }
 
-impl Collect for WholeRecorder {
+impl Collect for EndingCollector {
     fn on_event(&mut self, event: TurnEvent) {
         self.collector.on_event(event);
     }
@@ -294,20 +295,20 @@ impl Collect for WholeRecorder {
 // === the body ===
 
 /// A stream whose last piece waits until the response is kept.
-struct Held<S> {
+struct KeptBody<S> {
     body: Body,
-    keeper: Keeper<S>,
-    stage: Stage,
+    keeper: ResponseKeeper<S>,
+    stage: KeptBodyStage,
 }
 
-enum Stage {
+enum KeptBodyStage {
     Before,
     Keeping(Frame<Bytes>, Pin<Box<dyn Future<Output = ()> + Send>>),
     /// The frame went out.
     Kept,
 }
 
-impl<S: Service> http_body::Body for Held<S> {
+impl<S: GatewayService> http_body::Body for KeptBody<S> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -316,18 +317,20 @@ impl<S: Service> http_body::Body for Held<S> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        if let Stage::Before = this.stage {
+        if let KeptBodyStage::Before = this.stage {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
             match frame {
                 Some(Ok(frame)) if this.keeper.ending.get().is_some() => {
-                    this.stage = Stage::Keeping(frame, Box::pin(this.keeper.keep()));
+                    this.stage = KeptBodyStage::Keeping(frame, Box::pin(this.keeper.keep()));
                 }
                 frame => return Poll::Ready(frame),
             }
         }
-        if let Stage::Keeping(_, keeping) = &mut this.stage {
+        if let KeptBodyStage::Keeping(_, keeping) = &mut this.stage {
             ready!(keeping.as_mut().poll(cx));
-            if let Stage::Keeping(frame, _) = std::mem::replace(&mut this.stage, Stage::Kept) {
+            if let KeptBodyStage::Keeping(frame, _) =
+                std::mem::replace(&mut this.stage, KeptBodyStage::Kept)
+            {
                 return Poll::Ready(Some(Ok(frame)));
             }
         }
@@ -335,7 +338,7 @@ impl<S: Service> http_body::Body for Held<S> {
     }
 
     fn is_end_stream(&self) -> bool {
-        !matches!(self.stage, Stage::Keeping(..)) && self.body.is_end_stream()
+        !matches!(self.stage, KeptBodyStage::Keeping(..)) && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

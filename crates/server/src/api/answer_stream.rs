@@ -13,26 +13,26 @@ use ibeam_core::{error::TurnError, model::TurnEvent, wire};
 use super::EventSource;
 use crate::session::MatchedConversation;
 
-type Start<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>;
+type StartFuture<T> = Pin<Box<dyn Future<Output = Result<T, TurnError>> + Send>>;
 
 /// Gives the events of a turn, always with exactly one terminal event: a turn that
 /// could not start fails, one that stops without an ending is cut off.
-pub(super) struct Answer<T> {
-    stage: Stage<T>,
+pub(super) struct AnswerStream<T> {
+    stage: AnswerStage<T>,
     /// Events that were looked at before anyone took them.
     head: VecDeque<TurnEvent>,
     matched: Option<MatchedConversation>,
 }
 
-enum Stage<T> {
-    Starting(Start<T>),
+enum AnswerStage<T> {
+    Starting(StartFuture<T>),
     Running(T),
     Over,
 }
 
-impl<T: EventSource> Answer<T> {
-    pub(super) fn new(start: Start<T>) -> Self {
-        Self { stage: Stage::Starting(start), head: VecDeque::new(), matched: None }
+impl<T: EventSource> AnswerStream<T> {
+    pub(super) fn new(start: StartFuture<T>) -> Self {
+        Self { stage: AnswerStage::Starting(start), head: VecDeque::new(), matched: None }
     }
 
     /// How the request was matched, once its turn runs.
@@ -43,21 +43,21 @@ impl<T: EventSource> Answer<T> {
     /// One that has failed already.
     pub(super) fn failed(error: TurnError) -> Self {
         let head = VecDeque::from([TurnEvent::Failed(error)]);
-        Self { stage: Stage::Over, head, matched: None }
+        Self { stage: AnswerStage::Over, head, matched: None }
     }
 
     /// Waits until the turn runs. Gives the error when it does not come to that.
     pub(super) async fn started(&mut self) -> Result<(), TurnError> {
-        let Stage::Starting(start) = &mut self.stage else { return Ok(()) };
+        let AnswerStage::Starting(start) = &mut self.stage else { return Ok(()) };
         let started = start.await;
         match started {
             Ok(turn) => {
                 self.matched = turn.matched().cloned();
-                self.stage = Stage::Running(turn);
+                self.stage = AnswerStage::Running(turn);
                 Ok(())
             }
             Err(error) => {
-                self.stage = Stage::Over;
+                self.stage = AnswerStage::Over;
                 Err(error)
             }
         }
@@ -98,24 +98,24 @@ impl<T: EventSource> Answer<T> {
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
         loop {
             let event = match &mut self.stage {
-                Stage::Starting(start) => match ready!(start.as_mut().poll(cx)) {
+                AnswerStage::Starting(start) => match ready!(start.as_mut().poll(cx)) {
                     Ok(turn) => {
                         self.matched = turn.matched().cloned();
-                        self.stage = Stage::Running(turn);
+                        self.stage = AnswerStage::Running(turn);
                         continue;
                     }
                     Err(error) => TurnEvent::Failed(error),
                 },
-                Stage::Running(turn) => {
+                AnswerStage::Running(turn) => {
                     let event = ready!(turn.poll_next(cx));
                     event.unwrap_or_else(|| TurnEvent::Failed(wire::cut_off()))
                 }
-                Stage::Over => return Poll::Ready(None),
+                AnswerStage::Over => return Poll::Ready(None),
             };
             if event.is_terminal() {
                 // Nothing follows; the turn is let go at once, not when the client
                 // has read the last byte.
-                self.stage = Stage::Over;
+                self.stage = AnswerStage::Over;
             }
             return Poll::Ready(Some(event));
         }

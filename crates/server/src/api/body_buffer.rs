@@ -14,10 +14,10 @@ pub(super) struct BodyBuffer {
     announced: usize,
     /// The first frame. Most bodies have no other, and then nothing is copied.
     first: Option<Bytes>,
-    all: Memory,
+    all: BodyMemory,
 }
 
-enum Memory {
+enum BodyMemory {
     Heap(BytesMut),
     /// Beyond `len` the map has room.
     Mapped {
@@ -28,7 +28,7 @@ enum Memory {
 
 impl BodyBuffer {
     pub(super) fn new(announced: usize) -> Self {
-        Self { announced, first: None, all: Memory::Heap(BytesMut::new()) }
+        Self { announced, first: None, all: BodyMemory::Heap(BytesMut::new()) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -49,13 +49,13 @@ impl BodyBuffer {
     pub(super) fn finish(self) -> Bytes {
         let all = self.all;
         self.first.unwrap_or_else(|| match all {
-            Memory::Heap(heap) => heap.freeze(),
-            Memory::Mapped { map, len } => Bytes::from_owner(map).slice(..len),
+            BodyMemory::Heap(heap) => heap.freeze(),
+            BodyMemory::Mapped { map, len } => Bytes::from_owner(map).slice(..len),
         })
     }
 }
 
-impl Memory {
+impl BodyMemory {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Heap(heap) => heap,
@@ -147,7 +147,7 @@ mod tests {
             for _ in 0..32 {
                 buffer.push(Bytes::from(vec![7; LARGE / 16]));
             }
-            assert!(matches!(buffer.all, Memory::Mapped { .. }), "announced: {announced}");
+            assert!(matches!(buffer.all, BodyMemory::Mapped { .. }), "announced: {announced}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn small_chunks_do_not_copy_earlier_data() {
         for announced in [0, 3 * LARGE] {
-            let mut all = Memory::Heap(BytesMut::new());
+            let mut all = BodyMemory::Heap(BytesMut::new());
             let mut copies = 0;
             for _ in 0..3 * LARGE {
                 copies += usize::from(all.append(&[7], announced));
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn no_byte_is_lost_when_there_is_no_room() {
         let map = MmapMut::map_anon(4).unwrap();
-        let mut all = Memory::Mapped { map, len: 0 };
+        let mut all = BodyMemory::Mapped { map, len: 0 };
         assert!(all.append_within(&[1, 2, 3]));
         assert!(!all.append_within(&[4, 5]));
         assert_eq!(all.bytes(), [1, 2, 3]);
@@ -179,7 +179,7 @@ mod tests {
         // Larger than what was announced, in one piece.
         assert!(all.append(&vec![7; 3 * LARGE], 8));
         assert_eq!(all.bytes().len(), 6 + 3 * LARGE);
-        assert!(matches!(all, Memory::Mapped { .. }));
+        assert!(matches!(all, BodyMemory::Mapped { .. }));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         let mut buffer = BodyBuffer::new(1 << 40);
         buffer.push(Bytes::from_static(&[1; 1000]));
         buffer.push(Bytes::from_static(&[2; 1000]));
-        let Memory::Heap(heap) = &buffer.all else { panic!("it is small") };
+        let BodyMemory::Heap(heap) = &buffer.all else { panic!("it is small") };
         assert!(heap.capacity() <= 8000, "{}", heap.capacity());
     }
 }
